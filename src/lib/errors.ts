@@ -1,0 +1,168 @@
+/**
+ * Every error that a user can meet has a stable code. This table is the documentation: `docs/errors.md` is generated
+ * from it and a test compares the two.
+ */
+export const ERROR_CODES = {
+  config_invalid: {
+    status: 500,
+    cause: 'One or more settings have a value that cannot be used.',
+    remedy: 'Correct the settings that the message names; `--help` lists each with its form.',
+  },
+  request_invalid: {
+    status: 422,
+    cause: 'A request body or query does not have the documented shape.',
+    remedy: 'Correct the field named in `detail[].loc`. Numbers are not accepted where a string is due.',
+  },
+  body_too_large: {
+    status: 413,
+    cause: 'A request body is larger than the limit.',
+    remedy: 'Send a URL entry in place of inline data, or raise SYNC_BODY_LIMIT_BYTES.',
+  },
+  not_found: {
+    status: 404,
+    cause: 'There is nothing at this address.',
+    remedy: 'Compare the path with docs/http-api.md.',
+  },
+  policy_not_ready: {
+    status: 503,
+    cause: 'The policy source has not been fetched yet.',
+    remedy: 'Retry after the time in `Retry-After`. If it stays, the server log says why the fetch fails.',
+  },
+  policy_path_unknown: {
+    status: 404,
+    cause: 'A requested directory does not exist in the policy repository.',
+    remedy: 'Compare SYNC_POLICY_SUBSCRIPTION_DIRS with the directories of the tracked branch.',
+  },
+  git_failed: {
+    status: 503,
+    cause: 'The git program answered with an error.',
+    remedy: 'Check SYNC_POLICY_REPO_URL, the branch and the credentials; the message has what git said.',
+  },
+  git_timeout: {
+    status: 503,
+    cause: 'The git program did not finish within its time and was ended.',
+    remedy: 'Check that the remote can be reached; raise SYNC_POLICY_REPO_CLONE_TIMEOUT for a large repository.',
+  },
+  git_branch_missing: {
+    status: 503,
+    cause: 'The tracked branch does not exist in the remote repository.',
+    remedy: 'Set SYNC_POLICY_REPO_MAIN_BRANCH to one of the branches that the message lists.',
+  },
+  policy_commit_refused: {
+    status: 503,
+    cause: 'A commit has a file that cannot be served (not UTF-8, or a data file that is not JSON).',
+    remedy: 'Repair the file that the message names and push again. Until then the last good commit is served.',
+  },
+  state_dir_in_use: {
+    status: 500,
+    cause: 'Another server uses the same state folder.',
+    remedy: 'Stop the other server, or give this one its own SYNC_STATE_DIR.',
+  },
+  log_unwritable: {
+    status: 507,
+    cause: 'The update log cannot be written (for example: the disk is full).',
+    remedy: 'Make room on the disk of SYNC_STATE_DIR. The update was not accepted; publish it again.',
+  },
+  frame_invalid: {
+    status: 400,
+    cause: 'A pub/sub frame does not follow the protocol.',
+    remedy: 'Compare with docs/pubsub.md. The connection stays open where the protocol allows it.',
+  },
+  server_unreachable: {
+    status: 503,
+    cause: 'The sync server does not answer.',
+    remedy: 'Check SYNC_SERVER_URL and that the server runs. The client keeps trying.',
+  },
+  server_refused: {
+    status: 502,
+    cause: 'The sync server answered with an error.',
+    remedy: 'The message has its answer; the server log has the reason.',
+  },
+  fetch_failed: {
+    status: 502,
+    cause: 'A data source could not be read (connection, status code or time).',
+    remedy: 'Check the URL and the headers of the entry. The client keeps trying.',
+  },
+  fetch_too_large: {
+    status: 502,
+    cause: 'A data source answered with more bytes than the limit.',
+    remedy: 'Raise SYNC_FETCH_LIMIT_BYTES or make the document smaller.',
+  },
+  fetch_not_json: {
+    status: 502,
+    cause: 'A data source answered with something that is not exactly one JSON value.',
+    remedy: 'Check that the URL answers JSON and nothing after it.',
+  },
+  engine_not_found: {
+    status: 500,
+    cause: 'No OPA executable could be found or made.',
+    remedy: 'Install OPA, set SYNC_INLINE_ENGINE_EXEC_PATH, or install Go so that it can be built.',
+  },
+  engine_download_failed: {
+    status: 500,
+    cause: 'The pinned OPA release could not be downloaded whole and with the pinned checksum.',
+    remedy: 'Check the network or proxy, or install OPA and put it on PATH.',
+  },
+  engine_unreachable: {
+    status: 503,
+    cause: 'The policy engine does not answer.',
+    remedy: 'Check that the engine runs at SYNC_POLICY_STORE_URL. The client keeps trying.',
+  },
+  engine_refused: {
+    status: 502,
+    cause: 'The policy engine refused a policy or a document; the message has its reason.',
+    remedy: 'Correct the policy or the data. The last good state keeps serving.',
+  },
+  publish_failed: {
+    status: 502,
+    cause: 'The server did not accept a data update.',
+    remedy: "The message has the server's answer.",
+  },
+} as const;
+
+/** A code of {@link ERROR_CODES}. */
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** What {@link SyncError} carries besides its message. */
+export interface SyncErrorOptions {
+  /** The error that led to this one. */
+  cause?: unknown;
+  /** True where the same call may succeed later with no change. Default false. */
+  retryable?: boolean;
+  /** HTTP status, where it differs from the table's. */
+  status?: number;
+  /** Seconds for a `Retry-After` header. */
+  retryAfterSeconds?: number;
+  /** A structured `detail` for HTTP answers; the message is used where there is none. */
+  detail?: unknown;
+}
+
+/** The one error class of this project: a stable code, a message that names the thing, and the cause. */
+export class SyncError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly retryable: boolean;
+  readonly retryAfterSeconds: number | undefined;
+  readonly detail: unknown;
+
+  constructor(code: ErrorCode, message: string, options: SyncErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'SyncError';
+    this.code = code;
+    this.status = options.status ?? ERROR_CODES[code].status;
+    this.retryable = options.retryable ?? false;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+    this.detail = options.detail;
+  }
+}
+
+/** One line for people: the message and the messages of its causes. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const parts: string[] = [];
+  for (let at: unknown = error; at instanceof Error && parts.length < 5; at = at.cause) {
+    const text = at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : at.message;
+    if (text !== '' && !parts.some((part) => part.includes(text))) parts.push(text);
+  }
+  return parts.join(': ') || error.name;
+}

@@ -1,0 +1,146 @@
+/**
+ * JSON kept as written. Parsing and printing changes numbers (12345678901234567890, 1.0), so documents travel as text
+ * and are cut and joined as text (design 9.1, 9.9). The cutting functions expect VALID JSON: check first.
+ */
+
+/** One JSON value as its exact text, free of surrounding white space. */
+export class JsonText {
+  readonly text: string;
+
+  private constructor(text: string) {
+    this.text = text;
+  }
+
+  /** Checks `text` and wraps it. Throws `SyntaxError` when it is not exactly one JSON value. */
+  static parse(text: string): JsonText {
+    JSON.parse(text);
+    return new JsonText(text.trim());
+  }
+
+  /** Wraps text that is known to be one valid JSON value without white space around it. */
+  static trusted(text: string): JsonText {
+    return new JsonText(text);
+  }
+
+  /** Prints a plain value. */
+  static of(value: unknown): JsonText {
+    return new JsonText(JSON.stringify(value));
+  }
+
+  /** The parsed value; numbers may lose digits. */
+  value(): unknown {
+    return JSON.parse(this.text);
+  }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const COMMA = 0x2c;
+
+/** The kind of a JSON text by its first character. */
+export function jsonKind(text: string): 'object' | 'array' | 'scalar' {
+  const first = text.charCodeAt(0);
+  return first === OPEN_OBJECT ? 'object' : first === OPEN_ARRAY ? 'array' : 'scalar';
+}
+
+function skipSpace(text: string, at: number): number {
+  let index = at;
+  for (;;) {
+    const code = text.charCodeAt(index);
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return index;
+    index++;
+  }
+}
+
+/** The index after the string that starts at `at`. */
+function skipString(text: string, at: number): number {
+  let end = text.indexOf('"', at + 1);
+  for (;;) {
+    let slashes = 0;
+    while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return end + 1;
+    end = text.indexOf('"', end + 1);
+  }
+}
+
+/** The index after the value that starts at `at`. */
+function skipValue(text: string, at: number): number {
+  const first = text.charCodeAt(at);
+  if (first === QUOTE) return skipString(text, at);
+  if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) {
+    let index = at;
+    for (; index < text.length; index++) {
+      const code = text.charCodeAt(index);
+      if (code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || code <= 0x20) break;
+    }
+    return index;
+  }
+  let depth = 0;
+  for (let index = at; ; ) {
+    const code = text.charCodeAt(index);
+    if (code === QUOTE) {
+      index = skipString(text, index);
+      continue;
+    }
+    index++;
+    if (code === OPEN_OBJECT || code === OPEN_ARRAY) depth++;
+    else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
+      depth--;
+      if (depth === 0) return index;
+    }
+  }
+}
+
+/** The members of a JSON object text, values as written. Of a repeated name the last wins, as in OPA. */
+export function members(text: string): Map<string, string> {
+  const found = new Map<string, string>();
+  let at = skipSpace(text, 1);
+  while (text.charCodeAt(at) !== CLOSE_OBJECT) {
+    const keyEnd = skipString(text, at);
+    const key = JSON.parse(text.slice(at, keyEnd)) as string;
+    const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
+    const end = skipValue(text, start);
+    found.set(key, text.slice(start, end));
+    at = skipSpace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
+/** The elements of a JSON array text, as written. */
+export function elements(text: string): string[] {
+  const found: string[] = [];
+  let at = skipSpace(text, 1);
+  while (text.charCodeAt(at) !== CLOSE_ARRAY) {
+    const end = skipValue(text, at);
+    found.push(text.slice(at, end));
+    at = skipSpace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
+/** A JSON object text from members as written. */
+export function objectText(entries: Iterable<readonly [string, string]>): string {
+  const parts: string[] = [];
+  for (const [key, value] of entries) parts.push(`${JSON.stringify(key)}:${value}`);
+  return `{${parts.join(',')}}`;
+}
+
+/** Prints plain values like `JSON.stringify`, and every {@link JsonText} inside as it was written. */
+export function printJson(value: unknown): string {
+  if (value instanceof JsonText) return value.text;
+  if (Array.isArray(value)) return `[${value.map((item) => printJson(item ?? null)).join(',')}]`;
+  if (typeof value === 'object' && value !== null && !('toJSON' in value)) {
+    const parts: string[] = [];
+    for (const [key, member] of Object.entries(value)) {
+      if (member !== undefined) parts.push(`${JSON.stringify(key)}:${printJson(member)}`);
+    }
+    return `{${parts.join(',')}}`;
+  }
+  return JSON.stringify(value) ?? 'null';
+}

@@ -1,0 +1,81 @@
+/** Delays of a retry, in milliseconds. */
+export interface BackoffOptions {
+  /** Upper bound of the first delay. */
+  minMs: number;
+  /** Upper bound of any delay. */
+  maxMs: number;
+}
+
+/**
+ * The delay before retry number `attempt` (1 for the first retry): full jitter, uniform between 0 and
+ * `min(maxMs, minMs * 2^(attempt-1))`. `floorMs` (from `Retry-After`) is a lower bound that jitter is added to.
+ */
+export function backoffMs(attempt: number, options: BackoffOptions, floorMs = 0, random = Math.random): number {
+  const bound = Math.min(options.maxMs, options.minMs * 2 ** Math.min(attempt - 1, 30));
+  return floorMs + random() * bound;
+}
+
+/** Waits `ms` milliseconds, or rejects with the signal's reason as soon as it aborts. */
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', onAbort);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/** True for the error that an aborted signal throws: a stop that somebody asked for, not a failure. */
+export function isAbort(error: unknown, signal: AbortSignal): boolean {
+  return signal.aborted && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'));
+}
+
+/** A condition that one part sets and one loop waits for; several sets before the wait count as one. */
+export class Wakeup {
+  #set = false;
+  #wake: (() => void) | undefined;
+
+  /** Lets the waiting loop run (or the next wait return at once). */
+  set(): void {
+    this.#set = true;
+    this.#wake?.();
+  }
+
+  /** Returns when `set` was called since the last wait, or after `timeoutMs`; rejects when the signal aborts. */
+  async wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
+    if (!this.#set) {
+      await new Promise<void>((resolve, reject) => {
+        if (signal.aborted) {
+          reject(signal.reason);
+          return;
+        }
+        const done = (): void => {
+          clearTimeout(timer);
+          this.#wake = undefined;
+          signal.removeEventListener('abort', onAbort);
+        };
+        const onAbort = (): void => {
+          done();
+          reject(signal.reason);
+        };
+        const finish = (): void => {
+          done();
+          resolve();
+        };
+        const timer = timeoutMs === undefined ? undefined : setTimeout(finish, timeoutMs);
+        this.#wake = finish;
+        signal.addEventListener('abort', onAbort, { once: true });
+      });
+    }
+    this.#set = false;
+  }
+}

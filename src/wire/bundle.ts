@@ -1,0 +1,33 @@
+import { z } from 'zod';
+
+/** A data file: its text, and the folder that it is loaded at (`.` for the root). */
+export const dataModule = z.object({ path: z.string(), data: z.string() });
+export type DataModule = z.infer<typeof dataModule>;
+
+/** A Rego module: its path in the repository and its text. */
+export const policyModule = z.object({ path: z.string(), package_name: z.string().nullish(), rego: z.string() });
+export type PolicyModule = z.infer<typeof policyModule>;
+
+/** Answer of `GET /policy` (spec PolicyBundle; protocol-facts 2.2). */
+export const policyBundle = z.object({
+  manifest: z.array(z.string()),
+  hash: z.string(),
+  old_hash: z.string().nullish(),
+  data_modules: z.array(dataModule),
+  policy_modules: z.array(policyModule),
+  deleted_files: z
+    .object({ data_modules: z.array(z.string()).default([]), policy_modules: z.array(z.string()).default([]) })
+    .nullish(),
+});
+export type PolicyBundle = z.infer<typeof policyBundle>;
+
+/** OPAL's policy notice (protocol-facts 1.7). The spec's notice is the new hash alone, as a string. */
+export const opalPolicyNotice = z.object({
+  old_policy_hash: z.string(),
+  new_policy_hash: z.string(),
+  changed_directories: z.array(z.string()),
+});
+export type OpalPolicyNotice = z.infer<typeof opalPolicyNotice>;
+
+/** Either form of a policy notice, as a client accepts it. */
+export const policyNotice = z.union([z.string().min(1), opalPolicyNotice]);

@@ -1,0 +1,147 @@
+import { z } from 'zod';
+import { elements, JsonText, members } from '../lib/json-text.js';
+import { parseDocPath } from './doc-path.js';
+
+/**
+ * Data source entries and data updates: spec "DataSourceEntry", "DataUpdate"; what OPAL adds is in protocol-facts 4.1.
+ * Inline data stays text from the request to the engine (design 9.9), so parse bodies with {@link parseKeepingData}.
+ */
+
+const docPath = z.string().refine(
+  (text) => {
+    try {
+      parseDocPath(text);
+      return true;
+    } catch {
+      return false; // the message below says it all
+    }
+  },
+  { message: 'must be a path without . and .. segments and with valid percent-escapes' },
+);
+
+/** HTTP methods that a fetch may use (protocol-facts 4.8). */
+export const FETCH_METHODS = ['get', 'post', 'put', 'patch', 'head', 'delete'] as const;
+
+/** How an entry's URL is fetched (spec HttpFetcherConfig; members beyond `headers` from protocol-facts 4.8). */
+export const fetcherConfig = z.looseObject({
+  headers: z.record(z.string(), z.string()).nullish(),
+  method: z.string().toLowerCase().pipe(z.enum(FETCH_METHODS)).optional(),
+  data: z.unknown().optional(),
+});
+export type FetcherConfig = z.infer<typeof fetcherConfig>;
+
+/** Ways to save into the engine: the spec's PUT, OPAL's PATCH (JSON Patch), and DELETE, which is our own. */
+export const SAVE_METHODS = ['PUT', 'PATCH', 'DELETE'] as const;
+export type SaveMethod = (typeof SAVE_METHODS)[number];
+
+const inlineData = z.custom<JsonText>((value) => value instanceof JsonText);
+
+const entryFields = {
+  url: z.string(),
+  config: fetcherConfig.nullish(),
+  topics: z.array(z.string()).min(1, 'must name at least one topic'),
+  dst_path: docPath,
+  save_method: z.enum(SAVE_METHODS).default('PUT'),
+  inline_data: z.boolean().optional(),
+  data: inlineData.nullish(),
+  periodic_update_interval: z.number().positive().nullish(),
+};
+
+/** An entry as people send it: strict types, `topics` and `dst_path` required (design 9.11). */
+export const dataSourceEntry = z.object(entryFields);
+export type DataSourceEntry = z.infer<typeof dataSourceEntry>;
+
+/** An entry as an OPAL peer sends it: defaults where it leaves fields out (protocol-facts 4.1). */
+export const peerEntry = z.object({
+  ...entryFields,
+  topics: z.array(z.coerce.string()).default(['policy_data']),
+  dst_path: docPath.default(''),
+  save_method: z.preprocess(
+    (value) => (value === 'PUT' || value === 'DELETE' || value === undefined ? value : 'PATCH'),
+    entryFields.save_method,
+  ),
+  periodic_update_interval: z.coerce.number().positive().nullish().catch(null),
+  /** Our own servers add the place in the update log (extension; never sent to peers that did not ask). */
+  seq: z.number().int().nonnegative().optional(),
+});
+export type PeerEntry = z.infer<typeof peerEntry>;
+
+const callbackItem = z.union([z.string(), z.tuple([z.string(), fetcherConfig])]);
+
+/** One-time callbacks of an update (spec UpdateCallbackConfig). */
+export const updateCallback = z.object({ callbacks: z.array(callbackItem).default([]) });
+
+const updateFields = {
+  id: z.string().nullish(),
+  reason: z.string().nullish(),
+  callback: updateCallback.optional(),
+};
+
+/** Body of `POST /data/config` (spec DataUpdate). */
+export const dataUpdate = z.object({
+  ...updateFields,
+  entries: z.array(dataSourceEntry).min(1, 'must have at least one entry'),
+});
+export type DataUpdate = z.infer<typeof dataUpdate>;
+
+/** A data update as it arrives over pub/sub. `seq` and `epoch` come from our own servers only. */
+export const peerUpdate = z.object({
+  id: z.string().nullish(),
+  reason: z.coerce.string().nullish(),
+  callback: updateCallback.nullish(),
+  entries: z.array(peerEntry),
+  seq: z.number().int().nonnegative().optional(),
+  epoch: z.string().optional(),
+});
+export type PeerUpdate = z.infer<typeof peerUpdate>;
+
+/** Answer of `GET /data/config`: the desired entries in order. `epoch`, `head` only where the client negotiated them. */
+export const peerDataConfig = z.object({
+  entries: z.array(peerEntry).default([]),
+  epoch: z.string().optional(),
+  head: z.number().int().nonnegative().optional(),
+  /** True when the operator set base entries (also to an empty list); only then may missing ones be pruned (design 9.3). */
+  base_set: z.boolean().optional(),
+});
+export type PeerDataConfig = z.infer<typeof peerDataConfig>;
+
+/** SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (spec DataSourceConfig). */
+export const serverDataSources = z.union([
+  z.strictObject({ config: z.object({ entries: z.array(peerEntry).default([]) }) }),
+  z.strictObject({ external_source_url: z.url({ protocol: /^https?$/ }) }),
+]);
+export type ServerDataSources = z.infer<typeof serverDataSources>;
+
+/**
+ * Parses a JSON text and keeps each `entries[].data` that is present and not null as {@link JsonText}. Everything else
+ * is plain. Throws `SyntaxError` when the text is not JSON.
+ */
+export function parseKeepingData(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  const entries = isObject(value) && 'entries' in value ? value.entries : undefined;
+  if (!Array.isArray(entries) || !entries.some(hasData)) return value;
+  const entriesText = members(text.trim()).get('entries');
+  if (entriesText === undefined) return value;
+  for (const [index, entryText] of elements(entriesText).entries()) {
+    const entry: unknown = entries[index];
+    if (!hasData(entry)) continue;
+    const dataText = members(entryText).get('data');
+    if (dataText !== undefined) entry.data = JsonText.trusted(dataText);
+  }
+  return value;
+}
+
+/** {@link parseKeepingData} for SYNC_DATA_CONFIG_SOURCES, where the entries lie below `config`. */
+export function parseKeepingSources(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  const config = isObject(value) ? members(text.trim()).get('config') : undefined;
+  return config === undefined ? value : { ...(value as object), config: parseKeepingData(config) };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function hasData(entry: unknown): entry is { data: unknown } {
+  return isObject(entry) && 'data' in entry && entry.data !== null && entry.data !== undefined;
+}

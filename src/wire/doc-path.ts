@@ -1,0 +1,62 @@
+import { SyncError } from '../lib/errors.js';
+
+/** A place in the engine's document tree in its one normal form: decoded segments; the root is `[]` (design 9.1). */
+export type DocPath = readonly string[];
+
+/**
+ * Parses a `dst_path`: a leading, trailing or doubled slash means nothing, percent-escapes are decoded. Throws
+ * `request_invalid` for `.`, `..` and broken escapes.
+ */
+export function parseDocPath(text: string): DocPath {
+  const segments: string[] = [];
+  for (const raw of text.split('/')) {
+    if (raw === '') continue;
+    let segment: string;
+    try {
+      segment = decodeURIComponent(raw);
+    } catch (cause) {
+      throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has a broken percent-escape`, { cause });
+    }
+    if (segment === '.' || segment === '..') {
+      throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has a segment ${JSON.stringify(segment)}`);
+    }
+    segments.push(segment);
+  }
+  return segments;
+}
+
+/** The path as it stands in an engine URL: each segment escaped, a leading slash, empty for the root. */
+export function docPathUrl(path: DocPath): string {
+  return path.map((segment) => `/${encodeURIComponent(segment)}`).join('');
+}
+
+/** The path as people read it: `/a/b`, and `/` for the root. */
+export function docPathText(path: DocPath): string {
+  return path.length === 0 ? '/' : docPathUrl(path);
+}
+
+/** The path as an RFC 6901 JSON pointer. */
+export function docPathPointer(path: DocPath): string {
+  return path.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
+
+/** Segments of an RFC 6901 JSON pointer. Throws `request_invalid` for a text that is neither empty nor starts with `/`. */
+export function parsePointer(pointer: string): DocPath {
+  if (pointer === '') return [];
+  if (!pointer.startsWith('/'))
+    throw new SyncError('request_invalid', `JSON pointer ${JSON.stringify(pointer)} must start with /`);
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** True when `path` is `ancestor` or lies below it. */
+export function isAtOrBelow(path: DocPath, ancestor: DocPath): boolean {
+  return path.length >= ancestor.length && ancestor.every((segment, index) => path[index] === segment);
+}
+
+/** True when one path is the other or lies below it. */
+export function pathsOverlap(a: DocPath, b: DocPath): boolean {
+  return a.length >= b.length ? isAtOrBelow(a, b) : isAtOrBelow(b, a);
+}
