@@ -18,6 +18,16 @@ export const ERROR_CODES = {
     cause: 'A request body is larger than the limit.',
     remedy: 'Send a URL entry in place of inline data, or raise SYNC_BODY_LIMIT_BYTES.',
   },
+  unauthorized: {
+    status: 401,
+    cause: 'The request has no token, or one that is not valid.',
+    remedy: 'Send `Authorization: Bearer <token>` with a token of this server.',
+  },
+  listen_failed: {
+    status: 500,
+    cause: 'The program cannot listen on its address (most often: the port is in use).',
+    remedy: 'Stop what uses the port, or choose another host or port.',
+  },
   not_found: {
     status: 404,
     cause: 'There is nothing at this address.',
@@ -63,6 +73,12 @@ export const ERROR_CODES = {
     cause: 'The update log cannot be written (for example: the disk is full).',
     remedy: 'Make room on the disk of SYNC_STATE_DIR. The update was not accepted; publish it again.',
   },
+  log_damaged: {
+    status: 500,
+    cause: 'The update log cannot be read: the file is damaged, or a newer version wrote it.',
+    remedy:
+      'Restore the file that the message names, or move it away: the server then starts an empty log, and clients keep what they have.',
+  },
   frame_invalid: {
     status: 400,
     cause: 'A pub/sub frame does not follow the protocol.',
@@ -93,6 +109,11 @@ export const ERROR_CODES = {
     cause: 'A data source answered with something that is not exactly one JSON value.',
     remedy: 'Check that the URL answers JSON and nothing after it.',
   },
+  spool_unwritable: {
+    status: 507,
+    cause: 'A fetched document cannot be written to the spool folder (for example: the disk is full).',
+    remedy: 'Make room or correct the rights of the folder that the message names. The client keeps trying.',
+  },
   engine_not_found: {
     status: 500,
     cause: 'No OPA executable could be found or made.',
@@ -102,6 +123,16 @@ export const ERROR_CODES = {
     status: 500,
     cause: 'The pinned OPA release could not be downloaded whole and with the pinned checksum.',
     remedy: 'Check the network or proxy, or install OPA and put it on PATH.',
+  },
+  engine_address_in_use: {
+    status: 500,
+    cause: 'Another program listens at the address of the inline engine.',
+    remedy: 'End that program, or set SYNC_POLICY_STORE_URL to a free port.',
+  },
+  engine_start_failed: {
+    status: 500,
+    cause: 'The inline engine ended before it answered for the first time; the message has its last words.',
+    remedy: 'Correct SYNC_INLINE_ENGINE_CONFIG and the files that it names.',
   },
   engine_unreachable: {
     status: 503,

@@ -45,7 +45,7 @@ export function requestFrame(method: string, args: object, callId: string): stri
 }
 
 /** A response frame. `resultType` is what OPAL calls the Python type of the result. */
-export function responseFrame(result: unknown, resultType: 'bool' | 'str', callId: string | null): string {
+export function responseFrame(result: unknown, resultType: 'bool' | 'str' | null, callId: string | null): string {
   return JSON.stringify({ request: null, response: { result, result_type: resultType, call_id: callId } });
 }
 

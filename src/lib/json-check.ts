@@ -1,0 +1,289 @@
+import type { jsonKind } from './json-text.js';
+
+/**
+ * Says whether bytes that arrive in pieces are exactly one JSON value, in one pass and without keeping them. What it
+ * accepts is what `JSON.parse` accepts of the same bytes as strict UTF-8 (RFC 8259, RFC 3629), with one bound more:
+ * {@link MAX_JSON_DEPTH}.
+ */
+
+/** Nested objects and arrays that OPA's decoder (Go's `encoding/json`) still reads; one more and it refuses. */
+export const MAX_JSON_DEPTH = 10_000;
+
+/** What {@link createJsonCheck} gives. After a throw the check is of no further use. */
+export interface JsonCheck {
+  /** Looks at the next bytes. Throws `SyntaxError` that names what was expected and the offset of the wrong byte. */
+  push(chunk: Uint8Array): void;
+  /** Says that there are no more bytes. Throws `SyntaxError` when there was no value, or the value is not complete. */
+  end(): { kind: ReturnType<typeof jsonKind> };
+}
+
+/** A check of one JSON value. */
+export function createJsonCheck(): JsonCheck {
+  return new Check();
+}
+
+// States: what the next byte may be. Plain numbers, so that the switch is a jump table.
+const VALUE = 0;
+const FIRST_ELEMENT = 1;
+const FIRST_KEY = 2;
+const NEXT_KEY = 3;
+const COLON = 4;
+const AFTER_VALUE = 5;
+const STRING = 6;
+const ESCAPE = 7;
+const HEX = 8;
+const CONTINUATION = 9;
+const LITERAL = 10;
+const MINUS = 11;
+const ZERO = 12;
+const INTEGER = 13;
+const POINT = 14;
+const FRACTION = 15;
+const EXPONENT = 16;
+const EXPONENT_SIGN = 17;
+const EXPONENT_DIGITS = 18;
+
+const EXPECTED: Readonly<Record<number, string>> = {
+  [VALUE]: 'a JSON value',
+  [FIRST_ELEMENT]: 'a JSON value or "]"',
+  [FIRST_KEY]: 'a member name or "}"',
+  [NEXT_KEY]: 'a member name',
+  [COLON]: '":"',
+  [STRING]: 'the rest of a string (control characters must be escaped)',
+  [ESCAPE]: 'one of "\\/bfnrtu after a backslash',
+  [HEX]: 'a hexadecimal digit',
+  [CONTINUATION]: 'the rest of a UTF-8 character',
+  [MINUS]: 'a digit',
+  [POINT]: 'a digit',
+  [EXPONENT]: 'a digit, "+" or "-"',
+  [EXPONENT_SIGN]: 'a digit',
+};
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+// Kinds of bytes that come in runs; a byte may be of several.
+const PLAIN = 1;
+const DIGIT = 2;
+const SPACE = 4;
+/** The kinds of each byte. Plain: it stands for itself in a string and needs no look at its neighbours. */
+const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const plain = byte >= 0x20 && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH;
+  const space = byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+  return (plain ? PLAIN : 0) | (isDigit(byte) ? DIGIT : 0) | (space ? SPACE : 0);
+});
+const SIMPLE_ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
+const LITERALS: ReadonlyMap<number, Uint8Array> = new Map(
+  ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
+);
+
+class Check implements JsonCheck {
+  #state = VALUE;
+  /** Open objects (1) and arrays (0), outermost first. */
+  readonly #open: number[] = [];
+  #offset = 0;
+  #kind: ReturnType<typeof jsonKind> = 'scalar';
+  /** True while the current string is a member name. */
+  #inKey = false;
+  /** Bytes that the current escape, character or literal still needs. */
+  #missing = 0;
+  /** Bounds of the next continuation byte (RFC 3629 section 4: no overlong forms, no surrogates, at most U+10FFFF). */
+  #low = 0;
+  #high = 0;
+  #literal: Uint8Array = new Uint8Array();
+
+  push(chunk: Uint8Array): void {
+    const length = chunk.length;
+    let state = this.#state;
+    let at = 0;
+    while (at < length) {
+      // `at` is in bounds, so the element is a number.
+      const byte = chunk[at] as number;
+      switch (state) {
+        case STRING: {
+          at = skip(chunk, at, PLAIN);
+          if (at === length) continue;
+          const next = chunk[at] as number;
+          if (next === QUOTE) state = this.#inKey ? COLON : AFTER_VALUE;
+          else if (next === BACKSLASH) state = ESCAPE;
+          else if (next >= 0x80) state = this.#startCharacter(next, at);
+          else throw this.#unexpected(state, next, at);
+          break;
+        }
+        case CONTINUATION:
+          if (byte < this.#low || byte > this.#high) throw this.#unexpected(state, byte, at);
+          this.#low = 0x80;
+          this.#high = 0xbf;
+          if (--this.#missing === 0) state = STRING;
+          break;
+        case ESCAPE:
+          if (SIMPLE_ESCAPES.has(byte)) state = STRING;
+          else if (byte === 0x75) {
+            this.#missing = 4;
+            state = HEX;
+          } else throw this.#unexpected(state, byte, at);
+          break;
+        case HEX:
+          if (!isHexDigit(byte)) throw this.#unexpected(state, byte, at);
+          if (--this.#missing === 0) state = STRING;
+          break;
+        case LITERAL:
+          if (byte !== this.#literal[this.#literal.length - this.#missing]) throw this.#unexpected(state, byte, at);
+          if (--this.#missing === 0) state = AFTER_VALUE;
+          break;
+        case MINUS:
+          if (!isDigit(byte)) throw this.#unexpected(state, byte, at);
+          state = byte === DIGIT_0 ? ZERO : INTEGER;
+          break;
+        case POINT:
+          if (!isDigit(byte)) throw this.#unexpected(state, byte, at);
+          state = FRACTION;
+          break;
+        case EXPONENT:
+        case EXPONENT_SIGN:
+          if (isDigit(byte)) state = EXPONENT_DIGITS;
+          else if (state === EXPONENT && (byte === 0x2b || byte === 0x2d)) state = EXPONENT_SIGN;
+          else throw this.#unexpected(state, byte, at);
+          break;
+        case ZERO:
+        case INTEGER:
+        case FRACTION:
+        case EXPONENT_DIGITS:
+          if (state !== ZERO) {
+            at = skip(chunk, at, DIGIT);
+            if (at === length) continue;
+          }
+          state = afterDigits(state, chunk[at] as number);
+          if (state === AFTER_VALUE) continue; // the number ended before this byte
+          break;
+        default:
+          at = skip(chunk, at, SPACE);
+          if (at === length) continue;
+          state = this.#between(state, chunk[at] as number, at);
+      }
+      at++;
+    }
+    this.#state = state;
+    this.#offset += length;
+  }
+
+  end(): { kind: ReturnType<typeof jsonKind> } {
+    const state = this.#state;
+    const complete =
+      state === AFTER_VALUE || state === ZERO || state === INTEGER || state === FRACTION || state === EXPONENT_DIGITS;
+    if (!complete || this.#open.length > 0) {
+      throw new SyntaxError(`unexpected end after ${this.#offset} bytes: expected ${this.#expected(state)}`);
+    }
+    return { kind: this.#kind };
+  }
+
+  /** The state after a byte that is not white space and stands between values. */
+  #between(state: number, byte: number, at: number): number {
+    const open = this.#open;
+    switch (state) {
+      case COLON:
+        if (byte === 0x3a) return VALUE;
+        break;
+      case AFTER_VALUE: {
+        const inObject = open[open.length - 1];
+        if (inObject === undefined) break;
+        if (byte === 0x2c) return inObject === 1 ? NEXT_KEY : VALUE;
+        if (byte !== (inObject === 1 ? CLOSE_OBJECT : CLOSE_ARRAY)) break;
+        open.pop();
+        return AFTER_VALUE;
+      }
+      case FIRST_KEY:
+      case NEXT_KEY:
+        if (byte === QUOTE) {
+          this.#inKey = true;
+          return STRING;
+        }
+        if (byte !== CLOSE_OBJECT || state !== FIRST_KEY) break;
+        open.pop();
+        return AFTER_VALUE;
+      default:
+        if (byte !== CLOSE_ARRAY || state !== FIRST_ELEMENT) return this.#startValue(state, byte, at);
+        open.pop();
+        return AFTER_VALUE;
+    }
+    throw this.#unexpected(state, byte, at);
+  }
+
+  #startValue(state: number, byte: number, at: number): number {
+    if (byte === QUOTE) {
+      this.#inKey = false;
+      return STRING;
+    }
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      if (this.#open.length === 0) this.#kind = byte === OPEN_OBJECT ? 'object' : 'array';
+      if (this.#open.length === MAX_JSON_DEPTH) {
+        throw new SyntaxError(`nested deeper than ${MAX_JSON_DEPTH} at byte ${this.#offset + at}`);
+      }
+      this.#open.push(byte === OPEN_OBJECT ? 1 : 0);
+      return byte === OPEN_OBJECT ? FIRST_KEY : FIRST_ELEMENT;
+    }
+    if (byte === 0x2d) return MINUS;
+    if (isDigit(byte)) return byte === DIGIT_0 ? ZERO : INTEGER;
+    const literal = LITERALS.get(byte);
+    if (literal === undefined) throw this.#unexpected(state, byte, at);
+    this.#literal = literal;
+    this.#missing = literal.length - 1;
+    return LITERAL;
+  }
+
+  /** Takes the first byte of a UTF-8 character of several bytes. */
+  #startCharacter(byte: number, at: number): number {
+    if (byte < 0xc2 || byte > 0xf4) throw this.#unexpected(CONTINUATION, byte, at);
+    this.#missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+    this.#low = byte === 0xe0 ? 0xa0 : byte === 0xf0 ? 0x90 : 0x80;
+    this.#high = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf;
+    return CONTINUATION;
+  }
+
+  #expected(state: number): string {
+    if (state === LITERAL) return `"${Buffer.from(this.#literal).toString('latin1')}"`;
+    const known = EXPECTED[state];
+    if (known !== undefined) return known;
+    const inObject = this.#open[this.#open.length - 1];
+    if (inObject === undefined) return 'nothing after the value';
+    return inObject === 1 ? '"," or "}"' : '"," or "]"';
+  }
+
+  #unexpected(state: number, byte: number, at: number): SyntaxError {
+    const found =
+      byte > 0x20 && byte < 0x7f
+        ? JSON.stringify(String.fromCharCode(byte))
+        : `byte 0x${byte.toString(16).padStart(2, '0')}`;
+    const expected = state === CONTINUATION ? 'valid UTF-8' : this.#expected(state);
+    return new SyntaxError(`unexpected ${found} at byte ${this.#offset + at}: expected ${expected}`);
+  }
+}
+
+/** The index of the first byte from `from` on that is not of the kind. */
+function skip(chunk: Uint8Array, from: number, kind: number): number {
+  let at = from;
+  while (at < chunk.length && ((KINDS[chunk[at] as number] as number) & kind) !== 0) at++;
+  return at;
+}
+
+/** The state after a byte that follows the digits of a number; AFTER_VALUE when it does not belong to the number. */
+function afterDigits(state: number, byte: number): number {
+  if (byte === 0x2e && (state === ZERO || state === INTEGER)) return POINT;
+  if ((byte === 0x65 || byte === 0x45) && state !== EXPONENT_DIGITS) return EXPONENT;
+  return AFTER_VALUE;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= DIGIT_0 && byte <= DIGIT_9;
+}
+
+function isHexDigit(byte: number): boolean {
+  const lower = byte | 0x20;
+  return isDigit(byte) || (lower >= 0x61 && lower <= 0x66);
+}
