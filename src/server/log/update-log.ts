@@ -41,19 +41,26 @@ export interface UpdateLog {
   /** Position of the last durable record; 0 when empty. */
   readonly head: number;
   /**
-   * Appends; the promise resolves when the record is durable (appends of one moment share one disk flush).
-   * Rejects with `log_unwritable` when it cannot be written: then it is not in the log.
+   * Appends; the promise resolves when the record is durable (appends of one moment share one disk flush) and part of
+   * the fold. Promises resolve in the order of `seq`. Rejects with `log_unwritable` when it cannot be written: then it
+   * is not in the log, and the next append tries afresh.
    */
   append(record: NewRecord): Promise<LogRecord>;
   /**
-   * Takes the operator's base entries: one that the log has not seen takes its place now, one that was removed leaves the
-   * fold (design 9.6). `undefined` (nothing configured) changes nothing.
+   * Takes the operator's base entries: one that the log has not seen takes its place now, one that was removed leaves
+   * the fold (design 9.6). `undefined` (nothing configured) changes nothing. Rejects like {@link UpdateLog.append}.
    */
   adoptBase(entries: readonly PeerEntry[] | undefined): Promise<void>;
-  /** Base entries and updates that are not superseded, in seq order. */
+  /**
+   * Base entries and updates that are not superseded, in seq order. The array never changes; a later call may answer
+   * another.
+   */
   fold(): readonly FoldedEntry[];
-  /** Durable records after a position, in order. */
-  tail(after: number): readonly LogRecord[];
-  /** Flushes and releases the store; appends after it are refused. */
+  /**
+   * Durable updates after a position, in order, at most `limit` (default 1000). Positions of base entries are not in
+   * it, nor of records that were superseded long ago: what superseded them is. An empty answer is the end.
+   */
+  tail(after: number, limit?: number): Promise<readonly LogRecord[]>;
+  /** Flushes and releases the store; appends after it are refused. Calling it again waits for the same end. */
   close(): Promise<void>;
 }
