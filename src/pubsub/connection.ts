@@ -1,0 +1,239 @@
+import type { Socket } from 'node:net';
+import type { WebSocket } from 'ws';
+import { errorText } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, responseFrame } from '../wire/frames.js';
+import { startHeartbeat } from './heartbeat.js';
+import { type Hub, hexId, type Subscriber } from './hub.js';
+import { argumentText, readFrame, topicList } from './incoming.js';
+
+/** Who is at the other end, as authentication found out. */
+export interface Peer {
+  /** Subject of its token; null where authentication is off. */
+  subject: string | null;
+}
+
+/** Limits and times of a connection; see `socket-server.ts`. */
+export interface ConnectionOptions {
+  bufferLimitBytes: number;
+  pingIntervalMs: number;
+  pongTimeoutMs: number;
+}
+
+/** What a connection works with. */
+export interface ConnectionDeps {
+  hub: Hub;
+  log: Logger;
+  onPublish?(topics: readonly string[], dataText: string, peer: Peer): Promise<void>;
+}
+
+/** Topics of OPAL's statistics (protocol-facts 1.7): passed on between peers, never stored. */
+const STATISTICS_PREFIX = '__opal_stats';
+/** More than any client has; bounds what one peer makes us remember. */
+const MAX_TOPICS = 10_000;
+/** Publishes of one peer that wait for their turn before we stop reading from it. */
+const MAX_WAITING_PUBLISHES = 64;
+/** How an answer to `notify` starts, as Python and as we write it. Nothing in it is used: it is not even parsed. */
+const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Buffer.from(text));
+const TEXT = { binary: false };
+
+/** One peer's socket on the server: answers its calls, and takes publications as a {@link Subscriber} of the hub. */
+export class Connection implements Subscriber {
+  readonly id = hexId();
+  readonly extended: boolean;
+  readonly #ws: WebSocket;
+  readonly #socket: Socket;
+  readonly #peer: Peer;
+  readonly #options: ConnectionOptions;
+  readonly #deps: ConnectionDeps;
+  readonly #log: Logger;
+  readonly #stopHeartbeat: () => void;
+  readonly #topics = new Set<string>();
+  readonly #complaints = new Set<string>();
+  #corked = false;
+  #publishes: Promise<void> = Promise.resolve();
+  #waitingPublishes = 0;
+
+  /** `socket` is the connection below `ws`. */
+  constructor(
+    ws: WebSocket,
+    socket: Socket,
+    about: { extended: boolean; peer: Peer; address: string },
+    options: ConnectionOptions,
+    deps: ConnectionDeps,
+  ) {
+    this.#ws = ws;
+    this.#socket = socket;
+    this.#peer = about.peer;
+    this.extended = about.extended;
+    this.#options = options;
+    this.#deps = deps;
+    this.#log = deps.log.child({ connection: this.id, address: about.address });
+    this.#stopHeartbeat = startHeartbeat(
+      ws,
+      socket,
+      { intervalMs: options.pingIntervalMs, timeoutMs: options.pongTimeoutMs },
+      () => this.drop('does not answer pings'),
+    );
+    ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
+    // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
+    ws.on('error', (error) => this.#log.info({ error: errorText(error) }, 'socket failed'));
+    ws.on('close', () => this.#release());
+  }
+
+  /**
+   * Sends one text message without waiting. A subscriber that has not read what it was sent before, beyond the limit, is
+   * cut off; so is an OPAL peer that could not take a frame of this size (protocol-facts 1.1). Both catch up when they
+   * come back.
+   */
+  send(frame: Buffer): void {
+    if (this.#ws.readyState !== this.#ws.OPEN) return;
+    if (!this.extended && frame.length >= OPAL_FRAME_LIMIT_BYTES) {
+      this.#log.warn({ bytes: frame.length }, 'an update is too large for an OPAL client; it is sent to reload');
+      this.close(1012, 'an update is too large for a frame: read GET /data/config');
+    } else if (this.#ws.bufferedAmount > this.#options.bufferLimitBytes) {
+      this.drop('does not read what it is sent');
+    } else {
+      this.#cork();
+      this.#ws.send(frame, TEXT);
+    }
+  }
+
+  /** Starts an orderly end; publications stop at once. */
+  close(code: number, reason: string): void {
+    this.#release();
+    this.#ws.close(code, reason);
+  }
+
+  /** Ends the connection at once, for a peer that would not take part in an orderly end. */
+  drop(reason: string): void {
+    this.#log.warn({ reason }, 'subscriber dropped');
+    this.#release();
+    this.#ws.terminate();
+  }
+
+  #release(): void {
+    this.#stopHeartbeat();
+    this.#deps.hub.remove(this);
+  }
+
+  /** What is sent in one turn of the event loop goes to the operating system in one call: bursts cost far less so. */
+  #cork(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.#socket.cork();
+    setImmediate(() => {
+      this.#corked = false;
+      this.#socket.uncork();
+    });
+  }
+
+  #receive(data: Buffer, isBinary: boolean): void {
+    // Frames may still arrive while the connection ends: they must not bring it back into the hub.
+    if (this.#ws.readyState !== this.#ws.OPEN) return;
+    if (isBinary) {
+      this.close(1003, 'text frames only');
+      return;
+    }
+    if (RESPONSE_STARTS.some((start) => data.subarray(0, start.length).equals(start))) return;
+    const text = data.toString();
+    try {
+      const request = readFrame(text)?.request;
+      if (request) this.#answer(request, text);
+    } catch (error) {
+      this.#log.warn({ error: errorText(error) }, 'frame refused');
+      this.close(1007, 'a frame is not JSON');
+    }
+  }
+
+  #answer(request: RpcRequest, text: string): void {
+    const callId = request.call_id ?? null;
+    const { topics } = request.arguments;
+    switch (request.method) {
+      case '_ping_':
+      case 'ping':
+        this.#reply('pong', 'str', callId);
+        break;
+      case '_get_channel_id_':
+        this.#reply(this.id, 'str', callId);
+        break;
+      case 'subscribe':
+        this.#reply(this.#subscribe(topicList(topics)), 'bool', callId);
+        break;
+      case 'unsubscribe':
+        this.#reply(this.#unsubscribe(topicList(topics)), 'bool', callId);
+        break;
+      case 'publish':
+        this.#publish(request, text, callId);
+        break;
+      default:
+        // OPAL drops the connection here; an answer costs nobody anything, and no peer waits for ever.
+        this.#complainOnce(`unknown method ${JSON.stringify(request.method.slice(0, 100))}`);
+        this.#reply(null, null, callId);
+    }
+  }
+
+  #reply(result: unknown, type: 'bool' | 'str' | null, callId: string | null): void {
+    this.send(Buffer.from(responseFrame(result, type, callId)));
+  }
+
+  #subscribe(topics: string[] | undefined): boolean {
+    if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
+    const added = new Set(topics.filter((topic) => !this.#topics.has(topic)));
+    if (this.#topics.size + added.size > MAX_TOPICS) return this.#complainOnce(`more than ${MAX_TOPICS} topics`);
+    for (const topic of added) this.#topics.add(topic);
+    this.#deps.hub.subscribe(this, added);
+    return true;
+  }
+
+  #unsubscribe(topics: string[] | undefined): boolean {
+    if (topics === undefined) return this.#complainOnce('unsubscribe without a list of topics');
+    for (const topic of topics) this.#topics.delete(topic);
+    this.#deps.hub.unsubscribe(this, topics);
+    return true;
+  }
+
+  /** Publishes of one peer are carried out one after the other, so that its updates keep their order. */
+  #publish(request: RpcRequest, text: string, callId: string | null): void {
+    const topics = topicList(request.arguments.topics);
+    if (topics === undefined) {
+      this.#reply(this.#complainOnce('publish without a list of topics'), 'bool', callId);
+      return;
+    }
+    const dataText = argumentText(text, 'data');
+    const toSelf = typeof request.arguments.notifier_id === 'string';
+    if (++this.#waitingPublishes > MAX_WAITING_PUBLISHES) this.#ws.pause();
+    this.#publishes = this.#publishes.then(async () => {
+      let accepted = false;
+      try {
+        accepted = await this.#deliver(topics, dataText, toSelf);
+      } catch (error) {
+        this.#log.warn({ topics, error: errorText(error) }, 'a publish over the socket was refused');
+      }
+      if (--this.#waitingPublishes <= MAX_WAITING_PUBLISHES) this.#ws.resume();
+      this.#reply(accepted, 'bool', callId);
+    });
+  }
+
+  async #deliver(topics: string[], dataText: string, toSelf: boolean): Promise<boolean> {
+    const lasting = topics.filter((topic) => !topic.startsWith(STATISTICS_PREFIX));
+    for (const topic of topics) {
+      if (lasting.includes(topic)) continue;
+      // A publisher gets its own event only when it says that somebody else notifies (protocol-facts 1.3).
+      this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
+    }
+    if (lasting.length === 0) return true;
+    if (this.#deps.onPublish === undefined) return this.#complainOnce('publish on a topic that takes none');
+    await this.#deps.onPublish(lasting, dataText, this.#peer);
+    return true;
+  }
+
+  /** Logs each kind of complaint once per connection: a peer must not be able to fill the log. */
+  #complainOnce(complaint: string): false {
+    if (this.#complaints.size < 20 && !this.#complaints.has(complaint)) {
+      this.#complaints.add(complaint);
+      this.#log.warn({ complaint }, 'call not carried out');
+    }
+    return false;
+  }
+}

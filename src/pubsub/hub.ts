@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto';
+import { errorText } from '../lib/errors.js';
+import { type Logger, silentLogger } from '../lib/log.js';
+import { notifyFrame } from '../wire/frames.js';
+import { ALL_TOPICS } from '../wire/topics.js';
+
+/** Somebody who receives publications: one connection. */
+export interface Subscriber {
+  /** True when the peer negotiated our extensions; it then gets `extendedText`. */
+  readonly extended: boolean;
+  /**
+   * Takes one text message as UTF-8, at once and without waiting. The bytes are shared by all subscribers: they must not
+   * be changed.
+   */
+  send(frame: Buffer): void;
+}
+
+/** What {@link Hub.publish} sends. */
+export interface Publication {
+  /** Topics that it concerns. */
+  topics: readonly string[];
+  /** The data as JSON text. */
+  text: string;
+  /** The data for subscribers with our extensions, where it differs. */
+  extendedText?: string;
+  /** A subscriber that does not get it: the publisher. */
+  except?: Subscriber;
+}
+
+/** Topics and their subscribers in this process. Nothing is kept for those who are away. */
+export interface Hub {
+  subscribe(subscriber: Subscriber, topics: Iterable<string>): void;
+  unsubscribe(subscriber: Subscriber, topics: Iterable<string>): void;
+  /** Ends all subscriptions of a subscriber. */
+  remove(subscriber: Subscriber): void;
+  /** Subscribers that a publication on these topics would reach. */
+  subscriberCount(topics: readonly string[]): number;
+  /**
+   * Hands the publication to every subscriber of one of its topics, once each, under the first of the publication's
+   * topics that it subscribes to; who subscribes to all topics gets the first one. Never waits. Returns how many got it.
+   */
+  publish(publication: Publication): number;
+}
+
+/**
+ * An empty hub. A frame is encoded once per topic and variant; its ids are constant for the publication (design 4). A
+ * subscriber that throws is logged and removed, the others get the publication all the same.
+ */
+export function createHub(log: Logger = silentLogger()): Hub {
+  const byTopic = new Map<string, Set<Subscriber>>();
+  const topicsOf = new Map<Subscriber, Set<string>>();
+
+  function leave(subscriber: Subscriber, topic: string): void {
+    const subscribers = byTopic.get(topic);
+    if (subscribers?.delete(subscriber) && subscribers.size === 0) byTopic.delete(topic);
+  }
+
+  /** Subscribers of the topics, each once, with its topic. */
+  function* reached(topics: readonly string[]): Generator<readonly [Subscriber, string]> {
+    const seen = new Set<Subscriber>();
+    const first = topics[0];
+    if (first === undefined) return;
+    for (const [bucket, topic] of [...topics.map((name) => [name, name] as const), [ALL_TOPICS, first] as const]) {
+      for (const subscriber of byTopic.get(bucket) ?? []) {
+        if (seen.has(subscriber)) continue;
+        seen.add(subscriber);
+        yield [subscriber, topic];
+      }
+    }
+  }
+
+  const hub: Hub = {
+    subscribe(subscriber, topics) {
+      const own = topicsOf.get(subscriber) ?? new Set();
+      for (const topic of topics) {
+        own.add(topic);
+        const subscribers = byTopic.get(topic);
+        if (subscribers === undefined) byTopic.set(topic, new Set([subscriber]));
+        else subscribers.add(subscriber);
+      }
+      if (own.size > 0) topicsOf.set(subscriber, own);
+    },
+    unsubscribe(subscriber, topics) {
+      const own = topicsOf.get(subscriber);
+      for (const topic of topics) if (own?.delete(topic)) leave(subscriber, topic);
+      if (own?.size === 0) topicsOf.delete(subscriber);
+    },
+    remove(subscriber) {
+      for (const topic of topicsOf.get(subscriber) ?? []) leave(subscriber, topic);
+      topicsOf.delete(subscriber);
+    },
+    subscriberCount(topics) {
+      let count = 0;
+      for (const _ of reached(topics)) count++;
+      return count;
+    },
+    publish({ topics, text, extendedText = text, except }) {
+      const frames = new Map<string, Buffer>();
+      const ids = { subscription: hexId(), subscriber: hexId(), call: hexId() };
+      const frameFor = (topic: string, extended: boolean): Buffer => {
+        const variant = extended && extendedText !== text;
+        const key = `${variant ? 'extended' : 'plain'} ${topic}`;
+        let frame = frames.get(key);
+        if (frame === undefined) {
+          frame = Buffer.from(notifyFrame(topic, variant ? extendedText : text, ids));
+          frames.set(key, frame);
+        }
+        return frame;
+      };
+      let count = 0;
+      for (const [subscriber, topic] of reached(topics)) {
+        if (subscriber === except) continue;
+        try {
+          subscriber.send(frameFor(topic, subscriber.extended));
+          count++;
+        } catch (error) {
+          log.warn({ topic, error: errorText(error) }, 'a subscriber failed and is removed');
+          hub.remove(subscriber);
+        }
+      }
+      return count;
+    },
+  };
+  return hub;
+}
+
+/** 32 hex digits, the form of OPAL's ids (protocol-facts 0.2). */
+export function hexId(): string {
+  return randomUUID().replaceAll('-', '');
+}

@@ -1,0 +1,233 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { WebSocket } from 'ws';
+import { errorText, SyncError } from '../lib/errors.js';
+import type { Logger, Secret } from '../lib/log.js';
+import {
+  notifyArguments,
+  PROTOCOL_HEADER,
+  PROTOCOL_VERSION,
+  type RpcRequest,
+  requestFrame,
+  responseFrame,
+} from '../wire/frames.js';
+import { startHeartbeat } from './heartbeat.js';
+import { hexId } from './hub.js';
+import { argumentText, readFrame } from './incoming.js';
+
+/** What a client's connection is made with; see `socket-client.ts`. */
+export interface LinkOptions {
+  url: string;
+  token?: Secret | undefined;
+  openTimeoutMs: number;
+  pingIntervalMs: number;
+  frameLimitBytes: number;
+}
+
+/** What a link works with. */
+export interface LinkDeps {
+  log: Logger;
+  onNotify(topic: string, dataText: string): void;
+}
+
+/** Longest wait that a server can ask for with `Retry-After`. */
+const RETRY_AFTER_MAX_SECONDS = 600;
+/** How long an orderly end may take before the connection is cut. */
+const CLOSE_GRACE_MS = 1000;
+
+/** One open connection to a server: calls in both directions, and notifications. */
+export class Link {
+  /** Version of our extensions that the server agreed to; undefined for an OPAL server. */
+  readonly protocol: number | undefined;
+  /** Aborts when the connection has ended, for whatever reason; the reason is a `SyncError` that says why. */
+  readonly closed: AbortSignal;
+  readonly #ws: WebSocket;
+  readonly #deps: LinkDeps;
+  readonly #id = hexId();
+  readonly #ended = new AbortController();
+  readonly #calls = new Map<string, (result: unknown) => void>();
+  #failure: string | undefined;
+
+  private constructor(
+    ws: WebSocket,
+    socket: Socket,
+    protocol: number | undefined,
+    options: LinkOptions,
+    deps: LinkDeps,
+  ) {
+    this.#ws = ws;
+    this.#deps = deps;
+    this.protocol = protocol;
+    this.closed = this.#ended.signal;
+    const stopHeartbeat = startHeartbeat(
+      ws,
+      socket,
+      { intervalMs: options.pingIntervalMs, timeoutMs: options.pingIntervalMs },
+      () => {
+        this.#failure ??= 'the server does not answer pings';
+        ws.terminate();
+      },
+    );
+    ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
+    ws.on('error', (error) => {
+      this.#failure ??= errorText(error);
+    });
+    ws.on('close', (code, reason) => {
+      stopHeartbeat();
+      const why = this.#failure ?? `closed with ${code}${reason.length > 0 ? ` ${reason}` : ''}`;
+      this.#ended.abort(
+        new SyncError('server_unreachable', `connection to ${options.url} lost: ${why}`, { retryable: true }),
+      );
+    });
+  }
+
+  /** Connects. Rejects with `server_unreachable`, or with `server_refused` (and the wait that the server asked for). */
+  static async open(options: LinkOptions, deps: LinkDeps, signal: AbortSignal): Promise<Link> {
+    const headers: Record<string, string> = { [PROTOCOL_HEADER]: String(PROTOCOL_VERSION) };
+    if (options.token !== undefined) headers.authorization = `Bearer ${options.token.reveal()}`;
+    const ws = new WebSocket(options.url, {
+      headers,
+      perMessageDeflate: false,
+      handshakeTimeout: options.openTimeoutMs,
+      maxPayload: options.frameLimitBytes,
+    });
+    const onAbort = (): void => ws.terminate();
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await new Promise((resolve, reject) => {
+        ws.once('unexpected-response', (request, response) => {
+          reject(refusal(options.url, response));
+          response.resume();
+          request.destroy();
+        });
+        ws.on('error', (cause) => {
+          reject(new SyncError('server_unreachable', `cannot connect to ${options.url}`, { cause, retryable: true }));
+        });
+        // The link takes over at the upgrade: the first messages may come in the same packet.
+        ws.once('upgrade', (response) => {
+          const link = new Link(ws, response.socket, agreed(response), options, deps);
+          ws.once('open', () => resolve(link));
+        });
+      });
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Calls a method of the server. Rejects with `server_unreachable` when there is no answer in time. */
+  call(method: string, args: object, timeoutMs: number): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const id = hexId();
+      const settle = (): void => {
+        clearTimeout(timer);
+        this.#calls.delete(id);
+        this.closed.removeEventListener('abort', onClosed);
+      };
+      const onClosed = (): void => {
+        settle();
+        reject(this.closed.reason);
+      };
+      const timer = setTimeout(() => {
+        settle();
+        reject(new SyncError('server_unreachable', `no answer to ${method} in ${timeoutMs} ms`, { retryable: true }));
+      }, timeoutMs);
+      this.#calls.set(id, (result) => {
+        settle();
+        resolve(result);
+      });
+      if (this.closed.aborted) onClosed();
+      else {
+        this.closed.addEventListener('abort', onClosed, { once: true });
+        this.#send(requestFrame(method, args, id));
+      }
+    });
+  }
+
+  /** Ends the connection; resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    if (this.closed.aborted) return;
+    const ended = new Promise<void>((resolve) => {
+      this.closed.addEventListener('abort', () => resolve(), { once: true });
+    });
+    this.#end('closed from our side', 1000);
+    await ended;
+  }
+
+  /** An orderly end, cut short when the server takes no part in it. */
+  #end(reason: string, code: number): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = reason;
+    this.#ws.close(code, reason);
+    const grace = setTimeout(() => this.#ws.terminate(), CLOSE_GRACE_MS);
+    this.closed.addEventListener('abort', () => clearTimeout(grace), { once: true });
+  }
+
+  #send(text: string): void {
+    if (this.#ws.readyState === this.#ws.OPEN) this.#ws.send(text);
+  }
+
+  /** What cannot be read may have been an update: the connection ends, and the next one catches up. */
+  #receive(data: Buffer, isBinary: boolean): void {
+    if (this.#failure !== undefined) return;
+    if (isBinary) {
+      this.#end('a binary frame arrived', 1003);
+      return;
+    }
+    const text = data.toString();
+    try {
+      const frame = readFrame(text);
+      if (frame?.request) this.#answer(frame.request, text);
+      if (frame?.response) this.#calls.get(frame.response.call_id ?? '')?.(frame.response.result);
+    } catch (error) {
+      this.#deps.log.error({ err: error }, 'a frame of the server could not be handled');
+      if (error instanceof SyncError && error.code === 'frame_invalid') this.#end(error.message, 1007);
+      else this.#end('a notification could not be handled', 1011);
+    }
+  }
+
+  #answer(request: RpcRequest, text: string): void {
+    const callId = request.call_id ?? null;
+    switch (request.method) {
+      case 'notify':
+        // An OPAL server waits for this answer before it serves the next subscriber; ours has no use for it.
+        if (this.protocol === undefined) this.#send(responseFrame('None', 'str', callId));
+        this.#notify(request, text);
+        break;
+      case '_ping_':
+      case 'ping':
+        this.#send(responseFrame('pong', 'str', callId));
+        break;
+      case '_get_channel_id_':
+        this.#send(responseFrame(this.#id, 'str', callId));
+        break;
+      default:
+        this.#deps.log.debug({ method: request.method }, 'the server called an unknown method');
+        this.#send(responseFrame(null, null, callId));
+    }
+  }
+
+  #notify(request: RpcRequest, text: string): void {
+    const parsed = notifyArguments.safeParse(request.arguments);
+    if (parsed.success) this.#deps.onNotify(parsed.data.subscription.topic, argumentText(text, 'data'));
+    else this.#deps.log.warn('a notification without a topic is ignored');
+  }
+}
+
+function agreed(response: IncomingMessage): number | undefined {
+  const version = Number(response.headers[PROTOCOL_HEADER]);
+  return Number.isInteger(version) && version >= 1 ? Math.min(version, PROTOCOL_VERSION) : undefined;
+}
+
+function refusal(url: string, response: IncomingMessage): SyncError {
+  const seconds = retryAfterSeconds(response.headers['retry-after']);
+  return new SyncError('server_refused', `${url} refused the connection with ${response.statusCode ?? 'no status'}`, {
+    retryable: true,
+    ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
+  });
+}
+
+function retryAfterSeconds(header: string | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  const seconds = /^\d+$/.test(header.trim()) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
+  return seconds > 0 ? Math.min(seconds, RETRY_AFTER_MAX_SECONDS) : undefined;
+}

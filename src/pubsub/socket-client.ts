@@ -1,0 +1,169 @@
+import { errorText, SyncError } from '../lib/errors.js';
+import type { Logger, Secret } from '../lib/log.js';
+import { backoffMs, isAbort, sleep } from '../lib/loop.js';
+import { Link, type LinkDeps } from './link.js';
+
+/** What {@link createSocketClient} is made with. */
+export interface SocketClientOptions {
+  /** Address of the socket, path included: `ws://host:7002/ws`. */
+  url: string;
+  /** Sent as Bearer. */
+  token?: Secret | undefined;
+  /** Time between RPC pings, for proxies that end quiet connections; 0 for none. */
+  keepAliveIntervalMs: number;
+  /** Longest wait between two attempts. */
+  reconnectMaxMs: number;
+  /** Longest wait for the handshake, and for the answer to `subscribe`. Default 10 s (protocol-facts 1.1). */
+  openTimeoutMs?: number;
+  /** Time between WebSocket pings, and how long one may stay unanswered. Default 20 s. */
+  pingIntervalMs?: number;
+  /** Largest message that is accepted. Default 64 MiB. */
+  frameLimitBytes?: number;
+}
+
+/** One connection, as the client's parts see it. */
+export interface SocketSession {
+  /** Version of our extensions that the server speaks; undefined for an OPAL server. */
+  readonly protocol: number | undefined;
+  /** Aborts when the connection has ended. */
+  readonly signal: AbortSignal;
+}
+
+/** What a socket client works with. */
+export interface SocketClientDeps {
+  log: Logger;
+  /** The topics to subscribe to; asked once for each connection. */
+  topics(session: SocketSession): readonly string[];
+  /**
+   * Called when the topics are subscribed: from now on nothing is missed, so this is the moment to catch up.
+   * Notifications may come while it runs. A rejection ends the connection and counts as a failed attempt. The next
+   * attempt waits until this has settled: heed `session.signal`.
+   */
+  onConnected(session: SocketSession): Promise<void>;
+  /** A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw means reconnect. */
+  onNotify(topic: string, dataText: string): void;
+  /** Called once for each call of `onConnected`, when that connection has ended. */
+  onDisconnected(reason: string): void;
+}
+
+/** A subscription that lasts: connects, subscribes, reconnects. */
+export interface SocketClient {
+  /** Works until the signal aborts; resolves when nothing is left. Never gives up, never rejects for a bad server. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Upper bound of the first wait. Also after a lost connection: a fleet must not come back in one moment. */
+const FIRST_WAIT_MS = 1000;
+/** A connection that held this long was a good one: the waits start anew. */
+const STABLE_MS = 5000;
+/** OPAL's readiness check: this many pings of a second each, then go on all the same (protocol-facts 1.5). */
+const READY_PINGS = 5;
+const READY_PING_MS = 1000;
+const KEEP_ALIVE_ANSWER_MS = 10_000;
+
+/** Makes a client for our servers and for OPAL's; it does nothing until it runs. */
+export function createSocketClient(options: SocketClientOptions, deps: SocketClientDeps): SocketClient {
+  const { openTimeoutMs = 10_000, pingIntervalMs = 20_000, frameLimitBytes = 64 * 1024 * 1024 } = options;
+  const linkOptions = { url: options.url, token: options.token, openTimeoutMs, pingIntervalMs, frameLimitBytes };
+  const linkDeps: LinkDeps = { log: deps.log, onNotify: (topic, dataText) => deps.onNotify(topic, dataText) };
+
+  async function subscribe(link: Link, session: SocketSession): Promise<void> {
+    await waitUntilReady(link);
+    const topics = [...new Set(deps.topics(session))];
+    if (topics.length === 0) return;
+    const result = await link.call('subscribe', { topics }, openTimeoutMs);
+    if (result !== true) {
+      throw new SyncError('server_refused', `${options.url} refused the subscription to ${topics.join(', ')}`);
+    }
+  }
+
+  /** One connection from beginning to end. Returns how long it was established; throws when it never was. */
+  async function connectOnce(signal: AbortSignal): Promise<{ heldMs: number; reason: unknown }> {
+    const link = await Link.open(linkOptions, linkDeps, signal);
+    const session = { protocol: link.protocol, signal: link.closed };
+    let told = false;
+    const stop = onAbort(signal, () => link.close());
+    const keepAlive = startKeepAlive(link, options.keepAliveIntervalMs, deps.log);
+    try {
+      signal.throwIfAborted();
+      await subscribe(link, session);
+      told = true;
+      await deps.onConnected(session);
+      link.closed.throwIfAborted();
+      deps.log.info({ url: options.url, protocol: link.protocol }, 'connected');
+      const start = performance.now();
+      await new Promise((resolve) => link.closed.addEventListener('abort', resolve, { once: true }));
+      return { heldMs: performance.now() - start, reason: link.closed.reason };
+    } finally {
+      clearInterval(keepAlive);
+      await stop();
+      await link.close();
+      if (told) deps.onDisconnected(errorText(link.closed.reason));
+    }
+  }
+
+  return {
+    async run(signal) {
+      let failures = 0;
+      while (!signal.aborted) {
+        let reason: unknown;
+        try {
+          const end = await connectOnce(signal);
+          if (end.heldMs >= STABLE_MS) failures = 0;
+          reason = end.reason;
+        } catch (error) {
+          reason = error;
+        }
+        if (signal.aborted) return;
+        failures++;
+        const floorMs = (reason instanceof SyncError ? (reason.retryAfterSeconds ?? 0) : 0) * 1000;
+        const delayMs = backoffMs(failures, { minMs: FIRST_WAIT_MS, maxMs: options.reconnectMaxMs }, floorMs);
+        const level = failures < 3 ? 'info' : failures < 10 ? 'warn' : 'error';
+        deps.log[level](
+          { url: options.url, failures, retry_in_ms: Math.round(delayMs), error: errorText(reason) },
+          'not connected',
+        );
+        try {
+          await sleep(delayMs, signal);
+        } catch (error) {
+          if (!isAbort(error, signal)) throw error;
+        }
+      }
+    },
+  };
+}
+
+/** OPAL's readiness check. A server that answers late, or never, is no reason to stop here; a lost connection is. */
+async function waitUntilReady(link: Link): Promise<void> {
+  for (let attempt = 1; attempt <= READY_PINGS; attempt++) {
+    try {
+      await link.call('_ping_', {}, READY_PING_MS);
+      return;
+    } catch (error) {
+      if (link.closed.aborted) throw error;
+    }
+  }
+}
+
+function startKeepAlive(link: Link, intervalMs: number, log: Logger): NodeJS.Timeout | undefined {
+  if (intervalMs <= 0) return undefined;
+  return setInterval(() => {
+    link.call('_ping_', {}, KEEP_ALIVE_ANSWER_MS).catch((error: unknown) => {
+      // Only traffic is wanted; whether the server lives is for the pings of the socket itself.
+      log.debug({ error: errorText(error) }, 'no answer to the keep-alive');
+    });
+  }, intervalMs);
+}
+
+/** Does something when the signal aborts. The result takes it back, and waits for it where it has begun. */
+function onAbort(signal: AbortSignal, action: () => Promise<void>): () => Promise<void> {
+  let begun = Promise.resolve();
+  const listener = (): void => {
+    begun = action();
+  };
+  signal.addEventListener('abort', listener, { once: true });
+  return async () => {
+    signal.removeEventListener('abort', listener);
+    await begun;
+  };
+}

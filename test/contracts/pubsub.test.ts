@@ -1,0 +1,350 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { WebSocket } from 'ws';
+import { SyncError } from '../../src/lib/errors.js';
+import type { Peer } from '../../src/pubsub/socket-server.js';
+import { PROTOCOL_HEADER } from '../../src/wire/frames.js';
+import { clientFrame, RawPeer, rawSocket, startCable, startSocketServer, until } from './pubsub-peers.js';
+
+/** The server's side of the socket, against raw frames. */
+
+const HEX = /^[0-9a-f]{32}$/;
+
+test('the worked session of protocol-facts 1.9, frame by frame', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  peer.ws.send(
+    '{"request": {"method": "_ping_", "arguments": {}, "call_id": "3cfa3db36d3d4b4790ebd594221de865"}, "response": null}',
+  );
+  assert.equal(
+    await peer.next(),
+    '{"request":null,"response":{"result":"pong","result_type":"str","call_id":"3cfa3db36d3d4b4790ebd594221de865"}}',
+  );
+  peer.ws.send(
+    '{"request": {"method": "subscribe", "arguments": {"topics": ["policy_data"]}, "call_id": "a87008469ae34fa38ed9a62edcd55762"}, "response": null}',
+  );
+  assert.equal(
+    await peer.next(),
+    '{"request":null,"response":{"result":true,"result_type":"bool","call_id":"a87008469ae34fa38ed9a62edcd55762"}}',
+  );
+  const data = '{"id": null, "entries": [{"url": "", "data": {"n": 12345678901234567890, "d": 1.0}}]}';
+  assert.equal(server.hub.publish({ topics: ['policy_data'], text: data }), 1);
+  const notify = await peer.next();
+  const { call_id, arguments: args } = JSON.parse(notify).request;
+  const { id, subscriber_id } = args.subscription;
+  for (const hex of [call_id, id, subscriber_id]) assert.match(hex, HEX);
+  assert.equal(
+    notify,
+    `{"request":{"method":"notify","arguments":{"subscription":{"id":"${id}","subscriber_id":"${subscriber_id}","topic":"policy_data","notifier_id":null},"data":${data}},"call_id":"${call_id}"},"response":null}`,
+  );
+  peer.ws.send(`{"request": null, "response": {"result": "None", "result_type": "str", "call_id": "${call_id}"}}`);
+  peer.ws.send(
+    '{"request": {"method": "unsubscribe", "arguments": {"topics": ["policy_data"]}, "call_id": "u"}, "response": null}',
+  );
+  assert.equal(await peer.next(), '{"request":null,"response":{"result":true,"result_type":"bool","call_id":"u"}}');
+  assert.equal(server.hub.publish({ topics: ['policy_data'], text: '1' }), 0);
+});
+
+test('calls: ping, a constant channel id, a call without id, topics subscribed twice', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  assert.deepEqual(await peer.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
+  const first = (await peer.call('_get_channel_id_')) as { result: string };
+  assert.match(first.result, HEX);
+  assert.deepEqual(await peer.call('_get_channel_id_'), first);
+  peer.ws.send('{"request":{"method":"_ping_"}}');
+  assert.deepEqual(JSON.parse(await peer.next()).response, { result: 'pong', result_type: 'str', call_id: null });
+  await peer.call('subscribe', { topics: ['a', 'a'] });
+  await peer.call('subscribe', { topics: ['a'] });
+  server.hub.publish({ topics: ['a'], text: '1' });
+  await peer.next();
+  assert.deepEqual(await peer.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' }, 'no second notify');
+});
+
+test('an unknown method and wrong arguments are answered and change nothing', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  assert.deepEqual(await peer.call('no_such_method'), { result: null, result_type: null, call_id: 'c' });
+  assert.deepEqual(await peer.call('__class__'), { result: null, result_type: null, call_id: 'c' });
+  for (const args of [{}, { topics: 5 }, { topics: ['a', null] }]) {
+    for (const method of ['subscribe', 'unsubscribe', 'publish']) {
+      assert.deepEqual(await peer.call(method, args), { result: false, result_type: 'bool', call_id: 'c' });
+    }
+  }
+  for (const shape of ['{"request":5}', '[]', '{}', '"x"', '{"request":{"method":"_ping_","arguments":null}}'])
+    peer.ws.send(shape);
+  assert.deepEqual(await peer.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
+});
+
+const REFUSED: { name: string; send(ws: WebSocket): void; close: RegExp }[] = [
+  { name: 'a frame that is not JSON', send: (ws) => ws.send('{"request":'), close: /^1007 a frame is not JSON/ },
+  { name: 'a binary frame', send: (ws) => ws.send(Buffer.from('{}')), close: /^1003 text frames only/ },
+  { name: 'a message above the limit', send: (ws) => ws.send(`"${'x'.repeat(5000)}"`), close: /^1009 / },
+];
+for (const { name, send, close } of REFUSED) {
+  test(`${name} ends that connection with a code, and no other`, async () => {
+    await using server = await startSocketServer({ frameLimitBytes: 4096 });
+    await using bad = await RawPeer.connect(server.url);
+    await using good = await RawPeer.connect(server.url);
+    for (const peer of [bad, good]) await peer.call('subscribe', { topics: ['a'] });
+    send(bad.ws);
+    assert.match(await bad.close(), close);
+    await until(() => server.hub.subscriberCount(['a']) === 1, 'the connection leaves the hub');
+    server.hub.publish({ topics: ['a'], text: '1' });
+    assert.match(await good.next(), /"notify"/);
+  });
+}
+
+test('a peer that disconnects in the middle of a frame leaves nothing behind', async () => {
+  await using server = await startSocketServer();
+  const socket = await rawSocket(server.port);
+  await until(() => server.sockets.connectionCount === 1, 'it is connected');
+  socket.write(clientFrame('{"request":{"method":"subscribe","arguments":{"topics":["a"]}}}').subarray(0, 30));
+  socket.resetAndDestroy();
+  await until(() => server.sockets.connectionCount === 0, 'it is gone');
+  await using peer = await RawPeer.connect(server.url);
+  assert.deepEqual(await peer.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
+});
+
+test('a message may come in fragments and byte by byte', async () => {
+  await using server = await startSocketServer();
+  const socket = await rawSocket(server.port);
+  socket.setNoDelay(true);
+  const bytes = Buffer.concat([
+    clientFrame('{"request":{"method":"subscribe",', false),
+    clientFrame('"arguments":{"topics":["grün"]}}}', true, 0),
+  ]);
+  for (const byte of bytes) {
+    socket.write(Buffer.from([byte]));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await until(() => server.hub.subscriberCount(['grün']) === 1, 'it is subscribed');
+  socket.destroy();
+});
+
+test('bytes that are no WebSocket frame end the connection', async () => {
+  await using server = await startSocketServer();
+  const socket = await rawSocket(server.port);
+  const closed = once(socket, 'close');
+  socket.resume();
+  socket.write(Buffer.from([0xff, 0xff, 0xff, 0xff]));
+  await closed;
+  await until(() => server.sockets.connectionCount === 0, 'it is gone');
+});
+
+test('a publication reaches many subscribers once each, and one that does not read is dropped without delaying them', async () => {
+  await using server = await startSocketServer({ bufferLimitBytes: 256 * 1024 });
+  const peers = await Promise.all(Array.from({ length: 50 }, () => RawPeer.connect(server.url)));
+  await using stuck = await RawPeer.connect(server.url);
+  for (const peer of [...peers, stuck]) await peer.call('subscribe', { topics: ['a', 'b'] });
+  stuck.ws.pause();
+  const text = JSON.stringify('x'.repeat(64 * 1024));
+  let published = 0;
+  let slowestMs = 0;
+  while (server.hub.subscriberCount(['a']) === 51) {
+    assert.ok(published < 1000, 'the stuck subscriber is dropped at some time');
+    const start = performance.now();
+    server.hub.publish({ topics: ['a', 'b'], text });
+    published++;
+    await until(() => peers.every((peer) => peer.frames.length === published + 1), 'everyone has it');
+    slowestMs = Math.max(slowestMs, performance.now() - start);
+  }
+  assert.ok(slowestMs < 2000, `the slowest publication took ${slowestMs} ms`);
+  server.hub.publish({ topics: ['b'], text: '"after"' });
+  for (const peer of peers) {
+    await until(() => peer.frames.length === published + 2, 'the publication after it arrives');
+    await peer[Symbol.asyncDispose]();
+  }
+});
+
+test('publications of one moment arrive in order', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  await peer.call('subscribe', { topics: ['a'] });
+  for (let index = 0; index < 100; index++) server.hub.publish({ topics: ['a'], text: String(index) });
+  for (let index = 0; index < 100; index++) assert.equal(JSON.parse(await peer.next()).request.arguments.data, index);
+});
+
+test('a peer behind a dead cable is found by pings', async () => {
+  await using server = await startSocketServer({ pingIntervalMs: 50, pongTimeoutMs: 100 });
+  await using cable = await startCable(server.port);
+  await using alive = await RawPeer.connect(server.url);
+  const dead = new WebSocket(cable.url);
+  await once(dead, 'open');
+  await until(() => server.sockets.connectionCount === 2, 'both are connected');
+  cable.freeze();
+  await until(() => server.sockets.connectionCount === 1, 'the dead one is dropped');
+  assert.equal(alive.closed, undefined);
+  dead.terminate();
+});
+
+test('a frame that an OPAL client could not take sends it away to reload; ours gets it', async () => {
+  await using server = await startSocketServer({ bufferLimitBytes: 16 * 1024 * 1024 });
+  await using opal = await RawPeer.connect(server.url);
+  await using ours = await RawPeer.connect(server.url, { [PROTOCOL_HEADER]: '1' });
+  for (const peer of [opal, ours]) await peer.call('subscribe', { topics: ['a'] });
+  // Two bytes each in UTF-8: the limit is one of bytes.
+  server.hub.publish({ topics: ['a'], text: JSON.stringify('é'.repeat(600_000)) });
+  assert.match(await opal.close(), /^1012 .*GET \/data\/config/);
+  assert.equal(JSON.parse(await ours.next()).request.arguments.data.length, 600_000);
+});
+
+test('extensions are only for those who ask', async () => {
+  await using server = await startSocketServer();
+  const answers: [string | undefined, string | undefined][] = [
+    [undefined, undefined],
+    ['1', '1'],
+    ['99', '1'],
+    ['0', undefined],
+    ['x', undefined],
+  ];
+  for (const [offered, answered] of answers) {
+    await using peer = await RawPeer.connect(server.url, offered === undefined ? {} : { [PROTOCOL_HEADER]: offered });
+    assert.equal(peer.upgrade?.headers[PROTOCOL_HEADER], answered);
+    await peer.call('subscribe', { topics: ['a'] });
+    server.hub.publish({ topics: ['a'], text: '"plain"', extendedText: '"extended"' });
+    assert.equal(JSON.parse(await peer.next()).request.arguments.data, answered === undefined ? 'plain' : 'extended');
+    await peer[Symbol.asyncDispose]();
+    await until(() => server.sockets.connectionCount === 0, 'it is gone');
+  }
+});
+
+test('statistics travel between peers, not back to their publisher unless it asks', async () => {
+  await using server = await startSocketServer();
+  await using publisher = await RawPeer.connect(server.url);
+  await using other = await RawPeer.connect(server.url);
+  for (const peer of [publisher, other]) await peer.call('subscribe', { topics: ['__opal_stats_add'] });
+  const published = { topics: ['__opal_stats_add'], data: { rpc_id: 'r' }, sync: true, notifier_id: null };
+  assert.deepEqual(await publisher.call('publish', published), { result: true, result_type: 'bool', call_id: 'c' });
+  assert.deepEqual(JSON.parse(await other.next()).request.arguments.data, { rpc_id: 'r' });
+  publisher.ws.send(JSON.stringify({ request: { method: 'publish', arguments: { ...published, notifier_id: 'n' } } }));
+  assert.equal(JSON.parse(await publisher.next()).request.method, 'notify');
+});
+
+test('any other publish goes to the server, one after the other, with its data as written', async () => {
+  const published: string[] = [];
+  let running = 0;
+  await using server = await startSocketServer(
+    {},
+    {
+      authenticate: async () => ({ subject: 'someone' }),
+      onPublish: async (topics: readonly string[], dataText: string, peer: Peer) => {
+        assert.equal(++running, 1, 'publishes do not overlap');
+        await new Promise((resolve) => setImmediate(resolve));
+        running--;
+        if (topics.includes('refused')) throw new SyncError('request_invalid', 'no');
+        published.push(`${peer.subject}: ${topics} ${dataText}`);
+      },
+    },
+  );
+  await using peer = await RawPeer.connect(server.url);
+  const count = 200;
+  for (let index = 0; index < count; index++) {
+    peer.ws.send(
+      `{"request":{"method":"publish","arguments":{"topics":["a","b"],"data":{"n":${index}.0}},"call_id":"${index}"}}`,
+    );
+  }
+  for (let index = 0; index < count; index++) {
+    assert.deepEqual(JSON.parse(await peer.next()).response, {
+      result: true,
+      result_type: 'bool',
+      call_id: String(index),
+    });
+  }
+  assert.deepEqual(
+    published,
+    Array.from({ length: count }, (_, index) => `someone: a,b {"n":${index}.0}`),
+  );
+  assert.deepEqual(await peer.call('publish', { topics: ['refused'] }), {
+    result: false,
+    result_type: 'bool',
+    call_id: 'c',
+  });
+  assert.equal(server.hub.subscriberCount(['a']), 0);
+});
+
+test('without somebody to take it, a publish is answered false', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  assert.deepEqual(await peer.call('publish', { topics: ['a'], data: 1 }), {
+    result: false,
+    result_type: 'bool',
+    call_id: 'c',
+  });
+});
+
+/** The HTTP answer to an upgrade that was refused. */
+async function refusal(url: string, headers: Record<string, string> = {}): Promise<string> {
+  const ws = new WebSocket(url, { headers });
+  ws.on('error', () => undefined); // the refusal is what is looked at
+  const [, response] = await once(ws, 'unexpected-response');
+  let body = '';
+  for await (const chunk of response) body += chunk;
+  return `${response.statusCode} ${response.headers['retry-after'] ?? '-'} ${body}`;
+}
+
+test('a refused peer gets an HTTP answer with the reason', async () => {
+  await using server = await startSocketServer(
+    { refusalDelayMs: 30 },
+    {
+      authenticate: async (request) => {
+        const token = request.headers.authorization;
+        if (token === 'Bearer good') return { subject: 'good' };
+        if (token === 'Bearer bug') throw new Error('a secret detail');
+        throw new SyncError('request_invalid', 'the token is not valid', { status: 403 });
+      },
+    },
+  );
+  const start = performance.now();
+  assert.equal(await refusal(server.url), '403 - {"detail":"the token is not valid"}');
+  assert.ok(performance.now() - start >= 29, 'held back');
+  assert.equal(await refusal(server.url, { authorization: 'Bearer bug' }), '500 - {"detail":"Internal Server Error"}');
+  assert.match(await refusal(server.url.replace('/ws', '/other')), /^404 - .*it is at \/ws/);
+  await using peer = await RawPeer.connect(`${server.url}?__opal_client_id=x`, { authorization: 'Bearer good' });
+  assert.equal(peer.closed, undefined);
+});
+
+test('a peer that leaves while it is being admitted leaves nothing behind', async () => {
+  let admit = (): void => undefined;
+  const asked = new Promise<void>((resolve) => {
+    admit = resolve;
+  });
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await using server = await startSocketServer(
+    {},
+    {
+      authenticate: async () => {
+        admit();
+        await held;
+        return { subject: null };
+      },
+    },
+  );
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write(
+    'GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n',
+  );
+  await asked;
+  socket.resetAndDestroy();
+  await once(socket, 'close');
+  release();
+  await server.sockets.close();
+  assert.equal(server.sockets.connectionCount, 0);
+});
+
+test('close ends everyone with 1012, also who takes no part, and refuses who comes then', async () => {
+  await using server = await startSocketServer({ closeGraceMs: 50 });
+  await using peer = await RawPeer.connect(server.url);
+  const deaf = await rawSocket(server.port);
+  await until(() => server.sockets.connectionCount === 2, 'both are connected');
+  await Promise.all([server.sockets.close(), server.sockets.close()]);
+  assert.equal(server.sockets.connectionCount, 0);
+  assert.match(await peer.close(), /^1012 the server is stopping/);
+  assert.match(await refusal(server.url), /^503 1 /);
+  deaf.destroy();
+});
