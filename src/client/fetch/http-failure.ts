@@ -1,0 +1,96 @@
+import { errorText, SyncError } from '../../lib/errors.js';
+import {
+  type AnswerHeaders,
+  type Hop,
+  headerText,
+  isRetryableStatus,
+  retryAfterSeconds,
+  shownUrl,
+} from './http-rules.js';
+
+/** What went wrong with a read, in words that name the source and show no secret. */
+
+/** Length of the part of an error answer that a message shows: enough for the sentence that most sources answer with. */
+const EXCERPT_LENGTH = 200;
+/** Headers whose values are no secrets of an entry, and would be missed in the text of an answer. */
+const PUBLIC_HEADERS = ['accept', 'accept-encoding', 'cache-control', 'content-type', 'host', 'user-agent'];
+
+/** How long the parts of a read may take. */
+export interface FetchTimes {
+  /** Longest silence: to connect, to answer, between two parts of a body. */
+  silenceTimeoutMs: number;
+  /** Longest time for one whole read, redirects included, waiting for a slot not included. */
+  totalTimeoutMs: number;
+}
+
+/** The error for an answer with a status that has no document. `start`: of its body, longer than what is shown. */
+export function statusFailure(hop: Hop, status: number, headers: AnswerHeaders, start: Uint8Array): SyncError {
+  const excerpt = excerptOf(hop, start);
+  const wait = retryAfterSeconds(headerText(headers['retry-after']), Date.now());
+  return new SyncError('fetch_failed', `${hopName(hop)} answered ${status}${excerpt === '' ? '' : `: ${excerpt}`}`, {
+    retryable: isRetryableStatus(status),
+    ...(wait !== undefined && (status === 429 || status === 503) ? { retryAfterSeconds: wait } : {}),
+  });
+}
+
+/** The error for a document that was refused on its way in (`spool`), with the name of the source. */
+export function bodyFailure(hop: Hop, status: number, headers: AnswerHeaders, cause: SyncError): SyncError {
+  const type = headerText(headers['content-type']) ?? 'none';
+  const answer = cause.code === 'fetch_not_json' ? ` answered ${status} with content type ${JSON.stringify(type)}` : '';
+  return new SyncError(cause.code, `${hopName(hop)}${answer}: ${cause.message}`, { cause, retryable: cause.retryable });
+}
+
+/** The error for a read that took longer than it may. */
+export function totalTimeoutFailure(hop: Hop, times: FetchTimes): SyncError {
+  return new SyncError('fetch_failed', `${hopName(hop)} was not read within ${times.totalTimeoutMs / 1000} s`, {
+    retryable: true,
+  });
+}
+
+/** The error for whatever the connection or the decoding threw. */
+export function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  const silence = `${times.silenceTimeoutMs / 1000} s`;
+  // A request that cannot be sent as it is written: a header with a line break, a proxy that wants other credentials.
+  if (code === 'UND_ERR_INVALID_ARG') return failure(hop, errorText(cause), cause, false);
+  if (code === 'UND_ERR_CONNECT_TIMEOUT') return failure(hop, `no connection within ${silence}`, cause, true);
+  if (code === 'UND_ERR_HEADERS_TIMEOUT') return failure(hop, `no answer within ${silence}`, cause, true);
+  if (code === 'UND_ERR_BODY_TIMEOUT') return failure(hop, `silent for ${silence} within the body`, cause, true);
+  if (/^(Z_|ERR__)/.test(code)) {
+    return failure(hop, `the compressed body is damaged or incomplete (${errorText(cause)})`, cause, true);
+  }
+  return failure(hop, errorText(cause) || code, cause, true);
+}
+
+/** The error for an answer that cannot be read as it was sent. */
+export function answerFailure(hop: Hop, why: string, retryable = false): SyncError {
+  return failure(hop, why, undefined, retryable);
+}
+
+function failure(hop: Hop, why: string, cause: unknown, retryable: boolean): SyncError {
+  return new SyncError('fetch_failed', `${hopName(hop)}: ${why}`, { cause, retryable });
+}
+
+function hopName(hop: Hop): string {
+  return `${hop.method} ${shownUrl(hop.url.href)}`;
+}
+
+/** The start of a body as one line. Sources like to repeat the request: its query and its secrets are taken out. */
+function excerptOf(hop: Hop, start: Uint8Array): string {
+  let text = Buffer.from(start).toString('utf8');
+  for (const secret of secretsOf(hop)) text = text.replaceAll(secret, '***');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  const line = text.replace(/[\s\u0000-\u001f\u007f-\u009f\ufffd]+/g, ' ').trim();
+  return line.length > EXCERPT_LENGTH ? `${line.slice(0, EXCERPT_LENGTH)}...` : line;
+}
+
+function secretsOf(hop: Hop): string[] {
+  const values = [hop.url.search.slice(1), ...hop.url.searchParams.values()];
+  for (const [name, value] of Object.entries(hop.headers)) {
+    if (PUBLIC_HEADERS.includes(name)) continue;
+    const words = value.split(/[\s;,]+/); // scheme and token, or several cookies
+    values.push(value, ...words, ...words.map((word) => word.slice(word.indexOf('=') + 1)));
+  }
+  // Short words (flags, numbers) are no secrets, and taking them out would make the text unreadable.
+  return values.filter((value) => value.length >= 6).sort((a, b) => b.length - a.length);
+}

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { statusFailure } from './http-failure.js';
+import { firstHop, isRetryableStatus, nextHop, retryAfterSeconds, shownUrl, validatorsOf } from './http-rules.js';
+
+const url = 'https://source.example/users?team=a';
+
+describe('first request of a read', () => {
+  it('is a GET that accepts JSON and asks caches for the newest', () => {
+    const hop = firstHop({ url });
+    assert.deepEqual(hop, {
+      url: new URL(url),
+      method: 'GET',
+      headers: {
+        accept: 'application/json, */*;q=0.5',
+        'accept-encoding': 'gzip, br',
+        'cache-control': 'no-cache',
+        'user-agent': 'policysync',
+      },
+      conditional: false,
+    });
+  });
+
+  it("puts the entry's headers first, in any case", () => {
+    const { headers } = firstHop({
+      url,
+      config: { headers: { Accept: 'text/json', Authorization: 'Bearer t', 'Content-Length': '7' } },
+    });
+    assert.equal(headers.accept, 'text/json');
+    assert.equal(headers.authorization, 'Bearer t');
+    assert.equal(headers['content-length'], undefined);
+  });
+
+  it('sends a string as text, anything else as JSON, unless a header says otherwise', () => {
+    const text = firstHop({ url, config: { method: 'post', data: 'a=1' } });
+    assert.deepEqual(
+      [text.method, text.body, text.headers['content-type']],
+      ['POST', 'a=1', 'text/plain; charset=utf-8'],
+    );
+    const json = firstHop({ url, config: { method: 'put', data: { a: [1] } } });
+    assert.deepEqual([json.body, json.headers['content-type']], ['{"a":[1]}', 'application/json']);
+    const form = firstHop({
+      url,
+      config: { data: 'a=1', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } },
+    });
+    assert.equal(form.headers['content-type'], 'application/x-www-form-urlencoded');
+    assert.equal('body' in firstHop({ url, config: { data: null } }), false);
+  });
+
+  it('sends validators with GET only', () => {
+    const previous = { etag: '"1"', lastModified: 'Sat, 21 Nov 2026 10:00:00 GMT' };
+    const hop = firstHop({ url, previous });
+    assert.deepEqual(
+      [hop.headers['if-none-match'], hop.headers['if-modified-since'], hop.conditional],
+      [previous.etag, previous.lastModified, true],
+    );
+    const post = firstHop({ url, config: { method: 'post' }, previous });
+    assert.equal(post.headers['if-none-match'], undefined);
+    assert.equal(post.conditional, false);
+    assert.equal(firstHop({ url, previous: {} }).conditional, false);
+  });
+
+  it('moves user name and password from the URL to the header, unless there is one', () => {
+    const hop = firstHop({ url: 'http://jo%40x:p%3Aw%@host/' });
+    assert.equal(hop.url.href, 'http://host/');
+    assert.equal(hop.headers.authorization, `Basic ${Buffer.from('jo@x:p%3Aw%').toString('base64')}`);
+    const own = firstHop({ url: 'http://a:b@host/', config: { headers: { Authorization: 'Bearer t' } } });
+    assert.equal(own.headers.authorization, 'Bearer t');
+  });
+
+  it('refuses what cannot be read, without showing credentials or query', () => {
+    const cases: [string, RegExp][] = [
+      ['', /^there is no URL$/],
+      ['file:///etc/passwd', /^file:\/\/\/etc\/passwd: only http and https are read, not file$/],
+      ['postgresql://u:secret@db/x?password=secret', /^postgresql:\/\/\*\*\*@db\/x\?\*\*\*: only http and https/],
+      ['not a url?token=secret', /^"not a url": this is not a URL$/],
+      ['http://u:secret@host:99999/x?token=secret', /^"http:\/\/\*\*\*@host:99999\/x": this is not a URL$/],
+      ['/relative', /this is not a URL$/],
+    ];
+    for (const [bad, message] of cases) {
+      assert.throws(() => firstHop({ url: bad }), { code: 'fetch_failed', retryable: false, message });
+      assert.ok(!shownUrl(bad).includes('secret'));
+    }
+    assert.throws(() => firstHop({ url, config: { fetcher: 'PostgresFetchProvider' } }), {
+      code: 'fetch_failed',
+      message: /"PostgresFetchProvider" is not available/,
+    });
+    assert.equal(firstHop({ url, config: { fetcher: 'HttpFetchProvider' } }).method, 'GET');
+  });
+});
+
+describe('redirect', () => {
+  const secrets = {
+    Authorization: 'Bearer t',
+    Cookie: 'c=1',
+    'Proxy-Authorization': 'Basic x',
+    Host: 'other',
+    'X-Own': 'y',
+  };
+  const start = firstHop({ url, config: { method: 'post', data: { a: 1 }, headers: secrets } });
+
+  it('keeps credentials within the origin and drops them elsewhere', () => {
+    const same = nextHop(start, 307, '/moved');
+    assert.equal(same.url.href, 'https://source.example/moved');
+    assert.equal(same.headers.authorization, 'Bearer t');
+    assert.equal(same.headers.cookie, 'c=1');
+    for (const location of ['https://other.example/', 'http://source.example/', 'https://source.example:8443/']) {
+      const other = nextHop(start, 307, location);
+      assert.deepEqual(
+        ['authorization', 'cookie', 'proxy-authorization', 'host'].map((name) => other.headers[name]),
+        [undefined, undefined, undefined, undefined],
+      );
+      assert.equal(other.headers['x-own'], 'y');
+    }
+  });
+
+  it('keeps method and body, or turns into GET, by status', () => {
+    for (const status of [307, 308]) {
+      const next = nextHop(start, status, '/b');
+      assert.deepEqual([next.method, next.body], ['POST', '{"a":1}']);
+    }
+    for (const status of [301, 302, 303]) {
+      const next = nextHop(start, status, '/b');
+      assert.deepEqual([next.method, next.body, next.headers['content-type']], ['GET', undefined, undefined]);
+    }
+    const put = firstHop({ url, config: { method: 'put', data: 'x' } });
+    assert.equal(nextHop(put, 302, '/b').method, 'PUT');
+    assert.equal(nextHop(put, 303, '/b').method, 'GET');
+    assert.equal(nextHop(firstHop({ url, config: { method: 'head' } }), 303, '/b').method, 'HEAD');
+  });
+
+  it('asks the new place for its document, not for a change of the other one', () => {
+    const next = nextHop(firstHop({ url, previous: { etag: '"1"', lastModified: 'x' } }), 302, '/b');
+    assert.equal(next.headers['if-none-match'], undefined);
+    assert.equal(next.headers['if-modified-since'], undefined);
+    assert.equal(next.conditional, false);
+  });
+
+  it('refuses to go nowhere or to another scheme', () => {
+    assert.throws(() => nextHop(start, 302, undefined), { message: /answered 302 without saying where to go/ });
+    assert.throws(() => nextHop(start, 302, 'file:///etc/passwd'), { message: /only http and https are read/ });
+    assert.throws(() => nextHop(start, 302, 'http://['), { message: /not a URL/ });
+  });
+});
+
+describe('validators of an answer', () => {
+  const date = 'Sat, 21 Nov 2026 10:01:00 GMT';
+  it('are kept where a later change would be seen', () => {
+    assert.deepEqual(validatorsOf({ etag: '"1"' }), { etag: '"1"' });
+    const lastModified = 'Sat, 21 Nov 2026 10:00:00 GMT';
+    assert.deepEqual(validatorsOf({ 'last-modified': lastModified, date }), { lastModified });
+    assert.deepEqual(validatorsOf({ etag: '"1"', 'last-modified': lastModified, date }), { etag: '"1"', lastModified });
+    assert.deepEqual(validatorsOf({}), {});
+  });
+
+  it('are dropped where the document had just changed, or nobody knows when it was sent', () => {
+    const lastModified = 'Sat, 21 Nov 2026 10:00:01 GMT';
+    assert.deepEqual(validatorsOf({ etag: '"1"', 'last-modified': lastModified, date }), {});
+    assert.deepEqual(validatorsOf({ 'last-modified': lastModified }), {});
+    assert.deepEqual(validatorsOf({ 'last-modified': 'yesterday', date }), {});
+  });
+});
+
+describe('failed answer', () => {
+  it('says by its status whether trying again may help', () => {
+    for (const status of [408, 425, 429, 500, 502, 503, 504]) assert.ok(isRetryableStatus(status));
+    for (const status of [300, 304, 400, 401, 403, 404, 410, 422]) assert.ok(!isRetryableStatus(status));
+  });
+
+  it('says how long to wait, as a number or a date, within an hour', () => {
+    const now = Date.parse('2026-11-21T10:00:00Z');
+    assert.equal(retryAfterSeconds('120', now), 120);
+    assert.equal(retryAfterSeconds(' 0 ', now), 0);
+    assert.equal(retryAfterSeconds('Sat, 21 Nov 2026 10:00:30 GMT', now), 30);
+    assert.equal(retryAfterSeconds('Sat, 21 Nov 2026 09:00:00 GMT', now), 0);
+    assert.equal(retryAfterSeconds('999999999', now), 3600);
+    for (const bad of [undefined, '', 'soon', '-5x']) assert.equal(retryAfterSeconds(bad, now), undefined);
+  });
+
+  it('is told in one short line without what the request kept secret', () => {
+    const hop = firstHop({
+      url: 'http://u:hunter22@host/x?token=s3cr3t99',
+      config: { headers: { Cookie: 'session=abcdef123', 'X-Api-Key': 'k3yk3yk3y' } },
+    });
+    const basic = hop.headers.authorization?.slice(6) ?? '';
+    const body = `Cannot GET\r\n /x?token=s3cr3t99 \u0000 ${basic} abcdef123 k3yk3yk3y ${'x'.repeat(300)}`;
+    const { message } = statusFailure(hop, 404, {}, Buffer.from(body));
+    assert.match(
+      message,
+      /^GET http:\/\/host\/x\?\*\*\* answered 404: Cannot GET \/x\?\*\*\* \*\*\* \*\*\* \*\*\* x+\.\.\.$/,
+    );
+    assert.ok(message.length < 250);
+    assert.equal(statusFailure(hop, 500, {}, Buffer.alloc(0)).message, 'GET http://host/x?*** answered 500');
+  });
+});

@@ -1,0 +1,177 @@
+import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
+import type { FETCH_METHODS, FetcherConfig } from '../../wire/data.js';
+
+/** What one read of a data source sends and how answers are understood: pure rules of {@link createHttpFetcher}. */
+
+/** What a source said of the version of its document; sent back to ask whether there is a newer one. */
+export interface Validators {
+  etag?: string;
+  lastModified?: string;
+}
+
+/** One document to read. */
+export interface FetchRequest {
+  url: string;
+  /** The entry's `config`; null and absent mean the defaults. */
+  config?: FetcherConfig | null;
+  /** Of the document that the caller still has. */
+  previous?: Validators;
+}
+
+/** One HTTP request of a read; a read has several where the source redirects. */
+export interface Hop {
+  url: URL;
+  method: Uppercase<(typeof FETCH_METHODS)[number]>;
+  /** Names in lower case. */
+  headers: Readonly<Record<string, string>>;
+  body?: string;
+  /** True while validators of the caller's copy are among the headers. */
+  conditional: boolean;
+}
+
+/** Header values of an answer, as undici gives them. */
+export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** Dropped when a redirect leaves the origin: the first three are secrets of it, the last is its name. */
+const ORIGIN_HEADERS = ['authorization', 'cookie', 'proxy-authorization', 'host'];
+const BODY_HEADERS = ['content-type', 'content-encoding', 'content-language', 'content-location'];
+/** Validators belong to one URL; another may have other content under the same. */
+const VALIDATOR_HEADERS = ['if-none-match', 'if-modified-since'];
+
+/**
+ * The first request of a read. Throws `fetch_failed`, not retryable, for what cannot be a request: a URL that is not
+ * http or https, another fetch provider. Differs from OPAL (protocol-facts 4.8) where that helps: an object in `data`
+ * is sent as JSON, not form-encoded, and caches on the way are asked to look for a newer version, because an update
+ * says that there is one.
+ */
+export function firstHop({ url, config, previous }: FetchRequest): Hop {
+  const provider = config?.fetcher;
+  if (provider !== undefined && provider !== null && provider !== 'HttpFetchProvider') {
+    throw refused(url, `the fetch provider ${JSON.stringify(provider)} is not available; HttpFetchProvider is`);
+  }
+  const method = (config?.method ?? 'get').toUpperCase() as Hop['method'];
+  const given = lowerCased(config?.headers ?? {});
+  delete given['content-length']; // computed from the body
+  const headers: Record<string, string> = {
+    accept: 'application/json, */*;q=0.5',
+    'accept-encoding': 'gzip, br',
+    'cache-control': 'no-cache',
+    'user-agent': 'policysync',
+    ...given,
+  };
+  const hop: Hop = { url: parseHttpUrl(url), method, headers, conditional: false };
+  const data = config?.data;
+  if (data !== undefined && data !== null) {
+    hop.body = typeof data === 'string' ? data : JSON.stringify(data);
+    headers['content-type'] ??= typeof data === 'string' ? 'text/plain; charset=utf-8' : 'application/json';
+  }
+  if (method === 'GET' && previous?.etag !== undefined) headers['if-none-match'] = previous.etag;
+  if (method === 'GET' && previous?.lastModified !== undefined) headers['if-modified-since'] = previous.lastModified;
+  hop.conditional = method === 'GET' && (previous?.etag !== undefined || previous?.lastModified !== undefined);
+  return withUserInfo(hop);
+}
+
+/** True for the status codes that name another place for the document (RFC 9110 section 15.4). */
+export function isRedirect(status: number): boolean {
+  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
+}
+
+/**
+ * The request that follows a redirect: 303 becomes GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4);
+ * credentials stay within their origin. Throws `fetch_failed`, not retryable, where `location` leads nowhere.
+ */
+export function nextHop(hop: Hop, status: number, location: string | undefined): Hop {
+  if (location === undefined) throw refused(hop.url.href, `answered ${status} without saying where to go`);
+  const url = parseHttpUrl(location, hop.url);
+  const toGet =
+    (status === 303 && hop.method !== 'HEAD') || ((status === 301 || status === 302) && hop.method === 'POST');
+  const drop = [
+    ...VALIDATOR_HEADERS,
+    ...(toGet ? BODY_HEADERS : []),
+    ...(url.origin === hop.url.origin ? [] : ORIGIN_HEADERS),
+  ];
+  const headers = Object.fromEntries(Object.entries(hop.headers).filter(([name]) => !drop.includes(name)));
+  const next: Hop = { url, method: toGet ? 'GET' : hop.method, headers, conditional: false };
+  if (!toGet && hop.body !== undefined) next.body = hop.body;
+  return withUserInfo(next);
+}
+
+/**
+ * The validators that may be sent the next time. None for a document that changed less than a minute before it was
+ * sent: times have a resolution of a second, entity tags of many file servers are made of them, and so a second change
+ * within that second would never be seen (RFC 9110 section 8.8.2.2; the minute, from RFC 7232, covers unequal clocks).
+ */
+export function validatorsOf(headers: AnswerHeaders): Validators {
+  const etag = headerText(headers.etag);
+  const lastModified = headerText(headers['last-modified']);
+  const changed = Date.parse(lastModified ?? '');
+  const sent = Date.parse(headerText(headers.date) ?? '');
+  if (lastModified === undefined) return etag === undefined ? {} : { etag };
+  if (!(sent - changed >= 60_000)) return {};
+  return etag === undefined ? { lastModified } : { etag, lastModified };
+}
+
+/** An hour: a source that asks for more is asked again anyway, so that a mistake of its clock cannot silence it. */
+const RETRY_AFTER_MAX_SECONDS = 3600;
+
+/** Seconds of a `Retry-After` header (a number or a date, RFC 9110 section 10.2.3), at most an hour. */
+export function retryAfterSeconds(value: string | undefined, nowMs: number): number | undefined {
+  const text = value?.trim() ?? '';
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - nowMs) / 1000);
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(0, seconds), RETRY_AFTER_MAX_SECONDS);
+}
+
+/** True for answers that may be other ones soon without anybody doing anything. */
+export function isRetryableStatus(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || status >= 500;
+}
+
+/** One header's value; where it was sent several times, the list form. */
+export function headerText(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+/** A URL text for messages: no credentials, no query, also where it is not a URL. */
+export function shownUrl(url: string): string {
+  if (URL.canParse(url)) return redactUrl(url);
+  const [place = ''] = url.split(/[?#]/);
+  return JSON.stringify(place.replace(/^([^/]*\/\/)?[^/]*@/, '$1***@').slice(0, 200));
+}
+
+function parseHttpUrl(text: string, base?: URL): URL {
+  if (text === '') throw refused(text, 'there is no URL');
+  if (!URL.canParse(text, base?.href)) throw refused(text, 'this is not a URL');
+  const url = new URL(text, base);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw refused(url.href, `only http and https are read, not ${url.protocol.slice(0, -1)}`);
+  }
+  return url;
+}
+
+/** Moves a user name and password of the URL into the header that HTTP has for them. */
+function withUserInfo(hop: Hop): Hop {
+  const { username, password } = hop.url;
+  if (username === '' && password === '') return hop;
+  const url = new URL(hop.url);
+  url.username = '';
+  url.password = '';
+  const basic = Buffer.from(`${unescaped(username)}:${unescaped(password)}`).toString('base64');
+  return { ...hop, url, headers: { authorization: `Basic ${basic}`, ...hop.headers } };
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a lone % stands for itself
+  }
+}
+
+function lowerCased(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+function refused(url: string, why: string): SyncError {
+  return new SyncError('fetch_failed', url === '' ? why : `${shownUrl(url)}: ${why}`);
+}

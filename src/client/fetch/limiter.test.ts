@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createLimiter, type Limiter } from './limiter.js';
+
+const never = new AbortController().signal;
+
+/** Jobs that run until told to end, and the order in which they started. */
+class Jobs {
+  readonly started: string[] = [];
+  readonly #ends = new Map<string, { resolve: () => void; reject: (error: Error) => void }>();
+  readonly #results = new Map<string, Promise<void>>();
+  readonly #limiter: Limiter;
+
+  constructor(limiter: Limiter) {
+    this.#limiter = limiter;
+  }
+
+  add(host: string, name: string, signal: AbortSignal = never): Promise<void> {
+    const result = this.#limiter.run(host, signal, () => {
+      this.started.push(name);
+      return new Promise<void>((resolve, reject) => this.#ends.set(name, { resolve, reject }));
+    });
+    result.catch(() => undefined); // looked at by end()
+    this.#results.set(name, result);
+    return result;
+  }
+
+  async end(name: string, error?: Error): Promise<void> {
+    const end = this.#ends.get(name);
+    assert.ok(end, `${name} has not started`);
+    if (error) end.reject(error);
+    else end.resolve();
+    await Promise.allSettled([this.#results.get(name)]);
+    await settled();
+  }
+}
+
+/** Lets all promise reactions run. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('limiter', () => {
+  it('runs at most as many jobs as allowed, overall and per host, and gives their results', async () => {
+    const jobs = new Jobs(createLimiter({ concurrency: 3, perHost: 2 }));
+    for (const name of ['a1', 'a2', 'a3']) void jobs.add('a', name);
+    for (const name of ['b1', 'b2']) void jobs.add('b', name);
+    await settled();
+    assert.deepEqual(jobs.started, ['a1', 'a2', 'b1']);
+    await jobs.end('b1');
+    assert.deepEqual(jobs.started, ['a1', 'a2', 'b1', 'b2']);
+    const limiter = createLimiter({ concurrency: 1, perHost: 1 });
+    assert.equal(await limiter.run('a', never, () => Promise.resolve(7)), 7);
+    await assert.rejects(
+      limiter.run('a', never, () => Promise.reject(new Error('no'))),
+      { message: 'no' },
+    );
+    assert.equal(await limiter.run('a', never, () => Promise.resolve(8)), 8);
+  });
+
+  it('starts jobs of one host in order and lets hosts take turns', async () => {
+    const jobs = new Jobs(createLimiter({ concurrency: 1, perHost: 1 }));
+    for (const name of ['a1', 'a2', 'a3']) void jobs.add('a', name);
+    for (const name of ['b1', 'b2']) void jobs.add('b', name);
+    void jobs.add('c', 'c1');
+    await settled();
+    for (const name of ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']) await jobs.end(name);
+    assert.deepEqual(jobs.started, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
+  });
+
+  it('leaves a slot to others when one host hangs, even with the per-host limit at the overall one', async () => {
+    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 4 }));
+    for (let index = 0; index < 10; index++) void jobs.add('dead', `dead${index}`);
+    void jobs.add('live', 'live1');
+    await settled();
+    assert.deepEqual(jobs.started, ['dead0', 'dead1', 'dead2', 'live1']);
+  });
+
+  it('keeps half of the slots free of hosts whose last job failed, however many they are', async () => {
+    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 1 }));
+    for (let index = 0; index < 6; index++) {
+      void jobs.add(`dead${index}`, `first${index}`);
+      await settled();
+      await jobs.end(`first${index}`, new Error('dead'));
+    }
+    for (let index = 0; index < 6; index++) void jobs.add(`dead${index}`, `again${index}`);
+    for (const host of ['x', 'y', 'z']) void jobs.add(host, host);
+    await settled();
+    assert.deepEqual(jobs.started.slice(6), ['again0', 'again1', 'x', 'y']);
+    await jobs.end('again0');
+    assert.equal(jobs.started.at(-1), 'again2', 'a host that failed has its turn too');
+    await jobs.end('x');
+    assert.equal(jobs.started.at(-1), 'z');
+    void jobs.add('dead0', 'healed');
+    await jobs.end('y');
+    assert.equal(jobs.started.at(-1), 'healed', 'one success ends the restriction');
+  });
+
+  it('counts right when jobs of one host end in the same instant, one well and one not', async () => {
+    const limiter = createLimiter({ concurrency: 4, perHost: 2 });
+    for (let round = 0; round < 5; round++) {
+      let open = (): void => undefined;
+      const gate = new Promise<void>((resolve) => {
+        open = resolve;
+      });
+      const bad = limiter.run('a', never, () => gate.then(() => Promise.reject(new Error('bad'))));
+      const good = limiter.run('a', never, () => gate.then(() => undefined).then(() => undefined));
+      const next = limiter.run('a', never, () => Promise.resolve());
+      open();
+      await Promise.allSettled([bad, good, next]);
+    }
+    for (const host of ['a', 'b', 'c']) {
+      await assert.rejects(limiter.run(host, never, () => Promise.reject(new Error('dead'))));
+    }
+    const jobs = new Jobs(limiter);
+    for (const host of ['a', 'b', 'c']) void jobs.add(host, host);
+    await settled();
+    assert.deepEqual(jobs.started, ['a', 'b'], 'half of the slots, as at the beginning');
+  });
+
+  it('forgets a waiting job when its signal aborts, and leaves a running one alone', async () => {
+    const jobs = new Jobs(createLimiter({ concurrency: 1, perHost: 1 }));
+    const stop = new AbortController();
+    const running = jobs.add('a', 'a1', stop.signal);
+    const waiting = jobs.add('a', 'a2', stop.signal);
+    void jobs.add('a', 'a3');
+    await settled();
+    const reason = new Error('stop');
+    stop.abort(reason);
+    await assert.rejects(waiting, reason);
+    await assert.rejects(jobs.add('a', 'a4', stop.signal), reason);
+    assert.deepEqual(jobs.started, ['a1']);
+    await jobs.end('a1');
+    await running;
+    assert.deepEqual(jobs.started, ['a1', 'a3']);
+  });
+});

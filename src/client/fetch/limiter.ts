@@ -1,0 +1,124 @@
+import { setMaxListeners } from 'node:events';
+
+/**
+ * How many jobs run at once: overall, and per host. The point is that a host that hangs costs the others nothing but
+ * its own few slots (design 1, promise 4).
+ */
+export interface LimiterOptions {
+  /** Jobs that run at the same time. */
+  concurrency: number;
+  /** Of these, for the same host. At least one slot is left to other hosts, also where this equals `concurrency`. */
+  perHost: number;
+}
+
+/** What {@link createLimiter} gives. */
+export interface Limiter {
+  /**
+   * Runs `job` when a slot is free and gives its result. Jobs of one host start in the order of the calls; hosts take
+   * turns. Rejects with the signal's reason when it aborts before the start; a job that runs is left to end by itself.
+   */
+  run<T>(host: string, signal: AbortSignal, job: () => Promise<T>): Promise<T>;
+}
+
+/**
+ * A limiter. Hosts whose last job failed share half of the slots until one of their jobs succeeds, so that however
+ * many hosts are dead, the other half serves those that live.
+ */
+export function createLimiter({ concurrency, perHost }: LimiterOptions): Limiter {
+  const hostLimit = Math.max(1, Math.min(perHost, concurrency - 1));
+  const failingLimit = Math.max(1, Math.floor(concurrency / 2));
+  /** In the order of their turns: a host that was served goes to the end. */
+  const hosts = new Map<string, Host>();
+  /** Slots in use, and of these: by jobs of hosts that were failing when the job started. */
+  const used = { all: 0, failing: 0 };
+
+  function startNext(): void {
+    while (used.all < concurrency) {
+      const next = nextHost();
+      if (next === undefined) return;
+      const [name, host] = next;
+      const [start] = host.waiting;
+      if (start === undefined) return;
+      host.waiting.delete(start);
+      hosts.delete(name);
+      hosts.set(name, host);
+      start();
+    }
+  }
+
+  function nextHost(): [string, Host] | undefined {
+    for (const entry of hosts) {
+      const [, host] = entry;
+      if (host.waiting.size === 0 || host.running >= hostLimit) continue;
+      if (host.failing && used.failing >= failingLimit) continue;
+      return entry;
+    }
+    return undefined;
+  }
+
+  async function inSlot<T>(name: string, host: Host, signal: AbortSignal, job: () => Promise<T>): Promise<T> {
+    const { countedFailing } = await slot(name, host, signal);
+    try {
+      const result = await job();
+      host.failing = false;
+      return result;
+    } catch (error) {
+      if (!signal.aborted) host.failing = true;
+      throw error;
+    } finally {
+      host.running--;
+      used.all--;
+      if (countedFailing) used.failing--;
+      forgetIdle(name, host);
+      startNext();
+    }
+  }
+
+  /** A failing host is remembered until it answers: its next try comes when nothing of it waits or runs. */
+  function forgetIdle(name: string, host: Host): void {
+    if (host.running === 0 && host.waiting.size === 0 && !host.failing) hosts.delete(name);
+  }
+
+  return {
+    async run(name, signal, job) {
+      signal.throwIfAborted();
+      let host = hosts.get(name);
+      if (host === undefined) {
+        host = { running: 0, failing: false, waiting: new Set() };
+        hosts.set(name, host);
+      }
+      return inSlot(name, host, signal, job);
+    },
+  };
+
+  /** Returns when the host was given a slot, and how that was counted: the host may change before it is given back. */
+  function slot(name: string, host: Host, signal: AbortSignal): Promise<{ countedFailing: boolean }> {
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        signal.removeEventListener('abort', onAbort);
+        host.running++;
+        used.all++;
+        if (host.failing) used.failing++;
+        resolve({ countedFailing: host.failing });
+      };
+      const onAbort = (): void => {
+        host.waiting.delete(start);
+        forgetIdle(name, host);
+        reject(signal.reason);
+      };
+      // Any number of jobs may wait under one signal; Node would warn of a leak from the eleventh on.
+      setMaxListeners(0, signal);
+      signal.addEventListener('abort', onAbort, { once: true });
+      host.waiting.add(start);
+      startNext();
+    });
+  }
+}
+
+interface Host {
+  running: number;
+  /** True from a job that failed until one that succeeds. */
+  failing: boolean;
+  /** Calls that give a slot to a waiting job, oldest first. */
+  waiting: Set<() => void>;
+}

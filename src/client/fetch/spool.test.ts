@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import { createSpool, type OwnedBody } from './spool.js';
+
+const never = new AbortController().signal;
+
+function sha256(bytes: string | Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+async function* pieces(text: string, size = 7): AsyncGenerator<Uint8Array> {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+async function streamed(body: OwnedBody): Promise<string> {
+  const stream = body.stream();
+  return typeof stream === 'string' ? stream : text(stream);
+}
+
+describe('spool', () => {
+  let root: string;
+  let dir: string;
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'spool-'));
+  });
+  after(() => rm(root, { recursive: true }));
+  beforeEach(async () => {
+    dir = join(await mkdtemp(join(root, 'test-')), 'a', 'spool');
+  });
+
+  const small = ' \n{"name":"é😀","n":12345678901234567890,"x":1.0} \n';
+  const large = JSON.stringify({ list: Array.from({ length: 50 }, (_, index) => `entry é ${index}`) }, null, 2);
+
+  it('keeps a small body in memory, byte for byte', async () => {
+    const spool = await createSpool({ dir, limitBytes: 1000 });
+    await using body = await spool.spool(pieces(small), never);
+    assert.equal(body.hash, sha256(small));
+    assert.equal(body.sizeBytes, Buffer.byteLength(small));
+    assert.equal(body.text(), small);
+    assert.equal(body.stream(), small);
+    assert.deepEqual(await readdir(dir), []);
+  });
+
+  it('keeps a large body in a file that only its owner can read, until it is disposed of', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 100, limitBytes: 10_000 });
+    const body = await spool.spool(pieces(large), never);
+    const [name, ...others] = await readdir(dir);
+    assert.ok(name !== undefined && others.length === 0);
+    assert.equal((await stat(join(dir, name))).mode & 0o777, 0o600);
+    assert.equal((await stat(dir)).mode & 0o777, 0o700);
+    assert.equal(await readFile(join(dir, name), 'utf8'), large);
+    assert.equal(body.hash, sha256(large));
+    assert.equal(body.sizeBytes, Buffer.byteLength(large));
+    assert.equal(body.text(), large);
+    assert.equal(await streamed(body), large);
+    assert.equal(await streamed(body), large, 'can be read again');
+    await body.dispose();
+    await body.dispose();
+    assert.deepEqual(await readdir(dir), []);
+  });
+
+  it('decides between memory and file by size, exactly', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 10, limitBytes: 11 });
+    await using atLimit = await spool.spool(pieces('"12345678"', 3), never);
+    assert.deepEqual(await readdir(dir), []);
+    assert.equal(atLimit.text(), '"12345678"');
+    await using above = await spool.spool(pieces('"123456789"', 3), never);
+    assert.equal((await readdir(dir)).length, 1);
+    assert.equal(above.text(), '"123456789"');
+    await assert.rejects(spool.spool(pieces('"1234567890"', 3), never), {
+      code: 'fetch_too_large',
+      message: /11 bytes/,
+    });
+    assert.equal((await readdir(dir)).length, 1, 'nothing of the refused one is left');
+  });
+
+  it('refuses what is not exactly one JSON value and leaves nothing behind', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 8, limitBytes: 10_000 });
+    const bad: [string, RegExp][] = [
+      ['', /unexpected end after 0 bytes/],
+      ['<html><body>Please log in</body></html>', /unexpected "<" at byte 0/],
+      [large.slice(0, -1), /unexpected end after \d+ bytes: expected "," or "}"/],
+      [`${large}x`, /unexpected "x" at byte \d+: expected nothing after the value/],
+    ];
+    for (const [content, message] of bad) {
+      await assert.rejects(spool.spool(pieces(content), never), { code: 'fetch_not_json', message });
+      assert.deepEqual(await readdir(dir), []);
+    }
+  });
+
+  it('leaves nothing behind when the source fails or the signal aborts', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 8, limitBytes: 10_000 });
+    const broken = new Error('connection reset');
+    async function* failing(): AsyncGenerator<Uint8Array> {
+      yield* pieces(large.slice(0, 200));
+      assert.equal((await readdir(dir)).length, 1);
+      throw broken;
+    }
+    await assert.rejects(spool.spool(failing(), never), broken);
+    assert.deepEqual(await readdir(dir), []);
+
+    const stop = new AbortController();
+    const reason = new Error('stopped');
+    let closed = false;
+    async function* endless(): AsyncGenerator<Uint8Array> {
+      try {
+        yield* pieces(large.slice(0, 200));
+        stop.abort(reason);
+        for (;;) yield Buffer.from(' ');
+      } finally {
+        closed = true;
+      }
+    }
+    await assert.rejects(spool.spool(endless(), stop.signal), reason);
+    assert.ok(closed, 'the source is told that nobody reads on');
+    assert.deepEqual(await readdir(dir), []);
+  });
+
+  it('reads no faster than it writes: one chunk is asked for at a time', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 0, limitBytes: 10_000 });
+    let given = 0;
+    const seenOnDisk: number[] = [];
+    async function* source(): AsyncGenerator<Uint8Array> {
+      for await (const piece of pieces(large, 100)) {
+        const [name] = await readdir(dir);
+        seenOnDisk.push(name === undefined ? 0 : (await stat(join(dir, name))).size);
+        assert.equal(seenOnDisk.at(-1), given);
+        given += piece.length;
+        yield piece;
+      }
+    }
+    await using body = await spool.spool(source(), never);
+    assert.equal(body.sizeBytes, given);
+    assert.ok(seenOnDisk.length > 5);
+  });
+
+  it('deletes leftovers of an earlier run at the start, and no other file', async () => {
+    await mkdir(dir, { recursive: true });
+    await writeFile(join(dir, `body-${'0'.repeat(32)}.json`), '{');
+    await writeFile(join(dir, 'precious.json'), '{}');
+    await createSpool({ dir, limitBytes: 10 });
+    assert.deepEqual(await readdir(dir), ['precious.json']);
+  });
+
+  it('names the folder when it cannot be made or written', async () => {
+    const file = join(root, 'a-file');
+    await writeFile(file, '');
+    await assert.rejects(createSpool({ dir: join(file, 'spool'), limitBytes: 10 }), {
+      code: 'spool_unwritable',
+      message: /a-file\/spool cannot be written: .*ENOTDIR/,
+    });
+    const spool = await createSpool({ dir, memoryLimitBytes: 0, limitBytes: 100 });
+    await rm(dir, { recursive: true });
+    await assert.rejects(spool.spool(pieces('{}'), never), { code: 'spool_unwritable', retryable: true });
+  });
+});

@@ -1,0 +1,172 @@
+import { constants } from 'node:buffer';
+import { createHash, type Hash, randomBytes } from 'node:crypto';
+import { createReadStream, readFileSync } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errorText, SyncError } from '../../lib/errors.js';
+import { createJsonCheck } from '../../lib/json-check.js';
+import type { Body } from '../engine/engine.js';
+
+/**
+ * A body that whoever asked for it has to dispose of, once nothing reads it any more; twice is once. A stream that has
+ * opened its file by then still gives all bytes (POSIX keeps them until it is closed).
+ */
+export type OwnedBody = Body & AsyncDisposable;
+
+/** Options of {@link createSpool}. */
+export interface SpoolOptions {
+  /** Folder of this client alone; made when it is not there. */
+  dir: string;
+  /** Bodies up to this size stay in memory, as one string. Default 65,536. */
+  memoryLimitBytes?: number;
+  /** Largest body that is accepted. */
+  limitBytes: number;
+}
+
+/** Takes documents in: checks and hashes them on the way, and keeps large ones in files (design 6). */
+export interface Spool {
+  readonly limitBytes: number;
+  /**
+   * Reads `source` to its end at the speed of the disk. The bytes stay exactly as they are. Throws `fetch_too_large`
+   * beyond the limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` when the file cannot
+   * be written, the signal's reason when it aborts, and whatever `source` throws; nothing is left behind then. The
+   * signal is looked at between chunks, so a source that may hang has to end by itself when the signal aborts.
+   */
+  spool(source: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<OwnedBody>;
+}
+
+const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
+
+/** A spool in `dir`. Deletes what a client that was killed left there, and nothing else. */
+export async function createSpool(options: SpoolOptions): Promise<Spool> {
+  const { dir, memoryLimitBytes = 65_536, limitBytes } = options;
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(dir)) {
+      if (FILE_NAME.test(name)) await rm(join(dir, name), { force: true });
+    }
+  } catch (cause) {
+    throw unwritable(dir, cause);
+  }
+  return {
+    limitBytes,
+    async spool(source, signal) {
+      const hash = createHash('sha256');
+      const check = createJsonCheck();
+      const sink = new Sink(dir, memoryLimitBytes);
+      try {
+        for await (const chunk of source) {
+          signal.throwIfAborted();
+          if (sink.sizeBytes + chunk.length > limitBytes) {
+            throw new SyncError('fetch_too_large', `the document is larger than ${limitBytes} bytes`);
+          }
+          hash.update(chunk);
+          asJson(() => check.push(chunk));
+          await sink.write(chunk);
+        }
+        signal.throwIfAborted();
+        asJson(() => check.end());
+        return await sink.finish(hash);
+      } catch (error) {
+        await sink.discard();
+        throw error;
+      }
+    },
+  };
+}
+
+function memoryBody(text: string, hash: string, sizeBytes: number): OwnedBody {
+  const dispose = (): Promise<void> => Promise.resolve();
+  return { hash, sizeBytes, text: () => text, stream: () => text, dispose, [Symbol.asyncDispose]: dispose };
+}
+
+function fileBody(path: string, hash: string, sizeBytes: number): OwnedBody {
+  const dispose = (): Promise<void> => rm(path, { force: true });
+  return {
+    hash,
+    sizeBytes,
+    text: () => textOf(path, sizeBytes),
+    stream: () => createReadStream(path),
+    dispose,
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+function textOf(path: string, sizeBytes: number): string {
+  if (sizeBytes > constants.MAX_STRING_LENGTH) {
+    throw new SyncError('fetch_too_large', `a document of ${sizeBytes} bytes cannot be held as one text`);
+  }
+  return readFileSync(path, 'utf8');
+}
+
+/** Bytes in memory that move to a file when they become too many. */
+class Sink {
+  sizeBytes = 0;
+  readonly #dir: string;
+  readonly #memoryLimitBytes: number;
+  readonly #path: string;
+  #chunks: Uint8Array[] = [];
+  #file: FileHandle | undefined;
+
+  constructor(dir: string, memoryLimitBytes: number) {
+    this.#dir = dir;
+    this.#memoryLimitBytes = memoryLimitBytes;
+    this.#path = join(dir, `body-${randomBytes(16).toString('hex')}.json`);
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    this.sizeBytes += chunk.length;
+    this.#chunks.push(chunk);
+    if (this.sizeBytes > this.#memoryLimitBytes) await this.#flush();
+  }
+
+  async finish(hash: Hash): Promise<OwnedBody> {
+    const digest = hash.digest('hex');
+    if (this.#file === undefined) {
+      return memoryBody(Buffer.concat(this.#chunks).toString('utf8'), digest, this.sizeBytes);
+    }
+    await this.#close();
+    return fileBody(this.#path, digest, this.sizeBytes);
+  }
+
+  async discard(): Promise<void> {
+    try {
+      await this.#close();
+      await rm(this.#path, { force: true });
+    } catch {
+      // The first error is what counts; a file that is left is deleted at the next start.
+    }
+  }
+
+  async #flush(): Promise<void> {
+    const bytes = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks);
+    this.#chunks = [];
+    try {
+      this.#file ??= await open(this.#path, 'wx', 0o600);
+      if (bytes !== undefined) await this.#file.writeFile(bytes); // goes on where the last one ended
+    } catch (cause) {
+      throw unwritable(this.#dir, cause);
+    }
+  }
+
+  async #close(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.close();
+  }
+}
+
+function asJson(step: () => void): void {
+  try {
+    step();
+  } catch (cause) {
+    throw new SyncError('fetch_not_json', `the document is not JSON: ${errorText(cause)}`, { cause });
+  }
+}
+
+function unwritable(dir: string, cause: unknown): SyncError {
+  return new SyncError('spool_unwritable', `the spool folder ${dir} cannot be written: ${errorText(cause)}`, {
+    cause,
+    retryable: true,
+  });
+}
