@@ -2,35 +2,85 @@ import type { DocPath } from '../../wire/doc-path.js';
 
 /** The one seam between the client and a policy engine. OPA over REST is the first implementation. */
 
-/** Where a document's bytes are: as text in memory, or in a spool file. `hash` is the hex SHA-256 of the bytes. */
+/** A document's bytes: in memory, or in a spool file. `hash` is the hex SHA-256 of the bytes. */
 export interface Body {
   readonly hash: string;
   readonly sizeBytes: number;
-  /** The whole text; reads the file when the body is spooled. */
-  text(): Promise<string>;
-  /** The bytes for one request. */
+  /** The whole text. Reads the file when the body is spooled: used only where documents overlap. */
+  text(): string;
+  /** The bytes, for one request. */
   stream(): string | NodeJS.ReadableStream;
+  /** Releases the spool file, if any. */
+  dispose(): Promise<void>;
 }
 
-/** One change of the document tree; paths of one list never overlap. */
-export type DataOp = { op: 'put'; path: DocPath; text: string } | { op: 'remove'; path: DocPath };
+/** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */
+export type DataOp =
+  | { readonly op: 'put'; readonly path: DocPath; readonly text: () => string; readonly body?: Body }
+  | { readonly op: 'remove'; readonly path: DocPath };
 
 /** What the engine should hold of policy. */
 export interface PolicySet {
   /** Commit hash that it reflects. */
-  hash: string;
+  readonly hash: string;
   /** Rego text by module path, in load order. */
-  modules: ReadonlyMap<string, string>;
+  readonly modules: ReadonlyMap<string, string>;
 }
 
-/** Why an engine refused something. `blocked` stays until policy or data change, `transient` may pass. */
-export type RefusalKind = 'blocked' | 'transient';
+/** A subtree that the engine takes together with policy, with its whole text. */
+export interface Region {
+  readonly path: DocPath;
+  readonly text: string;
+}
 
 /** One complaint of the engine, with the place in the policy where it has one. */
 export interface EngineProblem {
-  message: string;
-  file?: string;
-  row?: number;
-  /** Document path that collides with a rule. */
-  conflictPath?: DocPath;
+  readonly message: string;
+  readonly file?: string;
+  readonly row?: number;
+  /** Document path that collides with a rule (design 9.2). */
+  readonly conflictPath?: DocPath;
+}
+
+/**
+ * The engine's answer that will stay the same until policy or data change (400, 404): nothing was changed by the call.
+ * Anything else that a call throws is transient and leaves it open whether the call took effect.
+ */
+export class EngineRefusal extends Error {
+  readonly problems: readonly EngineProblem[];
+
+  constructor(message: string, problems: readonly EngineProblem[]) {
+    super(message);
+    this.name = 'EngineRefusal';
+    this.problems = problems;
+  }
+}
+
+/** A policy engine that the client keeps current. Calls are made one at a time. */
+export interface PolicyEngine {
+  /** Which way policy goes in; shown in status (design 9.4). */
+  readonly policyMode: 'bundle' | 'modules';
+  /**
+   * Subtrees that, with this policy active, are written by {@link activate} only (the roots of the engine's bundle).
+   * `held` are the subtrees of the active policy that have documents: they stay, so that these are never absent.
+   */
+  roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[];
+  /** Brings policy and the documents of its regions in, all or nothing. Throws {@link EngineRefusal}. */
+  activate(
+    policy: PolicySet,
+    roots: readonly DocPath[],
+    regions: readonly Region[],
+    signal: AbortSignal,
+  ): Promise<void>;
+  /**
+   * Writes documents outside the roots: one put as one request, several operations as one transaction. Missing parents
+   * are made. Removing what is not there succeeds. Throws {@link EngineRefusal}.
+   */
+  write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
+  /** Forgets what is known of the engine's content: it may have started anew. */
+  startAfresh(): void;
+  /** True when the engine holds the marker that this client wrote (design 9.7). Throws when it cannot be reached. */
+  hasMarker(signal: AbortSignal): Promise<boolean>;
+  /** Writes the marker: from now on the engine's content is ours to know. */
+  putMarker(signal: AbortSignal): Promise<void>;
 }

@@ -1,0 +1,248 @@
+import { stat } from 'node:fs/promises';
+import { delimiter, isAbsolute, join } from 'node:path';
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { AcquireProgress, AcquireWay } from './acquire-progress.js';
+import { type DownloadTimeouts, download } from './download.js';
+import { goInstall } from './go-install.js';
+import { cacheFile, putIntoCache } from './opa-cache.js';
+import {
+  OPA_DOWNLOAD_BASE_URL,
+  OPA_MIN_VERSION,
+  OPA_SHA256,
+  OPA_VERSION,
+  opaAsset,
+  type Platform,
+} from './opa-release.js';
+import { type Env, isAcceptableOpaVersion, readOpaVersion } from './opa-version.js';
+
+/** Where an OPA may come from. */
+export interface AcquireOptions {
+  /** SYNC_INLINE_ENGINE_EXEC_PATH. When it is set nothing else is tried. */
+  execPath?: string | undefined;
+  /** The environment: PATH, cache folder, proxies, Go's own variables. */
+  env: Env;
+  /** False: only what is on this machine already; neither a download nor a build. */
+  allowDownload: boolean;
+  /** In place of {@link OPA_DOWNLOAD_BASE_URL}. */
+  downloadBaseUrl?: string;
+  /** Hex SHA-256 by asset name, in place of {@link OPA_SHA256}. */
+  checksums?: Readonly<Record<string, string>>;
+  /** In place of `policysync` in the user's cache folder. */
+  cacheDir?: string;
+  platform?: Platform;
+  timeouts?: Partial<DownloadTimeouts>;
+  signal?: AbortSignal;
+  onProgress?: (progress: AcquireProgress) => void;
+}
+
+/** An OPA that was run once and told its version. */
+export interface AcquiredOpa {
+  path: string;
+  version: string;
+  origin: AcquireWay;
+}
+
+/** A way's outcome; a failure is an `Error` that is thrown. */
+type Found = Pick<AcquiredOpa, 'path' | 'version'>;
+
+interface Way {
+  name: AcquireWay;
+  /** For "next: ...". */
+  title: string;
+  /** What a person can do so that this way works next time. */
+  remedy: string;
+  run(): Promise<Found>;
+}
+
+/**
+ * Finds or makes an OPA executable (issue "Getting OPA"): the configured path; `opa` on PATH with an acceptable version;
+ * the user's cache folder; the pinned official release, verified with its pinned SHA-256; `go install` of the same
+ * version. Each way that fails is told to `onProgress` with the next one. Several processes may do this at once: every
+ * file gets its name in the cache by one rename, when it is whole and was run once.
+ *
+ * A configured path that does not work ends the search: who names an executable does not want another one.
+ *
+ * Throws `engine_not_found` that lists each way, why it failed and what to do; the signal's reason when it aborts.
+ */
+export async function acquireOpa(options: AcquireOptions): Promise<AcquiredOpa> {
+  const { signal, onProgress } = options;
+  const ways = waysOf(options);
+  const problems: string[] = [];
+  for (const [index, way] of ways.entries()) {
+    signal?.throwIfAborted();
+    try {
+      const found = await way.run();
+      onProgress?.({ phase: 'found', way: way.name, ...found });
+      return { ...found, origin: way.name };
+    } catch (error) {
+      signal?.throwIfAborted();
+      const message = errorText(error);
+      problems.push(`${way.title}: ${message}. ${way.remedy}.`);
+      onProgress?.({ phase: 'failed', way: way.name, message, next: ways[index + 1]?.title });
+    }
+  }
+  throw new SyncError(
+    'engine_not_found',
+    `no OPA executable could be found or made; one of these must work:\n  ${problems.join('\n  ')}`,
+  );
+}
+
+function waysOf(options: AcquireOptions): Way[] {
+  const platform = options.platform ?? { os: process.platform, arch: process.arch };
+  const { execPath, env, allowDownload, signal } = options;
+  if (execPath !== undefined) {
+    return [
+      {
+        name: 'configured',
+        title: 'SYNC_INLINE_ENGINE_EXEC_PATH',
+        remedy: 'Set it to an OPA executable, or leave it unset so that one is looked for',
+        run: () => usable(execPath, env, signal),
+      },
+    ];
+  }
+  return [
+    {
+      name: 'path',
+      title: 'opa on PATH',
+      remedy: `Install OPA ${OPA_MIN_VERSION} or newer so that "opa version" works in a shell`,
+      run: () => fromPath(env, platform, signal),
+    },
+    {
+      name: 'cache',
+      title: 'the cache folder',
+      remedy: 'The ways below fill it',
+      run: () => fromCache(cacheFile(env, platform, options.cacheDir), env, signal),
+    },
+    {
+      name: 'download',
+      title: `download of OPA ${OPA_VERSION}`,
+      remedy: `Let this machine reach ${OPA_DOWNLOAD_BASE_URL} (HTTPS_PROXY is honoured), or get OPA by hand and set SYNC_INLINE_ENGINE_EXEC_PATH to it`,
+      run: async () => {
+        if (!allowDownload) throw new Error('not allowed here');
+        return byDownload(options, platform);
+      },
+    },
+    {
+      name: 'go',
+      title: `build of OPA ${OPA_VERSION} with Go`,
+      remedy: 'Install Go from https://go.dev/dl/ and let it reach its module proxy (GOPROXY)',
+      run: async () => {
+        if (!allowDownload) throw new Error('not allowed here');
+        return byGo(options, platform);
+      },
+    },
+  ];
+}
+
+/** Runs the file once; throws where it is no OPA or too old a one. */
+async function usable(file: string, env: Env, signal: AbortSignal | undefined): Promise<Found> {
+  const version = await readOpaVersion(file, env, signal);
+  if (!isAcceptableOpaVersion(version)) {
+    throw new Error(`${file} is OPA ${version}, which is older than ${OPA_MIN_VERSION}`);
+  }
+  return { path: file, version };
+}
+
+/** The first acceptable `opa` of PATH; throws with what was found in its place. */
+async function fromPath(env: Env, platform: Platform, signal: AbortSignal | undefined): Promise<Found> {
+  const refused: string[] = [];
+  for (const file of await executablesOnPath('opa', env, platform)) {
+    try {
+      return await usable(file, env, signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      refused.push(errorText(error));
+    }
+  }
+  throw new Error(refused.length === 0 ? 'there is no "opa" on PATH' : refused.join('; '));
+}
+
+async function fromCache(file: string, env: Env, signal: AbortSignal | undefined): Promise<Found> {
+  if (!(await isFile(file))) throw new Error(`${file} does not exist yet`);
+  return pinned(file, env, signal);
+}
+
+/** Runs a file that must be exactly the pinned version. */
+async function pinned(file: string, env: Env, signal: AbortSignal | undefined): Promise<Found> {
+  const version = await readOpaVersion(file, env, signal);
+  if (version !== OPA_VERSION) throw new Error(`${file} is OPA ${version}, expected is ${OPA_VERSION}`);
+  return { path: file, version };
+}
+
+/** Fills the cache with what `make` makes; the result is its file there. */
+async function intoCache(
+  { env, cacheDir, signal }: AcquireOptions,
+  platform: Platform,
+  make: (dir: string, fileName: string) => Promise<string>,
+): Promise<Found> {
+  const target = cacheFile(env, platform, cacheDir);
+  await putIntoCache(target, make, async (file) => {
+    await pinned(file, env, signal);
+  });
+  return { path: target, version: OPA_VERSION };
+}
+
+async function byDownload(options: AcquireOptions, platform: Platform): Promise<Found> {
+  const { env, signal, onProgress, checksums = OPA_SHA256, downloadBaseUrl = OPA_DOWNLOAD_BASE_URL } = options;
+  const asset = opaAsset(platform);
+  if (asset === undefined) throw new Error(`there is no official OPA for ${platform.os}/${platform.arch}`);
+  const url = `${downloadBaseUrl}/v${OPA_VERSION}/${asset}`;
+  const sha256 = checksums[asset];
+  if (sha256 === undefined) {
+    throw new Error(`no checksum of ${url} is pinned in this version of PolicySync, so it is not downloaded`);
+  }
+  return intoCache(options, platform, async (dir, fileName) => {
+    const file = join(dir, fileName);
+    const startedAt = performance.now();
+    const report = (receivedBytes: number, totalBytes: number | undefined): void =>
+      onProgress?.({ phase: 'download', url, receivedBytes, totalBytes, elapsedMs: performance.now() - startedAt });
+    report(0, undefined);
+    await download({
+      url,
+      sha256,
+      file,
+      env,
+      onProgress: report,
+      ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    return file;
+  });
+}
+
+async function byGo(options: AcquireOptions, platform: Platform): Promise<Found> {
+  const { env, signal, onProgress } = options;
+  const [go] = await executablesOnPath('go', env, platform);
+  if (go === undefined) throw new Error('there is no "go" on PATH');
+  return intoCache(options, platform, (dir, fileName) =>
+    goInstall({
+      go,
+      dir,
+      fileName,
+      env,
+      onProgress: (elapsedMs, detail) => onProgress?.({ phase: 'build', elapsedMs, detail }),
+      ...(signal === undefined ? {} : { signal }),
+    }),
+  );
+}
+
+/** The files of that name in the folders of PATH, in order. Relative entries are skipped: they depend on where we run. */
+async function executablesOnPath(name: string, env: Env, platform: Platform): Promise<string[]> {
+  const fileName = platform.os === 'win32' ? `${name}.exe` : name;
+  const folders = (env.PATH ?? env.Path ?? '').split(delimiter).filter((folder) => isAbsolute(folder));
+  const found: string[] = [];
+  for (const folder of new Set(folders)) {
+    const file = join(folder, fileName);
+    if (await isFile(file)) found.push(file);
+  }
+  return found;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch {
+    // Not there, or not ours to see: either way it cannot be run.
+    return false;
+  }
+}

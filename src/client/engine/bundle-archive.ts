@@ -1,0 +1,58 @@
+import { createGzip } from 'node:zlib';
+import { pack } from 'tar-stream';
+import { objectText } from '../../lib/json-text.js';
+import type { DocPath } from '../../wire/doc-path.js';
+import type { PolicySet, Region } from './engine.js';
+
+/** What goes into one OPA bundle. */
+export interface BundleContent {
+  readonly policy: PolicySet;
+  readonly roots: readonly DocPath[];
+  readonly regions: readonly Region[];
+  /** Version of Rego for modules that do not say it themselves: 0 or 1. */
+  readonly regoVersion: 0 | 1;
+}
+
+/** OPA wants at least one root, or the bundle owns everything: a place that nobody uses stands in for none. */
+const NO_ROOT = 'system/policysync/none';
+
+/** The bytes of an OPA bundle: modules, the documents of its regions, and a manifest with its roots (OPA bundle format). */
+export async function bundleArchive(content: BundleContent, revision: string): Promise<Buffer> {
+  const archive = pack();
+  const gzip = createGzip({ level: 1 });
+  const chunks: Buffer[] = [];
+  const done = new Promise<void>((resolve, reject) => {
+    gzip.on('data', (chunk: Buffer) => chunks.push(chunk));
+    gzip.on('end', resolve);
+    gzip.on('error', reject);
+    archive.on('error', reject);
+  });
+  archive.pipe(gzip);
+  const roots = content.roots.map((root) => root.map(encodeURIComponent).join('/'));
+  archive.entry(
+    { name: '.manifest' },
+    JSON.stringify({ revision, roots: roots.length === 0 ? [NO_ROOT] : roots, rego_version: content.regoVersion }),
+  );
+  for (const [path, rego] of content.policy.modules) archive.entry({ name: path }, rego);
+  archive.entry({ name: 'data.json' }, dataText(content.regions));
+  archive.finalize();
+  await done;
+  return Buffer.concat(chunks);
+}
+
+/** One document from regions, texts as written. */
+function dataText(regions: readonly Region[]): string {
+  const group = (items: readonly { path: DocPath; text: string }[], depth: number): string => {
+    const whole = items.find((item) => item.path.length === depth);
+    if (whole !== undefined) return whole.text;
+    const byKey = new Map<string, { path: DocPath; text: string }[]>();
+    for (const item of items) {
+      const key = item.path[depth] ?? '';
+      const group = byKey.get(key);
+      if (group === undefined) byKey.set(key, [item]);
+      else group.push(item);
+    }
+    return objectText([...byKey].map(([key, members]) => [key, group(members, depth + 1)] as const));
+  };
+  return regions.length === 0 ? '{}' : group(regions, 0);
+}

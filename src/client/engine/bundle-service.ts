@@ -1,0 +1,245 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { z } from 'zod';
+import { SyncError } from '../../lib/errors.js';
+import { EngineRefusal } from './engine.js';
+import { opaProblems } from './opa-rest.js';
+
+/** OPA's status report, as far as bundle activation needs it. */
+const statusBody = z.object({
+  bundles: z
+    .object({
+      policy: z
+        .object({
+          active_revision: z.string().optional(),
+          last_request: z.string().optional(),
+          code: z.string().optional(),
+          message: z.string().optional(),
+          errors: z
+            .array(
+              z.object({
+                message: z.string(),
+                location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
+              }),
+            )
+            .optional(),
+        })
+        .optional(),
+    })
+    .optional(),
+});
+type BundleStatus = NonNullable<NonNullable<z.infer<typeof statusBody>['bundles']>['policy']>;
+
+/** Time that one long poll is held before it is answered with 304. */
+const POLL_MS = 50_000;
+
+interface Attempt {
+  readonly revision: string;
+  readonly archive: Buffer;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+  served: boolean;
+}
+
+/**
+ * Serves our own OPA child its policy bundle on loopback, by long poll, so that a new bundle starts its activation at
+ * once; OPA's status reports tell how it ended. OPA activates a bundle whole or not at all (design 9.4).
+ */
+export class BundleService {
+  readonly #token = randomBytes(24).toString('base64url');
+  readonly #server: Server;
+  readonly #waiting = new Set<() => void>();
+  #active: { revision: string; archive: Buffer } | undefined;
+  #attempt: Attempt | undefined;
+  #seenRequest: string | undefined;
+
+  constructor() {
+    this.#server = createServer((request, response) => this.#handle(request, response));
+    this.#server.keepAliveTimeout = 70_000;
+  }
+
+  async start(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(0, '127.0.0.1', resolve);
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.engineGone();
+    for (const wake of [...this.#waiting]) wake();
+    this.#server.closeAllConnections();
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
+  }
+
+  /** OPA's configuration that makes it follow this service. */
+  opaConfig(): string {
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('the bundle service has not been started');
+    return JSON.stringify({
+      services: {
+        policysync: {
+          url: `http://127.0.0.1:${address.port}`,
+          credentials: { bearer: { token: this.#token } },
+          response_header_timeout_seconds: 2 * (POLL_MS / 1000),
+        },
+      },
+      bundles: {
+        policy: {
+          service: 'policysync',
+          resource: '/bundle.tar.gz',
+          polling: { min_delay_seconds: 1, max_delay_seconds: 1, long_polling_timeout_seconds: POLL_MS / 1000 + 10 },
+        },
+      },
+      status: { service: 'policysync' },
+    });
+  }
+
+  /**
+   * Offers a bundle; resolves when OPA has activated it. Throws {@link EngineRefusal} when OPA refuses it (it then keeps
+   * the one before), and `engine_unreachable` when it does not take it in time or goes away.
+   */
+  async activate(revision: string, archive: Buffer, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (this.#attempt !== undefined) throw new Error('bundles are activated one at a time');
+    let timer: NodeJS.Timeout | undefined;
+    let onAbort: (() => void) | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#attempt = { revision, archive, resolve, reject, served: false };
+        onAbort = () => reject(signal.reason);
+        signal.addEventListener('abort', onAbort, { once: true });
+        timer = setTimeout(() => {
+          reject(
+            new SyncError('engine_unreachable', `the policy engine did not take the bundle within ${timeoutMs} ms`, {
+              retryable: true,
+            }),
+          );
+        }, timeoutMs);
+        for (const wake of [...this.#waiting]) wake();
+      });
+      this.#active = { revision, archive };
+    } finally {
+      this.#attempt = undefined;
+      clearTimeout(timer);
+      if (onAbort !== undefined) signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** The engine has gone: an activation under way has failed. Whatever it held is offered to the next one. */
+  engineGone(): void {
+    this.#attempt?.reject(
+      new SyncError('engine_unreachable', 'the policy engine ended while it took the bundle', { retryable: true }),
+    );
+    this.#seenRequest = undefined;
+  }
+
+  /** Offers nothing until the next activation: the engine that starts now gets its policy from there. */
+  clear(): void {
+    this.#active = undefined;
+  }
+
+  #handle(request: IncomingMessage, response: ServerResponse): void {
+    if (!this.#authorized(request)) {
+      response.writeHead(401).end();
+      return;
+    }
+    if (request.method === 'GET' && request.url === '/bundle.tar.gz') this.#offer(request, response);
+    else if (request.method === 'POST') this.#readStatus(request, response);
+    else response.writeHead(404).end();
+  }
+
+  #authorized(request: IncomingMessage): boolean {
+    const given = Buffer.from(request.headers.authorization ?? '');
+    const due = Buffer.from(`Bearer ${this.#token}`);
+    return given.length === due.length && timingSafeEqual(given, due);
+  }
+
+  #offer(request: IncomingMessage, response: ServerResponse): void {
+    const has = request.headers['if-none-match'];
+    const attempt = this.#attempt;
+    if (attempt !== undefined) {
+      if (has === etagOf(attempt.revision)) attempt.resolve();
+      else if (!attempt.served) {
+        attempt.served = true;
+        send(response, attempt.revision, attempt.archive);
+        return;
+      }
+    } else if (this.#active !== undefined && has !== etagOf(this.#active.revision)) {
+      send(response, this.#active.revision, this.#active.archive);
+      return;
+    }
+    // OPA has what there is, or has just refused what was offered: it hears again when there is something else.
+    const release = (): void => {
+      this.#waiting.delete(release);
+      clearTimeout(timer);
+      if (response.destroyed) return;
+      if (this.#attempt === undefined && this.#active === undefined) response.writeHead(304).end();
+      else this.#offer(request, response);
+    };
+    const timer = setTimeout(() => {
+      this.#waiting.delete(release);
+      if (!response.destroyed) response.writeHead(304, { etag: has ?? '' }).end();
+    }, POLL_MS);
+    response.once('close', () => {
+      this.#waiting.delete(release);
+      clearTimeout(timer);
+    });
+    this.#waiting.add(release);
+  }
+
+  #readStatus(request: IncomingMessage, response: ServerResponse): void {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      response.writeHead(200).end();
+      let value: unknown;
+      try {
+        value = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+      } catch {
+        return; // Our own child's report was cut off when it ended; the next one has it all.
+      }
+      const parsed = statusBody.safeParse(value);
+      if (parsed.success && parsed.data.bundles?.policy !== undefined) this.#report(parsed.data.bundles.policy);
+    });
+    request.on('error', () => response.destroy());
+  }
+
+  /** A report is about the attempt only when OPA's last request came after what the reports before it knew. */
+  #report(status: BundleStatus): void {
+    const attempt = this.#attempt;
+    const fresh = status.last_request !== undefined && status.last_request !== this.#seenRequest;
+    if (attempt === undefined || !attempt.served) {
+      this.#seenRequest = status.last_request;
+      return;
+    }
+    if (status.active_revision === attempt.revision && status.code === undefined) {
+      this.#seenRequest = status.last_request;
+      attempt.resolve();
+    } else if (fresh && status.code !== undefined) {
+      this.#seenRequest = status.last_request;
+      const problems = status.errors === undefined ? [] : opaProblems(status.errors);
+      attempt.reject(
+        new EngineRefusal(
+          status.message ?? status.code,
+          problems.length > 0 ? problems : [{ message: status.message ?? status.code }],
+        ),
+      );
+    }
+  }
+}
+
+function etagOf(revision: string): string {
+  return `"${revision}"`;
+}
+
+function send(response: ServerResponse, revision: string, archive: Buffer): void {
+  response.writeHead(200, {
+    'content-type': 'application/vnd.openpolicyagent.bundles',
+    'content-length': archive.length,
+    etag: etagOf(revision),
+  });
+  response.end(archive);
+}

@@ -1,0 +1,120 @@
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { ClientSettings } from '../options.js';
+import { acquireOpa } from './acquire-opa.js';
+import { describeProgress } from './acquire-progress.js';
+import { BundleService } from './bundle-service.js';
+import { opaCheck } from './check-policy.js';
+import type { PolicyEngine } from './engine.js';
+import { ExternalOpa, type PolicyCheck } from './external-opa.js';
+import { InlineOpa } from './inline-opa.js';
+import { createOpaProcess, type OpaProcess } from './opa-process.js';
+import { OpaRest } from './opa-rest.js';
+
+/** An engine and what keeps it running. */
+export interface RunningEngine {
+  readonly engine: PolicyEngine;
+  /**
+   * Runs the engine until the signal aborts. `onStarted`: it answers and holds nothing of ours (any more); `onGone`: it
+   * ended. Rejects when it can't be started at all.
+   */
+  run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
+  /** Process id of the inline engine while it runs. */
+  pid(): number | undefined;
+  close(): Promise<void>;
+}
+
+/** What making an engine needs. */
+export interface CreateEngineDeps {
+  readonly log: Logger;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+/** The engine that the settings ask for: our own OPA child, or one that somebody else runs. */
+export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
+  const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs });
+  return settings.inlineEngineEnabled ? inlineEngine(settings, rest, deps) : externalEngine(settings, rest, deps);
+}
+
+async function inlineEngine(
+  settings: ClientSettings,
+  rest: OpaRest,
+  { log, env, signal }: CreateEngineDeps,
+): Promise<RunningEngine> {
+  const opa = await acquireOpa({
+    execPath: settings.inlineEngineExecPath,
+    env,
+    allowDownload: true,
+    signal,
+    onProgress: (progress) => {
+      if (progress.phase === 'failed') log.info({}, describeProgress(progress));
+    },
+  });
+  log.info({ path: opa.path, version: opa.version, origin: opa.origin }, 'OPA found');
+  const bundles = new BundleService();
+  await bundles.start();
+  const v0Compatible = settings.inlineEngineConfig?.v0_compatible ?? settings.engineV0Compat;
+  let process: OpaProcess | undefined;
+  return {
+    engine: new InlineOpa(
+      { regoVersion: v0Compatible ? 0 : 1, activationTimeoutMs: settings.engineTimeoutMs },
+      { bundles, rest },
+    ),
+    run: ({ onStarted, onGone }, runSignal) => {
+      process = createOpaProcess(
+        {
+          execPath: opa.path,
+          engineUrl: settings.engineUrl,
+          config: settings.inlineEngineConfig,
+          configText: bundles.opaConfig(),
+          v0Compatible,
+          logFormat: settings.inlineEngineLogFormat,
+          env,
+        },
+        {
+          log,
+          onStarted,
+          onExit: ({ reason }) => {
+            bundles.engineGone();
+            onGone(reason);
+          },
+        },
+      );
+      return process.run(runSignal);
+    },
+    pid: () => process?.pid,
+    close: async () => {
+      await bundles.stop();
+      await rest.close();
+    },
+  };
+}
+
+async function externalEngine(
+  settings: ClientSettings,
+  rest: OpaRest,
+  { log, env, signal }: CreateEngineDeps,
+): Promise<RunningEngine> {
+  return {
+    engine: new ExternalOpa({ rest, check: await findCheck(settings, { log, env, signal }), log }),
+    run: async () => undefined,
+    pid: () => undefined,
+    close: () => rest.close(),
+  };
+}
+
+/** An OPA program that is on this machine anyway serves to check policies before they go to the external engine. */
+async function findCheck(
+  settings: ClientSettings,
+  { log, env, signal }: CreateEngineDeps,
+): Promise<PolicyCheck | undefined> {
+  try {
+    const opa = await acquireOpa({ execPath: settings.inlineEngineExecPath, env, allowDownload: false, signal });
+    return opaCheck(opa.path, settings.engineV0Compat);
+  } catch (error) {
+    signal.throwIfAborted();
+    log.info({ reason: errorText(error) }, 'no OPA program on this machine: policies are checked by the engine alone');
+    return undefined;
+  }
+}

@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import { EnvHttpProxyAgent, interceptors, request } from 'undici';
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Env } from './opa-version.js';
+
+/** Bounds of a download, in milliseconds. */
+export interface DownloadTimeouts {
+  /** To connect: short, so that a machine without a way out goes on to the next remedy quickly. */
+  connectMs: number;
+  /** Longest silence: to the first answer, and between two parts of the body. */
+  silenceMs: number;
+}
+
+/** One file to download. */
+export interface DownloadOptions {
+  url: string;
+  /** Hex SHA-256 that the whole file must have. */
+  sha256: string;
+  /** Where the bytes go; must not exist. The caller removes it when the download fails. */
+  file: string;
+  /** Read for HTTPS_PROXY, HTTP_PROXY and NO_PROXY (either case). */
+  env: Env;
+  timeouts?: Partial<DownloadTimeouts>;
+  /** Larger answers are refused. Default 500 MB: an OPA is about 60 MB. */
+  limitBytes?: number;
+  signal?: AbortSignal;
+  /** `totalBytes` is undefined where the server does not say. */
+  onProgress?: (receivedBytes: number, totalBytes: number | undefined) => void;
+}
+
+/**
+ * Downloads a file, follows up to five redirects, and returns only when all bytes are on disk (synced) and their SHA-256
+ * is the expected one. Throws `engine_download_failed` that says what came in place of it.
+ */
+export async function download(options: DownloadOptions): Promise<void> {
+  try {
+    await using agent = agentFor(options);
+    await fetchVerified(options, agent);
+  } catch (cause) {
+    options.signal?.throwIfAborted();
+    throw new SyncError('engine_download_failed', `download of ${options.url} failed: ${errorText(cause)}`, { cause });
+  }
+}
+
+function agentFor({ env, timeouts }: DownloadOptions): EnvHttpProxyAgent & AsyncDisposable {
+  const { connectMs, silenceMs } = { connectMs: 5_000, silenceMs: 30_000, ...timeouts };
+  // Empty text, not undefined, for "no proxy": for undefined the agent would read the process's own environment.
+  const either = (name: string): string => env[name.toLowerCase()] ?? env[name] ?? '';
+  const agent = new EnvHttpProxyAgent({
+    httpProxy: either('HTTP_PROXY'),
+    httpsProxy: either('HTTPS_PROXY'),
+    noProxy: either('NO_PROXY'),
+    connect: { timeout: connectMs },
+    headersTimeout: silenceMs,
+    bodyTimeout: silenceMs,
+  });
+  return Object.assign(agent, { [Symbol.asyncDispose]: () => agent.destroy() });
+}
+
+async function fetchVerified(options: DownloadOptions, agent: EnvHttpProxyAgent): Promise<void> {
+  const { url, signal, limitBytes = 500_000_000 } = options;
+  const answer = await request(url, {
+    dispatcher: agent.compose(interceptors.redirect({ maxRedirections: 5 })),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  if (answer.statusCode !== 200) throw new Error(`the server answers ${answer.statusCode}`);
+  const totalBytes = lengthOf(answer.headers['content-length']);
+  const hash = createHash('sha256');
+  let receivedBytes = 0;
+  await using out = await open(options.file, 'wx', 0o600);
+  for await (const chunk of answer.body) {
+    if (!(chunk instanceof Uint8Array)) throw new Error('the body is not bytes');
+    receivedBytes += chunk.byteLength;
+    if (receivedBytes > limitBytes) throw new Error(`the file is larger than ${limitBytes} bytes`);
+    hash.update(chunk);
+    await out.writeFile(chunk);
+    options.onProgress?.(receivedBytes, totalBytes);
+  }
+  if (totalBytes !== undefined && receivedBytes !== totalBytes) {
+    throw new Error(`only ${receivedBytes} of ${totalBytes} bytes arrived`);
+  }
+  const actual = hash.digest('hex');
+  if (actual !== options.sha256) {
+    throw new Error(`the file has SHA-256 ${actual}, expected is ${options.sha256}; it was thrown away`);
+  }
+  await out.sync();
+}
+
+function lengthOf(header: string | string[] | undefined): number | undefined {
+  return typeof header === 'string' && /^\d+$/.test(header) ? Number(header) : undefined;
+}

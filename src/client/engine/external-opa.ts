@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto';
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { DocPath } from '../../wire/doc-path.js';
+import { regoPackage } from '../../wire/rego-package.js';
+import { type DataOp, type EngineProblem, EngineRefusal, type PolicyEngine, type PolicySet } from './engine.js';
+import { markerText } from './inline-opa.js';
+import { MARKER_PATH, type OpaRest } from './opa-rest.js';
+
+/** Compiles modules together without touching the engine; answers what is wrong with them. */
+export type PolicyCheck = (
+  modules: ReadonlyMap<string, string>,
+  signal: AbortSignal,
+) => Promise<readonly EngineProblem[]>;
+
+type Change = { readonly id: string; readonly rego: string | undefined };
+
+/**
+ * An OPA that somebody else runs: modules go in one by one under their repository paths (protocol-facts 5.9), only those
+ * that differ, checked together beforehand where an OPA program is at hand, and put back when one is refused.
+ */
+export class ExternalOpa implements PolicyEngine {
+  readonly policyMode = 'modules';
+  readonly #rest: OpaRest;
+  readonly #check: PolicyCheck | undefined;
+  readonly #log: Logger;
+  readonly #stateId = randomUUID();
+  /** What the engine holds, once it was asked. */
+  #held: Map<string, string> | undefined;
+
+  constructor(deps: { rest: OpaRest; check: PolicyCheck | undefined; log: Logger }) {
+    this.#rest = deps.rest;
+    this.#check = deps.check;
+    this.#log = deps.log;
+  }
+
+  roots(): readonly DocPath[] {
+    return [];
+  }
+
+  async activate(
+    policy: PolicySet,
+    _roots: readonly DocPath[],
+    _regions: readonly unknown[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const held = this.#held ?? (await this.#list(signal));
+    this.#held = held;
+    const puts: Change[] = [...policy.modules]
+      .filter(([id, rego]) => held.get(id) !== rego)
+      .map(([id, rego]) => ({ id, rego }));
+    const removals: Change[] = [...held.keys()]
+      .filter((id) => !policy.modules.has(id))
+      .map((id) => ({ id, rego: undefined }));
+    if (puts.length + removals.length === 0) return;
+    const problems = puts.length === 0 ? [] : ((await this.#check?.(policy.modules, signal)) ?? []);
+    if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems);
+    const before = new Map(held);
+    try {
+      await this.#apply([...puts, ...removals], signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) {
+        this.#held = undefined; // What took effect is not known: ask again before the next change.
+        throw error;
+      }
+      await this.#putBack(before, signal);
+      throw error;
+    }
+  }
+
+  /** Makes changes in order; what is refused is tried again after the others, as one module may need another. */
+  async #apply(changes: readonly Change[], signal: AbortSignal): Promise<void> {
+    let open = changes;
+    while (open.length > 0) {
+      const refused: Change[] = [];
+      let last: EngineRefusal | undefined;
+      for (const change of open) {
+        try {
+          await this.#change(change, signal);
+        } catch (error) {
+          if (!(error instanceof EngineRefusal)) throw error;
+          refused.push(change);
+          last ??= error;
+        }
+      }
+      if (last !== undefined && refused.length === open.length) throw last;
+      open = refused;
+    }
+  }
+
+  async #change(change: Change, signal: AbortSignal): Promise<void> {
+    if (change.rego === undefined) {
+      await this.#rest.deletePolicy(change.id, signal);
+      this.#held?.delete(change.id);
+    } else {
+      await this.#rest.putPolicy(change.id, change.rego, signal);
+      this.#held?.set(change.id, change.rego);
+    }
+  }
+
+  async #putBack(before: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
+    const now = this.#held ?? new Map<string, string>();
+    const changes: Change[] = [
+      ...[...before].filter(([id, rego]) => now.get(id) !== rego).map(([id, rego]) => ({ id, rego })),
+      ...[...now.keys()].filter((id) => !before.has(id)).map((id) => ({ id, rego: undefined })),
+    ];
+    try {
+      await this.#apply(changes, signal);
+    } catch (error) {
+      this.#held = undefined;
+      this.#log.error({ error: errorText(error) }, 'the policy before a refused one could not be put back whole');
+      throw error instanceof EngineRefusal ? new Error(error.message, { cause: error }) : error;
+    }
+  }
+
+  /** Modules of the engine, without the engine's own (packages below `system`). */
+  async #list(signal: AbortSignal): Promise<Map<string, string>> {
+    const list = await this.#rest.listPolicies(signal);
+    return new Map(list.filter(({ raw }) => regoPackage(raw)?.[0] !== 'system').map(({ id, raw }) => [id, raw]));
+  }
+
+  write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    return this.#rest.write(ops, signal);
+  }
+
+  startAfresh(): void {
+    this.#held = undefined;
+    this.#rest.reset();
+  }
+
+  async hasMarker(signal: AbortSignal): Promise<boolean> {
+    return (await this.#rest.getData(MARKER_PATH, signal)) === markerText(this.#stateId);
+  }
+
+  putMarker(signal: AbortSignal): Promise<void> {
+    return this.#rest.write([{ op: 'put', path: MARKER_PATH, text: () => markerText(this.#stateId) }], signal);
+  }
+}

@@ -1,0 +1,53 @@
+import { createServer } from 'node:net';
+import { type Agent, request } from 'undici';
+import { errorText, SyncError } from '../../lib/errors.js';
+import { splitAddress } from './opa-args.js';
+
+/** Throws `engine_address_in_use` where another program would answer in the engine's place. */
+export async function assertFree(address: string): Promise<void> {
+  const place = splitAddress(address);
+  if (place === undefined || place.port === 0) return;
+  const server = createServer();
+  const error = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    server.once('error', resolve);
+    // OPA takes the IPv4 address of localhost; Node would take whichever the resolver names first.
+    const host = place.host === 'localhost' ? '127.0.0.1' : place.host;
+    server.listen({ port: place.port, exclusive: true, ...(host === undefined ? {} : { host }) }, () =>
+      resolve(undefined),
+    );
+  });
+  if (error === undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
+  // Other reasons (no such address, not allowed) are for OPA itself to report.
+  if (error?.code === 'EADDRINUSE') throw addressInUse(address);
+}
+
+/** The error for an address that another program listens at. */
+export function addressInUse(address: string): SyncError {
+  return new SyncError(
+    'engine_address_in_use',
+    `the engine cannot listen at ${address}: another program does. End it, or give the engine another address with SYNC_POLICY_STORE_URL`,
+  );
+}
+
+/** Why the engine does not answer its health request; undefined when it does. */
+export async function healthProblem(
+  engineUrl: string,
+  dispatcher: Agent,
+  anyAnswer: boolean,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const answer = await request(`${engineUrl}/health`, {
+      dispatcher,
+      signal,
+      headersTimeout: 2_000,
+      bodyTimeout: 2_000,
+    });
+    await answer.body.dump();
+    // With authentication or authorization on, a refusal is an answer too.
+    return answer.statusCode === 200 || anyAnswer ? undefined : `status ${answer.statusCode}`;
+  } catch (error) {
+    // Not an answer yet, the usual case while it starts; the caller looks again.
+    return errorText(error);
+  }
+}

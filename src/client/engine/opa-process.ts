@@ -1,0 +1,268 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Agent } from 'undici';
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
+import { addressInUse, assertFree, healthProblem } from './opa-address.js';
+import { type EngineLogFormat, type InlineEngineConfig, listenAddress, opaArgs } from './opa-args.js';
+import { writeConfig } from './opa-config.js';
+import { engineLogEntry, failureText, isPanicLine, lineSplitter, parseEngineLine } from './opa-log.js';
+import type { Env } from './opa-version.js';
+import { endGroup, HAS_PROCESS_GROUPS, signalGroup } from './process-group.js';
+
+/** How the inline engine is run. */
+export interface OpaProcessOptions {
+  /** The executable, from `acquireOpa`. */
+  execPath: string;
+  /** SYNC_POLICY_STORE_URL: where it is asked, and its address where `config.addr` is not set. */
+  engineUrl: string;
+  /** SYNC_INLINE_ENGINE_CONFIG. */
+  config?: InlineEngineConfig | undefined;
+  /** OPA's own configuration as JSON text (bundle service and the like). */
+  configText?: string | undefined;
+  /** SYNC_ENGINE_V0_COMPAT. */
+  v0Compatible: boolean;
+  /** SYNC_INLINE_ENGINE_LOG_FORMAT. */
+  logFormat: EngineLogFormat;
+  /** Environment of the child. */
+  env: Env;
+  /** Folder for the configuration file. Default: the system's. */
+  tempDir?: string;
+  /** Wait before a restart. Default: full jitter, first at most 100 ms, at most 10 s. */
+  restartBackoff?: BackoffOptions;
+  /** A run of at least this time makes the next wait the first one again. Default 30 s. */
+  stableAfterMs?: number;
+  /** Time between SIGTERM and SIGKILL. Default 5 s. */
+  killAfterMs?: number;
+}
+
+/** What the process is given and whom it tells. The callbacks must not throw; they wake loops, they do no work. */
+export interface OpaProcessDeps {
+  log: Logger;
+  /** The engine answers; `run` counts from 1, so above 1 it is a restart and the engine is empty. */
+  onStarted?(start: { pid: number; run: number }): void;
+  /** It ended without being asked to. */
+  onExit?(exit: { reason: string; ranMs: number }): void;
+}
+
+/** The inline engine. */
+export interface OpaProcess {
+  /** Id of the running child, while there is one. */
+  readonly pid: number | undefined;
+  /**
+   * Starts the engine, keeps it running, and returns after `signal` aborts, when nothing of it runs any more.
+   *
+   * Rejects only when the very first start fails for a reason that waiting does not mend: `engine_not_found` (the
+   * executable cannot be started), `engine_address_in_use`, `engine_start_failed` (it ended with an exit code before it
+   * answered; the message has its last words). After a first good start every exit is followed by a restart.
+   */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+const RESTART_BACKOFF: BackoffOptions = { minMs: 100, maxMs: 10_000 };
+/** Between two looks at /health while the engine starts: it takes 50 to 200 ms with nothing to load. */
+const READY_POLL: BackoffOptions = { minMs: 20, maxMs: 500 };
+/** After this time an engine that runs and does not answer is worth a warning, again and again. */
+const SLOW_START_MS = 10_000;
+/** A panicking engine gets this long to print its stack before it is ended. */
+const PANIC_GRACE_MS = 500;
+
+/** Longest wait for the rest of the output after an exit; something that left the group may hold it open. */
+const LAST_WORDS_MS = 500;
+
+/** How one run of the child ended. `exitCode` is undefined after a signal. */
+interface RunEnd {
+  reason: string;
+  exitCode: number | undefined;
+  ready: boolean;
+}
+
+/** Makes the inline engine's process; nothing happens before `run`. */
+export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDeps): OpaProcess {
+  const config = options.config ?? {};
+  const address = listenAddress({ engineUrl: options.engineUrl, config });
+  const { stableAfterMs = 30_000, killAfterMs = 5_000, restartBackoff = RESTART_BACKOFF } = options;
+  const { log } = deps;
+  let pid: number | undefined;
+
+  async function run(signal: AbortSignal): Promise<void> {
+    const dir = await mkdtemp(join(options.tempDir ?? tmpdir(), 'policysync-engine-'));
+    try {
+      const args = opaArgs({ ...options, config }, await writeConfig(dir, options.configText, config.config_file));
+      await keepRunning(args, signal);
+    } catch (error) {
+      if (!isAbort(error, signal)) throw error;
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  }
+
+  async function keepRunning(args: readonly string[], signal: AbortSignal): Promise<void> {
+    let everReady = false;
+    for (let runs = 1, attempt = 1; !signal.aborted; runs += 1, attempt += 1) {
+      const startedAt = performance.now();
+      let reason: string;
+      try {
+        const end = await runOnce(args, runs, signal);
+        if (signal.aborted) return;
+        everReady ||= end.ready;
+        if (!everReady && end.exitCode !== undefined && end.exitCode > 0) {
+          throw new SyncError('engine_start_failed', `the engine did not start: ${end.reason}`);
+        }
+        reason = end.reason;
+      } catch (error) {
+        if (!everReady || isAbort(error, signal)) throw error;
+        reason = errorText(error);
+      }
+      const ranMs = performance.now() - startedAt;
+      if (ranMs >= stableAfterMs) attempt = 1;
+      const delayMs = Math.round(backoffMs(attempt, restartBackoff));
+      log.error({ ran_ms: Math.round(ranMs), delay_ms: delayMs }, `the engine is restarted: ${reason}`);
+      deps.onExit?.({ reason, ranMs });
+      await sleep(delayMs, signal);
+    }
+  }
+
+  /** One child from start to end. When `signal` aborts, it returns after the child is gone. */
+  async function runOnce(args: readonly string[], run: number, signal: AbortSignal): Promise<RunEnd> {
+    await assertFree(address);
+    signal.throwIfAborted();
+    const startedAt = performance.now();
+    const child = spawn(options.execPath, args, {
+      env: { ...options.env },
+      detached: HAS_PROCESS_GROUPS,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const ended = endOf(child);
+    const output = watchOutput(child);
+    const childGone = new AbortController();
+    const onProcessExit = (): void => {
+      if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
+    };
+    process.once('exit', onProcessExit);
+    const over = AbortSignal.any([signal, childGone.signal]);
+    let ready = false;
+    let gone = true;
+    try {
+      const started = await Promise.race([ended.spawned, ended.exited.then(() => undefined)]);
+      if (started !== undefined) {
+        pid = started;
+        const watch = waitReady(over, startedAt).then(
+          () => {
+            ready = true;
+            log.info({ pid: started, address, start_ms: Math.round(performance.now() - startedAt) }, 'engine started');
+            deps.onStarted?.({ pid: started, run });
+          },
+          (error: unknown) => {
+            // Over before it answered: the exit or the stop is what is reported.
+            if (!isAbort(error, over)) throw error;
+          },
+        );
+        await Promise.race([ended.exited, aborted(over), watch.then(() => ended.exited)]);
+        childGone.abort();
+        await watch;
+      }
+    } finally {
+      childGone.abort();
+      output.stop();
+      // Also after an exit: a wrapper script may have ended before the engine that it started.
+      if (child.pid !== undefined) gone = await endGroup(child.pid, killAfterMs);
+      process.removeListener('exit', onProcessExit);
+      pid = undefined;
+    }
+    if (!gone && child.exitCode === null && child.signalCode === null) {
+      return { reason: `process ${child.pid} cannot be ended`, exitCode: undefined, ready };
+    }
+    const { code, text } = await ended.exited;
+    await Promise.race([ended.closed, sleep(LAST_WORDS_MS, new AbortController().signal)]);
+    const failure = code === undefined || code === 0 ? undefined : output.failure();
+    if (failure?.includes('address already in use')) throw addressInUse(address);
+    return { reason: failure === undefined ? text : `${text}: ${failure}`, exitCode: code, ready };
+  }
+
+  /** Passes the output on to our log, remembers why the engine failed, and ends an engine that panics. */
+  function watchOutput(child: ChildProcess): { failure(): string | undefined; stop(): void } {
+    let failure: string | undefined;
+    let panicTimer: NodeJS.Timeout | undefined;
+    const onLine = (text: string): void => {
+      const line = parseEngineLine(text);
+      failure = failureText(line) ?? failure;
+      if (isPanicLine(line) && panicTimer === undefined) {
+        log.error({ pid: child.pid }, 'the engine panics; it is ended and started again');
+        panicTimer = setTimeout(() => child.pid !== undefined && signalGroup(child.pid, 'SIGKILL'), PANIC_GRACE_MS);
+      }
+      // The stack of a panic is wanted in full, in every format.
+      const entry = engineLogEntry(line, panicTimer === undefined ? options.logFormat : 'full');
+      if (entry !== undefined) log[entry.level](entry.fields, `engine: ${entry.message}`);
+    };
+    for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', lineSplitter(onLine));
+    return { failure: () => failure, stop: () => clearTimeout(panicTimer) };
+  }
+
+  async function waitReady(signal: AbortSignal, startedAt: number): Promise<void> {
+    // The child is our own and the request has no secret: whose certificate it shows does not matter here.
+    const agent = new Agent({ connect: { rejectUnauthorized: false } });
+    const anyAnswer = config.authorization === 'basic' || (config.authentication ?? 'off') !== 'off';
+    let warnAfterMs = SLOW_START_MS;
+    try {
+      for (let attempt = 1; ; attempt += 1) {
+        const problem = await healthProblem(options.engineUrl, agent, anyAnswer, signal);
+        signal.throwIfAborted();
+        if (problem === undefined) return;
+        const waitedMs = performance.now() - startedAt;
+        if (waitedMs > warnAfterMs) {
+          log.warn(`the engine was started at ${address} and does not answer at ${options.engineUrl}: ${problem}`);
+          warnAfterMs *= 2;
+        }
+        await sleep(backoffMs(attempt, READY_POLL), signal);
+      }
+    } finally {
+      await agent.destroy();
+    }
+  }
+
+  return {
+    get pid() {
+      return pid;
+    },
+    run,
+  };
+}
+
+/**
+ * A child's id once it runs, its end, and the end of its output. A child that cannot be started rejects `spawned`; the
+ * others then stay open and nobody waits for them.
+ */
+function endOf(child: ChildProcess): {
+  spawned: Promise<number>;
+  exited: Promise<{ code: number | undefined; text: string }>;
+  closed: Promise<void>;
+} {
+  const spawned = new Promise<number>((resolve, reject) => {
+    child.once('spawn', () => resolve(child.pid ?? 0));
+    child.once('error', (cause) => {
+      const message = `the engine cannot be started: ${child.spawnfile}: ${cause.message}`;
+      reject(new SyncError('engine_not_found', message, { cause }));
+    });
+  });
+  const exited = new Promise<{ code: number | undefined; text: string }>((resolve) => {
+    child.once('exit', (code, signal) => {
+      const text = signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`;
+      resolve({ code: code ?? undefined, text });
+    });
+  });
+  const closed = new Promise<void>((resolve) => {
+    child.once('close', () => resolve());
+  });
+  return { spawned, exited, closed };
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

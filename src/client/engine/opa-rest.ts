@@ -1,0 +1,246 @@
+import { Agent, request } from 'undici';
+import { z } from 'zod';
+import { SyncError } from '../../lib/errors.js';
+import { type DocPath, docPathPointer, docPathUrl, parseDocPath } from '../../wire/doc-path.js';
+import { type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
+
+/** OPA's error body. */
+const errorBody = z.object({
+  code: z.string().optional(),
+  message: z.string().optional(),
+  errors: z
+    .array(
+      z.object({
+        message: z.string(),
+        location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
+      }),
+    )
+    .optional(),
+});
+
+/** Problems in OPA's own words; a collision of rule and document has the document's path. */
+export function opaProblems(
+  errors: readonly {
+    message: string;
+    location?: { file?: string | undefined; row?: number | undefined } | null | undefined;
+  }[],
+): EngineProblem[] {
+  return errors.map(({ message, location }) => {
+    const file = location?.file?.replace(/^\.?\//, '');
+    return {
+      message,
+      ...(file === undefined || file === '' ? {} : { file }),
+      ...(location?.row === undefined ? {} : { row: location.row }),
+      ...conflictOf(message),
+    };
+  });
+}
+
+function conflictOf(message: string): { conflictPath?: DocPath } {
+  const found = /conflicting rule for data path (.+?) found/.exec(message);
+  return found?.[1] === undefined ? {} : { conflictPath: found[1].split('/') };
+}
+
+/** One answer of the engine. */
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** How to reach an OPA. */
+export interface OpaRestOptions {
+  /** Base address without `/v1`. */
+  readonly url: string;
+  readonly timeoutMs: number;
+}
+
+/** OPA's REST API, as far as the client needs it (protocol-facts 6.1). */
+export class OpaRest {
+  readonly #url: string;
+  readonly #timeoutMs: number;
+  readonly #agent: Agent;
+  /** Parents that were made or found, so that they are looked for once. */
+  readonly #parents = new Set<string>();
+
+  constructor(options: OpaRestOptions) {
+    this.#url = options.url;
+    this.#timeoutMs = options.timeoutMs;
+    this.#agent = new Agent({
+      connect: { timeout: Math.min(options.timeoutMs, 10_000) },
+      headersTimeout: 0,
+      bodyTimeout: options.timeoutMs,
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  /** Forgets what it knew of the engine's content. */
+  reset(): void {
+    this.#parents.clear();
+  }
+
+  /** See `PolicyEngine.write`. */
+  async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    const [first, ...more] = ops;
+    if (first === undefined) return;
+    for (const op of ops) if (op.op === 'remove') this.#forgetParents(op.path);
+    if (more.length === 0) {
+      await this.#writeOne(first, signal);
+      return;
+    }
+    await this.#ensureParents(ops, signal);
+    const parts = ops.map((op) => {
+      const path = JSON.stringify(docPathPointer(op.path));
+      return op.op === 'put' ? `{"op":"add","path":${path},"value":${op.text()}}` : `{"op":"remove","path":${path}}`;
+    });
+    const answer = await this.#call('PATCH', '/v1/data', signal, `[${parts.join(',')}]`, 'application/json-patch+json');
+    if (answer.status === 204) return;
+    // Something to remove is gone already, or a parent is missing: one by one, each is its own transaction.
+    if (answer.status === 404) for (const op of ops) await this.#writeOne(op, signal);
+    else this.#fail(answer, 'PATCH /v1/data');
+  }
+
+  async #writeOne(op: DataOp, signal: AbortSignal): Promise<void> {
+    const path = `/v1/data${docPathUrl(op.path)}`;
+    if (op.op === 'remove') {
+      const answer = await this.#call('DELETE', path, signal);
+      if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, `DELETE ${path}`);
+      return;
+    }
+    const answer = await this.#call(
+      'PUT',
+      path,
+      signal,
+      op.body === undefined ? op.text() : op.body.stream(),
+      'application/json',
+    );
+    if (answer.status !== 204) this.#fail(answer, `PUT ${path}`);
+  }
+
+  /** Makes the parents of a transaction's documents where they are missing; PATCH would refuse them. */
+  async #ensureParents(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    const wanted = new Map(
+      ops.filter((op) => op.op === 'put' && op.path.length > 1).map((op) => [docPathUrl(op.path.slice(0, -1)), true]),
+    );
+    for (const parent of wanted.keys()) {
+      if (this.#parents.has(parent)) continue;
+      // 304: it is there. 400, 404: it can't be a document of its own (a rule, a bundle root, a list): the write will tell.
+      const answer = await this.#call('PUT', `/v1/data${parent}`, signal, '{}', 'application/json', {
+        'if-none-match': '*',
+      });
+      if (answer.status === 204 || answer.status === 304) this.#parents.add(parent);
+      else if (answer.status >= 500) this.#fail(answer, `PUT /v1/data${parent}`);
+    }
+  }
+
+  #forgetParents(path: DocPath): void {
+    const removed = docPathUrl(path);
+    for (const parent of this.#parents)
+      if (parent === removed || parent.startsWith(`${removed}/`)) this.#parents.delete(parent);
+  }
+
+  /** The document at a path as OPA has it, as text; undefined where there is none. */
+  async getData(path: DocPath, signal: AbortSignal): Promise<string | undefined> {
+    const answer = await this.#call('GET', `/v1/data${docPathUrl(path)}`, signal);
+    if (answer.status !== 200) this.#fail(answer, 'GET /v1/data');
+    const parsed = z.object({ result: z.unknown().optional() }).parse(JSON.parse(answer.text));
+    return parsed.result === undefined ? undefined : JSON.stringify(parsed.result);
+  }
+
+  /** Ids, texts and packages of the modules that the engine holds. */
+  async listPolicies(signal: AbortSignal): Promise<{ id: string; raw: string }[]> {
+    const answer = await this.#call('GET', '/v1/policies', signal);
+    if (answer.status !== 200) this.#fail(answer, 'GET /v1/policies');
+    const list = z.object({ result: z.array(z.object({ id: z.string(), raw: z.string().default('') })).default([]) });
+    return list.parse(JSON.parse(answer.text)).result;
+  }
+
+  async putPolicy(id: string, rego: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.#call('PUT', policyUrl(id), signal, rego, 'text/plain');
+    if (answer.status !== 200) this.#fail(answer, `PUT ${policyUrl(id)}`);
+  }
+
+  /** Removes a module; one that is not there is fine. */
+  async deletePolicy(id: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.#call('DELETE', policyUrl(id), signal);
+    if (answer.status !== 200 && answer.status !== 404) this.#fail(answer, `DELETE ${policyUrl(id)}`);
+  }
+
+  /** True when GET /health answers 200. */
+  async healthy(signal: AbortSignal): Promise<boolean> {
+    return (await this.#call('GET', '/health', signal)).status === 200;
+  }
+
+  async #call(
+    method: 'GET' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    signal: AbortSignal,
+    body?: string | NodeJS.ReadableStream,
+    contentType?: string,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> {
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    try {
+      const response = await request(`${this.#url}${path}`, {
+        method,
+        dispatcher: this.#agent,
+        signal: AbortSignal.any([signal, timeout]),
+        ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
+        headers: { ...headers, ...(contentType === undefined ? {} : { 'content-type': contentType }) },
+      });
+      return { status: response.statusCode, text: await response.body.text() };
+    } catch (cause) {
+      signal.throwIfAborted();
+      const why = timeout.aborted
+        ? `did not answer ${method} ${path} within ${this.#timeoutMs} ms`
+        : `cannot be reached for ${method} ${path}`;
+      throw new SyncError('engine_unreachable', `the policy engine at ${this.#url} ${why}`, { cause, retryable: true });
+    }
+  }
+
+  #fail(answer: Answer, what: string): never {
+    const parsed = errorBody.safeParse(tryJson(answer.text));
+    const body = parsed.success ? parsed.data : {};
+    const message = `${what} answered ${answer.status}: ${body.message ?? answer.text.slice(0, 200)}`;
+    if (answer.status !== 400 && answer.status !== 404)
+      throw new SyncError('engine_unreachable', message, { retryable: true });
+    throw new EngineRefusal(
+      message,
+      body.errors === undefined ? problemsInText(body.message ?? message) : opaProblems(body.errors),
+    );
+  }
+}
+
+/** Data writes tell their collisions in one text: `1 error occurred: file:2: rego_compile_error: conflicting rule ...`. */
+function problemsInText(text: string): EngineProblem[] {
+  const found = [...text.matchAll(/(?:^|[\n:] ?)([^\n:]+):(\d+): rego_\w+: (.*)/g)];
+  if (found.length === 0) return [{ message: text }];
+  return found.map(
+    ([, file, row, message]) =>
+      opaProblems([{ message: message ?? text, location: { file, row: Number(row) } }])[0] ?? { message: text },
+  );
+}
+
+function tryJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // Not OPA's error form (a proxy's page): the raw text goes into the message.
+  }
+}
+
+function policyUrl(id: string): string {
+  return `/v1/policies/${id.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+/** Parses `host:port` of an engine URL for its listen address. */
+export function listenAddress(url: string): string {
+  const { hostname, port, protocol } = new URL(url);
+  const host = hostname === 'localhost' ? '127.0.0.1' : hostname;
+  return `${host}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
+}
+
+/** The marker document: below `system`, which OPA keeps out of queries over all data. */
+export const MARKER_PATH = parseDocPath('system/policysync/marker');

@@ -1,0 +1,39 @@
+import { backoffMs, sleep } from '../../lib/loop.js';
+
+/** True where a child can have its own process group; Windows has none. */
+export const HAS_PROCESS_GROUPS = process.platform !== 'win32';
+
+/** Sends a signal to a child's whole group (started `detached`); false when nobody is left in it. */
+export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(HAS_PROCESS_GROUPS ? -pid : pid, signal);
+    return true;
+  } catch {
+    // ESRCH: nobody is left. EPERM cannot happen to our own child unless its id has a new owner: then it is gone too.
+    return false;
+  }
+}
+
+/**
+ * Ends a group: SIGTERM, then SIGKILL after `killAfterMs`. Returns true when nobody is left, false when something still
+ * is a second after SIGKILL: a process that the kernel holds, or a dead one that nobody collects.
+ */
+export async function endGroup(pid: number, killAfterMs: number): Promise<boolean> {
+  if (!signalGroup(pid, 'SIGTERM')) return true;
+  if (await isGone(pid, killAfterMs)) return true;
+  signalGroup(pid, 'SIGKILL');
+  return isGone(pid, 1_000);
+}
+
+async function isGone(pid: number, withinMs: number): Promise<boolean> {
+  const deadline = performance.now() + withinMs;
+  const never = new AbortController().signal;
+  for (let attempt = 1; signalGroup(pid, 0); attempt += 1) {
+    if (performance.now() > deadline) return false;
+    await sleep(
+      backoffMs(attempt, { minMs: 4, maxMs: 50 }, 0, () => 1),
+      never,
+    );
+  }
+  return true;
+}

@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { acquireOpa } from '../../src/client/engine/acquire-opa.js';
+import { until } from './until.js';
+
+/** A running OPA for one test. */
+export interface TestOpa extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** Everything that it printed. */
+  output(): string;
+  /** Ends it in order (SIGTERM) and waits until it is gone. Twice is once. */
+  stop(): Promise<void>;
+  /** Ends it with SIGKILL and waits until it is gone. */
+  kill(): Promise<void>;
+}
+
+/** What {@link startOpa} can vary. */
+export interface StartOpaOptions {
+  /** Default: a free one. */
+  port?: number;
+  /** More arguments, for example `--v0-compatible` or `--config-file=...`. */
+  args?: readonly string[];
+}
+
+/** The OPA executable of this test run: SYNC_TEST_OPA (`npm test` sets it), else what the product itself would use. */
+export async function testOpa(): Promise<string> {
+  const given = process.env.SYNC_TEST_OPA;
+  if (given !== undefined && given !== '') return given;
+  return (await acquireOpa({ env: process.env, allowDownload: true })).path;
+}
+
+/** A TCP port of 127.0.0.1 that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no TCP port');
+  return address.port;
+}
+
+/** Starts a real OPA and returns when it answers. Fails with what it printed when it ends before that. */
+export async function startOpa(options: StartOpaOptions = {}): Promise<TestOpa> {
+  const executable = await testOpa();
+  // Between finding a free port and listening another program may take it; a given port is the caller's own matter.
+  const attempts = options.port === undefined ? 3 : 1;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await startOnce(executable, options.port ?? (await freePort()), options.args ?? []);
+    } catch (error) {
+      if (attempt >= attempts || !(error instanceof Error && error.message.includes('address already in use')))
+        throw error;
+    }
+  }
+}
+
+async function startOnce(executable: string, port: number, args: readonly string[]): Promise<TestOpa> {
+  const url = `http://127.0.0.1:${port}`;
+  const child = spawn(
+    executable,
+    ['run', '--server', `--addr=127.0.0.1:${port}`, '--log-level=error', '--skip-version-check', ...args],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed += text;
+    });
+  }
+  // A failing test ends the test file's process without its cleanup; the engine must not outlive it.
+  const killNow = (): boolean => child.kill('SIGKILL');
+  process.once('exit', killNow);
+  const gone = new Promise<void>((resolve) => {
+    child.once('close', () => {
+      process.removeListener('exit', killNow);
+      resolve();
+    });
+  });
+  const failed = once(child, 'error').then(([error]) => Promise.reject(error));
+  const early = gone.then(() =>
+    Promise.reject(new Error(`OPA ended before it answered (code ${child.exitCode}): ${printed}`)),
+  );
+  const pid = child.pid ?? 0;
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  const answers = until(async () => hasEnded() || (await fetch(`${url}/health`)).ok, {
+    withinMs: 20_000,
+    what: `OPA answers at ${url}`,
+  });
+  try {
+    await Promise.race([answers, failed, early]);
+    if (hasEnded()) await early;
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
+  } finally {
+    // The loser of the race is over or ends with the process; it has nothing more to say.
+    for (const loser of [answers, failed, early]) loser.catch(() => undefined);
+  }
+  const end = (signal: NodeJS.Signals): Promise<void> => endChild(child, signal, gone);
+  return {
+    url,
+    port,
+    pid,
+    output: () => printed,
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
+    [Symbol.asyncDispose]: () => end('SIGKILL'),
+  };
+}
+
+async function endChild(child: ChildProcess, signal: NodeJS.Signals, gone: Promise<void>): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+  await gone;
+}
