@@ -1,0 +1,87 @@
+import { SyncError } from '../../lib/errors.js';
+import type { PolicyBundle } from '../../wire/bundle.js';
+import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import { type Layer, STATIC_ERA } from './layers.js';
+import { bodyOfText } from './text-body.js';
+
+/** All that a client holds of the policy repository: the sum of one complete bundle and the deltas since. */
+export interface PolicyContent {
+  readonly hash: string;
+  /** Rego text by path, in load order. */
+  readonly modules: ReadonlyMap<string, string>;
+  /** Data files in load order: the folder and the text. Several files of one folder are listed each. */
+  readonly data: readonly { readonly folder: string; readonly text: string }[];
+}
+
+/** The segments of a bundle's data folder; `.` is the root. */
+export function folderPath(folder: string): DocPath {
+  return folder.split('/').filter((segment) => segment !== '' && segment !== '.');
+}
+
+/**
+ * The content after a bundle. Answers undefined where a delta does not tell enough and the complete bundle has to be
+ * asked for: another base than the one held, or data folders that lie inside each other or have several files, where
+ * the order among files that the delta does not carry decides.
+ */
+export function mergeBundle(held: PolicyContent | undefined, bundle: PolicyBundle): PolicyContent | undefined {
+  const order = new Map(bundle.manifest.map((path, index) => [path, index]));
+  const position = (path: string): number => order.get(path) ?? bundle.manifest.length;
+  const modules = [...bundle.policy_modules].sort((a, b) => position(a.path) - position(b.path));
+  if (bundle.old_hash === null || bundle.old_hash === undefined) {
+    return {
+      hash: bundle.hash,
+      modules: new Map(modules.map((module) => [module.path, module.rego])),
+      data: bundle.data_modules.map((module) => ({ folder: module.path, text: module.data })),
+    };
+  }
+  if (held === undefined || held.hash !== bundle.old_hash) return undefined;
+
+  const nextModules = new Map(held.modules);
+  for (const path of bundle.deleted_files?.policy_modules ?? []) nextModules.delete(path);
+  for (const module of modules) nextModules.set(module.path, module.rego);
+
+  const changed = bundle.data_modules.map((module) => ({ folder: module.path, text: module.data }));
+  const touched = new Set([...changed.map((file) => file.folder), ...(bundle.deleted_files?.data_modules ?? [])]);
+  const kept = held.data.filter((file) => !touched.has(file.folder));
+  const data = [...kept, ...changed];
+  if (touched.size > 0 && !orderIsIrrelevant(data, touched)) return undefined;
+  return { hash: bundle.hash, modules: nextModules, data };
+}
+
+function orderIsIrrelevant(data: PolicyContent['data'], touched: ReadonlySet<string>): boolean {
+  const folders = data.map((file) => folderPath(file.folder));
+  return [...touched].every((folder) => {
+    const path = folderPath(folder);
+    return folders.filter((other) => pathsOverlap(other, path)).length <= 1;
+  });
+}
+
+/**
+ * The static documents as layers, in load order. Throws `engine_refused` that names the folder of a data file that is
+ * not JSON, or of a root document that is not an object.
+ */
+export function staticLayers(content: PolicyContent): Layer[] {
+  return content.data.map(({ folder, text }, index) => {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (cause) {
+      throw new SyncError('engine_refused', `the data file of folder ${folder} in commit ${content.hash} is not JSON`, {
+        cause,
+      });
+    }
+    const path = folderPath(folder);
+    if (path.length === 0 && (typeof value !== 'object' || value === null || Array.isArray(value))) {
+      throw new SyncError(
+        'engine_refused',
+        `the data file of the root folder in commit ${content.hash} must be an object`,
+      );
+    }
+    return {
+      id: `static:${index}`,
+      path,
+      rank: { era: STATIC_ERA, seq: index, index: 0 },
+      content: { kind: 'put', body: bodyOfText(text) },
+    };
+  });
+}

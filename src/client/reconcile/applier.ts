@@ -1,0 +1,359 @@
+import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { diffNodes } from '../desired/diff.js';
+import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
+import { isObject, leafOfBody, type Node, nodeAt, nodeText, sameNode } from '../desired/node.js';
+import { outermost } from '../desired/outermost.js';
+import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
+import { inChunks } from './chunks.js';
+
+/** Layers to add (or replace, by id) and layer ids to drop, as one step. */
+export interface LayerChange {
+  readonly set: readonly Layer[];
+  readonly drop: readonly string[];
+}
+
+/** A layer that the engine refuses as long as policy and the documents above it stay as they are (design 9.2). */
+export interface BlockedLayer {
+  readonly layer: Layer;
+  readonly reason: string;
+}
+
+const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
+
+/**
+ * Knows what the engine holds, and brings it from there to what it should hold. Every call is one step that is either
+ * taken whole or leaves the engine as it was; after a transient failure the paths in doubt are written again with the
+ * next step. Calls are made one at a time.
+ */
+export class Applier {
+  readonly #engine: PolicyEngine;
+  readonly #layers = new LayerSet();
+  readonly #blocked = new Map<string, BlockedLayer>();
+  #policy: PolicySet | undefined;
+  #roots: readonly DocPath[] = [];
+  /** Paths whose content is in doubt since a call of unknown outcome. */
+  #doubtful: DocPath[] = [];
+  #regionsDoubtful = false;
+
+  constructor(engine: PolicyEngine) {
+    this.#engine = engine;
+  }
+
+  /** The policy that the engine holds. */
+  get policy(): PolicySet | undefined {
+    return this.#policy;
+  }
+
+  /** Layers that are withheld because the engine refuses them. */
+  get blocked(): ReadonlyMap<string, BlockedLayer> {
+    return this.#blocked;
+  }
+
+  /** The layers that the engine holds. */
+  get layers(): LayerSet {
+    return this.#layers;
+  }
+
+  /**
+   * Applies a change of documents and drops what it supersedes. Answers the layers that the engine no longer holds.
+   * Throws {@link EngineRefusal} when the engine refuses the change: then nothing changed.
+   */
+  async applyLayers(change: LayerChange, signal: AbortSignal): Promise<readonly Layer[]> {
+    const superseded = change.set.flatMap((layer) => this.#supersededBy(layer));
+    const drop = new Set([...change.drop, ...superseded.map((layer) => layer.id)]);
+    for (const layer of change.set) drop.delete(layer.id);
+    const dropped = [...drop].flatMap((id) => this.#layers.get(id) ?? this.#blocked.get(id)?.layer ?? []);
+    const step = this.#begin({ set: change.set, drop: [...drop] });
+    try {
+      const refused = new Map<string, string>();
+      const regionsChange = this.#regionsDoubtful || step.regionsDiffer();
+      const ops = step.ops(this.#roots, refused);
+      this.#assertRoomFor(this.#roots.filter((root) => step.touches(root)));
+      for (const layer of change.set) {
+        const reason = refused.get(layer.id);
+        if (reason !== undefined) throw new EngineRefusal(reason, [{ message: reason, conflictPath: layer.path }]);
+      }
+      if (regionsChange && this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
+      try {
+        await this.#write(ops, signal);
+      } catch (error) {
+        this.#regionsDoubtful ||= regionsChange;
+        throw error;
+      }
+    } catch (error) {
+      step.undo();
+      throw error;
+    }
+    for (const id of [...drop, ...change.set.map((layer) => layer.id)]) this.#blocked.delete(id);
+    return dropped;
+  }
+
+  #supersededBy(layer: Layer): Layer[] {
+    if (!replaces(layer)) return [];
+    const older = (other: Layer): boolean => other.rank.era !== STATIC_ERA && compareRank(other.rank, layer.rank) < 0;
+    const blocked = [...this.#blocked.values()].map((entry) => entry.layer);
+    return [
+      ...this.#layers.atOrBelow(layer.path),
+      ...blocked.filter((other) => isAtOrBelow(other.path, layer.path)),
+    ].filter(older);
+  }
+
+  /**
+   * Records that the engine refuses a layer; it is tried again with the next policy. What the layer supersedes goes all
+   * the same: a client that starts now is never told of it, and both must end alike. Answers what was dropped.
+   */
+  async withhold(layer: Layer, reason: string, signal: AbortSignal): Promise<readonly Layer[]> {
+    const older = this.#supersededBy(layer);
+    const dropped =
+      older.length === 0 ? [] : await this.applyLayers({ set: [], drop: older.map(({ id }) => id) }, signal);
+    this.#blocked.set(layer.id, { layer, reason });
+    return dropped;
+  }
+
+  /** Forgets a blocked layer that is no longer wanted. */
+  unblock(id: string): void {
+    this.#blocked.delete(id);
+  }
+
+  /**
+   * Applies a policy with its static documents, and with it every blocked layer that the new policy allows. Documents
+   * that collide with the new rules are withheld (policy wins). Throws {@link EngineRefusal} when the policy itself, or
+   * its own static data, is refused: then nothing changed.
+   */
+  async applyPolicy(policy: PolicySet, statics: readonly Layer[], signal: AbortSignal): Promise<void> {
+    const oldStatics = [...this.#layers.all()].filter((layer) => layer.rank.era === STATIC_ERA);
+    const waiting = [...this.#blocked.values()];
+    const withheld = new Map<string, BlockedLayer>();
+    const before = { policy: this.#policy, roots: this.#roots };
+    for (;;) {
+      const step = this.#begin({
+        set: [...statics, ...waiting.map((entry) => entry.layer).filter((layer) => !withheld.has(layer.id))],
+        drop: [...oldStatics.map((layer) => layer.id), ...withheld.keys()],
+      });
+      try {
+        await this.#applyPolicyStep(policy, step, withheld.size > 0, signal);
+        this.#blocked.clear();
+        for (const [id, entry] of withheld) this.#blocked.set(id, entry);
+        return;
+      } catch (error) {
+        const found = error instanceof EngineRefusal ? this.#colliding(error, withheld) : [];
+        step.undo();
+        for (const entry of found) withheld.set(entry.layer.id, entry);
+        if (found.length > 0) continue;
+        // The documents of this commit do not fit its own rules: the last good policy goes back in.
+        if (this.#policy !== before.policy) {
+          await this.#activate(before.policy ?? NO_POLICY, before.roots, signal);
+          this.#policy = before.policy;
+        }
+        throw error;
+      }
+    }
+  }
+
+  async #applyPolicyStep(policy: PolicySet, step: Step, dataFirst: boolean, signal: AbortSignal): Promise<void> {
+    const held = this.#roots.filter((root) => isObject(this.#layers.compose(root)));
+    const roots = this.#engine.roots(policy, held);
+    const ops = step.ops(roots, new Map());
+    this.#assertRoomFor(roots);
+    // What was found to be in the way of the policy has to go first: rules where documents lie, or values above packages.
+    const early = dataFirst;
+    if (early) await this.#write(ops, signal);
+    try {
+      await this.#activate(policy, roots, signal);
+    } catch (error) {
+      if (early) await this.#write(step.reverseOps(this.#roots), signal);
+      throw error;
+    }
+    if (!early) await this.#write(ops, signal);
+  }
+
+  /**
+   * Writes everything again: for an engine that has just started or lost our content. `policy` and documents that the
+   * engine held are put back without asking any source.
+   */
+  async restore(signal: AbortSignal): Promise<void> {
+    this.#engine.startAfresh();
+    const refused = new Map<string, string>();
+    const ops: DataOp[] = [];
+    for (const path of outermost([...this.#layers.all()].map((layer) => layer.path))) {
+      ops.push(...diffNodes(undefined, this.#layers.compose(path, refused), path, this.#roots));
+    }
+    this.#doubtful = [];
+    for (const chunk of inChunks(ops)) await this.#write(chunk, signal);
+    if (this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
+    await this.#engine.putMarker(signal);
+  }
+
+  async #activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
+    const regions: Region[] = [];
+    for (const path of roots) {
+      const node = this.#layers.compose(path);
+      if (node !== undefined) regions.push({ path, text: nodeText(node) });
+    }
+    try {
+      await this.#engine.activate(policy, roots, regions, signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) this.#regionsDoubtful = true;
+      throw error;
+    }
+    this.#policy = policy;
+    this.#roots = roots;
+    this.#regionsDoubtful = false;
+  }
+
+  async #write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    const again = this.#doubtful.filter((path) => !wanted.some((op) => isAtOrBelow(path, op.path)));
+    const fresh = wanted.filter((op) => !again.some((path) => isAtOrBelow(op.path, path)));
+    const ops = [...fresh, ...again.flatMap((path) => this.#rewriteOps(path))];
+    if (ops.length === 0) return;
+    try {
+      await this.#engine.write(ops, signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal))
+        this.#doubtful = outermost([...this.#doubtful, ...ops.map((op) => op.path)]);
+      throw error;
+    }
+    this.#doubtful = [];
+  }
+
+  #rewriteOps(path: DocPath): DataOp[] {
+    const node = this.#layers.compose(path);
+    if (node === undefined) return this.#roots.some((root) => pathsOverlap(root, path)) ? [] : [{ op: 'remove', path }];
+    return diffNodes(undefined, node, path, this.#roots);
+  }
+
+  /** Throws a refusal when a value that is no object lies at or above a root: the engine cannot hold both. */
+  #assertRoomFor(roots: readonly DocPath[]): void {
+    const places = outermostFirst(roots.flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
+    for (const path of places) {
+      const node = this.#layers.compose(path);
+      if (node === undefined || isObject(node)) continue;
+      const message = `the document at ${docPathText(path)} is no object, but it is the place of a policy package`;
+      throw new EngineRefusal(message, [{ message, conflictPath: path }]);
+    }
+  }
+
+  /** The dynamic layers whose documents stand where the refusal says that a rule is. */
+  #colliding(refusal: EngineRefusal, known: ReadonlyMap<string, BlockedLayer>): BlockedLayer[] {
+    const found = new Map<string, BlockedLayer>();
+    for (const problem of refusal.problems) {
+      const at = problem.conflictPath;
+      if (at === undefined) continue;
+      const place =
+        problem.file === undefined ? '' : ` (${problem.file}${problem.row === undefined ? '' : `:${problem.row}`})`;
+      // Only the one that wins there: what lies below it may be allowed to stay once it is gone.
+      const [layer] = this.#layers
+        .overlapping(at)
+        .filter((other) => other.rank.era !== STATIC_ERA && !known.has(other.id) && providesValueAt(other, at))
+        .sort((a, b) => compareRank(b.rank, a.rank));
+      if (layer !== undefined)
+        found.set(layer.id, { layer, reason: `${docPathText(at)} is defined by a rule${place}` });
+    }
+    return [...found.values()];
+  }
+
+  #begin(change: LayerChange): Step {
+    return new Step(this.#layers, change, () => this.#roots);
+  }
+}
+
+/** One change of the layers under way: what was there before, and the way back. */
+class Step {
+  readonly #layers: LayerSet;
+  readonly #touched: readonly DocPath[];
+  readonly #before: ReadonlyMap<DocPath, Node | undefined>;
+  readonly #regionsBefore: ReadonlyMap<DocPath, Node | undefined>;
+  #back: (() => void)[] = [];
+
+  constructor(layers: LayerSet, change: LayerChange, roots: () => readonly DocPath[]) {
+    this.#layers = layers;
+    const ids = new Set([...change.drop, ...change.set.map((layer) => layer.id)]);
+    const old = [...ids].flatMap((id) => layers.get(id) ?? []);
+    this.#touched = outermost([...old, ...change.set].map((layer) => withRoom(layers, layer.path)));
+    this.#before = new Map(this.#touched.map((path) => [path, layers.compose(path)]));
+    const near = roots().filter((root) => this.#touched.some((path) => pathsOverlap(root, path)));
+    this.#regionsBefore = new Map(near.map((path) => [path, layers.compose(path)]));
+    for (const layer of old) {
+      layers.delete(layer.id);
+      this.#back.push(() => layers.set(layer));
+    }
+    for (const layer of change.set) {
+      layers.set(layer);
+      this.#back.push(() => layers.delete(layer.id));
+    }
+  }
+
+  touches(path: DocPath): boolean {
+    return this.#touched.some((other) => pathsOverlap(other, path));
+  }
+
+  regionsDiffer(): boolean {
+    return [...this.#regionsBefore].some(([path, node]) => !sameNode(node, this.#layers.compose(path)));
+  }
+
+  ops(closed: readonly DocPath[], refused: Map<string, string>): DataOp[] {
+    return this.#touched.flatMap((path) =>
+      diffNodes(this.#before.get(path), this.#layers.compose(path, refused), path, closed),
+    );
+  }
+
+  reverseOps(closed: readonly DocPath[]): DataOp[] {
+    return this.#touched.flatMap((path) => diffNodes(this.#layers.compose(path), this.#before.get(path), path, closed));
+  }
+
+  undo(): void {
+    for (const step of this.#back.reverse()) step();
+    this.#back = [];
+  }
+}
+
+/** Each path once, shorter ones first. */
+function outermostFirst(paths: readonly DocPath[]): DocPath[] {
+  const each = new Map(paths.map((path) => [JSON.stringify(path), path]));
+  return [...each.values()].sort((a, b) => a.length - b.length);
+}
+
+/**
+ * The path to write at so that `path` can be written: itself, or the nearest place above it where a value without
+ * members is now, which has to become an object first.
+ */
+function withRoom(layers: LayerSet, path: DocPath): DocPath {
+  for (let length = 1; length < path.length; length++) {
+    const above = path.slice(0, length);
+    const top = layers
+      .atOrAbove(above)
+      .filter(replaces)
+      .reduce<Layer | undefined>(
+        (best, layer) => (best === undefined || compareRank(layer.rank, best.rank) > 0 ? layer : best),
+        undefined,
+      );
+    // Composing is the whole truth and costs more: only where the top document has no members there.
+    if (top?.content.kind !== 'put') continue;
+    const value = nodeAt(leafOfBody(top.content.body), above.slice(top.path.length));
+    if (value === undefined || isObject(value)) continue;
+    const composed = layers.compose(above);
+    if (composed !== undefined && !isObject(composed)) return above;
+  }
+  return path;
+}
+
+function providesValueAt(layer: Layer, path: DocPath): boolean {
+  if (isAtOrBelow(layer.path, path)) return layer.content.kind !== 'delete';
+  const below = path.slice(layer.path.length);
+  switch (layer.content.kind) {
+    case 'put': {
+      // A value without members on the way is in the way of the rule, too.
+      const top = leafOfBody(layer.content.body);
+      return (
+        below.some((_, index) => {
+          const value = nodeAt(top, below.slice(0, index));
+          return value !== undefined && !isObject(value);
+        }) || nodeAt(top, below) !== undefined
+      );
+    }
+    case 'delete':
+      return false;
+    case 'patch':
+      return layer.content.ops.some((op) => op.op !== 'remove' && op.op !== 'test' && pathsOverlap(op.path, below));
+  }
+}

@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto';
+import type { PeerEntry } from '../../wire/data.js';
+import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
+import type { Rank } from '../desired/layers.js';
+import type { Placed } from '../desired/path-index.js';
+import type { Body } from '../engine/engine.js';
+
+/** Where an entry stands on its way into the engine. */
+export type EntryState =
+  /** Its content is being fetched, or will be tried again. */
+  | { readonly kind: 'fetching'; readonly error: string | undefined }
+  /** Its content is here (none for DELETE), and waits for the engine. */
+  | { readonly kind: 'ready'; readonly body: Body | undefined; readonly error: string | undefined }
+  /** The engine holds it. */
+  | { readonly kind: 'applied' }
+  /** The engine refuses it until policy or data change. */
+  | { readonly kind: 'blocked'; readonly error: string };
+
+/** One desired entry that this client knows of. */
+export interface KnownEntry extends Placed {
+  readonly rank: Rank;
+  readonly origin: 'base' | 'update';
+  /** The epoch of the log that it came from; undefined for OPAL servers. */
+  readonly epoch: string | undefined;
+  entry: PeerEntry;
+  /** The transaction that it counts for now. */
+  transaction: string;
+  state: EntryState;
+  /** Hash and validators of the content that was fetched last. */
+  fetched: { hash: string; etag?: string; lastModified?: string } | undefined;
+  /** Ends the fetch of this entry. */
+  abort: AbortController;
+}
+
+/** What makes an entry the same one when it is seen again: everything but headers and topics. */
+export function entryIdentity(entry: PeerEntry, path: DocPath): string {
+  const parts = [
+    entry.url,
+    path,
+    entry.save_method,
+    entry.config?.method ?? 'get',
+    entry.config?.data ?? null,
+    entry.data?.text ?? null,
+  ];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url');
+}
+
+/** The place of an entry in the document tree. */
+export function entryPath(entry: PeerEntry): DocPath {
+  return parseDocPath(entry.dst_path);
+}
+
+/** True when the entry replaces everything at and below its path. */
+export function entryReplaces(entry: PeerEntry): boolean {
+  return entry.save_method !== 'PATCH';
+}
+
+/**
+ * True when a client with these topics takes part in the entry. Entries of a scope carry `data:<topic>` while the client
+ * subscribes to `<scope>:data:<topic>` (protocol-facts 9.3): both mean the same.
+ */
+export function concerns(entry: PeerEntry, topics: ReadonlySet<string>): boolean {
+  return entry.topics.some(
+    (topic) => topics.has(topic) || (topic.startsWith('data:') && [...topics].some((own) => own.endsWith(`:${topic}`))),
+  );
+}

@@ -1,0 +1,148 @@
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { BackoffOptions } from '../../lib/loop.js';
+import type { PolicyBundle } from '../../wire/bundle.js';
+import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import type { Layer } from '../desired/layers.js';
+import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
+import { EngineRefusal } from '../engine/engine.js';
+import type { Status } from '../status.js';
+import type { Applier } from './applier.js';
+import { RetryLoop } from './retry-loop.js';
+
+/** What the policy updater works with. */
+export interface PolicyUpdaterDeps {
+  readonly applier: Applier;
+  readonly exclusive: <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+  /** Asks the server for the bundle; without a base for the complete one. */
+  readonly fetchBundle: (baseHash: string | undefined, signal: AbortSignal) => Promise<PolicyBundle>;
+  /** Called after each policy that went in: withheld documents may have changed. */
+  readonly onApplied: () => void;
+  readonly status: Status;
+  readonly log: Logger;
+}
+
+/**
+ * Keeps the engine's policy at the head of the policy source. The base of a delta is what the engine HOLDS, so a bundle
+ * that was refused is never built upon. A refused bundle waits for the next commit; everything else is tried again.
+ */
+export class PolicyUpdater {
+  readonly #deps: PolicyUpdaterDeps;
+  readonly #loop: RetryLoop;
+  #held: PolicyContent | undefined;
+  #refused: { hash: string; reason: string; collisions: readonly DocPath[] } | undefined;
+
+  constructor(options: { backoff: BackoffOptions }, deps: PolicyUpdaterDeps) {
+    this.#deps = deps;
+    this.#loop = new RetryLoop('updating policy', options.backoff, deps.log, (signal) => this.#update(signal));
+  }
+
+  /** Commit hash that the engine holds. */
+  get hash(): string | undefined {
+    return this.#held?.hash;
+  }
+
+  /** True when nothing is under way: the engine has what was asked for last, or refused it. */
+  get settled(): boolean {
+    return this.#loop.idle;
+  }
+
+  /** There may be a newer policy: a notice came, or the connection is new. */
+  request(): void {
+    this.#loop.request();
+  }
+
+  /**
+   * Documents at these paths have changed. A policy that was refused since its own static data collides with its rules is
+   * tried again where a document now stands over that data: what the engine holds must not depend on what came first.
+   */
+  documentsChanged(paths: readonly DocPath[]): void {
+    const collisions = this.#refused?.collisions ?? [];
+    if (!collisions.some((collision) => paths.some((path) => pathsOverlap(path, collision)))) return;
+    this.#refused = undefined;
+    this.#loop.request();
+  }
+
+  run(signal: AbortSignal): Promise<void> {
+    return this.#loop.run(signal);
+  }
+
+  async #update(signal: AbortSignal): Promise<void> {
+    const { status, log } = this.#deps;
+    const startedMs = Date.now();
+    let content: PolicyContent | undefined;
+    try {
+      content = await this.#nextContent(signal);
+      if (content === undefined) return;
+      const { modules, hash } = content;
+      const statics: Layer[] = staticLayers(content);
+      await this.#deps.exclusive((step) => this.#deps.applier.applyPolicy({ hash, modules }, statics, step));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const id = content?.hash ?? this.#held?.hash ?? '';
+      const refused = error instanceof EngineRefusal || (error instanceof SyncError && error.code === 'engine_refused');
+      const reason = error instanceof EngineRefusal ? describe(error) : errorText(error);
+      status.policyResult(id, reason);
+      if (!refused) throw error;
+      this.#refused = { hash: id, reason, collisions: collisionsOf(error) };
+      log.error(
+        { hash: id, held: this.#held?.hash ?? null, error: reason },
+        'policy refused: the last good one keeps serving',
+      );
+      return;
+    }
+    this.#held = content;
+    this.#refused = undefined;
+    status.policyResult(content.hash, '');
+    log.info(
+      {
+        hash: content.hash,
+        modules: content.modules.size,
+        data_files: content.data.length,
+        duration_ms: Date.now() - startedMs,
+      },
+      'policy applied',
+    );
+    this.#deps.onApplied();
+  }
+
+  /** The content to apply; undefined when the engine holds it, or refused it, already. */
+  async #nextContent(signal: AbortSignal): Promise<PolicyContent | undefined> {
+    const bundle = await this.#deps.fetchBundle(this.#held?.hash, signal);
+    if (bundle.hash === this.#held?.hash) {
+      this.#refused = undefined;
+      this.#deps.status.policyResult(bundle.hash, '');
+      return undefined;
+    }
+    if (bundle.hash === this.#refused?.hash) {
+      this.#deps.status.policyResult(bundle.hash, this.#refused.reason);
+      return undefined;
+    }
+    const merged = mergeBundle(this.#held, bundle);
+    if (merged !== undefined) return merged;
+    const complete = await this.#deps.fetchBundle(undefined, signal);
+    const content = mergeBundle(undefined, complete);
+    if (content === undefined)
+      throw new SyncError('server_refused', 'the server answered a delta where the complete bundle was asked for', {
+        retryable: true,
+      });
+    return content;
+  }
+}
+
+function collisionsOf(error: unknown): DocPath[] {
+  return error instanceof EngineRefusal
+    ? error.problems.flatMap(({ conflictPath }) => (conflictPath === undefined ? [] : [conflictPath]))
+    : [];
+}
+
+function describe(error: EngineRefusal): string {
+  if (error.problems.length === 0) return error.message;
+  const shown = error.problems.slice(0, 5).map((problem) => {
+    const place =
+      problem.file === undefined ? '' : `${problem.file}${problem.row === undefined ? '' : `:${problem.row}`}: `;
+    return place + problem.message;
+  });
+  const more = error.problems.length - shown.length;
+  return shown.join('; ') + (more > 0 ? `; and ${more} more` : '');
+}

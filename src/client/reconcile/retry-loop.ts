@@ -1,0 +1,79 @@
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
+
+/**
+ * One piece of work that is asked for again and again and must succeed once after the last time it was asked for:
+ * requests coalesce, failures are tried again for ever with capped exponential backoff and full jitter, `Retry-After` is
+ * a floor. A new request ends the wait.
+ */
+export class RetryLoop {
+  readonly name: string;
+  readonly #work: (signal: AbortSignal) => Promise<void>;
+  readonly #backoff: BackoffOptions;
+  readonly #log: Logger;
+  readonly #wakeup = new Wakeup();
+  #wanted = false;
+  #busy = false;
+  #error: string | undefined;
+
+  constructor(name: string, backoff: BackoffOptions, log: Logger, work: (signal: AbortSignal) => Promise<void>) {
+    this.name = name;
+    this.#backoff = backoff;
+    this.#log = log;
+    this.#work = work;
+  }
+
+  /** The last failure, until the work succeeds. */
+  get error(): string | undefined {
+    return this.#error;
+  }
+
+  /** True when nothing is under way or waits to be tried again. */
+  get idle(): boolean {
+    return !this.#wanted && !this.#busy;
+  }
+
+  /** Asks for the work to be done (again) now. */
+  request(): void {
+    this.#wanted = true;
+    this.#wakeup.set();
+  }
+
+  /** Runs until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    let attempt = 0;
+    let waitMs: number | undefined;
+    for (;;) {
+      try {
+        await this.#wakeup.wait(signal, waitMs);
+      } catch (error) {
+        if (isAbort(error, signal)) return;
+        throw error;
+      }
+      if (!this.#wanted) continue;
+      this.#wanted = false;
+      this.#busy = true;
+      try {
+        await this.#work(signal);
+        attempt = 0;
+        waitMs = undefined;
+        this.#error = undefined;
+      } catch (error) {
+        if (isAbort(error, signal) || signal.aborted) return;
+        attempt++;
+        this.#wanted = true;
+        this.#error = errorText(error);
+        const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+        waitMs = backoffMs(attempt, this.#backoff, floorMs);
+        const line = { attempt, retry_in_ms: Math.round(waitMs), error: this.#error };
+        // Louder as it lasts: a blip is not worth a page, an outage is.
+        if (attempt <= 2) this.#log.info(line, `${this.name} failed, will try again`);
+        else if (attempt <= 5) this.#log.warn(line, `${this.name} keeps failing`);
+        else this.#log.error(line, `${this.name} keeps failing`);
+      } finally {
+        this.#busy = false;
+      }
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import { createEngine } from '../../src/client/engine/create-engine.js';
+import { OpaRest } from '../../src/client/engine/opa-rest.js';
+import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
+import { Applier } from '../../src/client/reconcile/applier.js';
+import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
+import { Status } from '../../src/client/status.js';
+import { type Logger, silentLogger } from '../../src/lib/log.js';
+import { loadSettings } from '../../src/lib/options.js';
+import type { DocPath } from '../../src/wire/doc-path.js';
+import { freePort, testOpa } from './opa.js';
+import { until } from './until.js';
+
+/** Client settings for a test: environment names and values over the defaults. */
+export function clientSettings(env: Record<string, string>): ClientSettings {
+  return loadSettings(CLIENT_SETTINGS, { env }).values;
+}
+
+/** An engine with the parts of the client that write to it. */
+export interface TestEngine extends AsyncDisposable {
+  readonly url: string;
+  readonly applier: Applier;
+  readonly keeper: EngineKeeper;
+  readonly status: Status;
+  /** Process id of the inline engine. */
+  pid(): number | undefined;
+  /** A document as the engine has it; undefined where there is none. */
+  data(path: DocPath): Promise<unknown>;
+  /** The result of a query. */
+  query(path: string, input?: unknown): Promise<unknown>;
+}
+
+/** Runs an inline OPA on a free port, or follows the external one at `externalUrl`. */
+export async function startEngine(
+  options: { externalUrl?: string; env?: Record<string, string>; log?: Logger } = {},
+): Promise<TestEngine> {
+  const log = options.log ?? silentLogger();
+  const url = options.externalUrl ?? `http://127.0.0.1:${await freePort()}`;
+  const settings = clientSettings({
+    SYNC_POLICY_STORE_URL: url,
+    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+    SYNC_INLINE_ENGINE_ENABLED: String(options.externalUrl === undefined),
+    SYNC_POLICY_STORE_LIVENESS_PROBE_INTERVAL_SECONDS: '0.2',
+    ...options.env,
+  });
+  const stop = new AbortController();
+  const running = await createEngine(settings, { log, env: process.env, signal: stop.signal });
+  const applier = new Applier(running.engine);
+  const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
+  const keeper = new EngineKeeper(
+    {
+      probeEnabled: true,
+      probeIntervalMs: settings.probeIntervalMs,
+      probeTimeoutMs: settings.probeTimeoutMs,
+      backoff: { minMs: 20, maxMs: 200 },
+    },
+    { engine: running.engine, applier, status, log },
+  );
+  const done = Promise.all([
+    running.run({ onStarted: () => keeper.lost(), onGone: (reason) => status.engineSeen(false, reason) }, stop.signal),
+    keeper.run(stop.signal),
+  ]);
+  await until(() => status.engine.online, { withinMs: 20_000, what: 'the engine holds our state' });
+  const rest = new OpaRest({ url, timeoutMs: 5000 });
+  return {
+    url,
+    applier,
+    keeper,
+    status,
+    pid: () => running.pid(),
+    data: async (path) => {
+      const text = await rest.getData(path, stop.signal);
+      return text === undefined ? undefined : (JSON.parse(text) as unknown);
+    },
+    query: async (path, input) => {
+      const response = await fetch(`${url}/v1/data/${path}`, { method: 'POST', body: JSON.stringify({ input }) });
+      return ((await response.json()) as { result?: unknown }).result;
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await done;
+      await running.close();
+      await rest.close();
+    },
+  };
+}
