@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Command } from 'commander';
+import { SyncError } from '../lib/errors.js';
+import { silentLogger } from '../lib/log.js';
+import { runCommandLine, runUntilSignal, UsageError } from './run-program.js';
+
+test('a part that cannot go on is stopped, and its failure is the result', async () => {
+  let stops = 0;
+  const part = {
+    start: async () => ({ url: 'http://x' }),
+    stop: async () => {
+      stops += 1;
+    },
+    ended: () => Promise.reject(new Error('worn out')),
+  };
+  await assert.rejects(runUntilSignal(part, silentLogger()), /worn out/);
+  assert.equal(stops, 1);
+  assert.equal(process.listenerCount('SIGTERM'), 0);
+});
+
+test('a start that fails is the result', async () => {
+  const part = { start: () => Promise.reject(new Error('no port')), stop: async () => undefined };
+  await assert.rejects(runUntilSignal(part, silentLogger()), /no port/);
+});
+
+test('every kind of failure has its exit code', async (context) => {
+  context.mock.method(console, 'error', () => undefined);
+  for (const [error, code] of [
+    [new UsageError('x'), 2],
+    [new SyncError('config_invalid', 'x'), 2],
+    [new SyncError('listen_failed', 'x'), 1],
+    [new Error('x'), 1],
+  ] as const) {
+    const program = new Command('p').action(() => Promise.reject(error));
+    assert.equal(await runCommandLine(program, []), code);
+  }
+  assert.equal(
+    await runCommandLine(
+      new Command('p').action(() => undefined),
+      [],
+    ),
+    0,
+  );
+});

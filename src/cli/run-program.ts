@@ -1,0 +1,95 @@
+import { type Command, CommanderError } from 'commander';
+import { errorText, SyncError } from '../lib/errors.js';
+import { createLogger, type Logger, type LogOptions } from '../lib/log.js';
+
+/** Exit codes of both programs. */
+export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** A server or a client, as the programs run it. */
+export interface Runnable {
+  start(): Promise<{ url: string }>;
+  stop(): Promise<void>;
+  /** Rejects when it cannot go on, after a start that succeeded. */
+  ended?(): Promise<void>;
+}
+
+/** A mistake in how a command was called; ends with exit code 2. */
+export class UsageError extends Error {}
+
+/**
+ * Parses the arguments and runs the command that they name; answers the exit code. Every failure is one sentence on
+ * standard error: 2 for usage and configuration, 1 for the rest.
+ */
+export async function runCommandLine(program: Command, argv: readonly string[]): Promise<number> {
+  throwInPlaceOfExit(program);
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return EXIT.ok;
+  } catch (error) {
+    // Help, version and usage errors: already printed by the parser.
+    if (!(error instanceof CommanderError)) console.error(`${program.name()}: ${errorText(error)}`);
+    return failureCode(error);
+  }
+}
+
+/**
+ * Runs until SIGINT or SIGTERM, then stops and returns. A second signal ends the process at once. Rejects when the start
+ * or the stop fails, or when the part cannot go on; then it is stopped too.
+ */
+export async function runUntilSignal(part: Runnable, log: Logger): Promise<void> {
+  let onSignal: NodeJS.SignalsListener | undefined;
+  const asked = new Promise<NodeJS.Signals>((resolve) => {
+    let isAsked = false;
+    onSignal = (signal) => {
+      if (isAsked) {
+        log.warn({ signal }, 'asked to stop again: ending at once');
+        process.exit(EXIT.failed);
+      }
+      isAsked = true;
+      resolve(signal);
+    };
+    for (const signal of STOP_SIGNALS) process.on(signal, onSignal);
+  });
+  try {
+    const started = part.start();
+    const ended = started.then(async () => part.ended?.() ?? (await asked));
+    try {
+      const signal = await Promise.race([asked, ended]);
+      log.info({ signal }, 'stopping');
+    } finally {
+      await part.stop();
+    }
+    // A start that was cut short by the stop may fail: that is what was asked for.
+    await started.catch((error: unknown) => log.debug({ err: error }, 'start was cut short'));
+    log.info('stopped');
+  } finally {
+    if (onSignal !== undefined) for (const signal of STOP_SIGNALS) process.off(signal, onSignal);
+  }
+}
+
+/** The program's logger; `auto` is for people where standard error is a terminal. */
+export function programLogger(
+  name: string,
+  settings: { logLevel: LogOptions['level']; logFormat: 'auto' | LogOptions['format'] },
+): Logger {
+  const format = settings.logFormat === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : settings.logFormat;
+  return createLogger(name, { level: settings.logLevel, format });
+}
+
+/** Says that names in the environment mean nothing: most often a typing error. */
+export function warnUnknownNames(log: Logger, names: readonly string[]): void {
+  if (names.length > 0) log.warn({ names }, 'unknown settings in the environment; --help lists those that exist');
+}
+
+function throwInPlaceOfExit(command: Command): void {
+  command.exitOverride();
+  for (const child of command.commands) throwInPlaceOfExit(child);
+}
+
+function failureCode(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  const isUsage = error instanceof UsageError || (error instanceof SyncError && error.code === 'config_invalid');
+  return isUsage ? EXIT.usage : EXIT.failed;
+}

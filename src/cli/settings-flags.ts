@@ -1,0 +1,107 @@
+import { type Command, Option } from 'commander';
+import { redactUrl } from '../lib/log.js';
+import { flagName, type LoadedSettings, loadSettings, type Setting, type Settings } from '../lib/options.js';
+
+/** Adds every setting as an option of `command`, under its heading, with its default and environment names. */
+export function addSettingFlags(command: Command, settings: Settings): void {
+  for (const setting of Object.values(settings)) {
+    command.addOption(
+      new Option(`--${flagName(setting)} ${placeholder(setting)}`, settingHelp(setting)).helpGroup(`${setting.group}:`),
+    );
+  }
+}
+
+/** The settings that were given as flags, by flag name, as {@link loadSettings} takes them. */
+export function givenFlags(command: Command, settings: Settings): Record<string, string> {
+  const wanted = new Set(Object.values(settings).map(flagName));
+  const given: Record<string, string> = {};
+  for (const option of command.options) {
+    const name = option.long?.slice(2) ?? '';
+    const value: unknown = command.getOptionValue(option.attributeName());
+    if (!wanted.has(name) || command.getOptionValueSource(option.attributeName()) !== 'cli') continue;
+    given[name] = value === true ? 'true' : String(value); // a flag setting may stand without a value
+  }
+  return given;
+}
+
+/** {@link loadSettings} with the flags of a command and the names of the other program. */
+export function loadFromCommand<S extends Settings>(
+  command: Command,
+  settings: S,
+  env: NodeJS.ProcessEnv,
+  otherProgram: Settings,
+): LoadedSettings<S> {
+  const knownElsewhere = Object.values(otherProgram).flatMap((setting) => [setting.env, ...setting.aliases]);
+  return loadSettings(settings, { env, flags: givenFlags(command, settings) }, knownElsewhere);
+}
+
+/**
+ * The configuration in effect as lines of an environment file, grouped, each with where its value came from. Secrets,
+ * credentials in URLs and header values are shown as `***`.
+ */
+export function configText<S extends Settings>(
+  settings: S,
+  loaded: LoadedSettings<S>,
+  sources: { env: NodeJS.ProcessEnv; flags: Record<string, string> },
+): string {
+  const lines: string[] = [];
+  let group = '';
+  for (const [key, setting] of Object.entries(settings)) {
+    if (setting.group !== group) lines.push(...(group === '' ? [] : ['']), `# ${setting.group}`);
+    group = setting.group;
+    const origin = loaded.origins[key] ?? 'default';
+    if (origin === 'default') {
+      const { defaultText } = setting;
+      lines.push(
+        defaultText === undefined ? `# ${setting.env} is not set` : `${setting.env}=${defaultText}  # default`,
+      );
+    } else if (origin === 'flag') {
+      const flag = flagName(setting);
+      lines.push(`${setting.env}=${shownValue(setting, sources.flags[flag] ?? '')}  # flag --${flag}`);
+    } else {
+      lines.push(`${setting.env}=${shownValue(setting, sources.env[origin.env] ?? '')}  # environment ${origin.env}`);
+    }
+  }
+  return lines.join('\n');
+}
+
+/** The value part of the flag in help. A true-or-false setting may be given as the bare flag. */
+function placeholder(setting: Setting<unknown>): string {
+  if (setting.form === 'true|false') return '[true|false]';
+  const isPlain = !/[<>[\]{}]/.test(setting.form);
+  return `<${isPlain ? setting.form.replaceAll(' ', '-') : setting.form.split(' ', 1)[0]}>`;
+}
+
+function settingHelp(setting: Setting<unknown>): string {
+  const facts = [
+    ...(setting.defaultText === undefined || setting.defaultText === '' ? [] : [`default: ${setting.defaultText}`]),
+    `env: ${setting.env}`,
+  ];
+  return `${setting.description} (${facts.join(', ')})`;
+}
+
+function shownValue(setting: Setting<unknown>, text: string): string {
+  if (setting.secret) return '***';
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return redactUrl(text); // not JSON, so a plain text, perhaps a URL
+  }
+  return typeof value === 'object' && value !== null ? JSON.stringify(redacted(value)) : text;
+}
+
+/** A JSON value with header values, and credentials in URLs, hidden. */
+function redacted(value: unknown): unknown {
+  if (typeof value === 'string') return URL.canParse(value) ? redactUrl(value) : value;
+  if (Array.isArray(value)) return value.map(redacted);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [key, key === 'headers' ? hiddenValues(member) : redacted(member)]),
+  );
+}
+
+function hiddenValues(headers: unknown): unknown {
+  if (typeof headers !== 'object' || headers === null) return '***';
+  return Object.fromEntries(Object.keys(headers).map((name) => [name, '***']));
+}

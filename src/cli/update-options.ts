@@ -1,0 +1,110 @@
+import { errorText } from '../lib/errors.js';
+import { JsonText, printJson } from '../lib/json-text.js';
+import { dataUpdate, fetcherConfig, parseKeepingData } from '../wire/data.js';
+import { fieldProblems } from '../wire/error-body.js';
+import { UsageError } from './run-program.js';
+
+/** What `publish-data-update` is told about the update, as it was written on the command line. */
+export interface UpdateOptions {
+  srcUrl?: string;
+  srcConfig?: string;
+  data?: string;
+  topic?: string[];
+  dstPath?: string;
+  saveMethod: string;
+  reason?: string;
+  id?: string;
+}
+
+/** An update that is ready to be sent, and what to tell people of its entries. */
+export interface UpdateToPublish {
+  /** The request body. */
+  text: string;
+  entries: readonly EntrySummary[];
+  reason: string;
+}
+
+/** An entry without its secrets. */
+export interface EntrySummary {
+  url: string;
+  topics: readonly string[];
+  dst_path: string;
+  save_method: string;
+  /** Bytes of the inline data; undefined where the data is at the URL. */
+  inlineBytes: number | undefined;
+}
+
+/**
+ * Makes the update of the options, or of `entriesText` (the JSON array of an entries file). Data is passed on as written.
+ * Throws {@link UsageError} that names the option or the field.
+ */
+export function buildUpdate(options: UpdateOptions, entriesText?: string): UpdateToPublish {
+  const entries = entriesText === undefined ? [entryOfOptions(options)] : entriesOfText(options, entriesText);
+  const { reason = '' } = options;
+  const update = { ...(options.id === undefined ? {} : { id: options.id }), entries, reason };
+  const parsed = dataUpdate.safeParse(update);
+  if (!parsed.success) {
+    const problems = fieldProblems(parsed.error, 'update').map(({ loc, msg }) => `${loc.slice(1).join('.')}: ${msg}`);
+    throw new UsageError(`the update is not valid:\n  ${problems.join('\n  ')}`);
+  }
+  return {
+    // Not the parsed form: a newer server may know fields that this program does not.
+    text: printJson(update),
+    reason,
+    entries: parsed.data.entries.map((entry) => ({
+      url: entry.url,
+      topics: entry.topics,
+      dst_path: entry.dst_path,
+      save_method: entry.save_method,
+      inlineBytes: entry.data ? Buffer.byteLength(entry.data.text) : undefined,
+    })),
+  };
+}
+
+function entryOfOptions(options: UpdateOptions): object {
+  const { srcUrl, data, saveMethod, dstPath, topic = [] } = options;
+  if (srcUrl === undefined && data === undefined && saveMethod !== 'DELETE') {
+    throw new UsageError('say what to publish: --src-url, --data or --entries-file');
+  }
+  if (saveMethod === 'DELETE' && data !== undefined) throw new UsageError('--save-method DELETE takes no --data');
+  if (topic.length === 0) throw new UsageError('name at least one topic with -t');
+  if (dstPath === undefined) throw new UsageError('say where the data belongs with --dst-path (/ is the whole tree)');
+  return {
+    url: srcUrl ?? '',
+    config: options.srcConfig === undefined ? undefined : readSrcConfig(options.srcConfig),
+    topics: topic,
+    dst_path: dstPath,
+    save_method: saveMethod,
+    data: data === undefined ? undefined : readJson('--data', data),
+  };
+}
+
+function entriesOfText(options: UpdateOptions, text: string): unknown[] {
+  const extra = [
+    ...(options.srcUrl === undefined ? [] : ['--src-url']),
+    ...(options.srcConfig === undefined ? [] : ['--src-config']),
+    ...(options.data === undefined ? [] : ['--data']),
+    ...(options.dstPath === undefined ? [] : ['--dst-path']),
+    ...(options.topic === undefined ? [] : ['--topic']),
+  ];
+  if (extra.length > 0) throw new UsageError(`--entries-file has whole entries: it goes without ${extra.join(', ')}`);
+  const array = readJson('--entries-file', text);
+  const { entries } = parseKeepingData(printJson({ entries: array })) as { entries: unknown };
+  if (!Array.isArray(entries)) throw new UsageError('--entries-file must hold a JSON array of entries');
+  return entries;
+}
+
+function readSrcConfig(text: string): unknown {
+  const parsed = fetcherConfig.safeParse(readJson('--src-config', text).value());
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the top'}: ${issue.message}`);
+  throw new UsageError(`--src-config is not valid: ${problems.join('; ')}`);
+}
+
+function readJson(option: string, text: string): JsonText {
+  try {
+    return JsonText.parse(text);
+  } catch (error) {
+    throw new UsageError(`${option} is not JSON: ${errorText(error)}`);
+  }
+}

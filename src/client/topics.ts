@@ -1,0 +1,16 @@
+/**
+ * The directories to subscribe to: normal form (`.` for the root), and none that lies below another one of the list,
+ * since a subscription covers what is below (protocol-facts 5.8).
+ */
+export function outermostDirectories(directories: readonly string[]): string[] {
+  const normal = directories.map((directory) =>
+    directory
+      .split('/')
+      .filter((part) => part !== '' && part !== '.')
+      .join('/'),
+  );
+  if (normal.includes('')) return ['.'];
+  return [...new Set(normal)].filter(
+    (directory) => !normal.some((other) => other !== directory && directory.startsWith(`${other}/`)),
+  );
+}

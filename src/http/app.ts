@@ -1,0 +1,68 @@
+import fastify, { type FastifyInstance } from 'fastify';
+import { SyncError } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import { answerError, useErrorAnswers } from './error-answers.js';
+import { useJsonBodies } from './json-body.js';
+
+/** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
+const REQUEST_TIMEOUT_MS = 120_000;
+/** Longest time that a request in flight may keep a stop waiting. */
+const CLOSE_GRACE_MS = 5_000;
+/** How often a stop looks for connections that have become idle. */
+const CLOSE_LOOK_MS = 50;
+
+/** What {@link createHttpApp} is made with. */
+export interface HttpAppOptions {
+  /** Largest request body. */
+  bodyLimitBytes: number;
+}
+
+/**
+ * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-answers.ts`), limits.
+ * A trailing slash means nothing. Routes are added to what it returns, then `app.listen()`.
+ */
+export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    bodyLimit: options.bodyLimitBytes,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    routerOptions: { ignoreTrailingSlash: true },
+    frameworkErrors: (error, request, reply) => {
+      answerError(error, request, reply, deps.log);
+    },
+  });
+  useJsonBodies(app);
+  useErrorAnswers(app, deps.log);
+  return app;
+}
+
+/** Listens, and answers where. Port 0 takes a free one. Rejects with `listen_failed` that names host and port. */
+export async function listenHttp(
+  app: FastifyInstance,
+  { host, port }: { host: string; port: number },
+): Promise<{ url: string; port: number }> {
+  try {
+    await app.listen({ host, port });
+  } catch (cause) {
+    throw new SyncError('listen_failed', `cannot listen on ${host}:${port}`, { cause });
+  }
+  const address = app.server.address();
+  if (address === null || typeof address === 'string') throw new Error('a TCP server has an address with a port');
+  const shownHost = host.includes(':') ? `[${host}]` : host;
+  return { url: `http://${shownHost}:${address.port}`, port: address.port };
+}
+
+/**
+ * Closes the app: no new connections, requests in flight may finish within {@link CLOSE_GRACE_MS}. Node ends a
+ * keep-alive connection that was busy when the close began only when it is asked again, hence the repeated asking.
+ */
+export async function closeHttpApp(app: FastifyInstance, graceMs = CLOSE_GRACE_MS): Promise<void> {
+  const looks = setInterval(() => app.server.closeIdleConnections(), CLOSE_LOOK_MS);
+  const limit = setTimeout(() => app.server.closeAllConnections(), graceMs);
+  try {
+    await app.close();
+  } finally {
+    clearInterval(looks);
+    clearTimeout(limit);
+  }
+}

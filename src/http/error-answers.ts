@@ -1,0 +1,91 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { errorText, SyncError } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+
+/**
+ * The one place that turns errors into answers (protocol-facts 0.3): `{"detail": ...}` for everything that a caller can
+ * act on, and `{"error":"Uncaught server exception"}` for what is our mistake, whose stack goes to the log and never out.
+ * Every answer for a {@link SyncError} names its code in the header `x-sync-error`.
+ */
+export function useErrorAnswers(app: FastifyInstance, log: Logger): void {
+  const routes = new RouteMethods();
+  app.addHook('onRoute', (route) => routes.add(route.url, route.method));
+
+  // Before the body is read, so that a wrong path is never reported as a wrong body.
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) return answerUnknown(routes, request, reply);
+  });
+  app.setNotFoundHandler((request, reply) => answerUnknown(routes, request, reply));
+  app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply, log));
+}
+
+/** 405 with every method of the path, else 404. */
+function answerUnknown(routes: RouteMethods, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const methods = routes.of(request.url.split('?', 1)[0] ?? '');
+  if (methods.length === 0) return reply.code(404).send({ detail: 'Not Found' });
+  return reply.code(405).header('allow', methods.join(', ')).send({ detail: 'Method Not Allowed' });
+}
+
+/** Answers for one thrown error. */
+export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): FastifyReply {
+  const known = error instanceof SyncError ? error : fromFastify(error);
+  const place = { method: request.method, path: request.url.split('?', 1)[0] };
+  if (known === undefined) {
+    log.error({ err: error, ...place }, 'uncaught exception in a request');
+    return reply.code(500).send({ error: 'Uncaught server exception' });
+  }
+  const fields = { ...place, code: known.code, status: known.status };
+  // An answer that says when to come again is part of a normal start: a fleet that waits must not fill the log.
+  if (known.status >= 500 && known.retryAfterSeconds === undefined) log.warn(fields, errorText(known));
+  else log.debug(fields, errorText(known));
+  if (known.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.ceil(known.retryAfterSeconds)));
+  return reply
+    .code(known.status)
+    .header('x-sync-error', known.code)
+    .send({ detail: known.detail ?? known.message });
+}
+
+/** Fastify's own refusals of a request; undefined for every other error. */
+function fromFastify(error: unknown): SyncError | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code, statusCode: status, message } = error as FastifyError;
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new SyncError('body_too_large', 'the body is larger than SYNC_BODY_LIMIT_BYTES allows');
+  }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    const detail = [{ loc: ['body'], msg: 'Content-Type is not valid', type: 'type_error.dict' }];
+    return new SyncError('request_invalid', message, { detail });
+  }
+  const isClientError = status !== undefined && status >= 400 && status < 500;
+  return isClientError ? new SyncError('request_invalid', message, { status }) : undefined;
+}
+
+/** Which methods a path answers to. */
+class RouteMethods {
+  readonly #patterns = new Map<string, { pattern: RegExp; methods: Set<string> }>();
+
+  add(url: string, method: string | string[]): void {
+    const known = this.#patterns.get(url) ?? { pattern: urlPattern(url), methods: new Set<string>() };
+    for (const name of [method].flat()) known.methods.add(name);
+    this.#patterns.set(url, known);
+  }
+
+  of(path: string): string[] {
+    const methods = new Set<string>();
+    for (const known of this.#patterns.values()) {
+      if (known.pattern.test(path)) for (const method of known.methods) methods.add(method);
+    }
+    return [...methods].sort();
+  }
+}
+
+/** `/clients/:id` as an expression; a trailing slash makes no difference. */
+function urlPattern(url: string): RegExp {
+  const segments = url
+    .replace(/\/$/, '')
+    .split('/')
+    .map((segment) =>
+      segment.startsWith(':') ? '[^/]+' : segment === '*' ? '.*' : segment.replace(/[.+?^${}()|[\]\\]/g, '\\$&'),
+    );
+  return new RegExp(`^${segments.join('/')}/?$`);
+}

@@ -1,0 +1,8 @@
+/** The library: everything that the programs are made of, for embedding. */
+export { type Client, createClient } from './client/client.js';
+export { CLIENT_SETTINGS, type ClientSettings } from './client/options.js';
+export { ERROR_CODES, type ErrorCode, SyncError } from './lib/errors.js';
+export { createLogger, type Logger, type LogOptions, Secret, silentLogger } from './lib/log.js';
+export { type LoadedSettings, loadSettings } from './lib/options.js';
+export { SERVER_SETTINGS, type ServerSettings } from './server/options.js';
+export { createServer, type Server, type ServerOptions } from './server/server.js';

@@ -1,0 +1,139 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { parseBody } from '../../http/json-body.js';
+import { SyncError } from '../../lib/errors.js';
+import { type Logger, redactUrl } from '../../lib/log.js';
+import { dataUpdate, type ServerDataSources } from '../../wire/data.js';
+import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
+import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
+import type { Publisher } from '../publish.js';
+import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
+
+/** What the data routes need. */
+export interface DataRoutesDeps {
+  publisher: Publisher;
+  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
+  log: Logger;
+}
+
+/** The settings that the data routes depend on. */
+export interface DataRoutesOptions {
+  /** SYNC_DATA_CONFIG_SOURCES. */
+  dataSources: ServerDataSources | undefined;
+  /** SYNC_DATA_UPDATES_RETAINED. */
+  updatesRetained: boolean;
+}
+
+/** Body of `POST /data/callback_report` (spec UpdateReport), read as liberally as peers write it. */
+const updateReport = z.object({
+  update_id: z.string().nullish(),
+  reports: z
+    .array(
+      z.object({
+        entry: z.object({ url: z.string().default(''), dst_path: z.string().default('') }),
+        fetched: z.boolean().default(false),
+        saved: z.boolean().default(false),
+        hash: z.string().nullish(),
+      }),
+    )
+    .default([]),
+  policy_hash: z.string().nullish(),
+});
+
+/** `/data/config`, `/data/callback_report` and the empty default source `/policy-data` (spec Endpoints; protocol-facts 2.3). */
+export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, deps: DataRoutesDeps): void {
+  const configTexts = new ConfigTexts(options, deps.updateLog);
+
+  app.post('/data/config', async (request) => {
+    const update = parseBody(dataUpdate, request.body);
+    const published = await deps.publisher.publish(update, null);
+    return { status: 'ok', ...published };
+  });
+
+  app.get('/data/config', async (request, reply) => {
+    if (options.dataSources !== undefined && 'external_source_url' in options.dataSources) {
+      return redirectToSource(options.dataSources.external_source_url, request, reply);
+    }
+    const extended = speaksOurs(request);
+    if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
+    return reply.type('application/json').send(configTexts.get(extended));
+  });
+
+  app.post('/data/callback_report', async (request) => {
+    const report = parseBody(updateReport, request.body);
+    const reports = report.reports.map(({ entry, ...outcome }) => ({
+      url: redactUrl(entry.url),
+      path: entry.dst_path,
+      ...outcome,
+    }));
+    deps.log.info({ update_id: report.update_id, policy_hash: report.policy_hash, reports }, 'update report received');
+    return {};
+  });
+
+  app.get('/policy-data', async () => ({}));
+}
+
+/** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design 4). */
+function speaksOurs(request: FastifyRequest): boolean {
+  const offered = request.headers[PROTOCOL_HEADER];
+  return typeof offered === 'string' && Number(offered) >= PROTOCOL_VERSION;
+}
+
+/**
+ * The answer of `GET /data/config`, printed once per position of the log: after a restart of the server all clients ask
+ * in the same moment.
+ */
+class ConfigTexts {
+  readonly #options: DataRoutesOptions;
+  readonly #log: DataRoutesDeps['updateLog'];
+  #head = -1;
+  readonly #texts = new Map<boolean, string>();
+
+  constructor(options: DataRoutesOptions, log: DataRoutesDeps['updateLog']) {
+    this.#options = options;
+    this.#log = log;
+  }
+
+  get(extended: boolean): string {
+    if (this.#head !== this.#log.head) {
+      this.#texts.clear();
+      this.#head = this.#log.head;
+    }
+    let text = this.#texts.get(extended);
+    if (text === undefined) {
+      text = extended ? extendedConfigText(this.#fold(), this.#position()) : opalConfigText(this.#fold());
+      this.#texts.set(extended, text);
+    }
+    return text;
+  }
+
+  #fold(): readonly FoldedEntry[] {
+    const fold = this.#log.fold();
+    return this.#options.updatesRetained ? fold : fold.filter(({ origin }) => origin === 'base');
+  }
+
+  #position(): ConfigPosition {
+    const baseSet = this.#options.dataSources !== undefined;
+    // An answer without the updates is not a complete fold. With no epoch a client compares nothing and so removes
+    // nothing (design 9.3).
+    if (!this.#options.updatesRetained) return { baseSet };
+    return { epoch: this.#log.epoch, head: this.#log.head, baseSet };
+  }
+}
+
+/**
+ * 307 to the operator's API with the caller's token set as `token` (spec Authentication 3). The API identifies the caller
+ * by it, so without one there is nothing to redirect to: 401.
+ */
+function redirectToSource(sourceUrl: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const token = /^bearer +(\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+  if (token === undefined) {
+    reply.header('www-authenticate', 'Bearer');
+    throw new SyncError('unauthorized', 'the data source configuration needs a bearer token', {
+      detail: { error: 'Access token was not provided' },
+    });
+  }
+  const target = new URL(sourceUrl);
+  target.searchParams.set('token', token);
+  return reply.code(307).header('location', target.href).send();
+}

@@ -1,0 +1,17 @@
+import { invalidRequest, parseBody } from '../http/json-body.js';
+import { type DataUpdate, dataUpdate, parseKeepingData } from '../wire/data.js';
+import { expandTopics } from '../wire/topics.js';
+
+/**
+ * The data update of a `publish` call on a socket: whatever is published on a data topic is one, with the same rules as
+ * `POST /data/config` (design 9.8). Each topic of the call must be one that the entries are published on, since a
+ * subscriber of another topic could do nothing with it. Throws `request_invalid`.
+ */
+export function socketUpdate(topics: readonly string[], dataText: string): DataUpdate {
+  const update = parseBody(dataUpdate, parseKeepingData(dataText));
+  const covered = new Set(expandTopics(update.entries.flatMap((entry) => entry.topics)));
+  const others = topics.filter((topic) => !covered.has(topic));
+  if (others.length === 0) return update;
+  const msg = `no entry is published on ${others.map((topic) => JSON.stringify(topic)).join(', ')}`;
+  throw invalidRequest(msg, [{ loc: ['topics'], msg, type: 'value_error' }]);
+}

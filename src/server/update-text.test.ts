@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { JsonText } from '../lib/json-text.js';
+import { type DataSourceEntry, dataSourceEntry, parseKeepingData, peerDataConfig, peerUpdate } from '../wire/data.js';
+import type { LogRecord } from './log/update-log.js';
+import { extendedConfigText, extendedUpdateText, opalConfigText, opalUpdateText } from './update-text.js';
+
+function entry(fields: object): DataSourceEntry {
+  return dataSourceEntry.parse({ url: '', topics: ['t'], dst_path: '/a/b', ...fields });
+}
+
+function record(...entries: DataSourceEntry[]): LogRecord {
+  return { seq: 7, timeMs: 0, id: 'i', publisher: null, reason: 'r', callbacks: ['http://cb'], entries };
+}
+
+function opalEntryOf(fields: object): unknown {
+  return (JSON.parse(opalUpdateText(record(entry(fields)))) as { entries: unknown[] }).entries[0];
+}
+
+test('OPAL form: its fields in its order, nothing of ours, data as written', () => {
+  const data = JsonText.parse('{"n": 12345678901234567890, "f": 1.0}');
+  const text = opalUpdateText(
+    record(entry({ url: 'http://x', config: { headers: { a: 'b' } }, inline_data: true, data })),
+  );
+  assert.equal(
+    text,
+    '{"id":"i","entries":[{"url":"http://x","config":{"headers":{"a":"b"}},"topics":["t"],"dst_path":"/a/b","save_method":"PUT","data":{"n": 12345678901234567890, "f": 1.0}}],"reason":"r","callback":{"callbacks":["http://cb"]}}',
+  );
+});
+
+test('OPAL form: data is null for a PUT by URL and left out for a PATCH by URL', () => {
+  assert.deepEqual(opalEntryOf({ url: 'http://x' }), {
+    url: 'http://x',
+    config: null,
+    topics: ['t'],
+    dst_path: '/a/b',
+    save_method: 'PUT',
+    data: null,
+  });
+  assert.equal('data' in (opalEntryOf({ url: 'http://x', save_method: 'PATCH' }) as object), false);
+});
+
+test('OPAL form: what it does not know becomes a patch of the folder above', () => {
+  const cases: [object, object][] = [
+    [{ save_method: 'DELETE' }, { dst_path: '/a', save_method: 'PATCH', data: [{ op: 'remove', path: '/b' }] }],
+    [
+      { save_method: 'DELETE', dst_path: 'x~y%2Fz/' },
+      { dst_path: '', save_method: 'PATCH', data: [{ op: 'remove', path: '/x~0y~1z' }] },
+    ],
+    [
+      { save_method: 'DELETE', dst_path: '/' },
+      { dst_path: '/', save_method: 'PUT', data: {} },
+    ],
+    [
+      { data: JsonText.parse('1.50') },
+      { dst_path: '/a', save_method: 'PATCH', data: [{ op: 'add', path: '/b', value: 1.5 }] },
+    ],
+    [{ data: JsonText.parse('[1]') }, { dst_path: '/a/b', save_method: 'PUT', data: [1] }],
+  ];
+  for (const [given, expected] of cases) {
+    const { dst_path, save_method, data } = opalEntryOf(given) as Record<string, unknown>;
+    assert.deepEqual({ dst_path, save_method, data }, expected);
+  }
+  assert.match(opalUpdateText(record(entry({ data: JsonText.parse('1.50') }))), /"value":1\.50\}/);
+});
+
+test('our form: keeps DELETE, says whether data is present whatever was claimed, and adds the position', () => {
+  const text = extendedUpdateText(
+    record(entry({ save_method: 'DELETE' }), entry({ data: JsonText.parse('1.0'), inline_data: false })),
+    'e1',
+  );
+  const update = peerUpdate.parse(parseKeepingData(text));
+  assert.equal(update.seq, 7);
+  assert.equal(update.epoch, 'e1');
+  assert.deepEqual(
+    update.entries.map((each) => [each.save_method, each.inline_data, each.data?.text]),
+    [
+      ['DELETE', false, undefined],
+      ['PUT', true, '1.0'],
+    ],
+  );
+});
+
+test('configuration: both forms have the polling interval, only ours has positions', () => {
+  const fold = [
+    { seq: 2, origin: 'base', entry: { ...entry({ url: 'http://b' }), periodic_update_interval: 5 } },
+    { seq: 9, origin: 'update', entry: entry({ save_method: 'DELETE' }) },
+  ] as const;
+  const opal = JSON.parse(opalConfigText(fold)) as { entries: Record<string, unknown>[] };
+  assert.deepEqual(Object.keys(opal), ['entries']);
+  assert.deepEqual(
+    opal.entries.map((each) => [each.save_method, each.periodic_update_interval, each.seq]),
+    [
+      ['PUT', 5, undefined],
+      ['PATCH', null, undefined],
+    ],
+  );
+  const ours = peerDataConfig.parse(JSON.parse(extendedConfigText(fold, { epoch: 'e', head: 9, baseSet: true })));
+  assert.deepEqual(
+    ours.entries.map((each) => [each.save_method, each.periodic_update_interval, each.seq]),
+    [
+      ['PUT', 5, 2],
+      ['DELETE', null, 9],
+    ],
+  );
+  assert.deepEqual([ours.epoch, ours.head, ours.base_set], ['e', 9, true]);
+});

@@ -1,0 +1,121 @@
+import { JsonText, jsonKind, printJson } from '../lib/json-text.js';
+import type { DataSourceEntry, PeerEntry } from '../wire/data.js';
+import { docPathPointer, docPathUrl, parseDocPath } from '../wire/doc-path.js';
+import type { FoldedEntry, LogRecord } from './log/update-log.js';
+
+/**
+ * Data updates and entries as JSON text, in two forms: the one that OPAL peers read (protocol-facts 4.1, field order of
+ * 4.2), and ours, negotiated, which adds the position and has DELETE. Inline data stands in both exactly as written.
+ */
+
+type Entry = DataSourceEntry | PeerEntry;
+
+/** Where in the log a configuration was read; without `epoch` and `head` it is not a complete fold. */
+export interface ConfigPosition {
+  epoch?: string;
+  head?: number;
+  /** True when the operator set base entries, also to an empty list. */
+  baseSet: boolean;
+}
+
+/** The parts of an entry that the forms differ in. */
+interface Write {
+  dst_path: string;
+  save_method: string;
+  data: JsonText | undefined;
+}
+
+/** A data update for OPAL peers. */
+export function opalUpdateText(record: LogRecord): string {
+  return printJson({
+    id: record.id,
+    entries: record.entries.map(opalEntry),
+    reason: record.reason,
+    callback: { callbacks: record.callbacks },
+  });
+}
+
+/** A data update for our own clients. */
+export function extendedUpdateText(record: LogRecord, epoch: string): string {
+  return printJson({
+    id: record.id,
+    entries: record.entries.map(extendedEntry),
+    reason: record.reason,
+    callback: { callbacks: record.callbacks },
+    seq: record.seq,
+    epoch,
+  });
+}
+
+/** Answer of `GET /data/config` for OPAL peers. */
+export function opalConfigText(fold: readonly FoldedEntry[]): string {
+  return printJson({
+    entries: fold.map(({ entry }) => ({
+      ...opalEntry(entry),
+      periodic_update_interval: entry.periodic_update_interval ?? null,
+    })),
+  });
+}
+
+/** Answer of `GET /data/config` for our own clients (wire/data.ts peerDataConfig). */
+export function extendedConfigText(fold: readonly FoldedEntry[], position: ConfigPosition): string {
+  return printJson({
+    entries: fold.map(({ entry, seq }) => ({
+      ...extendedEntry(entry),
+      periodic_update_interval: entry.periodic_update_interval ?? null,
+      seq,
+    })),
+    epoch: position.epoch,
+    head: position.head,
+    base_set: position.baseSet,
+  });
+}
+
+function extendedEntry(entry: Entry): object {
+  return {
+    url: entry.url,
+    config: entry.config ?? null,
+    topics: entry.topics,
+    dst_path: entry.dst_path,
+    save_method: entry.save_method,
+    inline_data: isPresent(entry.data),
+    data: entry.data ?? undefined,
+  };
+}
+
+function opalEntry(entry: Entry): object {
+  const write = opalWrite(entry);
+  return {
+    url: entry.url,
+    config: entry.config ?? null,
+    topics: entry.topics,
+    dst_path: write.dst_path,
+    save_method: write.save_method,
+    // An explicit null is not a valid JSON patch for an OPAL peer, and it would lose the whole update (protocol-facts 4.1).
+    data: write.data ?? (write.save_method === 'PATCH' ? undefined : null),
+  };
+}
+
+/**
+ * What an OPAL peer has to do for the same effect. It knows neither DELETE nor inline data that is not an object or an
+ * array, and drops an update that has one; both are patches of the folder above (design 9.10).
+ */
+function opalWrite(entry: Entry): Write {
+  const same: Write = { dst_path: entry.dst_path, save_method: entry.save_method, data: entry.data ?? undefined };
+  const isDelete = entry.save_method === 'DELETE';
+  const isScalar = entry.save_method === 'PUT' && isPresent(entry.data) && jsonKind(entry.data.text) === 'scalar';
+  if (!isDelete && !isScalar) return same;
+  const path = parseDocPath(entry.dst_path);
+  if (path.length === 0) return isDelete ? { ...same, save_method: 'PUT', data: JsonText.of({}) } : same;
+  const pointer = docPathPointer(path.slice(-1));
+  const operation = isDelete ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: entry.data };
+  return {
+    dst_path: docPathUrl(path.slice(0, -1)),
+    save_method: 'PATCH',
+    data: JsonText.trusted(printJson([operation])),
+  };
+}
+
+function isPresent(data: JsonText | null | undefined): data is JsonText {
+  return data !== null && data !== undefined;
+}

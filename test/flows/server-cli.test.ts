@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { runCommand, startCommand } from '../support/command.js';
+import { request } from '../support/http.js';
+import { tempDir } from '../support/temp-dir.js';
+
+function startRun(stateDir: string, ...args: string[]) {
+  return startCommand('server', ['run', '--server-bind-port', '0', '--state-dir', stateDir, ...args]);
+}
+
+const LISTENS = /"url":"(http:[^"]+)".*listening/;
+
+test('runs until it is asked to stop, then ends with 0', async () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    await using folder = await tempDir();
+    await using server = startRun(folder.path);
+    const [, url = ''] = await server.says(LISTENS);
+    assert.deepEqual((await request(url)).json, { status: 'ok' });
+    server.process.kill(signal);
+    assert.equal((await server.result).code, 0, server.stderr());
+  }
+});
+
+test('a second signal ends it at once, although a request is in flight', async () => {
+  await using folder = await tempDir();
+  await using server = startRun(folder.path);
+  const [, url = ''] = await server.says(LISTENS);
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.on('error', () => undefined); // the server's end may reset it
+  await once(socket, 'connect');
+  socket.write('POST /data/config HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n');
+  await once(socket, 'data'); // 100 Continue: the request is in the server's hands
+  server.process.kill('SIGTERM');
+  await server.says(/stopping/);
+  server.process.kill('SIGTERM');
+  assert.equal((await server.result).code, 1);
+  assert.match(server.stderr(), /ending at once/);
+  socket.destroy();
+});
+
+test('a second server on the same state folder ends with a sentence that names the folder', async () => {
+  await using folder = await tempDir();
+  await using first = startRun(folder.path);
+  await first.says(LISTENS);
+  const second = await startRun(folder.path).result;
+  assert.equal(second.code, 1);
+  assert.match(second.stderr, /sync-server: another server has the update log .* open/);
+  assert(second.stderr.includes(folder.path));
+});
+
+test('names every setting that is not valid, and ends with 2', async () => {
+  const { code, stderr, stdout } = await runCommand('server', ['run', '--bundle-cache-bytes', 'much'], {
+    SYNC_SERVER_BIND_PORT: '70000',
+    OPAL_LOG_LEVEL: 'loud',
+    SYNC_DATA_CONFIG_SOURCES: '{"config":{"entries":[{"url":5}]}}',
+    SYNC_POLICY_REPO_POLLING_INTERVAL: 'often',
+  });
+  assert.equal(code, 2);
+  assert.equal(stdout, '');
+  for (const name of [
+    'SYNC_SERVER_BIND_PORT',
+    'OPAL_LOG_LEVEL',
+    'SYNC_DATA_CONFIG_SOURCES',
+    'SYNC_POLICY_REPO_POLLING_INTERVAL',
+    '--bundle-cache-bytes',
+  ]) {
+    assert(stderr.includes(name), `${name} is not in: ${stderr}`);
+  }
+});
+
+test('the client program answers in the same way', async () => {
+  const { code, stderr } = await runCommand('client', ['run', '--fetching-worker-count', '0'], {
+    SYNC_SERVER_URL: 'localhost:7002',
+    OPAL_INLINE_OPA_LOG_FORMAT: 'loud',
+  });
+  assert.equal(code, 2);
+  for (const name of ['SYNC_SERVER_URL', 'OPAL_INLINE_OPA_LOG_FORMAT', '--fetching-worker-count']) {
+    assert(stderr.includes(name), `${name} is not in: ${stderr}`);
+  }
+  const shown = await runCommand('client', ['run', '--print-config'], { OPAL_CLIENT_TOKEN: 'hush' });
+  assert.match(shown.stdout, /^SYNC_CLIENT_TOKEN=\*\*\* {2}# environment OPAL_CLIENT_TOKEN$/m);
+  assert.match((await runCommand('client', ['--help'])).stdout, /publish-data-update/);
+});
+
+test('a wrong call ends with 2 and says what is wrong', async () => {
+  for (const [args, message] of [
+    [['run', '--no-such-flag'], /unknown option '--no-such-flag'/],
+    [['no-such-command'], /unknown command 'no-such-command'/],
+    [[], /Usage: sync-server/],
+    [['generate-secret', '--size', '3'], /--size must be a whole number from 16 to 1024/],
+    [['generate-secret', '--format', 'bytes'], /Allowed choices are hex, urlsafe, base64/],
+  ] as const) {
+    const { code, stderr } = await runCommand('server', args);
+    assert.equal(code, 2, args.join(' '));
+    assert.match(stderr, message);
+  }
+});
+
+test('warns of names that look like settings and are none', async () => {
+  await using folder = await tempDir();
+  await using server = startCommand('server', ['run'], {
+    SYNC_SERVER_BIND_PORT: '0',
+    SYNC_STATE_DIR: folder.path,
+    SYNC_DATA_TOPICS: 'a', // the client's: no reason to warn
+    SYNC_POLICY_REPO_URI: 'x',
+  });
+  const [line] = await server.says(/.*unknown settings.*/);
+  assert.match(line, /SYNC_POLICY_REPO_URI/);
+  assert.doesNotMatch(line, /SYNC_DATA_TOPICS/);
+});
+
+test('--print-config shows each value with its origin, flag before environment before default, and no secret', async () => {
+  const env = {
+    SYNC_SERVER_BIND_PORT: '7100',
+    SYNC_SERVER_HOST: '0.0.0.0',
+    OPAL_POLICY_REPO_URL: 'https://me:hush@git.example/policy.git',
+    SYNC_POLICY_REPO_SSH_KEY: 'hush',
+    SYNC_DATA_CONFIG_SOURCES:
+      '{"config":{"entries":[{"url":"http://d/?key=hush","config":{"headers":{"Authorization":"hush"}}}]}}',
+  };
+  const args = ['--server-bind-port', '7200', '--data-updates-retained'];
+  const run = await runCommand('server', ['run', ...args, '--print-config'], env);
+  assert.equal(run.code, 0, run.stderr);
+  assert.match(run.stdout, /^SYNC_SERVER_BIND_PORT=7200 {2}# flag --server-bind-port$/m);
+  assert.match(run.stdout, /^SYNC_SERVER_HOST=0\.0\.0\.0 {2}# environment SYNC_SERVER_HOST$/m);
+  assert.match(run.stdout, /^SYNC_POLICY_REPO_URL=\S*git\.example\S* {2}# environment OPAL_POLICY_REPO_URL$/m);
+  assert.match(run.stdout, /^SYNC_DATA_UPDATES_RETAINED=true {2}# flag --data-updates-retained$/m);
+  assert.match(run.stdout, /^SYNC_POLICY_REPO_MAIN_BRANCH=master {2}# default$/m);
+  assert.match(run.stdout, /^SYNC_POLICY_REPO_SSH_KEY=\*\*\*/m);
+  assert.doesNotMatch(run.stdout + run.stderr, /hush/);
+  assert.equal((await runCommand('server', ['print-config', ...args], env)).stdout, run.stdout);
+});
+
+test('help lists every setting under its heading; version is that of the package', async () => {
+  const { code, stdout } = await runCommand('server', ['run', '--help']);
+  assert.equal(code, 0);
+  for (const text of ['HTTP and sockets:', 'Policy source:', '--policy-repo-url', 'env: SYNC_POLICY_REPO_URL']) {
+    assert(stdout.replace(/\s+/g, ' ').includes(text), text);
+  }
+  for (const program of ['server', 'client'] as const) {
+    const version = await runCommand(program, ['--version']);
+    assert.equal(version.code, 0);
+    assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/);
+  }
+});
+
+test('generate-secret prints a new secret of the asked size and form each time', async () => {
+  const secrets = await Promise.all([
+    runCommand('server', ['generate-secret']),
+    runCommand('server', ['generate-secret']),
+    runCommand('server', ['generate-secret', '--size', '20', '--format', 'hex']),
+    runCommand('server', ['generate-secret', '--size', '16', '--format', 'base64']),
+  ]);
+  const [first = '', second = '', hex = '', base64 = ''] = secrets.map(({ stdout }) => stdout);
+  assert.match(first, /^[\w-]{43}\n$/);
+  assert.notEqual(first, second);
+  assert.match(hex, /^[0-9a-f]{40}\n$/);
+  assert.match(base64, /^[A-Za-z0-9+/]{22}==\n$/);
+});

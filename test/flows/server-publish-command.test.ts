@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { type CommandResult, runCommand } from '../support/command.js';
+import { request } from '../support/http.js';
+import { startServer } from '../support/start-server.js';
+
+const ENTRY = ['-t', 'policy_data', '--dst-path', '/users'];
+
+function publish(
+  url: string,
+  args: readonly string[],
+  more: { env?: Record<string, string>; input?: string } = {},
+): Promise<CommandResult> {
+  return runCommand('client', ['publish-data-update', ...args], { SYNC_SERVER_URL: url, ...more.env }, more.input);
+}
+
+/** A server that answers every request in the same way and keeps what it was sent. */
+async function startFake(status: number, body: string) {
+  const received: { headers: IncomingMessage['headers']; url: string | undefined; body: string }[] = [];
+  const server = createServer(async (request: IncomingMessage, response: ServerResponse) => {
+    received.push({ headers: request.headers, url: request.url, body: await readText(request) });
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    received,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+test('publishes an entry and says what, why, where it stands and that it worked', async () => {
+  await using server = await startServer();
+  const { code, stdout, stderr } = await publish(server.url, [
+    ...['--src-url', 'http://data.example/users?key=hush', ...ENTRY, '--reason', 'role changed', '--id', 'u1'],
+    ...['--src-config', '{"headers":{"Authorization":"Bearer hush"}}'],
+  ]);
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /PUT \/users from http:\/\/data\.example\/users\S*, topics policy_data/);
+  assert.match(stdout, /Reason: role changed/);
+  assert.match(stdout, /Published successfully as update u1, seq 1; 0 subscribers/);
+  assert.doesNotMatch(stdout + stderr, /hush/);
+  const { text } = await request(`${server.url}/data/config`);
+  assert.match(text, /"headers":\{"Authorization":"Bearer hush"\}/);
+});
+
+test('passes inline data on as written, and entries of a file or of standard input', async () => {
+  await using server = await startServer();
+  const inline = await publish(server.url, [
+    '--data',
+    ' {"n": 12345678901234567890} ',
+    '-t',
+    'a',
+    '-t',
+    'b',
+    '--dst-path',
+    '/n',
+  ]);
+  assert.match(inline.stdout, /PUT \/n from inline data \(27 bytes\), topics a, b/);
+  const entries =
+    '[{"url":"","topics":["a"],"dst_path":"/m","data":[1.0]},{"url":"","topics":["a"],"dst_path":"/n","save_method":"DELETE"}]';
+  const file = await publish(server.url, ['--entries-file', '-'], { input: entries });
+  assert.equal(file.code, 0, file.stderr);
+  assert.match(file.stdout, /DELETE \/n, topics a/);
+  const { text } = await request(`${server.url}/data/config`, { headers: { 'x-sync-protocol': '1' } });
+  assert.match(text, /"data":\[1\.0\]/);
+  const removed = await publish(server.url, ['--save-method', 'DELETE', '-t', 'a', '--dst-path', '/m']);
+  assert.equal(removed.code, 0, removed.stderr);
+});
+
+test('sends the token and understands the answer of an OPAL server', async () => {
+  await using fake = await startFake(200, '{"status":"ok"}');
+  const args = ['--src-url', 'http://x', ...ENTRY, '--server-route', 'other/route', '--server-url', `${fake.url}/`];
+  const result = await publish('http://127.0.0.1:1', args, { env: { OPAL_CLIENT_TOKEN: 'tok' } });
+  assert.equal(result.code, 0, result.stderr);
+  assert.match(result.stdout, /Published successfully\.\n$/);
+  assert.equal(fake.received[0]?.headers.authorization, 'Bearer tok');
+  assert.equal(fake.received[0]?.url, '/other/route');
+  assert.deepEqual(JSON.parse(fake.received[0]?.body ?? ''), {
+    entries: [{ url: 'http://x', topics: ['policy_data'], dst_path: '/users', save_method: 'PUT' }],
+    reason: '',
+  });
+});
+
+test('every failure is a sentence and exit code 1', async () => {
+  const nobody = await startFake(200, '');
+  await nobody[Symbol.asyncDispose]();
+  const unreachable = await publish(nobody.url, ['--src-url', 'http://x', ...ENTRY]);
+  assert.equal(unreachable.code, 1);
+  assert.match(
+    unreachable.stderr,
+    new RegExp(`not published: no answer from http://127.0.0.1:${nobody.port}.*ECONNREFUSED`),
+  );
+
+  for (const [status, body, message] of [
+    [
+      422,
+      '{"detail":[{"loc":["body","entries",0,"url"],"msg":"must be a URL","type":"x"}]}',
+      /answered 422: body\.entries\.0\.url: must be a URL/,
+    ],
+    [401, '{"detail":{"error":"token expired"}}', /answered 401: token expired/],
+    [503, '{"detail":"later"}', /answered 503: later/],
+    [500, '<html>oops</html>', /answered 500: <html>oops/],
+    [200, '<html>welcome</html>', /answered 200, but not as a sync server does/],
+    [307, '', /answered 307: an empty answer/],
+  ] as const) {
+    await using fake = await startFake(status, body);
+    const { code, stderr, stdout } = await publish(fake.url, ['--src-url', 'http://x', ...ENTRY]);
+    assert.equal(code, 1, body);
+    assert.match(stderr, message);
+    assert.doesNotMatch(stdout, /success/);
+  }
+});
+
+test('a wrong call ends with 2 before anything is sent', async () => {
+  await using fake = await startFake(200, '{"status":"ok"}');
+  for (const [args, message] of [
+    [ENTRY, /say what to publish/],
+    [['--src-url', 'http://x', '--dst-path', '/a'], /name at least one topic/],
+    [['--src-url', 'http://x', '-t', 'a'], /--dst-path/],
+    [['--data', '{', ...ENTRY], /--data is not JSON/],
+    [
+      ['--src-url', 'http://x', '--src-config', '{"headers":{"a":1}}', ...ENTRY],
+      /--src-config is not valid: headers\.a/,
+    ],
+    [['--src-url', 'http://x', '--save-method', 'POST', ...ENTRY], /Allowed choices are PUT, PATCH, DELETE/],
+    [['--entries-file', '/no/such/file'], /--entries-file cannot be read/],
+    [['--entries-file', '-', '-t', 'a'], /goes without --topic/],
+    [['--entries-file', '-'], /entries\.0\.url/],
+    [['--src-url', 'http://x', ...ENTRY, '--server-url', 'localhost'], /--server-url must be/],
+  ] as const) {
+    const { code, stderr } = await publish(fake.url, args, { input: '[{"url":5,"topics":["a"],"dst_path":"/a"}]' });
+    assert.equal(code, 2, `${args.join(' ')}: ${stderr}`);
+    assert.match(stderr, message);
+  }
+  assert.equal(fake.received.length, 0);
+});

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { dirname, join, posix, sep } from 'node:path';
+import { test } from 'node:test';
+import { repoRoot } from './support/repo.js';
+
+const SRC = join(repoRoot(), 'src');
+
+/** Who may import whom inside src/. A target is a folder or a module; every area may import itself unless noted. */
+const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
+  lib: { may: [], rule: 'lib knows nothing of ours' },
+  wire: {
+    may: ['lib/errors', 'lib/json-text'],
+    rule: 'wire has schemas and their types, and of lib only errors and json-text',
+  },
+  pubsub: {
+    may: ['lib', 'wire/frames', 'wire/topics'],
+    rule: 'pubsub carries opaque payloads: of wire only frames and topics',
+  },
+  http: { may: ['lib', 'wire'], rule: 'http is what both APIs are built on: it knows no route' },
+  server: { may: ['lib', 'wire', 'pubsub', 'http'], rule: 'server and client never import each other' },
+  client: { may: ['lib', 'wire', 'pubsub', 'http'], rule: 'server and client never import each other' },
+  cli: { may: ['lib', 'wire', 'pubsub', 'server', 'client'], rule: 'cli and index.ts never import each other' },
+  index: { may: ['lib', 'wire', 'pubsub', 'server', 'client'], rule: 'cli and index.ts never import each other' },
+};
+
+/** Folders with rules of their own: pure code that must stay free of I/O, so that it can be tested as a table. */
+const PURE: readonly { folder: string; rule: string }[] = [
+  { folder: 'wire', rule: 'wire does no I/O' },
+  { folder: 'client/desired', rule: 'client/desired has pure rules: no I/O' },
+];
+/** Node modules that do no I/O. */
+const PURE_NODE_MODULES = new Set([
+  'node:crypto',
+  'node:assert/strict',
+  'node:test',
+  'node:util',
+  'node:path',
+  'node:buffer',
+]);
+
+/** Only production code is held to the table: a test may borrow what it needs. */
+const FILES = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+  .map((file) => file.split(sep).join('/'))
+  .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'));
+
+interface Import {
+  file: string;
+  line: number;
+  specifier: string;
+  /** The module below src/ without ending, for an import of our own. */
+  target: string | undefined;
+}
+
+const IMPORTS: readonly Import[] = FILES.flatMap((file) => {
+  const text = readFileSync(join(SRC, file), 'utf8');
+  const pattern = /(?:^|\n)\s*(?:import|export)\b[^'";]*?\bfrom\s*'([^']+)'|\bimport\s*\(?\s*'([^']+)'/g;
+  return [...text.matchAll(pattern)].map((match) => {
+    const specifier = match[1] ?? match[2] ?? '';
+    const target = specifier.startsWith('.') ? posix.join(dirname(file), specifier).replace(/\.js$/, '') : undefined;
+    return { file, line: text.slice(0, match.index).split('\n').length, specifier, target };
+  });
+});
+
+test('reads the imports of the code', () => {
+  assert(FILES.length > 10, `only ${FILES.length} files below src/`);
+  assert(IMPORTS.some(({ file, target }) => file === 'wire/data.ts' && target === 'lib/json-text'));
+});
+
+test('every import follows the table of who may import whom', () => {
+  const broken = IMPORTS.flatMap(({ file, line, specifier, target }) => {
+    if (target === undefined) return [];
+    const area = areaOf(file.replace(/\.ts$/, ''));
+    const row = TABLE[area];
+    if (row === undefined) return [`src/${file} is in no area of the table: add one or move the file`];
+    const allowed = areaOf(target) === area || row.may.some((may) => target === may || target.startsWith(`${may}/`));
+    return allowed ? [] : [`src/${file}:${line} imports ${specifier}; rule: ${row.rule}`];
+  });
+  assert.deepEqual(broken, []);
+});
+
+test('pure folders import nothing that does I/O', () => {
+  const broken = PURE.flatMap(({ folder, rule }) =>
+    IMPORTS.filter(({ file }) => file.startsWith(`${folder}/`))
+      .filter(({ specifier }) => isNodeModule(specifier) && !PURE_NODE_MODULES.has(specifier))
+      .map(({ file, line, specifier }) => `src/${file}:${line} imports ${specifier}; rule: ${rule}`),
+  );
+  assert.deepEqual(broken, []);
+});
+
+test('production code never imports tests or test support', () => {
+  const broken = IMPORTS.filter(
+    ({ specifier, target }) => specifier === 'node:test' || target?.endsWith('.test') || target?.startsWith('..'),
+  ).map(({ file, line, specifier }) => `src/${file}:${line} imports ${specifier}`);
+  assert.deepEqual(broken, []);
+});
+
+test('no barrels: only src/index.ts is made of what others export, and nobody imports it', () => {
+  const reExport = /^export\s+(?:type\s+)?(?:\*|\{[^}]*\})[^;]*\bfrom\b/gm;
+  const barrels = FILES.filter((file) => file !== 'index.ts').filter((file) => {
+    const text = readFileSync(join(SRC, file), 'utf8');
+    const passedOn = text.match(reExport) ?? [];
+    const exported = text.match(/^export\b/gm) ?? [];
+    return passedOn.some((line) => line.includes('*')) || (passedOn.length > 0 && passedOn.length === exported.length);
+  });
+  assert.deepEqual(
+    barrels.map((file) => `src/${file} is a barrel; import the module that declares the name`),
+    [],
+  );
+  assert.deepEqual(
+    IMPORTS.filter(({ target }) => target === 'index').map(({ file }) => `src/${file} imports index.ts`),
+    [],
+  );
+});
+
+test('no import cycles', () => {
+  const edges = new Map<string, string[]>();
+  for (const { file, target } of IMPORTS) {
+    const module = file.replace(/\.ts$/, '');
+    if (target !== undefined) edges.set(module, [...(edges.get(module) ?? []), target]);
+  }
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  function visit(module: string, trail: readonly string[]): void {
+    if (trail.includes(module)) {
+      cycles.push([...trail.slice(trail.indexOf(module)), module].join(' -> '));
+      return;
+    }
+    if (done.has(module)) return;
+    for (const target of edges.get(module) ?? []) visit(target, [...trail, module]);
+    done.add(module);
+  }
+  for (const module of edges.keys()) visit(module, []);
+  assert.deepEqual(cycles, []);
+});
+
+function areaOf(module: string): string {
+  return module.split('/', 1)[0] ?? '';
+}
+
+function isNodeModule(specifier: string): boolean {
+  return specifier.startsWith('node:') || builtinModules.includes(specifier);
+}

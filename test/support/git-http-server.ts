@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A smart-HTTP git server. `await using` stops it. */
+export interface GitHttpServer extends AsyncDisposable {
+  /** `http://127.0.0.1:<port>`; a repository is its folder name below `root`. */
+  readonly url: string;
+  /** While true, requests are taken and never answered. */
+  hang: boolean;
+  /** Requests that arrived. */
+  readonly requests: readonly string[];
+}
+
+/** Serves the repositories below a folder with git's own CGI program; `auth` asks for basic authentication. */
+export async function gitHttpServer(
+  root: string,
+  auth?: { user: string; password: string },
+  port = 0,
+): Promise<GitHttpServer> {
+  const requests: string[] = [];
+  const expected = auth && `Basic ${Buffer.from(`${auth.user}:${auth.password}`).toString('base64')}`;
+  const server = createServer((request, response) => {
+    requests.push(`${request.method} ${request.url}`);
+    if (state.hang) return;
+    if (expected !== undefined && request.headers.authorization !== expected) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+      return;
+    }
+    runBackend(root, request, response);
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  const { port: listening } = server.address() as AddressInfo;
+  const state: GitHttpServer = {
+    url: `http://127.0.0.1:${listening}`,
+    hang: false,
+    requests,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+  return state;
+}
+
+/** One request through `git http-backend` (RFC 3875: headers, an empty line, the body). */
+function runBackend(root: string, request: IncomingMessage, response: ServerResponse): void {
+  const { pathname, search } = new URL(request.url ?? '/', 'http://localhost');
+  const backend = spawn('git', ['http-backend'], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: {
+      PATH: process.env.PATH ?? '',
+      GIT_PROJECT_ROOT: root,
+      GIT_HTTP_EXPORT_ALL: '1',
+      PATH_INFO: decodeURIComponent(pathname),
+      QUERY_STRING: search.slice(1),
+      REQUEST_METHOD: request.method ?? 'GET',
+      CONTENT_TYPE: request.headers['content-type'] ?? '',
+      HTTP_CONTENT_ENCODING: String(request.headers['content-encoding'] ?? ''),
+      HTTP_GIT_PROTOCOL: String(request.headers['git-protocol'] ?? ''),
+      REMOTE_ADDR: '127.0.0.1',
+    },
+  });
+  backend.stdin.on('error', () => undefined); // it may answer without reading all
+  request.pipe(backend.stdin);
+  let head = Buffer.alloc(0);
+  let inBody = false;
+  backend.stdout.on('data', (chunk: Buffer) => {
+    if (inBody) {
+      response.write(chunk);
+      return;
+    }
+    head = Buffer.concat([head, chunk]);
+    const end = head.indexOf('\r\n\r\n');
+    if (end < 0) return;
+    inBody = true;
+    for (const line of head.toString('latin1', 0, end).split('\r\n')) {
+      const colon = line.indexOf(':');
+      const [name, value] = [line.slice(0, colon), line.slice(colon + 1).trim()];
+      if (name.toLowerCase() === 'status') response.statusCode = Number.parseInt(value, 10);
+      else response.setHeader(name, value);
+    }
+    response.write(head.subarray(end + 4));
+  });
+  backend.on('close', () => response.end());
+}

@@ -1,0 +1,43 @@
+/** One answer, read whole. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The parsed body; undefined where it is not JSON. */
+  json: unknown;
+}
+
+/** Longest wait for an answer in a test. */
+const TIMEOUT_MS = 10_000;
+
+/** Sends a request and reads the answer; never follows a redirect. */
+export async function request(url: string, init: RequestInit = {}): Promise<Answer> {
+  const response = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS), ...init });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, json: parsed(text) };
+}
+
+/** POSTs a body as JSON; a string is sent as it is. */
+export function postJson(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  return request(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // documented above
+  }
+}
+
+/** The value at a place inside a parsed answer, `field(json, 'detail', 0, 'loc')`; undefined where there is none. */
+export function field(value: unknown, ...place: (string | number)[]): unknown {
+  return place.reduce<unknown>(
+    (at, key) => (typeof at === 'object' && at !== null ? (at as Record<string | number, unknown>)[key] : undefined),
+    value,
+  );
+}

@@ -1,0 +1,68 @@
+import { silentLogger } from '../../src/lib/log.js';
+import { type BundleService, createBundleService } from '../../src/server/bundle/bundle-service.js';
+import { createCommitReview } from '../../src/server/bundle/review.js';
+import { createSnapshots } from '../../src/server/bundle/snapshots.js';
+import { createGitSource, type GitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';
+import type { PolicyHeadChange } from '../../src/server/source/source.js';
+import { createTracker, type Tracker } from '../../src/server/source/tracker.js';
+import type { PolicyBundle } from '../../src/wire/bundle.js';
+import { until } from './until.js';
+
+/** The policy half of a server, running. `await using` stops it; the mirror stays. */
+export interface PolicyPart extends AsyncDisposable {
+  readonly source: GitSource;
+  readonly tracker: Tracker;
+  readonly bundles: BundleService;
+  readonly changes: readonly PolicyHeadChange[];
+  /** Waits for this head; without one for any. */
+  serves(hash?: string): Promise<void>;
+  bundle(directories?: readonly string[], baseHash?: string): Promise<PolicyBundle>;
+}
+
+/** Follows a repository as a server does, with fast retries. */
+export function startPolicyPart(
+  options: Pick<GitSourceOptions, 'url' | 'clonePath'> &
+    Partial<GitSourceOptions> & { pollingIntervalMs?: number; manifestPath?: string; ignore?: readonly string[] },
+): PolicyPart {
+  const log = silentLogger();
+  const changes: PolicyHeadChange[] = [];
+  const source = createGitSource({ branch: 'master', fetchTimeoutMs: 10_000, ...options }, { log });
+  const { objects } = source;
+  const snapshots = createSnapshots(
+    { policyExtensions: ['.rego'], manifestPath: options.manifestPath ?? '', ignore: options.ignore ?? [] },
+    { objects },
+  );
+  const tracker = createTracker(
+    { pollingIntervalMs: options.pollingIntervalMs ?? 0, retry: { minMs: 10, maxMs: 100 } },
+    {
+      source,
+      review: createCommitReview({ objects, snapshots, log }),
+      log,
+      onChange: (change) => void changes.push(change),
+    },
+  );
+  const bundles = createBundleService({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
+  const stop = new AbortController();
+  const run = tracker.run(stop.signal);
+  return {
+    source,
+    tracker,
+    bundles,
+    changes,
+    serves: async (hash) => {
+      const what = `head ${hash ?? 'of any kind'}; status ${JSON.stringify(tracker.status())}`;
+      await until(() => tracker.head() !== undefined && (hash === undefined || tracker.head() === hash), {
+        withinMs: 10_000,
+        what,
+      });
+    },
+    bundle: async (directories = [], baseHash) => {
+      const { json } = await bundles.get({ directories, baseHash });
+      return JSON.parse(json.toString('utf8')) as PolicyBundle;
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await run;
+    },
+  };
+}
