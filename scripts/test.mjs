@@ -1,0 +1,102 @@
+// Runs the tests: compiles, makes sure that there is an OPA, runs the compiled test files with Node's own test runner.
+//
+//   npm test                      everything but interop
+//   npm test -- flows/opa         only test files whose path contains one of the words
+//   npm run test:long             the same with SYNC_TEST_LONG=1: the long walks in full
+//   npm run test:interop          against the Python programs
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Fatal, main, run } from './lib/run.mjs';
+import { removeStale, testFiles } from './lib/test-files.mjs';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const BUILD = join(ROOT, 'build');
+/** One hung test must not hold up CI for ever; the long suite walks whole histories. */
+const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
+
+function options(args) {
+  const flags = args.filter((arg) => arg.startsWith('-'));
+  const unknown = flags.find((flag) => flag !== '--long' && flag !== '--interop');
+  if (unknown !== undefined)
+    throw new Fatal(`Unknown flag ${unknown}; there are --long and --interop, and words that select files.`);
+  return {
+    long: flags.includes('--long'),
+    interop: flags.includes('--interop'),
+    filters: args.filter((arg) => !arg.startsWith('-')),
+  };
+}
+
+async function compile() {
+  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+  if (!existsSync(tsc)) throw new Fatal('The dependencies are not installed; run "npm ci" first.');
+  for (const file of removeStale(ROOT, BUILD)) console.log(`removed build/${file}: its source is gone`);
+  console.log('compiling into build/ ...');
+  const code = await run(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: ROOT });
+  if (code !== 0) throw new Fatal('The code does not compile; correct the errors above and run again.');
+}
+
+/** Path of the OPA for the tests: SYNC_TEST_OPA, else what the product's own search gives. */
+async function opa() {
+  const engine = join(BUILD, 'src', 'client', 'engine');
+  const { acquireOpa } = await import(pathToFileURL(join(engine, 'acquire-opa.js')));
+  const { progressPrinter } = await import(pathToFileURL(join(engine, 'acquire-progress.js')));
+  const given = process.env.SYNC_TEST_OPA;
+  try {
+    const found = await acquireOpa({
+      ...(given ? { execPath: given } : {}),
+      env: process.env,
+      allowDownload: true,
+      onProgress: progressPrinter(process.stdout),
+    });
+    return found.path;
+  } catch (error) {
+    throw new Fatal(`The tests need OPA: ${error.message}`, { cause: error });
+  }
+}
+
+async function runFiles(files, { long }, opaPath) {
+  const dir = mkdtempSync(join(tmpdir(), 'policysync-test-run-'));
+  const totals = join(dir, 'totals');
+  try {
+    const code = await run(
+      process.execPath,
+      [
+        '--test',
+        '--test-concurrency=2',
+        `--test-timeout=${long ? TIMEOUT_MS.long : TIMEOUT_MS.normal}`,
+        '--test-reporter=spec',
+        '--test-reporter-destination=stdout',
+        `--test-reporter=${pathToFileURL(join(ROOT, 'scripts', 'lib', 'summary-reporter.mjs'))}`,
+        `--test-reporter-destination=${totals}`,
+        ...files.map((file) => join(BUILD, file)),
+      ],
+      { cwd: ROOT, env: { ...process.env, SYNC_TEST_OPA: opaPath, ...(long ? { SYNC_TEST_LONG: '1' } : {}) } },
+    );
+    // After failures the reporter prints them again below its totals; the totals are what a reader looks for last.
+    if (code !== 0 && existsSync(totals)) {
+      const lines = readFileSync(totals, 'utf8').trimEnd().split('\n');
+      console.log(`\n${lines.map((line) => `ℹ ${line}`).join('\n')}`);
+    }
+    return code;
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+await main(async () => {
+  const chosen = options(process.argv.slice(2));
+  await compile();
+  const files = testFiles(BUILD, chosen);
+  if (files.length === 0) {
+    throw new Fatal(
+      chosen.filters.length > 0
+        ? `No test file has "${chosen.filters.join('" or "')}" in its path; give a part of a path such as "flows/opa".`
+        : 'There are no test files of this kind; look into test/.',
+    );
+  }
+  const opaPath = await opa();
+  console.log(`running ${files.length} test files ...`);
+  return runFiles(files, chosen, opaPath);
+});
