@@ -64,7 +64,10 @@ async function runServer(command: Command, env: NodeJS.ProcessEnv): Promise<void
   const { values, unknown } = loadFromCommand(command, SERVER_SETTINGS, env, CLIENT_SETTINGS);
   const log = programLogger('sync-server', values);
   warnUnknownNames(log, unknown);
-  await runUntilSignal(createServer({ ...values, stateDir: values.stateDir ?? defaultStateDir(env) }, { log }), log);
+  await runUntilSignal(
+    createServer({ ...values, stateDir: values.stateDir ?? defaultStateDir(env) }, { env, log }),
+    log,
+  );
 }
 
 /** `policysync/server` in XDG_STATE_HOME, else in `~/.local/state` (XDG Base Directory Specification). */

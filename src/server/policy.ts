@@ -34,7 +34,10 @@ export interface Policy {
 }
 
 /** Makes the parts; they do nothing until `tracker.run`. Throws `config_invalid` for a URL or branch that cannot be used. */
-export function createPolicy(options: PolicyOptions, deps: { hub: Delivery; log: Logger }): Policy {
+export function createPolicy(
+  options: PolicyOptions,
+  deps: { hub: Delivery; log: Logger; env: NodeJS.ProcessEnv },
+): Policy {
   const log = deps.log.child({ component: 'policy' });
   const source = createGitSource(
     {
@@ -43,6 +46,7 @@ export function createPolicy(options: PolicyOptions, deps: { hub: Delivery; log:
       clonePath: options.policyRepoClonePath ?? join(options.stateDir, 'policy-repo'),
       sshKey: options.policyRepoSshKey,
       fetchTimeoutMs: options.policyRepoCloneTimeoutMs,
+      env: deps.env,
     },
     { log },
   );

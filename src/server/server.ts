@@ -32,7 +32,7 @@ export interface Server {
 }
 
 /** The composition root of the server: makes the parts, starts them in order, stops them in reverse. */
-export function createServer(options: ServerOptions, deps: { log: Logger }): Server {
+export function createServer(options: ServerOptions, deps: { log: Logger; env: NodeJS.ProcessEnv }): Server {
   const { log } = deps;
   /** How to end what was started, in the order of the starts. */
   const ends: (() => Promise<void>)[] = [];
@@ -48,7 +48,10 @@ export function createServer(options: ServerOptions, deps: { log: Logger }): Ser
 
     const hub = createHub(log.child({ component: 'pubsub' }));
     const publisher = createPublisher({ updateLog, hub, log: log.child({ component: 'publish' }) });
-    const policy = policyRepoUrl === undefined ? undefined : createPolicy({ ...options, policyRepoUrl }, { hub, log });
+    const policy =
+      policyRepoUrl === undefined
+        ? undefined
+        : createPolicy({ ...options, policyRepoUrl }, { hub, log, env: deps.env });
     const sockets = createSocketServer(
       { frameLimitBytes: options.frameLimitBytes, bufferLimitBytes: options.subscriberBufferBytes },
       {

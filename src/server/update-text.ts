@@ -60,10 +60,11 @@ export function opalConfigText(fold: readonly FoldedEntry[]): string {
 /** Answer of `GET /data/config` for our own clients (wire/data.ts peerDataConfig). */
 export function extendedConfigText(fold: readonly FoldedEntry[], position: ConfigPosition): string {
   return printJson({
-    entries: fold.map(({ entry, seq }) => ({
+    entries: fold.map(({ entry, seq, origin }) => ({
       ...extendedEntry(entry),
       periodic_update_interval: entry.periodic_update_interval ?? null,
       seq,
+      origin,
     })),
     epoch: position.epoch,
     head: position.head,

@@ -1,28 +1,51 @@
-/**
- * The package of a Rego module as path segments: `a.b["c d"]` gives `['a', 'b', 'c d']`; undefined when the text does
- * not start with a package declaration (comments and blank lines may stand before it).
- */
-export function regoPackage(rego: string): string[] | undefined {
-  const start = /^(?:\s+|#[^\n]*(?:\n|$)|\uFEFF)*package\s+/.exec(rego);
-  if (start === null) return undefined;
-  const segments: string[] = [];
-  let rest = rego.slice(start[0].length);
-  for (;;) {
-    const part =
-      segments.length === 0
-        ? /^([A-Za-z_]\w*)/.exec(rest)
-        : /^(?:\.([A-Za-z_]\w*)|\[\s*("(?:[^"\\\n]|\\.)*")\s*\]|\[\s*`([^`]*)`\s*\])/.exec(rest);
-    if (part === null) break;
-    segments.push(part[1] ?? (part[2] === undefined ? (part[3] ?? '') : unquote(part[2])));
-    rest = rest.slice(part[0].length);
-  }
-  return segments.length === 0 ? undefined : segments;
+/** White space and comments, which may stand before and after the keyword. Sticky patterns: reading stays linear. */
+const SPACE = /(?:[ \t\r\n]|#[^\n]*(?:\n|$))*/y;
+const KEYWORD = /package(?=[ \t\r\n#])/y;
+const FIRST_PART = /[A-Za-z_][A-Za-z0-9_]*/y;
+/** `.name`, `["any text"]` or a raw string in brackets. */
+const NEXT_PART = /\.[A-Za-z_][A-Za-z0-9_]*|\[\s*(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`)\s*\]/y;
+
+/** The parts of the package declaration as its text has them; none where there is no package that OPA would read. */
+function packageParts(rego: string): string[] {
+  let at = rego.startsWith('\uFEFF') ? 1 : 0;
+  const take = (pattern: RegExp): string | undefined => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(rego)?.[0];
+    if (found !== undefined) at += found.length;
+    return found;
+  };
+  take(SPACE);
+  if (take(KEYWORD) === undefined) return [];
+  take(SPACE);
+  const first = take(FIRST_PART);
+  if (first === undefined) return [];
+  const parts = [first];
+  for (let part = take(NEXT_PART); part !== undefined; part = take(NEXT_PART)) parts.push(part);
+  return parts;
 }
 
-function unquote(text: string): string {
+/**
+ * The package of a Rego module as its text has it (`a.b["c-d"]`), empty where there is none that OPA would read. Unlike
+ * OPAL's it knows comments, underscores, brackets and indentation (protocol-facts 5.3, sharp edge 30).
+ */
+export function packageName(rego: string): string {
+  return packageParts(rego).join('');
+}
+
+/** The package as path segments: `a.b["c d"]` gives `['a', 'b', 'c d']`; undefined where there is none. */
+export function regoPackage(rego: string): string[] | undefined {
+  const parts = packageParts(rego);
+  return parts.length === 0 ? undefined : parts.map(segmentOf);
+}
+
+function segmentOf(part: string): string {
+  if (part.startsWith('.')) return part.slice(1);
+  if (!part.startsWith('[')) return part;
+  const quoted = part.slice(1, -1).trim();
+  if (quoted.startsWith('`')) return quoted.slice(1, -1);
   try {
-    return String(JSON.parse(text));
+    return String(JSON.parse(quoted));
   } catch {
-    return text.slice(1, -1); // The engine will say what is wrong with the escape.
+    return quoted.slice(1, -1); // The engine will say what is wrong with the escape.
   }
 }

@@ -26,7 +26,7 @@ export function startPolicyPart(
 ): PolicyPart {
   const log = silentLogger();
   const changes: PolicyHeadChange[] = [];
-  const source = createGitSource({ branch: 'master', fetchTimeoutMs: 10_000, ...options }, { log });
+  const source = createGitSource({ branch: 'master', fetchTimeoutMs: 10_000, env: process.env, ...options }, { log });
   const { objects } = source;
   const snapshots = createSnapshots(
     { policyExtensions: ['.rego'], manifestPath: options.manifestPath ?? '', ignore: options.ignore ?? [] },

@@ -26,7 +26,7 @@ export async function startServer(
 ): Promise<StartedServer> {
   const stateDir = more.stateDir ?? (await mkdtemp(join(tmpdir(), 'sync-server-')));
   const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0', ...env } });
-  const server = createServer({ ...values, stateDir }, { log: more.log ?? silentLogger() });
+  const server = createServer({ ...values, stateDir }, { log: more.log ?? silentLogger(), env: process.env });
   const removeOwnFolder = async (): Promise<void> => {
     if (more.stateDir === undefined) await rm(stateDir, { recursive: true, force: true });
   };

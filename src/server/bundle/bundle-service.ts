@@ -1,0 +1,152 @@
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { type GitObjects, isDamage } from '../source/git-objects.js';
+import type { Tracker } from '../source/tracker.js';
+import { buildBundle } from './build.js';
+import { ByteCache } from './byte-cache.js';
+import { requestedDirectories } from './directories.js';
+import { type BundlePlan, planComplete, planDelta } from './plan.js';
+import type { Snapshot } from './snapshot.js';
+import type { Snapshots } from './snapshots.js';
+
+/** What callers are told to wait before the first head. */
+const NOT_READY_RETRY_SECONDS = 2;
+/** Below this an answer is not worth compressing. */
+const GZIP_FROM_BYTES = 1_024;
+
+const compress = promisify(gzip);
+
+/** A bundle as it goes out. */
+export interface EncodedBundle {
+  /** Quoted entity tag: the same bytes have the same one, on every instance. */
+  etag: string;
+  json: Buffer;
+  /** The same, compressed; undefined for a small one. */
+  gzip: Buffer | undefined;
+  /** Commit that it leads to. */
+  hash: string;
+}
+
+/** What is asked for. */
+export interface BundleRequest {
+  /** Directories as people write them; none: the whole repository. */
+  directories: readonly string[];
+  /** Commit that the caller holds. Unknown, or no commit id at all: the answer is complete. */
+  baseHash?: string | undefined;
+}
+
+/** Bundles of the served commit, built once for each (head, base, directories). */
+export interface BundleService {
+  /** Throws `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory), `git_failed`. */
+  get(request: BundleRequest): Promise<EncodedBundle>;
+}
+
+/** What a bundle service works with. */
+export interface BundleServiceDeps {
+  objects: GitObjects;
+  snapshots: Snapshots;
+  tracker: Pick<Tracker, 'head' | 'reportDamage'>;
+  log: Logger;
+}
+
+/** Makes a {@link BundleService}. `cacheBytes`: SYNC_BUNDLE_CACHE_BYTES. */
+export function createBundleService(options: { cacheBytes: number }, deps: BundleServiceDeps): BundleService {
+  return new Bundles(options, deps);
+}
+
+class Bundles implements BundleService {
+  readonly #deps: BundleServiceDeps;
+  readonly #ready: ByteCache<EncodedBundle>;
+  readonly #building = new Map<string, Promise<EncodedBundle>>();
+
+  constructor(options: { cacheBytes: number }, deps: BundleServiceDeps) {
+    this.#deps = deps;
+    this.#ready = new ByteCache(options.cacheBytes, ({ json, gzip }) => json.length + (gzip?.length ?? 0));
+  }
+
+  async get(request: BundleRequest): Promise<EncodedBundle> {
+    const hash = this.#deps.tracker.head();
+    if (hash === undefined) {
+      throw new SyncError('policy_not_ready', 'the policy source has not been fetched yet', {
+        detail: 'policy repo is not ready', // OPAL's words (protocol-facts 2.2)
+        retryAfterSeconds: NOT_READY_RETRY_SECONDS,
+        retryable: true,
+      });
+    }
+    const directories = requestedDirectories(request.directories);
+    try {
+      const head = await this.#deps.snapshots.get(hash);
+      const base = await this.#base(request.baseHash);
+      checkDirectories(directories, head, base);
+      return await this.#bundle(head, base, directories);
+    } catch (error) {
+      if (isDamage(error)) this.#deps.tracker.reportDamage();
+      throw error;
+    }
+  }
+
+  /** The commit that the caller holds, where it can be the base of a delta. */
+  async #base(text: string | undefined): Promise<Snapshot | undefined> {
+    const hash = text?.trim().toLowerCase();
+    const { snapshots, objects } = this.#deps;
+    // After a commit the whole fleet comes from the same base: git is asked once, not once for each client.
+    if (hash === undefined || !(snapshots.isKept(hash) || (await objects.hasCommit(hash)))) return undefined;
+    try {
+      return await snapshots.get(hash);
+    } catch (error) {
+      // A commit that cannot be served was never served either: the caller holds something else.
+      if (error instanceof SyncError && error.code === 'policy_commit_refused') return undefined;
+      throw error;
+    }
+  }
+
+  #bundle(head: Snapshot, base: Snapshot | undefined, directories: readonly string[]): Promise<EncodedBundle> {
+    const key = [head.hash, base?.hash ?? '', ...directories].join('\0');
+    const ready = this.#ready.get(key);
+    if (ready !== undefined) return Promise.resolve(ready);
+    const underWay = this.#building.get(key);
+    if (underWay !== undefined) return underWay;
+    const building = this.#build(head, base, directories)
+      .then((bundle) => {
+        this.#ready.set(key, bundle);
+        return bundle;
+      })
+      .finally(() => this.#building.delete(key));
+    this.#building.set(key, building);
+    return building;
+  }
+
+  async #build(head: Snapshot, base: Snapshot | undefined, directories: readonly string[]): Promise<EncodedBundle> {
+    const startedMs = performance.now();
+    const delta = base && planDelta(base, head, directories);
+    const bundle = await this.#encode(delta ?? planComplete(head, directories));
+    const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: bundle.json.length };
+    this.#deps.log.debug({ ...fields, duration_ms: Math.round(performance.now() - startedMs) }, 'bundle built');
+    return bundle;
+  }
+
+  async #encode(plan: BundlePlan): Promise<EncodedBundle> {
+    const contents = await this.#deps.objects.blobs(plan.files.map((file) => file.blob));
+    const json = Buffer.from(JSON.stringify(buildBundle(plan, contents)));
+    return {
+      etag: `"${createHash('sha256').update(json).digest('hex').slice(0, 32)}"`,
+      json,
+      gzip: json.length < GZIP_FROM_BYTES ? undefined : await compress(json),
+      hash: plan.hash,
+    };
+  }
+}
+
+/**
+ * A directory that the base has and the head lacks was deleted, which is news that a client must get. One that neither has
+ * is a mistake of the caller.
+ */
+function checkDirectories(directories: readonly string[], head: Snapshot, base: Snapshot | undefined): void {
+  for (const directory of directories) {
+    if (head.directories.has(directory) || base?.directories.has(directory)) continue;
+    throw new SyncError('policy_path_unknown', `requested path ${directory} was not found in the policy repo!`);
+  }
+}

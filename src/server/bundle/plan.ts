@@ -1,0 +1,99 @@
+import { DataWrites } from './data-writes.js';
+import { directoryOf, isWithin, properAncestors } from './directories.js';
+import type { BundleFile, Snapshot } from './snapshot.js';
+
+/** What is in a bundle, before the contents are read. */
+export interface BundlePlan {
+  hash: string;
+  /** The base of a delta; null for a complete bundle. */
+  oldHash: string | null;
+  /** In load order. */
+  files: readonly BundleFile[];
+  /** Null for a complete bundle, and where nothing is deleted. Data by folder, modules by path. */
+  deleted: { data: readonly string[]; policies: readonly string[] } | null;
+}
+
+/** The complete bundle of a commit for directories. */
+export function planComplete(head: Snapshot, directories: readonly string[]): BundlePlan {
+  return { hash: head.hash, oldHash: null, files: filesIn(head, directories), deleted: null };
+}
+
+/**
+ * The delta between two commits for directories; undefined where only a complete bundle leads to the right state: a manifest
+ * that takes part has changed (design 9.1), or a client that writes data files one by one and then deletes folders
+ * (protocol-facts 5.9) would not end where a complete bundle ends.
+ *
+ * What counts is which files of the directories each commit has. So a rename is an addition and a deletion, one across
+ * the border of the directories is only that half which lies inside, and a file that turned into a link is deleted.
+ */
+export function planDelta(base: Snapshot, head: Snapshot, directories: readonly string[]): BundlePlan | undefined {
+  if (!sameEntries(base.manifests, head.manifests)) return undefined;
+  const before = filesIn(base, directories);
+  const after = filesIn(head, directories);
+  const data = planData(before, after);
+  if (data === undefined) return undefined;
+
+  const known = blobsByPath(before, 'policy');
+  const present = blobsByPath(after, 'policy');
+  const files = after.filter((file) =>
+    file.kind === 'data' ? data.carried(directoryOf(file.path)) : known.get(file.path) !== file.blob,
+  );
+  // Against the load order, so that a module goes before what it imports.
+  const policies = [...known.keys()].filter((path) => !present.has(path)).reverse();
+  const deleted = data.deleted.length + policies.length === 0 ? null : { data: data.deleted, policies };
+  return { hash: head.hash, oldHash: base.hash, files, deleted };
+}
+
+/** The data half of a delta: which folders it carries and deletes; undefined where no delta can do it. */
+function planData(
+  before: readonly BundleFile[],
+  after: readonly BundleFile[],
+): { carried: (folder: string) => boolean; deleted: string[] } | undefined {
+  const foldersBefore = dataFolders(before);
+  const foldersAfter = dataFolders(after);
+  const deleted = [...foldersBefore.keys()].filter((folder) => !foldersAfter.has(folder));
+  const changed = [...foldersAfter].filter(([folder, files]) => foldersBefore.get(folder) !== files).map(([at]) => at);
+  // A write replaces all that lies below it, so what lies below is written again.
+  const rewritten = new Set([...deleted, ...changed]);
+  const carried = (folder: string): boolean =>
+    rewritten.has(folder) || properAncestors(folder).some((above) => rewritten.has(above));
+  if (rewritten.size === 0) return { carried, deleted };
+
+  const wanted = new DataWrites();
+  const reached = new DataWrites();
+  for (const file of before) if (file.kind === 'data') reached.put(directoryOf(file.path), file.blob);
+  for (const { path, kind, blob } of after) {
+    if (kind !== 'data') continue;
+    const folder = directoryOf(path);
+    wanted.put(folder, blob);
+    if (carried(folder)) reached.put(folder, blob);
+  }
+  for (const folder of deleted) reached.remove(folder);
+  return reached.equals(wanted) ? { carried, deleted } : undefined;
+}
+
+/** Folders with data files, each with its files and their contents in load order as one comparable text. */
+function dataFolders(files: readonly BundleFile[]): Map<string, string> {
+  const folders = new Map<string, string>();
+  for (const { path, kind, blob } of files) {
+    if (kind !== 'data') continue;
+    const folder = directoryOf(path);
+    folders.set(folder, `${folders.get(folder) ?? ''}${path}\0${blob}\0`);
+  }
+  return folders;
+}
+
+function filesIn(snapshot: Snapshot, directories: readonly string[]): readonly BundleFile[] {
+  if (directories.includes('.')) return snapshot.files;
+  return snapshot.files.filter((file) => directories.some((directory) => isWithin(file.path, directory)));
+}
+
+function blobsByPath(files: readonly BundleFile[], kind: BundleFile['kind']): Map<string, string> {
+  return new Map(files.filter((file) => file.kind === kind).map((file) => [file.path, file.blob]));
+}
+
+function sameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
+  if (a.size !== b.size) return false;
+  for (const [key, value] of a) if (b.get(key) !== value) return false;
+  return true;
+}

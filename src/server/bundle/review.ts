@@ -1,0 +1,91 @@
+import { isUtf8 } from 'node:buffer';
+import { SyncError } from '../../lib/errors.js';
+import { createJsonCheck } from '../../lib/json-check.js';
+import type { Logger } from '../../lib/log.js';
+import type { GitObjects } from '../source/git-objects.js';
+import type { CommitReview } from '../source/source.js';
+import { comparePaths, directoryOf, isWithin, withAncestors } from './directories.js';
+import type { BundleFile, Snapshot } from './snapshot.js';
+import type { Snapshots } from './snapshots.js';
+
+/** What a review works with. */
+export interface ReviewDeps {
+  objects: GitObjects;
+  snapshots: Snapshots;
+  log: Logger;
+}
+
+/**
+ * Checks a commit before it is served (promise 3): modules are UTF-8, data files exactly one JSON value (an object at the
+ * root, which is what an engine takes there), names are UTF-8. Only contents that the commit before did not have are read.
+ */
+export function createCommitReview(deps: ReviewDeps): CommitReview {
+  return {
+    review: async (hash, previous) => {
+      const after = await deps.snapshots.get(hash);
+      // After a force-push and a mirror made anew, the commit before may be gone: then everything counts as changed.
+      const comparable = previous !== undefined && (await deps.objects.hasCommit(previous));
+      const before = comparable ? await deps.snapshots.get(previous) : undefined;
+      const known = new Set(before?.files.map((file) => file.blob + file.kind + rootMark(file)));
+      const unseen = after.files.filter((file) => !known.has(file.blob + file.kind + rootMark(file)));
+      const contents = await deps.objects.blobs(unseen.map((file) => file.blob));
+      for (const file of after.files) checkName(hash, file);
+      for (const file of unseen) checkContent(hash, file, contents.get(file.blob) ?? new Uint8Array());
+      for (const warning of after.warnings) deps.log.warn({ hash }, warning);
+      const changed = before === undefined ? after.directories : changedDirectories(before, after);
+      return { changedDirectories: [...changed].sort(comparePaths) };
+    },
+  };
+}
+
+/**
+ * Directories in which a bundle file was added, removed or changed between two commits, with all ancestors. A manifest that
+ * takes part counts for every directory below it that has bundle files, because it can order them anew.
+ */
+export function changedDirectories(before: Snapshot, after: Snapshot): string[] {
+  const changed = new Set<string>();
+  for (const path of changedKeys(blobs(before), blobs(after))) changed.add(directoryOf(path));
+  for (const manifest of changedKeys(before.manifests, after.manifests)) {
+    const folder = directoryOf(manifest);
+    changed.add(folder);
+    for (const { path } of after.files) if (isWithin(path, folder)) changed.add(directoryOf(path));
+  }
+  return withAncestors(changed);
+}
+
+function blobs(snapshot: Snapshot): Map<string, string> {
+  return new Map(snapshot.files.map((file) => [file.path, file.blob]));
+}
+
+/** Keys that only one map has, or that have another value. */
+function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
+}
+
+/** The root takes objects only, so a content that was seen elsewhere is checked again there. */
+function rootMark(file: BundleFile): string {
+  return file.kind === 'data' && directoryOf(file.path) === '.' ? '/' : '';
+}
+
+function checkName(hash: string, file: BundleFile): void {
+  if (file.path.includes('\uFFFD')) throw refused(hash, file.path, 'has a name that is not UTF-8');
+}
+
+function checkContent(hash: string, file: BundleFile, bytes: Uint8Array): void {
+  if (!isUtf8(bytes)) throw refused(hash, file.path, 'is not UTF-8');
+  if (file.kind !== 'data') return;
+  const check = createJsonCheck();
+  let kind: string;
+  try {
+    check.push(bytes);
+    kind = check.end().kind;
+  } catch (cause) {
+    throw refused(hash, file.path, 'is not valid JSON', cause);
+  }
+  if (rootMark(file) !== '' && kind !== 'object') throw refused(hash, file.path, 'must be a JSON object at the root');
+}
+
+function refused(hash: string, path: string, why: string, cause?: unknown): SyncError {
+  const detail = cause instanceof Error ? `: ${cause.message}` : '';
+  return new SyncError('policy_commit_refused', `commit ${hash}: ${path} ${why}${detail}`, { cause });
+}

@@ -1,0 +1,185 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { SyncError } from '../../lib/errors.js';
+
+/** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
+const KILL_GRACE_MS = 2_000;
+/** What is kept of standard error, for the message. */
+const STDERR_KEPT_CHARS = 4_096;
+/** Bound of an answer where the caller sets none. */
+const DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024;
+/** Transports that a URL may name; keeps `ext::` and other ways to run programs out. */
+const ALLOWED_PROTOCOLS = 'file:git:http:https:ssh';
+/** Variables of a surrounding repository or session that would redirect our calls. */
+const DROPPED_VARIABLES =
+  /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|NAMESPACE|CEILING_DIRECTORIES|PREFIX|CONFIG|CONFIG_PARAMETERS|TRACE.*|CURL_VERBOSE|REPLACE_REF_BASE|SHALLOW_FILE|GRAFT_FILE)$/;
+
+/** How the git program is called. */
+export interface GitCommandOptions {
+  /** The repository that the calls are about. */
+  gitDir: string;
+  /** Environment of the calls, before ours is added; proxies and the user's git configuration are in it. */
+  env: NodeJS.ProcessEnv;
+  /** Configuration for each call. It travels in the environment, so values are not seen in process lists. */
+  config?: readonly (readonly [key: string, value: string])[];
+  /** GIT_SSH_COMMAND. */
+  sshCommand?: string | undefined;
+  /** Texts that must not appear in error messages. */
+  secrets?: readonly string[];
+}
+
+/** One call. */
+export interface GitRun {
+  timeoutMs: number;
+  /** Ends git and rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
+  /** Standard input. */
+  input?: string | undefined;
+  /** An answer with more bytes is a failure. Default 64 MiB. */
+  limitBytes?: number | undefined;
+}
+
+/** The git program for one repository. */
+export interface GitCommand {
+  /**
+   * Runs git with these arguments, without a shell and without prompts, and answers its standard output. Throws
+   * `git_failed` ({@link GitExit} is its cause when git itself said no) and `git_timeout`; in both cases the whole
+   * process group is gone when the promise settles.
+   */
+  run(args: readonly string[], run: GitRun): Promise<Buffer>;
+}
+
+/** Git ended by itself with a failure: the cause of a `git_failed`. */
+export class GitExit extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'GitExit';
+  }
+}
+
+/** Makes a {@link GitCommand}. */
+export function createGitCommand(options: GitCommandOptions): GitCommand {
+  const env = gitEnvironment(options);
+  const secrets = (options.secrets ?? []).filter((secret) => secret !== '');
+  return {
+    run: (args, run) => runGit(['--git-dir', options.gitDir, ...args], `git ${args[0] ?? ''}`, env, secrets, run),
+  };
+}
+
+/** The environment of each call. Entries of our own come last, so they win over the user's configuration. */
+function gitEnvironment(options: GitCommandOptions): NodeJS.ProcessEnv {
+  const env: NodeJS.ProcessEnv = {};
+  for (const [name, value] of Object.entries(options.env)) if (!DROPPED_VARIABLES.test(name)) env[name] = value;
+  env.LC_ALL = 'C';
+  env.GIT_TERMINAL_PROMPT = '0';
+  env.GIT_ALLOW_PROTOCOL = ALLOWED_PROTOCOLS;
+  env.GIT_NO_REPLACE_OBJECTS = '1';
+  if (options.sshCommand !== undefined) env.GIT_SSH_COMMAND = options.sshCommand;
+  const config = [
+    ['gc.auto', '0'],
+    ['maintenance.auto', 'false'],
+    ['core.hooksPath', '/dev/null'],
+    ['safe.directory', options.gitDir],
+    ...(options.config ?? []),
+  ] as const;
+  const first = Number(env.GIT_CONFIG_COUNT ?? 0) || 0;
+  for (const [index, [key, value]] of config.entries()) {
+    env[`GIT_CONFIG_KEY_${first + index}`] = key;
+    env[`GIT_CONFIG_VALUE_${first + index}`] = value;
+  }
+  env.GIT_CONFIG_COUNT = String(first + config.length);
+  return env;
+}
+
+function runGit(
+  args: readonly string[],
+  name: string,
+  env: NodeJS.ProcessEnv,
+  secrets: readonly string[],
+  { timeoutMs, signal, input = '', limitBytes = DEFAULT_LIMIT_BYTES }: GitRun,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    // Its own process group, so that the transport programs that git starts can be ended with it.
+    const child = spawn('git', args, { env, detached: true, stdio: 'pipe' });
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let stderr = '';
+    let stopped: { reason: unknown } | undefined;
+    let killTimer: NodeJS.Timeout | undefined;
+
+    const stop = (reason: unknown): void => {
+      if (stopped !== undefined) return;
+      stopped = { reason };
+      killGroup(child, 'SIGTERM');
+      killTimer = setTimeout(() => {
+        killGroup(child, 'SIGKILL');
+        child.stdout.destroy();
+        child.stderr.destroy();
+      }, KILL_GRACE_MS);
+    };
+    const onAbort = (): void => stop(signal?.reason);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    const timer = setTimeout(() => {
+      const seconds = Math.round(timeoutMs / 100) / 10;
+      stop(new SyncError('git_timeout', `${name} did not finish within ${seconds} s`, { retryable: true }));
+    }, timeoutMs);
+    const cleanUp = (): void => {
+      clearTimeout(timer);
+      clearTimeout(killTimer);
+      signal?.removeEventListener('abort', onAbort);
+    };
+
+    child.stdout.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= limitBytes) chunks.push(chunk);
+      else stop(new SyncError('git_failed', `${name} answered with more than ${limitBytes} bytes`));
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr = (stderr + text).slice(-STDERR_KEPT_CHARS);
+    });
+    // Git may end before it has read all its input; how it ended is in its exit code.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(input);
+    child.on('error', (cause) => {
+      cleanUp();
+      reject(spawnFailure(name, cause));
+    });
+    child.on('close', (exitCode, exitSignal) => {
+      cleanUp();
+      if (stopped !== undefined) {
+        killGroup(child, 'SIGKILL');
+        reject(stopped.reason);
+      } else if (exitCode === 0) resolve(Buffer.concat(chunks, size));
+      else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(stderr, secrets)));
+    });
+  });
+}
+
+/** Signals git and everything that it started. */
+function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, signal);
+  } catch {
+    // The group has ended already: nothing is left to signal.
+  }
+}
+
+function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
+  const message = cause.code === 'ENOENT' ? 'git was not found on PATH; install git' : `${name} could not be started`;
+  return new SyncError('git_failed', message, { cause, retryable: true });
+}
+
+function exitFailure(name: string, exit: number | string, stderr: string): SyncError {
+  const said = stderr.trim().replace(/\s*\n\s*/g, '; ');
+  const message = said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}`;
+  const cause = typeof exit === 'number' ? new GitExit(said) : undefined;
+  return new SyncError('git_failed', message, { cause, retryable: true });
+}
+
+function scrub(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((scrubbed, secret) => scrubbed.replaceAll(secret, '***'), text);
+}

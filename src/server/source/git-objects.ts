@@ -1,0 +1,109 @@
+import { SyncError } from '../../lib/errors.js';
+import { type GitCommand, GitExit } from './git-command.js';
+
+/** Longest time of one local read. */
+const READ_TIMEOUT_MS = 60_000;
+/** Most that one read of blobs may answer; a bundle is one JSON text, and a string cannot be much longer than this. */
+const BLOBS_LIMIT_BYTES = 256 * 1024 * 1024;
+/** Processes that read at the same time. */
+const CONCURRENT_READS = 4;
+
+/** A regular file of a commit. Symbolic links and submodules are not listed. */
+export interface TreeFile {
+  /** Path from the root; bytes that are not UTF-8 show as U+FFFD. */
+  path: string;
+  /** Object id of the content. */
+  blob: string;
+}
+
+/** Reads of a local repository. All throw `git_failed`. */
+export interface GitObjects {
+  /** True when this is the full id of a commit in the repository. */
+  hasCommit(hash: string): Promise<boolean>;
+  /** The regular files of a commit, in byte order of their paths. */
+  files(commit: string): Promise<TreeFile[]>;
+  /** Contents by object id. */
+  blobs(ids: readonly string[]): Promise<Map<string, Buffer>>;
+}
+
+/** A full object id: SHA-1 or SHA-256, lower case. */
+function isFullHash(text: string): boolean {
+  return /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
+}
+
+/** True when a read failed because the repository itself is damaged (not for want of memory, time or processes). */
+export function isDamage(error: unknown): boolean {
+  return error instanceof SyncError && error.code === 'git_failed' && error.cause instanceof GitExit;
+}
+
+/** {@link GitObjects} of one repository. */
+export function createGitObjects(git: GitCommand): GitObjects {
+  const read = limited(CONCURRENT_READS, (args: readonly string[], input?: string, limitBytes?: number) =>
+    git.run(args, { timeoutMs: READ_TIMEOUT_MS, input, limitBytes }),
+  );
+  return {
+    hasCommit: async (hash) => {
+      if (!isFullHash(hash)) return false;
+      const answer = await read(['cat-file', '--batch-check=%(objectname) %(objecttype)'], `${hash}\n`);
+      return answer.toString('utf8').trim() === `${hash} commit`;
+    },
+    files: async (commit) => parseTree(await read(['ls-tree', '-r', '-z', '--full-tree', commit])),
+    blobs: async (ids) => {
+      const wanted = [...new Set(ids)];
+      if (wanted.length === 0) return new Map();
+      const input = wanted.map((id) => `${id}\n`).join('');
+      return parseBlobs(await read(['cat-file', '--batch', '--buffer'], input, BLOBS_LIMIT_BYTES), wanted);
+    },
+  };
+}
+
+/** `<mode> <type> <id>\t<path>\0` for each file. */
+function parseTree(output: Buffer): TreeFile[] {
+  const files: TreeFile[] = [];
+  for (let at = 0; at < output.length; ) {
+    const end = output.indexOf(0, at);
+    const record = output.toString('utf8', at, end);
+    const tab = record.indexOf('\t');
+    const [mode, , blob] = record.slice(0, tab).split(' ');
+    // 100644 and 100755 are files; 120000 is a symbolic link, 160000 a submodule.
+    if (mode?.startsWith('100') && blob !== undefined) files.push({ path: record.slice(tab + 1), blob });
+    at = end + 1;
+  }
+  return files;
+}
+
+/** `<id> <type> <size>\n<content>\n` for each object, `<id> missing\n` for one that is not there. */
+function parseBlobs(output: Buffer, wanted: readonly string[]): Map<string, Buffer> {
+  const blobs = new Map<string, Buffer>();
+  let at = 0;
+  for (const id of wanted) {
+    const lineEnd = output.indexOf(0x0a, at);
+    const [, type, sizeText] = output.toString('latin1', at, lineEnd).split(' ');
+    if (type !== 'blob' || sizeText === undefined) {
+      const cause = new GitExit(`object ${id} is ${type ?? 'missing'}`);
+      throw new SyncError('git_failed', 'the local mirror is damaged', { cause, retryable: true });
+    }
+    const start = lineEnd + 1;
+    at = start + Number(sizeText);
+    blobs.set(id, output.subarray(start, at));
+    at++;
+  }
+  return blobs;
+}
+
+/** The same function, with at most `limit` calls at a time; the others wait their turn. */
+function limited<A extends unknown[], R>(limit: number, call: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (...args) => {
+    if (running === limit) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    try {
+      return await call(...args);
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running--;
+      else next(); // hands its place on
+    }
+  };
+}

@@ -1,0 +1,70 @@
+import { resolve } from 'node:path';
+import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
+
+/** A remote repository as git is told of it, its credentials apart. */
+export interface GitRemote {
+  /** URL without credentials: what git gets as an argument, and what identifies the repository. */
+  url: string;
+  /** The URL for people: in logs and messages. */
+  display: string;
+  /** Git configuration that carries the credentials. */
+  config: readonly (readonly [string, string])[];
+  /** Texts that must never be shown. */
+  secrets: readonly string[];
+}
+
+/**
+ * Takes SYNC_POLICY_REPO_URL apart: file, http(s), git and ssh URLs, the scp form `user@host:path`, and local paths (made
+ * absolute). Credentials of an http(s) URL become an Authorization header that git sends to this URL only; a user name
+ * alone is taken for a token with an empty password. Throws `config_invalid` for a URL that cannot be read.
+ */
+export function parseGitRemote(text: string): GitRemote {
+  const plain = (url: string): GitRemote => ({ url, display: redactUrl(url), config: [], secrets: [] });
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
+    const isScpForm = /^[^/:]+:/.test(text);
+    return plain(isScpForm ? text : resolve(text));
+  }
+  let parsed: URL;
+  try {
+    parsed = new URL(text);
+  } catch (cause) {
+    throw new SyncError('config_invalid', `SYNC_POLICY_REPO_URL is not a URL: ${withoutUserPart(text)}`, { cause });
+  }
+  if (parsed.protocol === 'http:' || parsed.protocol === 'https:') return httpRemote(parsed);
+  // ssh takes no password from a URL; the user name is part of the address.
+  if (parsed.password === '') return plain(text);
+  const secrets = [parsed.password, decode(parsed.password)];
+  parsed.password = '';
+  return { ...plain(parsed.href), secrets };
+}
+
+function httpRemote(parsed: URL): GitRemote {
+  const user = decode(parsed.username);
+  const password = decode(parsed.password);
+  const raw = password === '' ? parsed.username : parsed.password;
+  parsed.username = '';
+  parsed.password = '';
+  const url = parsed.href;
+  if (user === '' && password === '') return { url, display: redactUrl(url), config: [], secrets: [] };
+  const basic = Buffer.from(`${user}:${password}`).toString('base64');
+  return {
+    url,
+    display: redactUrl(url),
+    config: [[`http.${url}.extraHeader`, `Authorization: Basic ${basic}`]],
+    // A user name beside a password is no secret, and hiding it would garble messages that contain the word.
+    secrets: [basic, raw, decode(raw)],
+  };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a % that stands for itself
+  }
+}
+
+function withoutUserPart(text: string): string {
+  return text.replace(/\/\/[^/]*@/, '//***@');
+}

@@ -1,0 +1,111 @@
+import type { Dirent } from 'node:fs';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SyncError } from '../../lib/errors.js';
+
+/** Says that a folder is ours, and of which repository. Written before anything else, so a crash never hides it. */
+const MARKER_FILE = 'policysync-mirror.json';
+/** The ssh key, where it came as text. */
+const SSH_KEY_FILE = 'policysync-ssh-key';
+/** Made by file systems at the root of a volume. */
+const FOREIGN_BUT_HARMLESS: ReadonlySet<string> = new Set(['lost+found']);
+/** A write that a kill cut short leaves these behind. */
+const LEFT_BY_A_KILL = /\.lock$|^tmp_/;
+
+const marker = z.object({ version: z.literal(1), url: z.string() });
+
+/** The folder of a mirror: whose it is, and what a killed git left in it. Nothing is removed that we did not make. */
+export interface MirrorFolder {
+  readonly path: string;
+  readonly sshKeyPath: string;
+  /**
+   * Takes the folder: makes it, or checks that it is our mirror of this URL. `new` when there is no repository yet.
+   * Throws `config_invalid` when it is something else.
+   */
+  claim(): Promise<'new' | 'existing'>;
+  /** Removes lock files and temporary objects. Only while no git of ours writes. */
+  removeLeftovers(): Promise<void>;
+  /** Empties the folder, the marker stays. */
+  empty(): Promise<void>;
+}
+
+/** The {@link MirrorFolder} at a path, for a repository URL without credentials. */
+export function mirrorFolder(path: string, url: string): MirrorFolder {
+  const empty = async (): Promise<void> => {
+    for (const name of await ourNames(path)) await rm(join(path, name), { recursive: true, force: true });
+  };
+  return {
+    path,
+    sshKeyPath: join(path, SSH_KEY_FILE),
+    claim: async () => {
+      await mkdir(path, { recursive: true, mode: 0o700 });
+      const owner = await readMarker(path);
+      if (owner === undefined) {
+        if ((await ourNames(path)).length > 0) {
+          throw refused(path, 'is not empty and is no mirror that this server made');
+        }
+        await writeFile(join(path, MARKER_FILE), `${JSON.stringify({ version: 1, url })}\n`);
+        return 'new';
+      }
+      if (owner !== url) throw refused(path, `is a mirror of ${owner}, not of ${url}`);
+      return (await ourNames(path)).includes('HEAD') ? 'existing' : 'new';
+    },
+    removeLeftovers: async () => {
+      // Loose objects are many and written under temporary names in their own folders; git ignores those, so only the
+      // places where a leftover is in the way (locks) or large (packs) are walked.
+      for (const folder of ['.', 'refs', 'objects/info', 'objects/pack', 'logs']) {
+        await removeMatching(join(path, folder), folder !== '.');
+      }
+    },
+    empty,
+  };
+}
+
+async function readMarker(path: string): Promise<string | undefined> {
+  let text: string;
+  try {
+    text = await readFile(join(path, MARKER_FILE), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  // An empty marker was cut short by a crash. It was the first write, so nothing else can be there.
+  if (text.trim() === '') {
+    await rm(join(path, MARKER_FILE));
+    return undefined;
+  }
+  try {
+    return marker.parse(JSON.parse(text)).url;
+  } catch (cause) {
+    throw refused(path, `has an unreadable ${MARKER_FILE}`, cause);
+  }
+}
+
+/** Everything in the folder but the marker. */
+async function ourNames(path: string): Promise<string[]> {
+  const names = await readdir(path);
+  return names.filter((name) => name !== MARKER_FILE && !FOREIGN_BUT_HARMLESS.has(name));
+}
+
+async function removeMatching(folder: string, recursive: boolean): Promise<void> {
+  let entries: Dirent[];
+  try {
+    entries = await readdir(folder, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  for (const entry of entries) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) {
+      if (recursive) await removeMatching(path, true);
+    } else if (LEFT_BY_A_KILL.test(entry.name)) await rm(path, { force: true });
+  }
+}
+
+function refused(path: string, why: string, cause?: unknown): SyncError {
+  return new SyncError('config_invalid', `SYNC_POLICY_REPO_CLONE_PATH ${path} ${why}; choose an empty folder`, {
+    cause,
+  });
+}

@@ -1,0 +1,43 @@
+/** What the server knows of its policy source at one moment. */
+export interface PolicySourceStatus {
+  /** `starting` until the first head; `following`; `failing`: the last look failed, the last good head serves. */
+  state: 'starting' | 'following' | 'failing';
+  head: string | undefined;
+  /** Milliseconds since 1970 of the last look, and of the last one that succeeded. */
+  lastAttemptMs: number | undefined;
+  lastSuccessMs: number | undefined;
+  /** The last failure, for people; undefined after a success. */
+  error: string | undefined;
+}
+
+/** A new head that passed all checks and is now served. `oldHash` equals `hash` for the first one. */
+export interface PolicyHeadChange {
+  oldHash: string;
+  hash: string;
+  /** Every directory that has or had an affected file, with all its ancestors; `.` is the root. Sorted. */
+  changedDirectories: readonly string[];
+}
+
+/** Where policy commits come from. Git is one, archives from an HTTP or S3 server end in a local repository as well. */
+export interface PolicySource {
+  /**
+   * Makes the local copy usable (mends what a crash left) and answers the head that was served last, if there is one.
+   * Throws `config_invalid` when the place is taken by something else, `git_failed`.
+   */
+  open(signal: AbortSignal): Promise<string | undefined>;
+  /** Brings the local copy up to date and answers its head. Throws `git_failed`, `git_timeout`, `git_branch_missing`. */
+  fetch(signal: AbortSignal): Promise<string>;
+  /** Remembers a head as the one to serve after a restart. */
+  markServed(hash: string): Promise<void>;
+  /** Says that the local copy cannot be read: the next fetch makes it anew. */
+  distrust(): void;
+}
+
+/** Looks at a commit before it is served. */
+export interface CommitReview {
+  /**
+   * Throws `policy_commit_refused` when a file cannot be served. Answers the directories with a relevant change since
+   * `previous`, with all ancestors; every directory where there is no previous commit. Sorted.
+   */
+  review(hash: string, previous: string | undefined): Promise<{ changedDirectories: readonly string[] }>;
+}

@@ -1,0 +1,435 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Secret, silentLogger } from '../../src/lib/log.js';
+import { createGitSource } from '../../src/server/source/git-source.js';
+import { provideSshKey } from '../../src/server/source/ssh-key.js';
+import { gitHttpServer } from '../support/git-http-server.js';
+import { type GitRepo, gitRepo, gitRepoAt, runGit } from '../support/git-repo.js';
+import { startPolicyPart } from '../support/policy-part.js';
+import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
+
+const AUTH = { user: 'bot', password: 'p@ss/word-7' };
+const CREDENTIALS = `${AUTH.user}:${encodeURIComponent(AUTH.password)}@`;
+
+/** A repository, an address that it is served at, and a place for the mirror. */
+interface Remote extends AsyncDisposable {
+  repo: Omit<GitRepo, typeof Symbol.asyncDispose>;
+  url: string;
+  clonePath: string;
+}
+
+const REMOTES: Record<string, () => Promise<Remote>> = {
+  'over file': async () => {
+    const dir = await tempDir();
+    const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+    const clonePath = join(dir.path, 'mirror');
+    return { repo, url: repo.url, clonePath, [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose]() };
+  },
+  'over http with credentials': async () => {
+    const dir = await tempDir();
+    const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+    const server = await gitHttpServer(join(dir.path, 'remote'), AUTH);
+    return {
+      repo,
+      url: `${server.url.replace('//', `//${CREDENTIALS}`)}/repo/.git`,
+      clonePath: join(dir.path, 'mirror'),
+      [Symbol.asyncDispose]: async () => {
+        await server[Symbol.asyncDispose]();
+        await dir[Symbol.asyncDispose]();
+      },
+    };
+  },
+};
+
+for (const [how, startRemote] of Object.entries(REMOTES)) {
+  test(`${how}: serves the branch, then each new commit that is asked for`, async () => {
+    await using remote = await startRemote();
+    const first = await remote.repo.commit({ 'a/m.rego': 'package a', 'README.md': 'x' });
+    await using part = startPolicyPart(remote);
+    await part.serves(first);
+    assert.deepEqual(part.changes, [{ oldHash: first, hash: first, changedDirectories: ['.', 'a'] }]);
+
+    const second = await remote.repo.commit({ 'b/c/m.rego': 'package c' });
+    await part.tracker.refresh();
+    assert.equal(part.tracker.head(), second);
+    assert.deepEqual(part.changes[1], { oldHash: first, hash: second, changedDirectories: ['.', 'b', 'b/c'] });
+    assert.deepEqual((await part.bundle([], first)).manifest, ['b/c/m.rego']);
+
+    const irrelevant = await remote.repo.commit({ 'README.md': 'y' });
+    await part.tracker.refresh();
+    assert.deepEqual([part.tracker.head(), part.changes.length], [irrelevant, 2]);
+  });
+
+  test(`${how}: polls without being asked`, async () => {
+    await using remote = await startRemote();
+    const first = await remote.repo.commit({ 'm.rego': 'package a' });
+    await using part = startPolicyPart({ ...remote, pollingIntervalMs: 20 });
+    await part.serves(first);
+    await part.serves(await remote.repo.commit({ 'm.rego': 'package b' }));
+  });
+
+  test(`${how}: follows a force-push, and the lost commit stays good as a base`, async () => {
+    await using remote = await startRemote();
+    const root = await remote.repo.commit({ 'm.rego': 'package a' });
+    const lost = await remote.repo.commit({ 'lost.rego': 'package lost' });
+    await using part = startPolicyPart(remote);
+    await part.serves(lost);
+    await remote.repo.git('reset', '--quiet', '--hard', root);
+    const forced = await remote.repo.commit({ 'new.rego': 'package new' });
+    await remote.repo.git('reflog', 'expire', '--expire=now', '--all');
+    await remote.repo.git('gc', '--quiet', '--prune=now');
+    await part.tracker.refresh();
+    assert.equal(part.tracker.head(), forced);
+    const delta = await part.bundle([], lost);
+    assert.deepEqual(
+      [delta.old_hash, delta.manifest, delta.deleted_files?.policy_modules],
+      [lost, ['new.rego'], ['lost.rego']],
+    );
+  });
+
+  test(`${how}: a deleted branch leaves the last head served and says why; it recovers by itself`, async () => {
+    await using remote = await startRemote();
+    const head = await remote.repo.commit({ 'm.rego': 'package a' });
+    await using part = startPolicyPart(remote);
+    await part.serves(head);
+    await remote.repo.git('checkout', '--quiet', '-b', 'other');
+    await remote.repo.git('branch', '--quiet', '-D', 'master');
+    await part.tracker.refresh();
+    const status = part.tracker.status();
+    assert.deepEqual([status.state, status.head], ['failing', head]);
+    assert.match(status.error ?? '', /branch master does not exist in .*it has other$/);
+    assert.equal((await part.bundle()).hash, head);
+    const next = await remote.repo.commit({ 'm.rego': 'package b' });
+    await remote.repo.git('branch', 'master');
+    await part.serves(next);
+  });
+}
+
+test('a wrong branch is named with the branches that exist, also in a repository without any', async () => {
+  await using remote = await (REMOTES['over file'] as () => Promise<Remote>)();
+  const source = createGitSource(
+    { ...remote, branch: 'main', fetchTimeoutMs: 5_000, env: process.env },
+    { log: silentLogger() },
+  );
+  const fetch = (): Promise<string> => source.fetch(new AbortController().signal);
+  await assert.rejects(fetch, { code: 'git_branch_missing', message: /branch main .*no branches yet/ });
+  await remote.repo.commit({ 'm.rego': 'package a' });
+  await remote.repo.git('branch', 'dev');
+  await assert.rejects(fetch, { code: 'git_branch_missing', message: /branch main .*it has dev, master/ });
+});
+
+test('a branch name that is none is refused at once', () => {
+  for (const branch of ['', '-x', 'a..b', 'a b', 'a~1', 'x.lock', '/a', 'a/', 'a:b', '@{u}']) {
+    assert.throws(
+      () =>
+        createGitSource(
+          { url: '/x', clonePath: '/x', branch, fetchTimeoutMs: 0, env: process.env },
+          { log: silentLogger() },
+        ),
+      { code: 'config_invalid' },
+      branch,
+    );
+  }
+});
+
+test('an unreachable remote is waited for', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  // A port that nobody listens on.
+  const placeholder = createServer().listen(0, '127.0.0.1');
+  await once(placeholder, 'listening');
+  const address = placeholder.address();
+  assert(typeof address === 'object' && address !== null);
+  placeholder.close();
+  await once(placeholder, 'close');
+  const offline = `http://127.0.0.1:${address.port}`;
+  await using part = startPolicyPart({ url: `${offline}/repo/.git`, clonePath: join(dir.path, 'mirror') });
+  await until(() => part.tracker.status().error, { withinMs: 10_000, what: 'an error in the status' });
+  const { state, error } = part.tracker.status();
+  assert.equal(state, 'starting');
+  assert.match(error ?? '', /repo\/\.git: git fetch failed: .*(connect|refused)/i);
+  await assert.rejects(part.bundle(), { code: 'policy_not_ready' });
+  await using _server = await gitHttpServer(join(dir.path, 'remote'), undefined, address.port);
+  await part.serves(head);
+});
+
+test('a remote that hangs runs into the timeout, git is gone afterwards, and the last head is served', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  await using server = await gitHttpServer(join(dir.path, 'remote'));
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  const url = `${server.url}/repo/.git`;
+  await using part = startPolicyPart({ url, clonePath: join(dir.path, 'mirror'), fetchTimeoutMs: 400 });
+  await part.serves(head);
+  server.hang = true;
+  await part.tracker.refresh();
+  assert.match(part.tracker.status().error ?? '', /did not finish within 0\.4 s/);
+  assert.equal((await part.bundle()).hash, head);
+  server.hang = false;
+  await part.serves(await repo.commit({ 'm.rego': 'package b' }));
+});
+
+test('stopping does not wait for a remote that hangs, and leaves no git behind', async () => {
+  await using dir = await tempDir();
+  await using server = await gitHttpServer(dir.path);
+  server.hang = true;
+  const url = `${server.url}/stop-me/.git`;
+  const part = startPolicyPart({ url, clonePath: join(dir.path, 'mirror'), fetchTimeoutMs: 60_000 });
+  await until(() => server.requests.length > 0, { withinMs: 10_000, what: 'a request' });
+  assert.match(await processes(), /stop-me/);
+  await part[Symbol.asyncDispose]();
+  assert.doesNotMatch(await processes(), /stop-me/);
+});
+
+test('credentials are in no argument of a process, no error and no status', async () => {
+  await using dir = await tempDir();
+  await mkdir(join(dir.path, 'remote'));
+  await using server = await gitHttpServer(join(dir.path, 'remote'), { user: 'bot', password: 'another' });
+  const url = `${server.url.replace('//', `//${CREDENTIALS}`)}/secret-repo/.git`;
+  server.hang = true;
+  await using _part = startPolicyPart({ url, clonePath: join(dir.path, 'mirror') });
+  await until(() => server.requests.length > 0, { withinMs: 10_000, what: 'a request' });
+  const seen = await processes();
+  assert.match(seen, /secret-repo/);
+  const basic = Buffer.from(`${AUTH.user}:${AUTH.password}`).toString('base64');
+  const secrets = [AUTH.password, encodeURIComponent(AUTH.password), basic];
+  for (const secret of secrets) assert(!seen.includes(secret), 'a process list shows a credential');
+  server.hang = false;
+  await using denied = startPolicyPart({ url, clonePath: join(dir.path, 'mirror-2') });
+  const error = await until(() => denied.tracker.status().error, { withinMs: 10_000, what: 'a refusal' });
+  assert.match(error, /secret-repo/);
+  for (const secret of secrets) assert(!error.includes(secret), `the status shows a credential: ${error}`);
+  const stored = await readFile(join(dir.path, 'mirror-2', 'policysync-mirror.json'), 'utf8');
+  for (const secret of secrets) assert(!stored.includes(secret), 'the mirror stores a credential');
+});
+
+test('a restart serves what it has while the remote does not answer', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  await using server = await gitHttpServer(join(dir.path, 'remote'));
+  const where = { url: `${server.url}/repo/.git`, clonePath: join(dir.path, 'mirror') };
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  {
+    await using part = startPolicyPart(where);
+    await part.serves(head);
+  }
+  server.hang = true;
+  await using part = startPolicyPart(where);
+  await part.serves(head);
+  assert.equal((await part.bundle()).policy_modules[0]?.rego, 'package a');
+});
+
+test('a folder that is not ours, and a mirror of another repository, are refused and stay as they are', async () => {
+  await using dir = await tempDir();
+  await using one = await gitRepo();
+  await using two = await gitRepo();
+  const [oneHead] = [await one.commit({ 'm.rego': 'package a' }), await two.commit({ 'm.rego': 'package b' })];
+  const signal = new AbortController().signal;
+  const foreign = join(dir.path, 'foreign');
+  await mkdir(foreign);
+  await writeFile(join(foreign, 'precious.txt'), 'mine');
+  const source = (url: string, clonePath: string): ReturnType<typeof createGitSource> =>
+    createGitSource({ url, clonePath, branch: 'master', fetchTimeoutMs: 0, env: process.env }, { log: silentLogger() });
+  await assert.rejects(source(one.url, foreign).fetch(signal), {
+    code: 'config_invalid',
+    message: /foreign.*not empty/,
+  });
+  assert.deepEqual(await readdir(foreign), ['precious.txt']);
+
+  const mirror = join(dir.path, 'mirror');
+  await source(one.url, mirror).fetch(signal);
+  await assert.rejects(source(two.url, mirror).fetch(signal), {
+    code: 'config_invalid',
+    message: /is a mirror of file:/,
+  });
+  assert.equal(await source(one.url, mirror).open(signal), oneHead);
+});
+
+test('an ordinary clone is not taken for a mirror', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  await repo.commit({ 'm.rego': 'package a' });
+  await runGit(['clone', '--quiet', '--bare', repo.path, join(dir.path, 'clone')]);
+  const source = createGitSource(
+    { url: repo.url, clonePath: join(dir.path, 'clone'), branch: 'master', fetchTimeoutMs: 0, env: process.env },
+    { log: silentLogger() },
+  );
+  await assert.rejects(source.open(new AbortController().signal), { code: 'config_invalid' });
+});
+
+test('a server that was killed in the middle of its first fetch starts again', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  await using server = await gitHttpServer(join(dir.path, 'remote'));
+  const where = { url: `${server.url}/repo/.git`, clonePath: join(dir.path, 'mirror') };
+  server.hang = true;
+  const child = spawn(process.execPath, [
+    join(import.meta.dirname, 'git-source-fetcher.js'),
+    where.url,
+    where.clonePath,
+  ]);
+  await until(() => server.requests.length > 0, { withinMs: 10_000, what: 'the fetch of the child' });
+  child.kill('SIGKILL');
+  await once(child, 'close');
+  server.hang = false;
+  await using part = startPolicyPart(where);
+  await part.serves(head);
+});
+
+test('locks and half-written packs of a killed git are cleared away', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const where = { url: repo.url, clonePath: join(dir.path, 'mirror') };
+  const first = await repo.commit({ 'm.rego': 'package a' });
+  {
+    await using part = startPolicyPart(where);
+    await part.serves(first);
+  }
+  const leftovers = [
+    'HEAD.lock',
+    'packed-refs.lock',
+    'shallow.lock',
+    'refs/heads/master.lock',
+    'objects/pack/tmp_pack_x',
+  ];
+  for (const name of leftovers) {
+    await mkdir(join(where.clonePath, name, '..'), { recursive: true });
+    await writeFile(join(where.clonePath, name), 'half');
+  }
+  const second = await repo.commit({ 'm.rego': 'package b' });
+  await using part = startPolicyPart(where);
+  await part.serves(second);
+  for (const name of leftovers) await assert.rejects(stat(join(where.clonePath, name)), { code: 'ENOENT' });
+});
+
+test('a mirror with missing objects is made anew at the start', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const where = { url: repo.url, clonePath: join(dir.path, 'mirror') };
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  {
+    await using part = startPolicyPart(where);
+    await part.serves(head);
+  }
+  await emptyObjects(where.clonePath);
+  await using part = startPolicyPart(where);
+  await part.serves(head);
+  assert.equal((await part.bundle()).policy_modules.length, 1);
+});
+
+test('a mirror whose content turns out to be unreadable is made anew while it is served', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const where = { url: repo.url, clonePath: join(dir.path, 'mirror') };
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  await using part = startPolicyPart(where);
+  await part.serves(head);
+  await emptyObjects(where.clonePath);
+  await assert.rejects(part.bundle(), { code: 'git_failed' });
+  const bundle = await until(() => part.bundle(), { withinMs: 10_000, what: 'the bundle of the new mirror' });
+  assert.equal(bundle.hash, head);
+  assert.equal(part.tracker.status().state, 'following');
+});
+
+test('a damaged mirror is kept as long as the remote cannot replace it', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const where = { url: repo.url, clonePath: join(dir.path, 'mirror') };
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  await using part = startPolicyPart(where);
+  await part.serves(head);
+  await rm(repo.path, { recursive: true });
+  part.tracker.reportDamage();
+  await part.tracker.refresh();
+  assert.equal(part.tracker.status().state, 'failing');
+  assert.equal((await part.bundle()).policy_modules.length, 1);
+});
+
+test('ssh gets the key as a private file and asks nothing', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  // In place of ssh: notes its arguments, then runs the command that it was given for the other side.
+  const bin = join(dir.path, 'bin');
+  await mkdir(bin);
+  await writeFile(
+    join(bin, 'ssh'),
+    `#!/bin/sh\necho "$@" >> '${dir.path}/args'\nfor last; do :; done\ncase "$last" in git-*) eval "$last";; esac\n`,
+  );
+  await chmod(join(bin, 'ssh'), 0o755);
+  const clonePath = join(dir.path, "mirror's");
+  await using part = startPolicyPart({
+    url: `git@host.example:${repo.path}`,
+    clonePath,
+    sshKey: new Secret('-----BEGIN OPENSSH PRIVATE KEY-----_abc_-----END OPENSSH PRIVATE KEY-----'),
+    env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
+  });
+  await part.serves(head);
+  const args = await readFile(join(dir.path, 'args'), 'utf8');
+  const keyFile = join(clonePath, 'policysync-ssh-key');
+  assert(args.includes(`-i ${keyFile} -o IdentitiesOnly=yes`), args);
+  assert.match(args, /StrictHostKeyChecking=accept-new .*BatchMode=yes .*git@host\.example/);
+  assert.equal((await stat(keyFile)).mode & 0o777, 0o600);
+  assert.equal(
+    await readFile(keyFile, 'utf8'),
+    '-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n',
+  );
+});
+
+test('an ssh key with newlines keeps its underscores, and a path is used as it is', async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, 'key');
+  const text = '-----BEGIN PRIVATE KEY-----\na_b\n-----END PRIVATE KEY-----';
+  assert.equal(await provideSshKey(new Secret(text), file), file);
+  assert.equal(await readFile(file, 'utf8'), `${text}\n`);
+  assert.equal(await provideSshKey(new Secret('/etc/key_file'), file), '/etc/key_file');
+});
+
+test('a URL cannot make git run a program', async () => {
+  await using dir = await tempDir();
+  const touched = join(dir.path, 'touched');
+  for (const url of [`ext::touch ${touched}`, `--upload-pack=touch ${touched}`]) {
+    const source = createGitSource(
+      {
+        url,
+        clonePath: join(dir.path, `mirror-${url.length}`),
+        branch: 'master',
+        fetchTimeoutMs: 5_000,
+        env: process.env,
+      },
+      { log: silentLogger() },
+    );
+    await assert.rejects(source.fetch(new AbortController().signal), { code: 'git_failed' });
+  }
+  await assert.rejects(stat(touched), { code: 'ENOENT' });
+});
+
+/** Arguments of all processes. */
+async function processes(): Promise<string> {
+  const child = spawn('ps', ['-A', '-ww', '-o', 'args='], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  child.stdout.on('data', (chunk) => {
+    text += chunk;
+  });
+  const [code] = await once(child, 'close');
+  assert.equal(code, 0, 'ps failed');
+  return text;
+}
+
+/** Cuts every object file of a mirror to nothing, as a crash of the machine can. */
+async function emptyObjects(mirror: string): Promise<void> {
+  const entries = await readdir(join(mirror, 'objects'), { recursive: true, withFileTypes: true });
+  for (const entry of entries.filter((each) => each.isFile())) {
+    const path = join(entry.path, entry.name);
+    await rm(path);
+    await writeFile(path, '');
+  }
+}
