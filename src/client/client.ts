@@ -113,7 +113,6 @@ export function createClient(
         exclusive: keeper.exclusive,
         fetch: (request, fetchSignal) => fetcher.fetch(request, fetchSignal),
         fetchConfig: (fetchSignal) => api.dataConfig(fetchSignal),
-        onApplied: (paths) => policy.documentsChanged(paths),
         status,
         log: log.child({ component: 'data' }),
       },
@@ -174,6 +173,9 @@ export function createClient(
           server.connected = false;
           server.error = reason;
           socketLog.warn({ reason }, 'connection to the sync server lost');
+        },
+        onFailed: (reason) => {
+          server.error = reason;
         },
       },
     );

@@ -72,14 +72,12 @@ export class ServerApi {
     }
     if (status === 200) return text;
     const seconds = Number(retryAfter);
-    throw new SyncError(
-      'server_refused',
-      `the sync server answered ${status} for ${redactUrl(url)}: ${text.slice(0, 300)}`,
-      {
-        retryable: true,
-        ...(Number.isFinite(seconds) && seconds > 0 ? { retryAfterSeconds: Math.min(seconds, 300) } : {}),
-      },
-    );
+    // 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2).
+    const code = status === 503 ? 'policy_not_ready' : 'server_refused';
+    throw new SyncError(code, `the sync server answered ${status} for ${redactUrl(url)}: ${text.slice(0, 300)}`, {
+      retryable: true,
+      ...(Number.isFinite(seconds) && seconds > 0 ? { retryAfterSeconds: Math.min(seconds, 300) } : {}),
+    });
   }
 }
 

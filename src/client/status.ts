@@ -14,10 +14,12 @@ interface OpenTransaction {
   readonly id: string;
   readonly reason: string;
   readonly startedMs: number;
+  readonly key: string;
   readonly open: Set<string>;
+  /** What went wrong, by entry; an entry that went in after all is no longer here. */
+  readonly errors: Map<string, string>;
   total: number;
   sealed: boolean;
-  error: string;
 }
 
 /** What a finished transaction tells the log: one line each. */
@@ -110,15 +112,8 @@ export class Status implements DataStatus {
 
   begin(id: string, reason: string): string {
     const key = `${id}#${++this.#counter}`;
-    this.#transactions.set(key, {
-      id,
-      reason,
-      startedMs: Date.now(),
-      open: new Set(),
-      total: 0,
-      sealed: false,
-      error: '',
-    });
+    const open = { id, key, reason, startedMs: Date.now(), open: new Set<string>(), errors: new Map<string, string>() };
+    this.#transactions.set(key, { ...open, total: 0, sealed: false });
     if (id === 'initial-load') this.#initial = key;
     return key;
   }
@@ -136,18 +131,21 @@ export class Status implements DataStatus {
     if (error === undefined) this.#failing.delete(entry.id);
     else this.#failing.set(entry.id, `/${entry.path.join('/')}: ${error}`);
     const transaction = this.#transactions.get(entry.transaction);
-    if (transaction === undefined || (state.kind !== 'applied' && error === undefined)) return;
-    if (error !== undefined && transaction.error === '') {
-      transaction.error = error;
-      this.#lastData = this.#result(transaction);
+    if (transaction === undefined) return;
+    if (error !== undefined) {
+      transaction.errors.set(entry.id, error);
+      this.#lastData = resultOf(transaction);
     }
+    if (state.kind === 'applied') transaction.errors.delete(entry.id);
     if (state.kind === 'applied' || state.kind === 'blocked') this.#close(transaction, entry);
   }
 
   forgotten(entry: KnownEntry): void {
     this.#failing.delete(entry.id);
     const transaction = this.#transactions.get(entry.transaction);
-    if (transaction !== undefined) this.#close(transaction, entry);
+    if (transaction === undefined) return;
+    transaction.errors.delete(entry.id);
+    this.#close(transaction, entry);
   }
 
   sealed(transaction: string): void {
@@ -168,32 +166,21 @@ export class Status implements DataStatus {
 
   #finishIfDone(transaction: OpenTransaction): void {
     if (!transaction.sealed || transaction.open.size > 0) return;
-    for (const [key, other] of this.#transactions) {
-      if (other !== transaction) continue;
-      this.#transactions.delete(key);
-      if (key === this.#initial && transaction.error === '') this.#dataOnce = true;
+    this.#transactions.delete(transaction.key);
+    if (transaction.total === 0) {
+      // Everything that the configuration lists was here already.
+      if (transaction.key === this.#initial) this.#dataOnce = true;
+      return;
     }
-    if (transaction.total === 0) return;
-    // What failed first and went well in the end is a success; what is withheld is not.
-    const stillFailing = [...this.#failing.values()][0];
-    const done = { ...transaction, error: stillFailing === undefined ? '' : transaction.error };
-    this.#lastData = this.#result(done);
-    if (this.#lastData.success) this.#dataOnce = true;
-    this.#onFinished({
-      ...this.#lastData,
-      reason: transaction.reason,
-      entries: transaction.total,
-      durationMs: Date.now() - transaction.startedMs,
-    });
+    const result = resultOf(transaction);
+    this.#lastData = result;
+    if (result.success) this.#dataOnce = true;
+    const durationMs = Date.now() - transaction.startedMs;
+    this.#onFinished({ ...result, reason: transaction.reason, entries: transaction.total, durationMs });
   }
+}
 
-  #result(transaction: { id: string; error: string }): TransactionResult {
-    return {
-      id: transaction.id,
-      success: transaction.error === '',
-      error: transaction.error,
-      actions: ['set_policy_data'],
-      atMs: Date.now(),
-    };
-  }
+function resultOf({ id, errors }: OpenTransaction): TransactionResult {
+  const [error = ''] = errors.values();
+  return { id, success: error === '', error, actions: ['set_policy_data'], atMs: Date.now() };
 }

@@ -44,6 +44,8 @@ export interface SocketClientDeps {
   onNotify(topic: string, dataText: string): void;
   /** Called once for each call of `onConnected`, when that connection has ended. */
   onDisconnected(reason: string): void;
+  /** Called before each wait for the next attempt with what ended, or prevented, the connection. */
+  onFailed?(reason: string): void;
 }
 
 /** A subscription that lasts: connects, subscribes, reconnects. */
@@ -123,6 +125,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
           { url: options.url, failures, retry_in_ms: Math.round(delayMs), error: errorText(reason) },
           'not connected',
         );
+        deps.onFailed?.(errorText(reason));
         try {
           await sleep(delayMs, signal);
         } catch (error) {

@@ -63,6 +63,8 @@ export const peerEntry = z.object({
   periodic_update_interval: z.coerce.number().positive().nullish().catch(null),
   /** Our own servers add the place in the update log (extension; never sent to peers that did not ask). */
   seq: z.number().int().nonnegative().optional(),
+  /** With `seq`: whether the operator configured it, or somebody published it. */
+  origin: z.enum(['base', 'update']).optional(),
 });
 export type PeerEntry = z.infer<typeof peerEntry>;
 

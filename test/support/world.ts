@@ -79,7 +79,7 @@ export class World {
 
   readonly fetchConfig = async (): Promise<PeerDataConfig> => {
     await this.#network();
-    const entries = this.#fold.entries().map(({ seq, entry }) => ({ ...entry, seq }));
+    const entries = this.#fold.entries().map(({ seq, entry, origin }) => ({ ...entry, seq, origin }));
     return { entries, epoch: this.epoch, head: this.#head, base_set: true };
   };
 
@@ -133,7 +133,6 @@ export function followWorld(world: World, engine: TestEngine, log: Logger = sile
       ...parts,
       fetch: world.fetch,
       fetchConfig: world.fetchConfig,
-      onApplied: (paths) => policy.documentsChanged(paths),
     },
   );
   const policy: PolicyUpdater = new PolicyUpdater(

@@ -34,14 +34,14 @@ export async function bundleArchive(content: BundleContent, revision: string): P
     JSON.stringify({ revision, roots: roots.length === 0 ? [NO_ROOT] : roots, rego_version: content.regoVersion }),
   );
   for (const [path, rego] of content.policy.modules) archive.entry({ name: path }, rego);
-  archive.entry({ name: 'data.json' }, dataText(content.regions));
+  archive.entry({ name: 'data.json' }, regionsText(content.regions));
   archive.finalize();
   await done;
   return Buffer.concat(chunks);
 }
 
-/** One document from regions, texts as written. */
-function dataText(regions: readonly Region[]): string {
+/** The one document that has all regions, texts as written. */
+export function regionsText(regions: readonly Region[]): string {
   const group = (items: readonly { path: DocPath; text: string }[], depth: number): string => {
     const whole = items.find((item) => item.path.length === depth);
     if (whole !== undefined) return whole.text;

@@ -3,9 +3,12 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import type { EngineProblem } from './engine.js';
-import type { PolicyCheck } from './external-opa.js';
+import { regionsText } from './bundle-archive.js';
+import { type EngineProblem, EngineRefusal, type PolicySet, type Region } from './engine.js';
 import { opaProblems } from './opa-rest.js';
+
+/** Compiles modules together with documents, without touching an engine. Throws {@link EngineRefusal}. */
+export type PolicyCheck = (policy: PolicySet, regions: readonly Region[], signal: AbortSignal) => Promise<void>;
 
 const checkOutput = z.object({
   errors: z.array(
@@ -14,45 +17,48 @@ const checkOutput = z.object({
 });
 
 /** A compile of thousands of modules takes seconds; beyond this something is wrong with the program. */
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 120_000;
 
-/** Compiles modules with `opa check`, in a folder of their own that is removed again. */
+/**
+ * A check by the OPA program: it loads all as a bundle and evaluates a constant. Unlike `opa check` this also finds
+ * documents that collide with rules.
+ */
 export function opaCheck(execPath: string, v0Compatible: boolean): PolicyCheck {
-  return async (modules, signal) => {
+  return async ({ modules }, regions, signal) => {
     const dir = await mkdtemp(join(tmpdir(), 'policysync-check-'));
     try {
-      for (const [path, rego] of modules) {
-        const file = join(dir, ...path.split('/').filter((part) => part !== '..' && part !== ''));
-        await mkdir(dirname(file), { recursive: true });
-        await writeFile(file, rego);
-      }
-      return await run(
-        execPath,
-        ['check', '--format=json', v0Compatible ? '--v0-compatible' : '--v1-compatible', dir],
-        dir,
-        signal,
-      );
+      for (const [path, rego] of modules) await put(dir, path, rego);
+      await put(dir, 'data.json', regionsText(regions));
+      const version = v0Compatible ? '--v0-compatible' : '--v1-compatible';
+      const problems = await run(execPath, ['eval', version, '--format=json', '--bundle', dir, '1'], dir, signal);
+      if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems);
     } finally {
       await rm(dir, { recursive: true, force: true });
     }
   };
 }
 
+async function put(dir: string, path: string, text: string): Promise<void> {
+  const file = join(dir, ...path.split('/').filter((part) => part !== '..' && part !== ''));
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+}
+
 function run(execPath: string, args: readonly string[], dir: string, signal: AbortSignal): Promise<EngineProblem[]> {
   return new Promise((resolve, reject) => {
-    execFile(execPath, args, { signal, timeout: TIMEOUT_MS, maxBuffer: 16 * 1024 * 1024 }, (error, stdout, stderr) => {
+    execFile(execPath, args, { signal, timeout: TIMEOUT_MS, maxBuffer: 16 * 1024 * 1024 }, (error, stdout) => {
       if (error === null) {
         resolve([]);
         return;
       }
-      const parsed = checkOutput.safeParse(tryJson(stderr) ?? tryJson(stdout));
+      const parsed = checkOutput.safeParse(tryJson(stdout));
       if (!parsed.success || parsed.data.errors.length === 0) {
         reject(error);
         return;
       }
-      const errors = parsed.data.errors.map((problem) => ({
-        message: problem.message,
-        location: { file: problem.location?.file?.replace(`${dir}/`, ''), row: problem.location?.row },
+      const errors = parsed.data.errors.map(({ message, location }) => ({
+        message: message.replaceAll(`${dir}/`, ''),
+        location: { file: location?.file?.replace(`${dir}/`, ''), row: location?.row },
       }));
       resolve(opaProblems(errors));
     });
@@ -63,6 +69,6 @@ function tryJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // Not the JSON report: the other stream may have it.
+    return undefined; // Not the JSON report: the caller passes the program's own failure on.
   }
 }

@@ -2,14 +2,17 @@ import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
-import { describeProgress } from './acquire-progress.js';
+import { progressPrinter } from './acquire-progress.js';
 import { BundleService } from './bundle-service.js';
-import { opaCheck } from './check-policy.js';
+import { opaCheck, type PolicyCheck } from './check-policy.js';
 import type { PolicyEngine } from './engine.js';
-import { ExternalOpa, type PolicyCheck } from './external-opa.js';
+import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { OpaRest } from './opa-rest.js';
+
+/** A bundle of thousands of modules compiles longer than any single request takes. */
+const ACTIVATION_FACTOR = 4;
 
 /** An engine and what keeps it running. */
 export interface RunningEngine {
@@ -47,9 +50,7 @@ async function inlineEngine(
     env,
     allowDownload: true,
     signal,
-    onProgress: (progress) => {
-      if (progress.phase === 'failed') log.info({}, describeProgress(progress));
-    },
+    onProgress: progressPrinter({ write: (text) => log.info({}, text.trim()) }),
   });
   log.info({ path: opa.path, version: opa.version, origin: opa.origin }, 'OPA found');
   const bundles = new BundleService();
@@ -58,8 +59,8 @@ async function inlineEngine(
   let process: OpaProcess | undefined;
   return {
     engine: new InlineOpa(
-      { regoVersion: v0Compatible ? 0 : 1, activationTimeoutMs: settings.engineTimeoutMs },
-      { bundles, rest },
+      { regoVersion: v0Compatible ? 0 : 1, activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs },
+      { bundles, rest, check: opaCheck(opa.path, v0Compatible) },
     ),
     run: ({ onStarted, onGone }, runSignal) => {
       process = createOpaProcess(

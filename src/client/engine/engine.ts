@@ -65,6 +65,11 @@ export interface PolicyEngine {
    * `held` are the subtrees of the active policy that have documents: they stay, so that these are never absent.
    */
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[];
+  /**
+   * Judges a policy and its own static data (`regions`) without touching the engine: throws {@link EngineRefusal} for
+   * what would not fit together. Answers at once where there is no means to tell.
+   */
+  check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void>;
   /** Brings policy and the documents of its regions in, all or nothing. Throws {@link EngineRefusal}. */
   activate(
     policy: PolicySet,

@@ -3,15 +3,10 @@ import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { regoPackage } from '../../wire/rego-package.js';
-import { type DataOp, type EngineProblem, EngineRefusal, type PolicyEngine, type PolicySet } from './engine.js';
+import type { PolicyCheck } from './check-policy.js';
+import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { markerText } from './inline-opa.js';
 import { MARKER_PATH, type OpaRest } from './opa-rest.js';
-
-/** Compiles modules together without touching the engine; answers what is wrong with them. */
-export type PolicyCheck = (
-  modules: ReadonlyMap<string, string>,
-  signal: AbortSignal,
-) => Promise<readonly EngineProblem[]>;
 
 type Change = { readonly id: string; readonly rego: string | undefined };
 
@@ -34,6 +29,10 @@ export class ExternalOpa implements PolicyEngine {
     this.#log = deps.log;
   }
 
+  async check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void> {
+    await this.#check?.(policy, regions, signal);
+  }
+
   roots(): readonly DocPath[] {
     return [];
   }
@@ -53,8 +52,7 @@ export class ExternalOpa implements PolicyEngine {
       .filter((id) => !policy.modules.has(id))
       .map((id) => ({ id, rego: undefined }));
     if (puts.length + removals.length === 0) return;
-    const problems = puts.length === 0 ? [] : ((await this.#check?.(policy.modules, signal)) ?? []);
-    if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems);
+    if (puts.length > 0) await this.#check?.(policy, [], signal);
     const before = new Map(held);
     try {
       await this.#apply([...puts, ...removals], signal);

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { DocPath } from '../../wire/doc-path.js';
 import { bundleArchive } from './bundle-archive.js';
 import type { BundleService } from './bundle-service.js';
+import type { PolicyCheck } from './check-policy.js';
 import type { DataOp, PolicyEngine, PolicySet, Region } from './engine.js';
 import { MARKER_PATH, type OpaRest } from './opa-rest.js';
 import { bundleRoots } from './roots.js';
@@ -21,17 +22,23 @@ export class InlineOpa implements PolicyEngine {
   readonly #options: InlineOpaOptions;
   readonly #bundles: BundleService;
   readonly #rest: OpaRest;
+  readonly #check: PolicyCheck;
   readonly #stateId = randomUUID();
   #attempts = 0;
 
-  constructor(options: InlineOpaOptions, deps: { bundles: BundleService; rest: OpaRest }) {
+  constructor(options: InlineOpaOptions, deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck }) {
     this.#options = options;
     this.#bundles = deps.bundles;
     this.#rest = deps.rest;
+    this.#check = deps.check;
   }
 
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[] {
     return bundleRoots(policy, held);
+  }
+
+  check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void> {
+    return this.#check(policy, regions, signal);
   }
 
   async activate(

@@ -235,12 +235,5 @@ function policyUrl(id: string): string {
   return `/v1/policies/${id.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-/** Parses `host:port` of an engine URL for its listen address. */
-export function listenAddress(url: string): string {
-  const { hostname, port, protocol } = new URL(url);
-  const host = hostname === 'localhost' ? '127.0.0.1' : hostname;
-  return `${host}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
-}
-
 /** The marker document: below `system`, which OPA keeps out of queries over all data. */
 export const MARKER_PATH = parseDocPath('system/policysync/marker');

@@ -1,22 +1,13 @@
-import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
-import { isObject, leafOfBody, type Node, nodeAt, nodeText, sameNode } from '../desired/node.js';
+import { isObject, nodeText } from '../desired/node.js';
 import { outermost } from '../desired/outermost.js';
 import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
+import { packageRoots } from '../engine/roots.js';
 import { inChunks } from './chunks.js';
-
-/** Layers to add (or replace, by id) and layer ids to drop, as one step. */
-export interface LayerChange {
-  readonly set: readonly Layer[];
-  readonly drop: readonly string[];
-}
-
-/** A layer that the engine refuses as long as policy and the documents above it stay as they are (design 9.2). */
-export interface BlockedLayer {
-  readonly layer: Layer;
-  readonly reason: string;
-}
+import { assertRoomFor, type BlockedLayer, colliding } from './collisions.js';
+import { type LayerChange, Step } from './step.js';
 
 const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
 
@@ -68,7 +59,10 @@ export class Applier {
       const refused = new Map<string, string>();
       const regionsChange = this.#regionsDoubtful || step.regionsDiffer();
       const ops = step.ops(this.#roots, refused);
-      this.#assertRoomFor(this.#roots.filter((root) => step.touches(root)));
+      assertRoomFor(
+        this.#layers,
+        this.#roots.filter((root) => step.touches(root)),
+      );
       for (const layer of change.set) {
         const reason = refused.get(layer.id);
         if (reason !== undefined) throw new EngineRefusal(reason, [{ message: reason, conflictPath: layer.path }]);
@@ -121,6 +115,7 @@ export class Applier {
    * its own static data, is refused: then nothing changed.
    */
   async applyPolicy(policy: PolicySet, statics: readonly Layer[], signal: AbortSignal): Promise<void> {
+    await this.#judge(policy, statics, signal);
     const oldStatics = [...this.#layers.all()].filter((layer) => layer.rank.era === STATIC_ERA);
     const waiting = [...this.#blocked.values()];
     const withheld = new Map<string, BlockedLayer>();
@@ -136,7 +131,7 @@ export class Applier {
         for (const [id, entry] of withheld) this.#blocked.set(id, entry);
         return;
       } catch (error) {
-        const found = error instanceof EngineRefusal ? this.#colliding(error, withheld) : [];
+        const found = error instanceof EngineRefusal ? colliding(this.#layers, error, withheld) : [];
         step.undo();
         for (const entry of found) withheld.set(entry.layer.id, entry);
         if (found.length > 0) continue;
@@ -150,11 +145,27 @@ export class Applier {
     }
   }
 
+  /**
+   * A policy is judged by itself: dynamic documents that stand over its static data must not decide whether it is
+   * accepted, or engines would differ by what came first. The engine's own activation does it where there are none.
+   */
+  async #judge(policy: PolicySet, statics: readonly Layer[], signal: AbortSignal): Promise<void> {
+    const alone = new LayerSet();
+    for (const layer of statics) alone.set(layer);
+    const places = packageRoots(policy);
+    assertRoomFor(alone, places);
+    const regions = regionsOf(alone, places);
+    const isMasked = regions.some(({ path }) =>
+      this.#layers.overlapping(path).some((layer) => layer.rank.era !== STATIC_ERA),
+    );
+    if (isMasked) await this.#engine.check(policy, regions, signal);
+  }
+
   async #applyPolicyStep(policy: PolicySet, step: Step, dataFirst: boolean, signal: AbortSignal): Promise<void> {
     const held = this.#roots.filter((root) => isObject(this.#layers.compose(root)));
     const roots = this.#engine.roots(policy, held);
     const ops = step.ops(roots, new Map());
-    this.#assertRoomFor(roots);
+    assertRoomFor(this.#layers, roots);
     // What was found to be in the way of the policy has to go first: rules where documents lie, or values above packages.
     const early = dataFirst;
     if (early) await this.#write(ops, signal);
@@ -185,13 +196,8 @@ export class Applier {
   }
 
   async #activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
-    const regions: Region[] = [];
-    for (const path of roots) {
-      const node = this.#layers.compose(path);
-      if (node !== undefined) regions.push({ path, text: nodeText(node) });
-    }
     try {
-      await this.#engine.activate(policy, roots, regions, signal);
+      await this.#engine.activate(policy, roots, regionsOf(this.#layers, roots), signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) this.#regionsDoubtful = true;
       throw error;
@@ -222,138 +228,15 @@ export class Applier {
     return diffNodes(undefined, node, path, this.#roots);
   }
 
-  /** Throws a refusal when a value that is no object lies at or above a root: the engine cannot hold both. */
-  #assertRoomFor(roots: readonly DocPath[]): void {
-    const places = outermostFirst(roots.flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
-    for (const path of places) {
-      const node = this.#layers.compose(path);
-      if (node === undefined || isObject(node)) continue;
-      const message = `the document at ${docPathText(path)} is no object, but it is the place of a policy package`;
-      throw new EngineRefusal(message, [{ message, conflictPath: path }]);
-    }
-  }
-
-  /** The dynamic layers whose documents stand where the refusal says that a rule is. */
-  #colliding(refusal: EngineRefusal, known: ReadonlyMap<string, BlockedLayer>): BlockedLayer[] {
-    const found = new Map<string, BlockedLayer>();
-    for (const problem of refusal.problems) {
-      const at = problem.conflictPath;
-      if (at === undefined) continue;
-      const place =
-        problem.file === undefined ? '' : ` (${problem.file}${problem.row === undefined ? '' : `:${problem.row}`})`;
-      // Only the one that wins there: what lies below it may be allowed to stay once it is gone.
-      const [layer] = this.#layers
-        .overlapping(at)
-        .filter((other) => other.rank.era !== STATIC_ERA && !known.has(other.id) && providesValueAt(other, at))
-        .sort((a, b) => compareRank(b.rank, a.rank));
-      if (layer !== undefined)
-        found.set(layer.id, { layer, reason: `${docPathText(at)} is defined by a rule${place}` });
-    }
-    return [...found.values()];
-  }
-
   #begin(change: LayerChange): Step {
     return new Step(this.#layers, change, () => this.#roots);
   }
 }
 
-/** One change of the layers under way: what was there before, and the way back. */
-class Step {
-  readonly #layers: LayerSet;
-  readonly #touched: readonly DocPath[];
-  readonly #before: ReadonlyMap<DocPath, Node | undefined>;
-  readonly #regionsBefore: ReadonlyMap<DocPath, Node | undefined>;
-  #back: (() => void)[] = [];
-
-  constructor(layers: LayerSet, change: LayerChange, roots: () => readonly DocPath[]) {
-    this.#layers = layers;
-    const ids = new Set([...change.drop, ...change.set.map((layer) => layer.id)]);
-    const old = [...ids].flatMap((id) => layers.get(id) ?? []);
-    this.#touched = outermost([...old, ...change.set].map((layer) => withRoom(layers, layer.path)));
-    this.#before = new Map(this.#touched.map((path) => [path, layers.compose(path)]));
-    const near = roots().filter((root) => this.#touched.some((path) => pathsOverlap(root, path)));
-    this.#regionsBefore = new Map(near.map((path) => [path, layers.compose(path)]));
-    for (const layer of old) {
-      layers.delete(layer.id);
-      this.#back.push(() => layers.set(layer));
-    }
-    for (const layer of change.set) {
-      layers.set(layer);
-      this.#back.push(() => layers.delete(layer.id));
-    }
-  }
-
-  touches(path: DocPath): boolean {
-    return this.#touched.some((other) => pathsOverlap(other, path));
-  }
-
-  regionsDiffer(): boolean {
-    return [...this.#regionsBefore].some(([path, node]) => !sameNode(node, this.#layers.compose(path)));
-  }
-
-  ops(closed: readonly DocPath[], refused: Map<string, string>): DataOp[] {
-    return this.#touched.flatMap((path) =>
-      diffNodes(this.#before.get(path), this.#layers.compose(path, refused), path, closed),
-    );
-  }
-
-  reverseOps(closed: readonly DocPath[]): DataOp[] {
-    return this.#touched.flatMap((path) => diffNodes(this.#layers.compose(path), this.#before.get(path), path, closed));
-  }
-
-  undo(): void {
-    for (const step of this.#back.reverse()) step();
-    this.#back = [];
-  }
-}
-
-/** Each path once, shorter ones first. */
-function outermostFirst(paths: readonly DocPath[]): DocPath[] {
-  const each = new Map(paths.map((path) => [JSON.stringify(path), path]));
-  return [...each.values()].sort((a, b) => a.length - b.length);
-}
-
-/**
- * The path to write at so that `path` can be written: itself, or the nearest place above it where a value without
- * members is now, which has to become an object first.
- */
-function withRoom(layers: LayerSet, path: DocPath): DocPath {
-  for (let length = 1; length < path.length; length++) {
-    const above = path.slice(0, length);
-    const top = layers
-      .atOrAbove(above)
-      .filter(replaces)
-      .reduce<Layer | undefined>(
-        (best, layer) => (best === undefined || compareRank(layer.rank, best.rank) > 0 ? layer : best),
-        undefined,
-      );
-    // Composing is the whole truth and costs more: only where the top document has no members there.
-    if (top?.content.kind !== 'put') continue;
-    const value = nodeAt(leafOfBody(top.content.body), above.slice(top.path.length));
-    if (value === undefined || isObject(value)) continue;
-    const composed = layers.compose(above);
-    if (composed !== undefined && !isObject(composed)) return above;
-  }
-  return path;
-}
-
-function providesValueAt(layer: Layer, path: DocPath): boolean {
-  if (isAtOrBelow(layer.path, path)) return layer.content.kind !== 'delete';
-  const below = path.slice(layer.path.length);
-  switch (layer.content.kind) {
-    case 'put': {
-      // A value without members on the way is in the way of the rule, too.
-      const top = leafOfBody(layer.content.body);
-      return (
-        below.some((_, index) => {
-          const value = nodeAt(top, below.slice(0, index));
-          return value !== undefined && !isObject(value);
-        }) || nodeAt(top, below) !== undefined
-      );
-    }
-    case 'delete':
-      return false;
-    case 'patch':
-      return layer.content.ops.some((op) => op.op !== 'remove' && op.op !== 'test' && pathsOverlap(op.path, below));
-  }
+/** The documents at and below the roots. */
+function regionsOf(layers: LayerSet, roots: readonly DocPath[]): Region[] {
+  return roots.flatMap((path) => {
+    const node = layers.compose(path);
+    return node === undefined ? [] : [{ path, text: nodeText(node) }];
+  });
 }

@@ -2,7 +2,6 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
-import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal } from '../engine/engine.js';
@@ -30,7 +29,7 @@ export class PolicyUpdater {
   readonly #deps: PolicyUpdaterDeps;
   readonly #loop: RetryLoop;
   #held: PolicyContent | undefined;
-  #refused: { hash: string; reason: string; collisions: readonly DocPath[] } | undefined;
+  #refused: { hash: string; reason: string } | undefined;
 
   constructor(options: { backoff: BackoffOptions }, deps: PolicyUpdaterDeps) {
     this.#deps = deps;
@@ -52,17 +51,6 @@ export class PolicyUpdater {
     this.#loop.request();
   }
 
-  /**
-   * Documents at these paths have changed. A policy that was refused since its own static data collides with its rules is
-   * tried again where a document now stands over that data: what the engine holds must not depend on what came first.
-   */
-  documentsChanged(paths: readonly DocPath[]): void {
-    const collisions = this.#refused?.collisions ?? [];
-    if (!collisions.some((collision) => paths.some((path) => pathsOverlap(path, collision)))) return;
-    this.#refused = undefined;
-    this.#loop.request();
-  }
-
   run(signal: AbortSignal): Promise<void> {
     return this.#loop.run(signal);
   }
@@ -81,10 +69,12 @@ export class PolicyUpdater {
       if (signal.aborted) throw error;
       const id = content?.hash ?? this.#held?.hash ?? '';
       const refused = error instanceof EngineRefusal || (error instanceof SyncError && error.code === 'engine_refused');
+      // A server that is away or starts says nothing of a newer policy: the one that is in stays the latest.
+      if (this.#held !== undefined && isServerAway(error)) throw error;
       const reason = error instanceof EngineRefusal ? describe(error) : errorText(error);
       status.policyResult(id, reason);
       if (!refused) throw error;
-      this.#refused = { hash: id, reason, collisions: collisionsOf(error) };
+      this.#refused = { hash: id, reason };
       log.error(
         { hash: id, held: this.#held?.hash ?? null, error: reason },
         'policy refused: the last good one keeps serving',
@@ -130,10 +120,8 @@ export class PolicyUpdater {
   }
 }
 
-function collisionsOf(error: unknown): DocPath[] {
-  return error instanceof EngineRefusal
-    ? error.problems.flatMap(({ conflictPath }) => (conflictPath === undefined ? [] : [conflictPath]))
-    : [];
+function isServerAway(error: unknown): boolean {
+  return error instanceof SyncError && (error.code === 'server_unreachable' || error.code === 'policy_not_ready');
 }
 
 function describe(error: EngineRefusal): string {

@@ -1,0 +1,71 @@
+import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/layers.js';
+import { isObject, leafOfBody, nodeAt } from '../desired/node.js';
+import { EngineRefusal } from '../engine/engine.js';
+
+/** A layer that the engine refuses as long as policy and the documents around it stay as they are (design 9.2). */
+export interface BlockedLayer {
+  readonly layer: Layer;
+  readonly reason: string;
+}
+
+/** Throws a refusal when a value that is no object lies at or above a root: the engine cannot hold both. */
+export function assertRoomFor(layers: LayerSet, roots: readonly DocPath[]): void {
+  const places = outermostFirst(roots.flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
+  for (const path of places) {
+    const node = layers.compose(path);
+    if (node === undefined || isObject(node)) continue;
+    const message = `the document at ${docPathText(path)} is no object, but it is the place of a policy package`;
+    throw new EngineRefusal(message, [{ message, conflictPath: path }]);
+  }
+}
+
+/** The dynamic layers whose documents stand where the refusal says that a rule is. */
+export function colliding(
+  layers: LayerSet,
+  refusal: EngineRefusal,
+  known: ReadonlyMap<string, BlockedLayer>,
+): BlockedLayer[] {
+  const found = new Map<string, BlockedLayer>();
+  for (const problem of refusal.problems) {
+    const at = problem.conflictPath;
+    if (at === undefined) continue;
+    const place =
+      problem.file === undefined ? '' : ` (${problem.file}${problem.row === undefined ? '' : `:${problem.row}`})`;
+    // Only the one that wins there: what lies below it may be allowed to stay once it is gone.
+    const [layer] = layers
+      .overlapping(at)
+      .filter((other) => other.rank.era !== STATIC_ERA && !known.has(other.id) && providesValueAt(other, at))
+      .sort((a, b) => compareRank(b.rank, a.rank));
+    if (layer !== undefined) found.set(layer.id, { layer, reason: `${docPathText(at)} is defined by a rule${place}` });
+  }
+  return [...found.values()];
+}
+
+/** Each path once, shorter ones first. */
+function outermostFirst(paths: readonly DocPath[]): DocPath[] {
+  const each = new Map(paths.map((path) => [JSON.stringify(path), path]));
+  return [...each.values()].sort((a, b) => a.length - b.length);
+}
+
+function providesValueAt(layer: Layer, path: DocPath): boolean {
+  const isInside = isAtOrBelow(layer.path, path);
+  const below = path.slice(layer.path.length);
+  switch (layer.content.kind) {
+    case 'put': {
+      if (isInside) return true;
+      // A value without members on the way is in the way of the rule, too.
+      const top = leafOfBody(layer.content.body);
+      return (
+        below.some((_, index) => {
+          const value = nodeAt(top, below.slice(0, index));
+          return value !== undefined && !isObject(value);
+        }) || nodeAt(top, below) !== undefined
+      );
+    }
+    case 'delete':
+      return false;
+    case 'patch':
+      return layer.content.ops.some((op) => op.op !== 'remove' && op.op !== 'test' && pathsOverlap(op.path, below));
+  }
+}

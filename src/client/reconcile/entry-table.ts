@@ -1,0 +1,48 @@
+import type { DocPath } from '../../wire/doc-path.js';
+import { compareRank, type Rank } from '../desired/layers.js';
+import { PathIndex } from '../desired/path-index.js';
+import type { DataStatus } from '../status.js';
+import { type EntryState, entryReplaces, type KnownEntry } from './entry.js';
+import type { TaskSet } from './task-set.js';
+
+/** The entries that a client knows of, and what becomes of them when their state changes. */
+export class EntryTable extends PathIndex<KnownEntry> {
+  readonly #status: DataStatus;
+  readonly #tasks: TaskSet;
+  readonly #onStoppedFetching: () => void;
+
+  /** `onStoppedFetching`: an entry that others may wait for is no longer being fetched. */
+  constructor(deps: { status: DataStatus; tasks: TaskSet; onStoppedFetching: () => void }) {
+    super();
+    this.#status = deps.status;
+    this.#tasks = deps.tasks;
+    this.#onStoppedFetching = deps.onStoppedFetching;
+  }
+
+  /** True while this very entry (and not one that took its place) is desired. */
+  holds(entry: KnownEntry): boolean {
+    return this.get(entry.id) === entry;
+  }
+
+  /** True when a later entry replaces everything at the path: what has this rank is no longer desired. */
+  covered(path: DocPath, rank: Rank): boolean {
+    return this.atOrAbove(path).some((other) => entryReplaces(other.entry) && compareRank(other.rank, rank) > 0);
+  }
+
+  /** Moves an entry to another state. */
+  settle(entry: KnownEntry, state: EntryState): void {
+    const wasFetching = entry.state.kind === 'fetching';
+    entry.state = state;
+    this.#status.settled(entry);
+    if (wasFetching && state.kind !== 'fetching') this.#onStoppedFetching();
+  }
+
+  /** Takes an entry out: it is no longer desired, or another one took its place. */
+  forget(entry: KnownEntry): void {
+    if (this.holds(entry)) this.delete(entry.id);
+    entry.abort.abort();
+    if (entry.state.kind === 'ready' && entry.state.body !== undefined) this.#tasks.add(entry.state.body.dispose());
+    this.#status.forgotten(entry);
+    if (entry.state.kind === 'fetching') this.#onStoppedFetching();
+  }
+}

@@ -1,0 +1,233 @@
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { BackoffOptions } from '../../lib/loop.js';
+import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
+import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
+import { PatchRefused, parsePatch } from '../desired/patch.js';
+import { type Body, EngineRefusal } from '../engine/engine.js';
+import type { Applier } from './applier.js';
+import { entryReplaces, type KnownEntry } from './entry.js';
+import type { EntryTable } from './entry-table.js';
+import { RetryLoop } from './retry-loop.js';
+import type { TaskSet } from './task-set.js';
+
+/** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
+const BATCH_LAYERS = 500;
+const BATCH_BYTES = 4 * 1024 * 1024;
+
+/** Runs one engine step at a time, after the engine has our state. */
+export type Exclusive = <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+
+/** What the writer of entries works with. */
+export interface EntryWriterDeps {
+  readonly applier: Applier;
+  readonly exclusive: Exclusive;
+  readonly table: EntryTable;
+  readonly tasks: TaskSet;
+  readonly log: Logger;
+}
+
+/** Hands contents that have arrived to the engine, in rank order, many small ones in one transaction. */
+export class EntryWriter {
+  readonly #deps: EntryWriterDeps;
+  readonly #ready = new Set<KnownEntry>();
+  readonly #loop: RetryLoop;
+
+  constructor(options: { backoff: BackoffOptions }, deps: EntryWriterDeps) {
+    this.#deps = deps;
+    this.#loop = new RetryLoop('writing data to the engine', options.backoff, deps.log, () => this.#writeReady());
+  }
+
+  get loop(): RetryLoop {
+    return this.#loop;
+  }
+
+  /** Takes the content of an entry; undefined for DELETE. */
+  arrived(entry: KnownEntry, body: Body | undefined): void {
+    const before = entry.state.kind === 'ready' ? entry.state.body : undefined;
+    if (before !== undefined && before !== body) this.#deps.tasks.add(before.dispose());
+    this.#ready.add(entry);
+    this.#deps.table.settle(entry, { kind: 'ready', body, error: undefined });
+    this.#loop.request();
+  }
+
+  /** Looks again: an entry that a patch waited for has arrived, or is gone. */
+  look(): void {
+    if (this.#ready.size > 0) this.#loop.request();
+  }
+
+  /** Removes the document of an entry that is no longer desired; if that fails, `onFailed` puts the entry back. */
+  retire(entry: KnownEntry, onFailed: () => void): void {
+    const { applier, exclusive, log } = this.#deps;
+    const remove = async (signal: AbortSignal): Promise<void> => {
+      await this.#release(await applier.applyLayers({ set: [], drop: [entry.id] }, signal));
+      await this.#retryBlocked([entry.path], signal);
+    };
+    this.#deps.tasks.add(
+      exclusive(remove).then(
+        () => {
+          log.info({ path: docPathText(entry.path) }, 'document removed: its entry is no longer desired');
+        },
+        (error: unknown) => {
+          log.warn(
+            { path: docPathText(entry.path), error: errorText(error) },
+            'a document could not be removed; the next read of the configuration tries again',
+          );
+          onFailed();
+        },
+      ),
+    );
+  }
+
+  /** Writes what has arrived, in batches; a batch that is refused is split until the guilty entry stands alone. */
+  async #writeReady(): Promise<void> {
+    for (let batch = this.#nextBatch(); batch.length > 0; batch = this.#nextBatch()) {
+      try {
+        await this.#deps.exclusive((signal) => this.#writeBatch(batch, signal));
+      } catch (error) {
+        for (const entry of batch) {
+          if (entry.state.kind === 'ready' && this.#ready.has(entry)) {
+            this.#deps.table.settle(entry, { ...entry.state, error: errorText(error) });
+          }
+        }
+        throw error;
+      }
+    }
+  }
+
+  #nextBatch(): KnownEntry[] {
+    for (const entry of this.#ready) {
+      if (entry.state.kind !== 'ready' || !this.#deps.table.holds(entry)) this.#ready.delete(entry);
+    }
+    const batch: KnownEntry[] = [];
+    let bytes = 0;
+    for (const entry of [...this.#ready].sort((a, b) => compareRank(a.rank, b.rank))) {
+      if (entry.state.kind !== 'ready' || this.#waits(entry)) continue;
+      const size = entry.state.body?.sizeBytes ?? 0;
+      if (batch.length > 0 && (batch.length >= BATCH_LAYERS || bytes + size > BATCH_BYTES)) break;
+      batch.push(entry);
+      bytes += size;
+    }
+    return batch;
+  }
+
+  /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design 9.1). */
+  #waits(entry: KnownEntry): boolean {
+    if (entryReplaces(entry.entry)) return false;
+    return this.#deps.table
+      .overlapping(entry.path)
+      .some(
+        (other) =>
+          other.state.kind === 'fetching' &&
+          compareRank(other.rank, entry.rank) < 0 &&
+          this.#deps.applier.layers.get(other.id) === undefined,
+      );
+  }
+
+  async #writeBatch(batch: readonly KnownEntry[], signal: AbortSignal): Promise<void> {
+    const { applier, table } = this.#deps;
+    const layers: Layer[] = [];
+    const written: KnownEntry[] = [];
+    for (const entry of batch) {
+      if (entry.state.kind !== 'ready' || !table.holds(entry)) continue;
+      try {
+        layers.push({ id: entry.id, path: entry.path, rank: entry.rank, content: contentOf(entry, entry.state.body) });
+        written.push(entry);
+      } catch (error) {
+        if (!(error instanceof PatchRefused || error instanceof EngineRefusal)) throw error;
+        this.#refused(entry, error.message);
+      }
+    }
+    if (layers.length === 0) return;
+    const previous = layers.flatMap((layer) => applier.layers.get(layer.id) ?? []);
+    let dropped: readonly Layer[];
+    try {
+      dropped = await applier.applyLayers({ set: layers, drop: [] }, signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) throw error;
+      await this.#splitRefused(layers, written, error, signal);
+      return;
+    }
+    const kept = new Set(layers.map((layer) => (layer.content.kind === 'put' ? layer.content.body : undefined)));
+    for (const { content } of previous)
+      if (content.kind === 'put' && !kept.has(content.body)) await content.body.dispose();
+    await this.#release(dropped);
+    for (const entry of written) {
+      this.#ready.delete(entry);
+      table.settle(entry, { kind: 'applied' });
+    }
+    await this.#retryBlocked(
+      layers.map((layer) => layer.path),
+      signal,
+    );
+  }
+
+  async #splitRefused(
+    layers: readonly Layer[],
+    written: readonly KnownEntry[],
+    error: EngineRefusal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const [layer, ...moreLayers] = layers;
+    const [entry] = written;
+    if (layer === undefined || entry === undefined) throw error;
+    if (moreLayers.length === 0) {
+      await this.#release(await this.#deps.applier.withhold(layer, refusalText(error), signal));
+      this.#refused(entry, refusalText(error));
+      return;
+    }
+    const half = Math.ceil(written.length / 2);
+    await this.#writeBatch(written.slice(0, half), signal);
+    await this.#writeBatch(written.slice(half), signal);
+  }
+
+  /** Tries withheld documents again that overlap what has just changed (design 9.2); each success may free others. */
+  async #retryBlocked(changed: readonly DocPath[], signal: AbortSignal): Promise<void> {
+    const { applier, table } = this.#deps;
+    for (const { layer } of [...applier.blocked.values()]) {
+      const entry = table.get(layer.id);
+      if (entry === undefined || !changed.some((path) => pathsOverlap(path, layer.path))) continue;
+      try {
+        await this.#release(await applier.applyLayers({ set: [layer], drop: [] }, signal));
+      } catch (error) {
+        if (!(error instanceof EngineRefusal)) throw error;
+        await this.#release(await applier.withhold(layer, refusalText(error), signal));
+        continue;
+      }
+      table.settle(entry, { kind: 'applied' });
+      await this.#retryBlocked([layer.path], signal);
+    }
+  }
+
+  /** Lets go of layers that the engine no longer holds. */
+  async #release(layers: readonly Layer[]): Promise<void> {
+    for (const layer of layers) {
+      const entry = this.#deps.table.get(layer.id);
+      if (entry !== undefined) this.#deps.table.forget(entry);
+      if (layer.content.kind === 'put') await layer.content.body.dispose();
+    }
+  }
+
+  #refused(entry: KnownEntry, reason: string): void {
+    this.#ready.delete(entry);
+    this.#deps.log.warn({ path: docPathText(entry.path), error: reason }, 'data is withheld: the engine refuses it');
+    this.#deps.table.settle(entry, { kind: 'blocked', error: reason });
+  }
+}
+
+function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
+  if (body === undefined) return { kind: 'delete' };
+  if (entry.entry.save_method === 'PATCH') return { kind: 'patch', ops: parsePatch(body.text().trim()) };
+  if (entry.path.length === 0 && !body.text().trimStart().startsWith('{')) {
+    throw new EngineRefusal('the document of the root path must be an object', []);
+  }
+  return { kind: 'put', body };
+}
+
+function refusalText(error: EngineRefusal): string {
+  const places = error.problems.map(({ file, row, message }) => {
+    const place = file === undefined ? '' : `${file}${row === undefined ? '' : `:${row}`}: `;
+    return place + message;
+  });
+  return places.length > 0 ? places.join('; ') : error.message;
+}

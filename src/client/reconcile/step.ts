@@ -1,0 +1,86 @@
+import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import { diffNodes } from '../desired/diff.js';
+import { compareRank, type Layer, type LayerSet, replaces } from '../desired/layers.js';
+import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../desired/node.js';
+import { outermost } from '../desired/outermost.js';
+import type { DataOp } from '../engine/engine.js';
+
+/** Layers to add (or replace, by id) and layer ids to drop, as one step. */
+export interface LayerChange {
+  readonly set: readonly Layer[];
+  readonly drop: readonly string[];
+}
+
+/** One change of the layers under way: what was there before, and the way back. */
+export class Step {
+  readonly #layers: LayerSet;
+  readonly #touched: readonly DocPath[];
+  readonly #before: ReadonlyMap<DocPath, Node | undefined>;
+  readonly #regionsBefore: ReadonlyMap<DocPath, Node | undefined>;
+  #back: (() => void)[] = [];
+
+  constructor(layers: LayerSet, change: LayerChange, roots: () => readonly DocPath[]) {
+    this.#layers = layers;
+    const ids = new Set([...change.drop, ...change.set.map((layer) => layer.id)]);
+    const old = [...ids].flatMap((id) => layers.get(id) ?? []);
+    this.#touched = outermost([...old, ...change.set].map((layer) => withRoom(layers, layer.path)));
+    this.#before = new Map(this.#touched.map((path) => [path, layers.compose(path)]));
+    const near = roots().filter((root) => this.#touched.some((path) => pathsOverlap(root, path)));
+    this.#regionsBefore = new Map(near.map((path) => [path, layers.compose(path)]));
+    for (const layer of old) {
+      layers.delete(layer.id);
+      this.#back.push(() => layers.set(layer));
+    }
+    for (const layer of change.set) {
+      layers.set(layer);
+      this.#back.push(() => layers.delete(layer.id));
+    }
+  }
+
+  touches(path: DocPath): boolean {
+    return this.#touched.some((other) => pathsOverlap(other, path));
+  }
+
+  regionsDiffer(): boolean {
+    return [...this.#regionsBefore].some(([path, node]) => !sameNode(node, this.#layers.compose(path)));
+  }
+
+  ops(closed: readonly DocPath[], refused: Map<string, string>): DataOp[] {
+    return this.#touched.flatMap((path) =>
+      diffNodes(this.#before.get(path), this.#layers.compose(path, refused), path, closed),
+    );
+  }
+
+  reverseOps(closed: readonly DocPath[]): DataOp[] {
+    return this.#touched.flatMap((path) => diffNodes(this.#layers.compose(path), this.#before.get(path), path, closed));
+  }
+
+  undo(): void {
+    for (const step of this.#back.reverse()) step();
+    this.#back = [];
+  }
+}
+
+/**
+ * The path to write at so that `path` can be written: itself, or the nearest place above it where a value without
+ * members is now, which has to become an object first.
+ */
+function withRoom(layers: LayerSet, path: DocPath): DocPath {
+  for (let length = 1; length < path.length; length++) {
+    const above = path.slice(0, length);
+    const top = layers
+      .atOrAbove(above)
+      .filter(replaces)
+      .reduce<Layer | undefined>(
+        (best, layer) => (best === undefined || compareRank(layer.rank, best.rank) > 0 ? layer : best),
+        undefined,
+      );
+    // Composing is the whole truth and costs more: only where the top document has no members there.
+    if (top?.content.kind !== 'put') continue;
+    const value = nodeAt(leafOfBody(top.content.body), above.slice(top.path.length));
+    if (value === undefined || isObject(value)) continue;
+    const composed = layers.compose(above);
+    if (composed !== undefined && !isObject(composed)) return above;
+  }
+  return path;
+}
