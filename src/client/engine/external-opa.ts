@@ -4,6 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { regoPackage } from '../../wire/rego-package.js';
 import type { PolicyCheck } from './check-policy.js';
+import { dependencyOrder } from './dependency-order.js';
 import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { markerText } from './inline-opa.js';
 import { MARKER_PATH, type OpaRest } from './opa-rest.js';
@@ -45,9 +46,9 @@ export class ExternalOpa implements PolicyEngine {
   ): Promise<void> {
     const held = this.#held ?? (await this.#list(signal));
     this.#held = held;
-    const puts: Change[] = [...policy.modules]
-      .filter(([id, rego]) => held.get(id) !== rego)
-      .map(([id, rego]) => ({ id, rego }));
+    const puts: Change[] = dependencyOrder(policy.modules)
+      .filter((id) => held.get(id) !== policy.modules.get(id))
+      .map((id) => ({ id, rego: policy.modules.get(id) }));
     const removals: Change[] = [...held.keys()]
       .filter((id) => !policy.modules.has(id))
       .map((id) => ({ id, rego: undefined }));

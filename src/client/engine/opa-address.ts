@@ -1,7 +1,17 @@
 import { createServer } from 'node:net';
 import { type Agent, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { sleep } from '../../lib/loop.js';
 import { splitAddress } from './opa-args.js';
+import { MARKER_PATH, OpaRest } from './opa-rest.js';
+
+/**
+ * Longest wait for the engine of a client that was killed. It cannot be ended from here, but it ends by itself: nobody
+ * serves its bundle any more, and writing that to its log, which nobody reads, is the end of a Go program. Measured: 2 s.
+ */
+const ORPHAN_GRACE_MS = 8_000;
+const ORPHAN_LOOK_MS = 100;
+const MARKER_TIMEOUT_MS = 1_000;
 
 /** Throws `engine_address_in_use` where another program would answer in the engine's place. */
 export async function assertFree(address: string): Promise<void> {
@@ -19,6 +29,35 @@ export async function assertFree(address: string): Promise<void> {
   if (error === undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
   // Other reasons (no such address, not allowed) are for OPA itself to report.
   if (error?.code === 'EADDRINUSE') throw addressInUse(address);
+}
+
+/** {@link assertFree}, with patience for an engine that a client of ours has left behind: it has our marker. */
+export async function whenFree(address: string, engineUrl: string, signal: AbortSignal): Promise<void> {
+  const deadline = performance.now() + ORPHAN_GRACE_MS;
+  const rest = new OpaRest({ url: engineUrl, timeoutMs: MARKER_TIMEOUT_MS });
+  try {
+    for (let isOrphan = false; ; ) {
+      try {
+        await assertFree(address);
+        return;
+      } catch (error) {
+        isOrphan ||= await hasMarker(rest, signal);
+        if (!isOrphan || performance.now() > deadline) throw error;
+      }
+      await sleep(ORPHAN_LOOK_MS, signal);
+    }
+  } finally {
+    await rest.close();
+  }
+}
+
+async function hasMarker(rest: OpaRest, signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await rest.getData(MARKER_PATH, signal)) !== undefined;
+  } catch {
+    signal.throwIfAborted();
+    return false; // Not an OPA, or one that does not talk to us: another program.
+  }
 }
 
 /** The error for an address that another program listens at. */

@@ -6,7 +6,7 @@ import { Agent } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
-import { addressInUse, assertFree, healthProblem } from './opa-address.js';
+import { addressInUse, healthProblem, whenFree } from './opa-address.js';
 import { type EngineLogFormat, type InlineEngineConfig, listenAddress, opaArgs } from './opa-args.js';
 import { writeConfig } from './opa-config.js';
 import { engineLogEntry, failureText, isPanicLine, lineSplitter, parseEngineLine } from './opa-log.js';
@@ -128,7 +128,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
 
   /** One child from start to end. When `signal` aborts, it returns after the child is gone. */
   async function runOnce(args: readonly string[], run: number, signal: AbortSignal): Promise<RunEnd> {
-    await assertFree(address);
+    await whenFree(address, options.engineUrl, signal);
     signal.throwIfAborted();
     const startedAt = performance.now();
     const child = spawn(options.execPath, args, {
