@@ -25,14 +25,6 @@ export interface DataUpdaterDeps {
   readonly log: Logger;
 }
 
-/** An update as it arrived. */
-interface Arrival {
-  readonly update: PeerUpdate;
-  readonly topic: string;
-  /** Its exact text. */
-  readonly text: string;
-}
-
 /**
  * Learns what the engine's documents should be (design 2): entries of the base configuration and data updates, each with
  * its place in the order. The fetcher gets their contents, the writer brings them in; a source that fails holds up
@@ -47,13 +39,14 @@ export class DataUpdater {
   readonly #fetcher: EntryFetcher;
   readonly #configLoop: RetryLoop;
   readonly #duplicates = new Duplicates();
-  /** Updates that came before the first configuration: only with it can they be put in order. */
-  #early: Arrival[] | undefined = [];
   #epoch: string | undefined;
   /** Counts logs: entries of a later era win over all of an earlier one. */
   #era = 1;
   /** Place of the next update of a server without seqs. */
   #next = 1;
+  /** Place of such a server's configuration: before the updates that came since it was asked for. */
+  #reserved = 0;
+  #configWasRead = false;
 
   constructor(options: { topics: readonly string[]; backoff: BackoffOptions }, deps: DataUpdaterDeps) {
     const { applier, status, log } = deps;
@@ -88,6 +81,7 @@ export class DataUpdater {
 
   /** Call after each (re)connect, once subscribed: reads base configuration and retained updates again. */
   resync(): void {
+    this.#reserved = this.#next++;
     this.#configLoop.request();
   }
 
@@ -104,10 +98,9 @@ export class DataUpdater {
 
   /** Takes a data update that arrived on a topic; `text` is its exact text. */
   receive(update: PeerUpdate, topic: string, text: string): void {
-    if (this.#early !== undefined) {
-      this.#early.push({ update, topic, text });
-      return;
-    }
+    // Before the first configuration the update itself tells which log it is of; it must not wait for a configuration
+    // that may be long in coming.
+    if (!this.#configWasRead) this.#epoch ??= update.epoch;
     // A server that retains nothing has no epoch in its configuration; its updates count as they arrive.
     const isPlaced = this.#epoch !== undefined && update.seq !== undefined;
     if (isPlaced && update.epoch !== this.#epoch) {
@@ -146,9 +139,8 @@ export class DataUpdater {
 
   async #readConfig(signal: AbortSignal): Promise<void> {
     const { status } = this.#deps;
-    // What arrives from now on may be newer than the answer: it gets the later place.
-    const reserved = this.#next++;
     const config = await this.#deps.fetchConfig(signal);
+    this.#configWasRead = true;
     if (config.epoch !== this.#epoch) {
       // Places of another log do not compare with the ones before: they are a new era.
       this.#era++;
@@ -159,7 +151,7 @@ export class DataUpdater {
     const counts = new Map<number, number>();
     for (const entry of config.entries) {
       if (!concerns(entry, this.#topics)) continue;
-      const seq = entry.seq ?? reserved;
+      const seq = entry.seq ?? this.#reserved;
       const index = counts.get(seq) ?? 0;
       counts.set(seq, index + 1);
       const id =
@@ -170,9 +162,6 @@ export class DataUpdater {
     this.#pruneMissing(config, seen);
     status.sealed(transaction);
     status.configRead(seen.size);
-    const early = this.#early ?? [];
-    this.#early = undefined;
-    for (const { update, topic, text } of early) this.receive(update, topic, text);
   }
 
   #placedId(entry: PeerEntry, seq: number): string {
