@@ -5,18 +5,19 @@ import { OPA_SHA256, opaAsset, opaFileName } from './opa-release.js';
 test('names the official asset of each platform that has one', () => {
   assert.equal(opaAsset({ os: 'linux', arch: 'x64' }), 'opa_linux_amd64_static');
   assert.equal(opaAsset({ os: 'linux', arch: 'arm64' }), 'opa_linux_arm64_static');
-  assert.equal(opaAsset({ os: 'darwin', arch: 'arm64' }), 'opa_darwin_arm64_static');
+  assert.equal(opaAsset({ os: 'darwin', arch: 'arm64' }), 'opa_darwin_arm64');
   assert.equal(opaAsset({ os: 'win32', arch: 'x64' }), 'opa_windows_amd64.exe');
   assert.equal(opaAsset({ os: 'freebsd', arch: 'x64' }), undefined);
   assert.equal(opaFileName('win32'), 'opa.exe');
   assert.equal(opaFileName('linux'), 'opa');
 });
 
-test('every pinned checksum is a whole SHA-256 of a known asset', () => {
+test('each platform with an asset has its checksum pinned, and every one is a whole SHA-256', () => {
   const assets = ['linux/x64', 'linux/arm64', 'darwin/x64', 'darwin/arm64', 'win32/x64'].map((name) => {
     const [os = '', arch = ''] = name.split('/');
     return opaAsset({ os, arch });
   });
+  assert.deepEqual(Object.keys(OPA_SHA256).sort(), assets.sort());
   for (const [asset, sha256] of Object.entries(OPA_SHA256)) {
     assert.ok(assets.includes(asset), asset);
     assert.match(sha256, /^[0-9a-f]{64}$/);
