@@ -187,11 +187,15 @@ export class SyncError extends Error {
   }
 }
 
+/** Causes that are looked at; also what ends a chain that leads back to itself. */
+const MAX_CAUSES = 10;
+
 /** One line for people: the message and the messages of its causes. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const parts: string[] = [];
-  for (let at: unknown = error; at instanceof Error && parts.length < 5; at = at.cause) {
+  let at: unknown = error;
+  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES && parts.length < 5; depth++, at = at.cause) {
     const text = at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : at.message;
     if (text !== '' && !parts.some((part) => part.includes(text))) parts.push(text);
   }

@@ -134,8 +134,8 @@ export function objectText(entries: Iterable<readonly [string, string]>): string
 /** Prints plain values like `JSON.stringify`, and every {@link JsonText} inside as it was written. */
 export function printJson(value: unknown): string {
   if (value instanceof JsonText) return value.text;
-  if (Array.isArray(value)) return `[${value.map((item) => printJson(item ?? null)).join(',')}]`;
-  if (typeof value === 'object' && value !== null && !('toJSON' in value)) {
+  if (Array.isArray(value)) return `[${Array.from(value, (item) => printJson(item)).join(',')}]`;
+  if (typeof value === 'object' && value !== null && !hasToJson(value)) {
     const parts: string[] = [];
     for (const [key, member] of Object.entries(value)) {
       if (member !== undefined) parts.push(`${JSON.stringify(key)}:${printJson(member)}`);
@@ -143,4 +143,9 @@ export function printJson(value: unknown): string {
     return `{${parts.join(',')}}`;
   }
   return JSON.stringify(value) ?? 'null';
+}
+
+/** A method, as `JSON.stringify` looks for it; a member of that name that came from outside is data. */
+function hasToJson(value: object): boolean {
+  return 'toJSON' in value && typeof value.toJSON === 'function';
 }

@@ -55,18 +55,33 @@ export class Secret {
   }
 }
 
-/** A URL text with user name, password and query replaced, for logs and answers. */
+/** A URL text with user name, password and query replaced, for logs and answers; also where it is no valid URL. */
 export function redactUrl(url: string): string {
-  try {
-    const parsed = new URL(url);
-    if (parsed.username !== '' || parsed.password !== '') {
-      parsed.username = '***';
-      parsed.password = '';
-    }
-    if (parsed.search !== '') parsed.search = '?***';
-    return parsed.href;
-  } catch {
-    // Not a URL (a path, or the scp form of git): credentials, if any, stand before an @ that follows a colon.
-    return url.replace(/^([^:@/]+):[^@/]+@/, '$1:***@');
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || (parsed.host === '' && !hasAuthority(url))) return redactText(url);
+  if (parsed.username !== '' || parsed.password !== '') {
+    parsed.username = '***';
+    parsed.password = '';
   }
+  if (parsed.search !== '') parsed.search = '?***';
+  return parsed.href;
+}
+
+/**
+ * Not a URL (a port out of range), or not of the form with `//` (a path, the scp form of git, which reads as a scheme):
+ * what may be secret goes by its place. A password may have any character here, so it ends at the last `@`.
+ */
+function redactText(text: string): string {
+  if (!hasAuthority(text)) return text.replace(/^([^:@/]+):.*@/s, '$1:***@');
+  const start = text.indexOf('//') + 2;
+  const scheme = text.slice(0, start);
+  const at = text.lastIndexOf('@');
+  // Either the password has a `?`, or the query an `@`: no telling which.
+  if (/[?#]/.test(text.slice(0, Math.max(at, 0)))) return `${scheme}***`;
+  const [place = '', query] = text.slice(Math.max(at + 1, start)).split(/\?|#/, 2);
+  return `${scheme}${at === -1 ? '' : '***@'}${place}${query === undefined ? '' : '?***'}`;
+}
+
+function hasAuthority(text: string): boolean {
+  return /^(?:[A-Za-z][A-Za-z0-9+.-]*:)?\/\//.test(text);
 }

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { SyncError } from './errors.js';
-import { Secret } from './log.js';
+import { redactUrl, Secret } from './log.js';
 
 /**
  * One declaration per setting. Environment name, flag, help text, documentation row, parser and type all come from it.
@@ -19,6 +19,8 @@ export interface Setting<T> {
   /** The default as people write it; undefined: no value. */
   defaultText: string | undefined;
   secret: boolean;
+  /** False: a bad value does not show in messages, since parts of it may be secret. */
+  shown: boolean;
   /** Reads a value; throws an `Error` whose message says what is due. */
   parse(text: string): T;
   /** The value when nothing is set. */
@@ -38,7 +40,7 @@ export interface SettingSpec {
 
 function declare<T>(
   spec: SettingSpec,
-  rest: Pick<Setting<T>, 'form' | 'parse' | 'fallback' | 'defaultText'> & { secret?: boolean },
+  rest: Pick<Setting<T>, 'form' | 'parse' | 'fallback' | 'defaultText'> & { secret?: boolean; shown?: boolean },
 ): Setting<T> {
   const opal = spec.opal === undefined ? spec.env.replace(/^SYNC_/, 'OPAL_') : spec.opal;
   return {
@@ -47,6 +49,7 @@ function declare<T>(
     group: spec.group,
     description: spec.description,
     secret: false,
+    shown: true,
     ...rest,
   };
 }
@@ -71,6 +74,7 @@ export function secretSetting(spec: SettingSpec): Setting<Secret | undefined> {
     fallback: undefined,
     defaultText: undefined,
     secret: true,
+    shown: false,
   });
 }
 
@@ -164,12 +168,13 @@ export function listSetting(
   });
 }
 
-/** A JSON value that follows a schema. */
+/** A JSON value that follows a schema. It may have tokens inside (headers), so a bad value is never shown. */
 export function jsonSetting<S extends z.ZodType>(
   spec: SettingSpec & { schema: S; form?: string; parseText?: (text: string) => unknown },
 ): Setting<z.infer<S> | undefined> {
   return declare<z.infer<S> | undefined>(spec, {
     form: spec.form ?? 'JSON',
+    shown: false,
     parse: (text) => {
       let value: unknown;
       try {
@@ -240,9 +245,7 @@ export function loadSettings<S extends Settings>(
     try {
       values[key] = setting.parse(text);
     } catch (error) {
-      const shown = setting.secret
-        ? ''
-        : ` (is ${JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text)})`;
+      const shown = setting.shown ? ` (is ${shownText(text)})` : '';
       const name = flag !== undefined ? `--${flagName(setting)}` : (env ?? setting.env);
       problems.push(`${name} ${error instanceof Error ? error.message : String(error)}${shown}`);
     }
@@ -259,4 +262,10 @@ export function loadSettings<S extends Settings>(
     origins: origins as LoadedSettings<S>['origins'],
     unknown: unknown.sort(),
   };
+}
+
+/** A bad value for messages: without credentials, and bounded. */
+function shownText(text: string): string {
+  const safe = redactUrl(text);
+  return JSON.stringify(safe.length > 80 ? `${safe.slice(0, 80)}...` : safe);
 }

@@ -16,7 +16,7 @@ const docPath = z.string().refine(
       return false; // the message below says it all
     }
   },
-  { message: 'must be a path without . and .. segments and with valid percent-escapes' },
+  { message: 'must be a path of valid text and percent-escapes, without . and .. segments' },
 );
 
 /** HTTP methods that a fetch may use (protocol-facts 4.8). */

@@ -5,7 +5,7 @@ export type DocPath = readonly string[];
 
 /**
  * Parses a `dst_path`: a leading, trailing or doubled slash means nothing, percent-escapes are decoded. Throws
- * `request_invalid` for `.`, `..` and broken escapes.
+ * `request_invalid` for `.`, `..`, broken escapes, and half a surrogate pair, which no URL and no UTF-8 text can have.
  */
 export function parseDocPath(text: string): DocPath {
   const segments: string[] = [];
@@ -19,6 +19,9 @@ export function parseDocPath(text: string): DocPath {
     }
     if (segment === '.' || segment === '..') {
       throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has a segment ${JSON.stringify(segment)}`);
+    }
+    if (/\p{Surrogate}/u.test(segment)) {
+      throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has half a surrogate pair`);
     }
     segments.push(segment);
   }

@@ -135,8 +135,8 @@ export function headerText(value: string | string[] | undefined): string | undef
 /** A URL text for messages: no credentials, no query, also where it is not a URL. */
 export function shownUrl(url: string): string {
   if (URL.canParse(url)) return redactUrl(url);
-  const [place = ''] = url.split(/[?#]/);
-  return JSON.stringify(place.replace(/^([^/]*\/\/)?[^/]*@/, '$1***@').slice(0, 200));
+  const [place = ''] = redactUrl(url).split(/[?#]/);
+  return JSON.stringify(place.replace(/^[^/]*@/, '***@').slice(0, 200));
 }
 
 function parseHttpUrl(text: string, base?: URL): URL {

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ERROR_CODES, errorText, SyncError } from './errors.js';
+
+describe('a sync error', () => {
+  it('has the status of its code unless told otherwise, and is not retryable unless told so', () => {
+    const plain = new SyncError('fetch_failed', 'no');
+    assert.deepEqual(
+      [plain.name, plain.code, plain.status, plain.retryable, plain.retryAfterSeconds, plain.detail, plain.cause],
+      ['SyncError', 'fetch_failed', 502, false, undefined, undefined, undefined],
+    );
+    const told = new SyncError('fetch_failed', 'no', {
+      status: 418,
+      retryable: true,
+      retryAfterSeconds: 3,
+      detail: [],
+    });
+    assert.deepEqual([told.status, told.retryable, told.retryAfterSeconds, told.detail], [418, true, 3, []]);
+    assert.equal('cause' in plain, false);
+  });
+
+  it('every code has an HTTP error status, a cause and a remedy as sentences', () => {
+    for (const [code, { status, cause, remedy }] of Object.entries(ERROR_CODES)) {
+      assert.match(code, /^[a-z]+(_[a-z]+)*$/);
+      assert(status >= 400 && status <= 599, code);
+      for (const text of [cause, remedy]) assert.match(text, /^[A-Z`].*[.]$/s, `${code}: ${text}`);
+    }
+  });
+});
+
+describe('error text', () => {
+  const TABLE: [unknown, string][] = [
+    [new Error('a'), 'a'],
+    [new Error('a', { cause: new Error('b', { cause: new TypeError('c') }) }), 'a: b: c'],
+    [new Error('cannot read x: ENOENT', { cause: new Error('ENOENT') }), 'cannot read x: ENOENT'],
+    [new Error('', { cause: new Error('b') }), 'b'],
+    [new AggregateError([new Error('v6'), new Error('v4')]), 'v6; v4'],
+    [new Error('a', { cause: new AggregateError([new Error('v6'), new Error('v4')]) }), 'a: v6; v4'],
+    [new Error('a', { cause: 'not an error' }), 'a'],
+    [new TypeError(), 'TypeError'],
+    ['text', 'text'],
+    [undefined, 'undefined'],
+  ];
+  for (const [error, text] of TABLE) it(`of ${JSON.stringify(text)}`, () => assert.equal(errorText(error), text));
+
+  it('ends, also where an error is its own cause', () => {
+    const loop = new Error('round');
+    loop.cause = new Error('and round', { cause: loop });
+    assert.match(errorText(loop), /round/);
+  });
+});

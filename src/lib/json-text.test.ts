@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { elements, JsonText, jsonKind, members, objectText, printJson } from './json-text.js';
+
+const space = fc.constantFrom('', '', ' ', '\n', '\t\r\n ');
+/** Texts on which cutting could go wrong: brackets and quotes in strings, escapes, numbers that do not survive a parse. */
+const awkward = fc.constantFrom(
+  ...['0', '-0', '1.0', '1e400', '-1E-2', '12345678901234567890', 'true', 'false', 'null'],
+  ...['""', '"\\""', '"\\\\"', '"\\\\\\""', '"\\\\\\\\"', '"{[,:]}"', '"\\ud800"', '"\\ud83d\\ude00"', '"\u2028"'],
+);
+const string = fc.string({ unit: 'binary', maxLength: 5 }).map((text) => JSON.stringify(text));
+const key = fc.oneof(
+  string,
+  fc.constantFrom('"__proto__"', '""', '"a/b~c"', '"constructor"', '"\\u0061"', '"a"', '"0"'),
+);
+
+/** JSON texts with white space anywhere, repeated names included. */
+const { value, object, array } = fc.letrec<{ value: string; object: string; array: string }>((tie) => ({
+  value: fc.oneof({ depthSize: 'small', withCrossShrink: true }, awkward, string, tie('object'), tie('array')),
+  object: fc
+    .tuple(space, fc.array(fc.tuple(space, key, space, space, tie('value'), space), { maxLength: 4 }))
+    .map(([inside, list]) => {
+      const parts = list.map(([a, name, b, c, item, d]) => `${a}${name}${b}:${c}${item}${d}`);
+      return `{${parts.length === 0 ? inside : parts.join(',')}}`;
+    }),
+  array: fc
+    .tuple(space, fc.array(fc.tuple(space, tie('value'), space), { maxLength: 4 }))
+    .map(([inside, list]) => `[${list.length === 0 ? inside : list.map((parts) => parts.join('')).join(',')}]`),
+}));
+
+const RUNS = { numRuns: 3000 };
+
+describe('members', () => {
+  it('has the names and values that JSON.parse has', () => {
+    fc.assert(
+      fc.property(object, (text) => {
+        const found = members(text);
+        const parsed = new Map(Object.entries(JSON.parse(text) as object));
+        assert.deepEqual([...found.keys()].sort(), [...parsed.keys()].sort());
+        for (const [name, item] of found) assert.deepEqual(JSON.parse(item), parsed.get(name));
+      }),
+      RUNS,
+    );
+  });
+
+  it('keeps values as written, without the space around them', () => {
+    const found = members('{ "n" : 12345678901234567890 ,"f":1.0, "o":{ "a" : [1 , 2] }\n,"s":"\\u0061\\/" }');
+    assert.deepEqual(
+      [...found],
+      [
+        ['n', '12345678901234567890'],
+        ['f', '1.0'],
+        ['o', '{ "a" : [1 , 2] }'],
+        ['s', '"\\u0061\\/"'],
+      ],
+    );
+  });
+
+  it('gives names that mean something to JavaScript like any other', () => {
+    const found = members('{"__proto__":{"polluted":1},"constructor":2,"":3}');
+    assert.deepEqual([...found.keys()], ['__proto__', 'constructor', '']);
+    assert.equal(Object.hasOwn(Object.prototype, 'polluted'), false);
+  });
+
+  it('of a repeated name has the last, however it is escaped', () => {
+    assert.deepEqual(
+      [...members('{"a":1,"b":2,"\\u0061":3}')],
+      [
+        ['a', '3'],
+        ['b', '2'],
+      ],
+    );
+  });
+
+  it('survives nesting far deeper than the call stack', () => {
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+    assert.equal(members(`{"a":${deep},"b":1}`).get('a'), deep);
+    const strings = '"\\\\"'.repeat(1);
+    assert.equal(members(`{"a":${strings},"b":"]}"}`).get('b'), '"]}"');
+  });
+});
+
+describe('elements', () => {
+  it('has the items that JSON.parse has', () => {
+    fc.assert(
+      fc.property(array, (text) => {
+        assert.deepEqual(
+          elements(text).map((item) => JSON.parse(item)),
+          JSON.parse(text),
+        );
+      }),
+      RUNS,
+    );
+  });
+
+  it('keeps items as written', () => {
+    assert.deepEqual(elements('[ 1.0 ,"a,]" , {"b":[ ]},\n-0]'), ['1.0', '"a,]"', '{"b":[ ]}', '-0']);
+    assert.deepEqual(elements('[ \n ]'), []);
+  });
+});
+
+describe('objectText', () => {
+  it('puts together what members took apart', () => {
+    fc.assert(
+      fc.property(object, (text) => {
+        const again = objectText(members(text));
+        assert.deepEqual(JSON.parse(again), JSON.parse(text));
+        assert.deepEqual([...members(again)], [...members(text)]);
+      }),
+      RUNS,
+    );
+  });
+});
+
+describe('printJson', () => {
+  it('prints plain values like JSON.stringify', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 4 }), (plain) => assert.equal(printJson(plain), JSON.stringify(plain))),
+      RUNS,
+    );
+    const special = [undefined, Number.NaN, -0, new Date(0), { a: undefined, b: new Date(0) }, [undefined, null]];
+    assert.equal(printJson(special), JSON.stringify(special));
+    // biome-ignore lint/suspicious/noSparseArray: holes are what is looked at
+    assert.equal(printJson([, 1]), '[null,1]');
+  });
+
+  it('prints texts inside as they were written, wherever they are', () => {
+    fc.assert(
+      fc.property(value, (text) => {
+        const kept = JsonText.parse(text);
+        assert.equal(printJson({ a: [kept, { b: kept }] }), `{"a":[${text.trim()},{"b":${text.trim()}}]}`);
+      }),
+      RUNS,
+    );
+  });
+
+  it('takes a member named toJSON or __proto__ for data', () => {
+    const value: unknown = JSON.parse('{"toJSON":"x","__proto__":1}');
+    assert.equal(
+      printJson({ ...(value as object), n: JsonText.trusted('1.0') }),
+      '{"toJSON":"x","__proto__":1,"n":1.0}',
+    );
+  });
+});
+
+describe('a JSON text', () => {
+  it('is exactly one value', () => {
+    for (const bad of ['', ' ', '{} {}', '1,', '{"a":}', "{'a':1}", 'undefined', '\uFEFF1', '[1,]']) {
+      assert.throws(() => JsonText.parse(bad), SyntaxError, bad);
+    }
+    assert.equal(JsonText.parse(' \n1.0\t').text, '1.0');
+    assert.equal(JsonText.of({ a: [1] }).text, '{"a":[1]}');
+    assert.deepEqual(JsonText.trusted('{"a":1}').value(), { a: 1 });
+  });
+
+  it('has a kind by its first character', () => {
+    const kinds = ['{}', '[]', '"{"', '1', 'null'].map(jsonKind);
+    assert.deepEqual(kinds, ['object', 'array', 'scalar', 'scalar', 'scalar']);
+  });
+});

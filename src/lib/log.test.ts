@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { inspect } from 'node:util';
+import fc from 'fast-check';
+import { redactUrl, Secret, silentLogger } from './log.js';
+
+describe('redactUrl', () => {
+  const TABLE: Record<string, string> = {
+    'http://host/a': 'http://host/a',
+    'http://host': 'http://host/',
+    'http://u:p@host/a?token=t#f': 'http://***@host/a?***#f',
+    'https://token@host/a': 'https://***@host/a',
+    'http://:p@host/': 'http://***@host/',
+    'ws://host:7002/ws?token=t': 'ws://host:7002/ws?***',
+    'postgresql://u:p@db/x?password=p': 'postgresql://***@db/x?***',
+    'ssh://git@host/repo': 'ssh://***@host/repo',
+    'file:///srv/repo': 'file:///srv/repo',
+    'http:u:p@host/a?t=1': 'http://***@host/a?***',
+    // Not URLs.
+    'http://u:p@host:99999/x?token=t': 'http://***@host:99999/x?***',
+    'http://host:99999/x?token=t': 'http://host:99999/x?***',
+    'http://u:p/w@host:99999/x': 'http://***@host:99999/x',
+    'http://u:p?w#z@host:99999/x': 'http://***',
+    'http://host:99999/x?mail=a@b': 'http://***',
+    'http://u:p@[host/x?t=1': 'http://***@[host/x?***',
+    '//u:p@host/x?t=1': '//***@host/x?***',
+    'http://u:p@ho st/\nx?t=1': 'http://***@ho st/\nx?***',
+    // Git's own form, and plain values of settings.
+    'git@host:org/repo.git': 'git@host:org/repo.git',
+    'u:p@host:org/repo.git': 'u:***@host:org/repo.git',
+    'u:p/w@x@host:repo': 'u:***@host:repo',
+    '/srv/policy': '/srv/policy',
+    '**/*?.rego,a': '**/*?.rego,a',
+    '': '',
+  };
+  for (const [text, shown] of Object.entries(TABLE)) {
+    it(`shows ${JSON.stringify(text)} as ${JSON.stringify(shown)}`, () => assert.equal(redactUrl(text), shown));
+  }
+
+  it('never shows a password or a query, valid URL or not', () => {
+    const awkward = fc.string({
+      unit: fc.constantFrom('/', '?', '#', '@', ':', '%', '[', ' ', 'x', '\\'),
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(awkward, awkward, fc.constantFrom('host', 'host:99999', '[::', 'h h'), (before, after, host) => {
+        for (const url of [`http://u:${before}SECRET${after}@${host}/a`, `http://${host}/a?${before}SECRET${after}`]) {
+          assert(!redactUrl(url).includes('SECRET') || isPathOf(url), `${url} shows as ${redactUrl(url)}`);
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+/** True where the word stands in the path or fragment of a valid URL: no place for a secret. */
+function isPathOf(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { pathname, hash, host } = new URL(url);
+  return `${host}${pathname}${hash}`.toUpperCase().includes('SECRET');
+}
+
+describe('a secret', () => {
+  const secret = new Secret('s3cret');
+
+  it('gives its text to those who ask', () => assert.equal(secret.reveal(), 's3cret'));
+
+  it('prints as stars wherever it is printed', () => {
+    const printed = [`${secret}`, JSON.stringify({ secret }), inspect({ secret }), inspect(secret), String(secret)];
+    for (const text of printed) {
+      assert(text.includes('***'), text);
+      assert(!text.includes('s3cret'), text);
+    }
+  });
+});
+
+it('a silent logger takes everything and makes silent children', () => {
+  const log = silentLogger();
+  log.error({ a: 1 }, 'nothing');
+  log.child({ component: 'x' }).warn({}, 'nothing');
+});

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { backoffMs, isAbort, sleep, Wakeup } from './loop.js';
+
+describe('backoff', () => {
+  it('has a bound that doubles up to the longest delay', () => {
+    const bounds = [1, 2, 3, 4, 5, 6, 1000].map((attempt) =>
+      backoffMs(attempt, { minMs: 100, maxMs: 1000 }, 0, () => 1),
+    );
+    assert.deepEqual(bounds, [100, 200, 400, 800, 1000, 1000, 1000]);
+  });
+
+  it('is spread from nothing to the bound, on top of what the server asked for', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 5000 }),
+        fc.nat(10_000),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (attempt, floorMs, random) => {
+          const delay = backoffMs(attempt, { minMs: 50, maxMs: 3000 }, floorMs, () => random);
+          assert(delay >= floorMs && delay <= floorMs + 3000, String(delay));
+        },
+      ),
+    );
+    assert.equal(
+      backoffMs(3, { minMs: 100, maxMs: 1000 }, 7, () => 0),
+      7,
+    );
+  });
+});
+
+describe('sleep', () => {
+  it('ends after its time, and leaves no listener behind', async () => {
+    const { signal } = new AbortController();
+    await sleep(1, signal);
+    assert.equal(getEventListeners(signal, 'abort').length, 0);
+  });
+
+  it('rejects with the reason when the signal aborts, or has', async () => {
+    const stop = new AbortController();
+    const waiting = sleep(1_000_000, stop.signal);
+    const reason = new Error('stop');
+    stop.abort(reason);
+    await assert.rejects(waiting, (error) => error === reason);
+    await assert.rejects(sleep(1, stop.signal), (error) => error === reason);
+  });
+});
+
+describe('an abort', () => {
+  it('is told from a failure', () => {
+    const stop = new AbortController();
+    const failure = new Error('failure');
+    const abortError = new DOMException('aborted', 'AbortError');
+    assert.equal(isAbort(abortError, stop.signal), false, 'nobody asked for a stop');
+    stop.abort();
+    assert.equal(isAbort(stop.signal.reason, stop.signal), true);
+    assert.equal(isAbort(abortError, stop.signal), true);
+    assert.equal(isAbort(failure, stop.signal), false);
+    assert.equal(isAbort('text', stop.signal), false);
+  });
+});
+
+describe('a wakeup', () => {
+  it('lets a wait go that comes after it, once', async () => {
+    const { signal } = new AbortController();
+    const wakeup = new Wakeup();
+    wakeup.set();
+    wakeup.set();
+    await wakeup.wait(signal);
+    let woken = false;
+    const second = wakeup.wait(signal).then(() => {
+      woken = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(woken, false, 'several sets count as one');
+    wakeup.set();
+    await second;
+    assert.equal(getEventListeners(signal, 'abort').length, 0);
+  });
+
+  it('a set during the work that follows a wait is not lost', async () => {
+    const { signal } = new AbortController();
+    const wakeup = new Wakeup();
+    wakeup.set();
+    await wakeup.wait(signal);
+    wakeup.set();
+    await wakeup.wait(signal);
+  });
+
+  it('ends by itself after the time given', async () => {
+    await new Wakeup().wait(new AbortController().signal, 1);
+  });
+
+  it('rejects when the signal aborts, or has, and can be waited for again', async () => {
+    const stop = new AbortController();
+    const wakeup = new Wakeup();
+    const waiting = wakeup.wait(stop.signal);
+    stop.abort();
+    await assert.rejects(waiting, { name: 'AbortError' });
+    await assert.rejects(wakeup.wait(stop.signal), { name: 'AbortError' });
+    wakeup.set();
+    await wakeup.wait(new AbortController().signal);
+  });
+});

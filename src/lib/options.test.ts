@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { z } from 'zod';
+import { SyncError } from './errors.js';
+import { Secret } from './log.js';
+import {
+  choiceSetting,
+  flagName,
+  flagSetting,
+  jsonSetting,
+  listSetting,
+  loadSettings,
+  numberSetting,
+  type Setting,
+  secondsSetting,
+  secretSetting,
+  textSetting,
+  urlSetting,
+} from './options.js';
+
+const spec = { env: 'SYNC_X', group: 'G', description: 'An x.' };
+
+/** The value of a text, or the message that refuses it. */
+function read<T>(setting: Setting<T>, text: string): T | string {
+  try {
+    return setting.parse(text);
+  } catch (error) {
+    return error instanceof Error ? `refused: ${error.message}` : 'refused';
+  }
+}
+
+describe('kinds of settings', () => {
+  const NUMBER = numberSetting({ ...spec, default: 5, min: 1, max: 10 });
+  const TABLE: [string, Setting<unknown>, Record<string, unknown>][] = [
+    [
+      'number',
+      NUMBER,
+      {
+        '7': 7,
+        ' 7 ': 7,
+        '0x7': 7,
+        '': 'refused: must be a number',
+        ' ': 'refused: must be a number',
+        a: 'refused: must be a number',
+        NaN: 'refused: must be a number',
+        Infinity: 'refused: must be a number',
+        '1e999': 'refused: must be a number',
+        '1.5': 'refused: must be a whole number',
+        '0': 'refused: must be between 1 and 10',
+        '11': 'refused: must be between 1 and 10',
+      },
+    ],
+    [
+      'seconds',
+      secondsSetting({ ...spec, default: 1 }),
+      {
+        '0.25': 250,
+        '3': 3000,
+        '-1': 'refused: must be between 0 and 31536000',
+        '1s': 'refused: must be a number',
+      },
+    ],
+    [
+      'flag',
+      flagSetting({ ...spec, default: false }),
+      {
+        true: true,
+        YES: true,
+        ' on ': true,
+        '1': true,
+        False: false,
+        no: false,
+        '0': false,
+        off: false,
+        '2': 'refused: must be true or false',
+        tru: 'refused: must be true or false',
+      },
+    ],
+    [
+      'choice',
+      choiceSetting({ ...spec, choices: ['a', 'B'], default: 'a' }),
+      {
+        a: 'a',
+        B: 'B',
+        b: 'refused: must be one of a, B',
+        '': 'refused: must be one of a, B',
+      },
+    ],
+    [
+      'choice in any case',
+      choiceSetting({ ...spec, choices: ['a', 'B'], default: 'a', ignoreCase: true }),
+      {
+        A: 'a',
+        b: 'B',
+        c: 'refused: must be one of a, B',
+      },
+    ],
+    [
+      'comma list',
+      listSetting({ ...spec, separator: ',', default: [] }),
+      {
+        'a, b ,,c': ['a', 'b', 'c'],
+        ',': [],
+        'a:b': ['a:b'],
+      },
+    ],
+    ['colon list', listSetting({ ...spec, separator: ':', default: [] }), { 'a/b:.': ['a/b', '.'] }],
+    [
+      'URL',
+      urlSetting({ ...spec, default: 'http://x' }),
+      {
+        'http://h:1/': 'http://h:1',
+        'wss://h/a//': 'wss://h/a',
+        'http://h': 'http://h',
+        h: 'refused: must be a URL',
+        'http://h:99999': 'refused: must be a URL',
+        'file:///etc/passwd': 'refused: must start with http://, https://, ws:// or wss://',
+        'javascript:1': 'refused: must start with http://, https://, ws:// or wss://',
+      },
+    ],
+    [
+      'JSON',
+      jsonSetting({ ...spec, schema: z.strictObject({ a: z.number() }) }),
+      {
+        '{"a":1}': { a: 1 },
+        '{"a":': 'refused: must be JSON',
+        '1': 'refused: at the top: Invalid input: expected object, received number',
+        '{"a":"x"}': 'refused: at a: Invalid input: expected number, received string',
+      },
+    ],
+    ['text', textSetting(spec), { ' a ': ' a ' }],
+  ];
+  for (const [name, setting, cases] of TABLE) {
+    it(name, () => {
+      for (const [text, value] of Object.entries(cases)) assert.deepEqual(read(setting, text), value, text);
+    });
+  }
+
+  it('a fallback is what the default text says', () => {
+    assert.deepEqual([NUMBER.fallback, NUMBER.defaultText], [5, '5']);
+    const seconds = secondsSetting({ ...spec, default: 2.5 });
+    assert.deepEqual([seconds.fallback, seconds.defaultText], [2500, '2.5']);
+    const list = listSetting({ ...spec, separator: ':', default: ['a', 'b'] });
+    assert.deepEqual([list.fallback, list.defaultText], [['a', 'b'], 'a:b']);
+    assert.deepEqual([textSetting(spec).fallback, textSetting(spec).defaultText], [undefined, undefined]);
+  });
+
+  it('names: the OPAL name is the default alias, another one or none where that is said', () => {
+    assert.deepEqual(textSetting(spec).aliases, ['OPAL_X']);
+    assert.deepEqual(textSetting({ ...spec, opal: 'OPAL_Y', alsoNamed: ['Y'] }).aliases, ['OPAL_Y', 'Y']);
+    assert.deepEqual(textSetting({ ...spec, opal: null }).aliases, []);
+    assert.deepEqual(textSetting({ ...spec, env: 'POLICY_X' }).aliases, []);
+    assert.equal(flagName({ env: 'SYNC_POLICY_REPO_URL' }), 'policy-repo-url');
+    assert.equal(flagName({ env: 'POLICY_BUNDLE_URL' }), 'policy-bundle-url');
+  });
+});
+
+describe('loading settings', () => {
+  const SETTINGS = {
+    port: numberSetting({ ...spec, env: 'SYNC_PORT', default: 1, max: 9 }),
+    url: urlSetting({ ...spec, env: 'SYNC_URL' }),
+    token: secretSetting({ ...spec, env: 'SYNC_TOKEN' }),
+    json: jsonSetting({
+      ...spec,
+      env: 'SYNC_JSON',
+      schema: z.strictObject({ headers: z.record(z.string(), z.string()) }),
+    }),
+  };
+
+  function problems(env: Record<string, string>, flags: Record<string, string> = {}): string {
+    try {
+      loadSettings(SETTINGS, { env, flags });
+    } catch (error) {
+      assert(error instanceof SyncError && error.code === 'config_invalid');
+      return error.message;
+    }
+    throw new assert.AssertionError({ message: 'nothing was refused' });
+  }
+
+  it('flag before environment before alias before default, and says which', () => {
+    const sources = { env: { SYNC_PORT: '3', OPAL_PORT: '4', OPAL_URL: 'http://o' }, flags: { port: '2' } };
+    const { values, origins } = loadSettings(SETTINGS, sources);
+    assert.deepEqual([values.port, values.url, values.json], [2, 'http://o', undefined]);
+    assert.deepEqual([origins.port, origins.url, origins.json], ['flag', { env: 'OPAL_URL' }, 'default']);
+    assert.equal(loadSettings(SETTINGS, { env: { SYNC_PORT: '3', OPAL_PORT: '4' } }).values.port, 3);
+  });
+
+  it('an empty variable is none, and the alias behind it counts', () => {
+    const { values, origins } = loadSettings(SETTINGS, { env: { SYNC_PORT: '', OPAL_PORT: '4', SYNC_URL: '' } });
+    assert.deepEqual([values.port, origins.port, values.url], [4, { env: 'OPAL_PORT' }, undefined]);
+  });
+
+  it('the result cannot be changed', () => {
+    const { values } = loadSettings(SETTINGS, { env: {} });
+    assert.throws(() => Object.assign(values, { port: 3 }), TypeError);
+  });
+
+  it('names every bad value at once, by the name that it was given under', () => {
+    const text = problems({ OPAL_PORT: '99', SYNC_URL: 'nope' }, { json: '{' });
+    assert.equal(
+      text,
+      'settings are not valid:\n  OPAL_PORT must be between 0 and 9 (is "99")\n  SYNC_URL must be a URL (is "nope")\n  --json must be JSON',
+    );
+  });
+
+  it('never shows a JSON value, which may have tokens inside', () => {
+    for (const json of [
+      '{"headers":{"Authorization":"Bearer S3CRET"},}',
+      '{"headers":{"a":{"S3CRET":1}}}',
+      '"S3CRET"',
+    ]) {
+      assert(!problems({ SYNC_JSON: json }).includes('S3CRET'), json);
+    }
+  });
+
+  it('hides credentials of a URL that is not one, and the rest of a long value', () => {
+    const text = problems({ SYNC_URL: 'http://u:S3CRET@host:99999/x?token=S3CRET' });
+    assert.match(text, /is "http:\/\/\*\*\*@host:99999\/x\?\*\*\*"/);
+    assert(problems({ SYNC_PORT: 'x'.repeat(1000) }).length < 200);
+  });
+
+  it('a secret is a secret', () => {
+    const { values } = loadSettings(SETTINGS, { env: { SYNC_TOKEN: 'S3CRET' } });
+    assert(values.token instanceof Secret);
+    assert.equal(values.token.reveal(), 'S3CRET');
+  });
+
+  it('lists names that no program has, which are most often typing errors', () => {
+    const env = { SYNC_PROT: '1', SYNC_PORT: '1', OTHER: 'x', OPAL_X: 'y', SYNC_THERE: '1' };
+    assert.deepEqual(loadSettings(SETTINGS, { env }, ['SYNC_THERE']).unknown, ['SYNC_PROT']);
+  });
+});
