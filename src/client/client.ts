@@ -112,7 +112,14 @@ export function createClient(
         applier,
         exclusive: keeper.exclusive,
         fetch: (request, fetchSignal) => fetcher.fetch(request, fetchSignal),
-        fetchConfig: (fetchSignal) => api.dataConfig(fetchSignal),
+        fetchConfig: async (fetchSignal) => {
+          try {
+            return await api.dataConfig(fetchSignal);
+          } catch (error) {
+            if (!fetchSignal.aborted) status.configFailed(errorText(error));
+            throw error;
+          }
+        },
         status,
         log: log.child({ component: 'data' }),
       },
@@ -172,7 +179,7 @@ export function createClient(
         onDisconnected: (reason) => {
           server.connected = false;
           server.error = reason;
-          socketLog.warn({ reason }, 'connection to the sync server lost');
+          if (!signal.aborted) socketLog.warn({ reason }, 'connection to the sync server lost');
         },
         onFailed: (reason) => {
           server.error = reason;

@@ -44,6 +44,9 @@ export interface DataStatus {
   configRead(entries: number): void;
 }
 
+/** Stands among the failing entries where the list of entries itself cannot be read. */
+const CONFIG = 'data configuration';
+
 /**
  * What the client knows of itself: the last transactions, failing entries, whether the engine answers. `ready` and
  * `healthy` follow the spec; a failure counts from the first failed attempt, and heals when nothing fails any more
@@ -156,7 +159,13 @@ export class Status implements DataStatus {
   }
 
   configRead(entries: number): void {
+    this.#failing.delete(CONFIG);
     if (entries === 0) this.#dataOnce = true;
+  }
+
+  /** The data configuration could not be read: what it lists may be missing here, until it is read. */
+  configFailed(error: string): void {
+    this.#failing.set(CONFIG, `${CONFIG}: ${error}`);
   }
 
   #close(transaction: OpenTransaction, entry: KnownEntry): void {

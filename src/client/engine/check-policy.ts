@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { regionsText } from './bundle-archive.js';
 import { type EngineProblem, EngineRefusal, type PolicySet, type Region } from './engine.js';
-import { opaProblems } from './opa-rest.js';
+import { opaProblems, problemsInText } from './opa-rest.js';
 
 /** Compiles modules together with documents, without touching an engine. Throws {@link EngineRefusal}. */
 export type PolicyCheck = (policy: PolicySet, regions: readonly Region[], signal: AbortSignal) => Promise<void>;
@@ -56,11 +56,15 @@ function run(execPath: string, args: readonly string[], dir: string, signal: Abo
         reject(error);
         return;
       }
-      const errors = parsed.data.errors.map(({ message, location }) => ({
-        message: message.replaceAll(`${dir}/`, ''),
-        location: { file: location?.file?.replace(`${dir}/`, ''), row: location?.row },
-      }));
-      resolve(opaProblems(errors));
+      const problems = parsed.data.errors.flatMap(({ message, location }) => {
+        const text = message.replaceAll(`${dir}/`, '').replaceAll(dir, 'policy');
+        // What cannot be parsed comes as one text for all files.
+        if (location?.file === undefined) return problemsInText(text);
+        return opaProblems([
+          { message: text, location: { file: location.file.replace(`${dir}/`, ''), row: location.row } },
+        ]);
+      });
+      resolve(problems);
     });
   });
 }

@@ -137,7 +137,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const ended = endOf(child);
-    const output = watchOutput(child);
+    const output = watchOutput(child, signal);
     const childGone = new AbortController();
     const onProcessExit = (): void => {
       if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
@@ -184,7 +184,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
   }
 
   /** Passes the output on to our log, remembers why the engine failed, and ends an engine that panics. */
-  function watchOutput(child: ChildProcess): { failure(): string | undefined; stop(): void } {
+  function watchOutput(child: ChildProcess, signal: AbortSignal): { failure(): string | undefined; stop(): void } {
     let failure: string | undefined;
     let panicTimer: NodeJS.Timeout | undefined;
     const onLine = (text: string): void => {
@@ -196,7 +196,9 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
       }
       // The stack of a panic is wanted in full, in every format.
       const entry = engineLogEntry(line, panicTimer === undefined ? options.logFormat : 'full');
-      if (entry !== undefined) log[entry.level](entry.fields, `engine: ${entry.message}`);
+      if (entry === undefined) return;
+      // While it is being stopped it complains of the requests that end with it.
+      log[signal.aborted ? 'debug' : entry.level](entry.fields, `engine: ${entry.message}`);
     };
     for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', lineSplitter(onLine));
     return { failure: () => failure, stop: () => clearTimeout(panicTimer) };

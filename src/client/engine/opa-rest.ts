@@ -213,8 +213,8 @@ export class OpaRest {
   }
 }
 
-/** Data writes tell their collisions in one text: `1 error occurred: file:2: rego_compile_error: conflicting rule ...`. */
-function problemsInText(text: string): EngineProblem[] {
+/** Some answers have their problems in one text: `1 error occurred: file:2: rego_compile_error: conflicting rule ...`. */
+export function problemsInText(text: string): EngineProblem[] {
   const found = [...text.matchAll(/(?:^|[\n:] ?)([^\n:]+):(\d+): rego_\w+: (.*)/g)];
   if (found.length === 0) return [{ message: text }];
   return found.map(

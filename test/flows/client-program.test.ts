@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
+import { gitRepo } from '../support/git-repo.js';
+import { request } from '../support/http.js';
+import { freePort, testOpa } from '../support/opa.js';
+import { FAST, following, publish, startClient } from '../support/start-client.js';
+import { startServer } from '../support/start-server.js';
+import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
+
+const LISTENS = /"url":"(http:[^"]+)".*listening/;
+
+/** Settings of a client program with its own engine. */
+async function settings(serverUrl: string): Promise<Record<string, string> & { SYNC_POLICY_STORE_URL: string }> {
+  return {
+    ...FAST,
+    SYNC_SERVER_URL: serverUrl,
+    SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
+    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+    SYNC_CLIENT_API_SERVER_PORT: '0',
+  };
+}
+
+async function healthy(client: StartedCommand): Promise<string> {
+  const [, url = ''] = await client.says(LISTENS);
+  const look = async (): Promise<boolean> => (await request(`${url}/healthy`)).status === 200;
+  await until(look, { withinMs: 15_000, what: 'the client is healthy' }).catch((cause: unknown) => {
+    throw new Error(client.stderr().slice(-4000), { cause });
+  });
+  return url;
+}
+
+/** Process id of the client's engine. */
+async function enginePid(client: StartedCommand): Promise<number> {
+  const [, pid] = await client.says(/"pid":(\d+),.*engine started/);
+  return Number(pid);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false; // there is no such process
+  }
+}
+
+async function gone(pid: number): Promise<void> {
+  await until(() => !isRunning(pid), { withinMs: 10_000, what: `process ${pid} is gone` });
+}
+
+test('names every setting that is not valid, and ends with 2', async () => {
+  const { code, stderr } = await runCommand('client', ['run', '--fetch-per-host', 'many'], {
+    SYNC_SERVER_URL: 'not a url',
+    OPAL_LOG_LEVEL: 'loud',
+    SYNC_CLIENT_API_SERVER_PORT: '70000',
+    SYNC_INLINE_ENGINE_CONFIG: '{"adress":"x"}',
+    SYNC_INLINE_ENGINE_LOG_FORMAT: 'some',
+    SYNC_HTTP_FETCHER_TIMEOUT: '-1',
+    SYNC_POLICY_UPDATER_ENABLED: 'perhaps',
+  });
+  assert.equal(code, 2, stderr);
+  for (const name of [
+    '--fetch-per-host',
+    'SYNC_SERVER_URL',
+    'OPAL_LOG_LEVEL',
+    'SYNC_CLIENT_API_SERVER_PORT',
+    'SYNC_INLINE_ENGINE_CONFIG',
+    'SYNC_INLINE_ENGINE_LOG_FORMAT',
+    'SYNC_HTTP_FETCHER_TIMEOUT',
+    'SYNC_POLICY_UPDATER_ENABLED',
+  ]) {
+    assert(stderr.includes(`\n  ${name} `), `${name} is named in\n${stderr}`);
+  }
+  assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
+});
+
+test('without an OPA it says what to do, and ends with 1', async () => {
+  await using folder = await tempDir();
+  const wrong = { ...(await settings('http://127.0.0.1:1')), SYNC_INLINE_ENGINE_EXEC_PATH: `${folder.path}/opa` };
+  const { code, stderr } = await runCommand('client', ['run'], wrong);
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /sync-client: no OPA executable/);
+  assert(stderr.includes(`${folder.path}/opa`) && stderr.includes('SYNC_INLINE_ENGINE_EXEC_PATH'), stderr);
+  assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
+});
+
+test("a port in use, the engine's or its own, is a sentence that names it, and ends with 1", async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  try {
+    const env = await settings('http://127.0.0.1:1');
+    const engine = await runCommand('client', ['run'], { ...env, SYNC_POLICY_STORE_URL: `http://127.0.0.1:${port}` });
+    assert.equal(engine.code, 1, engine.stderr);
+    assert.match(engine.stderr, new RegExp(`\\nsync-client: the engine cannot listen at 127\\.0\\.0\\.1:${port}`));
+    const api = await runCommand('client', ['run'], { ...env, SYNC_CLIENT_API_SERVER_PORT: String(port) });
+    assert.equal(api.code, 1, api.stderr);
+    assert.match(api.stderr, new RegExp(`\\nsync-client: cannot listen on 127\\.0\\.0\\.1:${port}`));
+    for (const { stderr } of [engine, api]) assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
+  } finally {
+    other.close();
+  }
+});
+
+test('an engine that refuses its own options ends the client with what it said', async () => {
+  const env = {
+    ...(await settings('http://127.0.0.1:1')),
+    SYNC_INLINE_ENGINE_CONFIG: '{"files":["/nonexistent.json"]}',
+  };
+  const { code, stderr } = await runCommand('client', ['run'], env);
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /sync-client: the engine did not start: .*\/nonexistent\.json/);
+});
+
+test('SIGTERM and SIGINT end the client with 0, and its engine with it', async () => {
+  await using repo = await gitRepo();
+  await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+  await using server = await startServer(following(repo));
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const env = await settings(server.url);
+    await using client = startCommand('client', ['run'], env);
+    await healthy(client);
+    const pid = await enginePid(client);
+    assert(isRunning(pid));
+    client.process.kill(signal);
+    assert.equal((await client.result).code, 0, client.stderr());
+    assert(!isRunning(pid), 'the engine is gone when the client is');
+    await assert.rejects(request(env.SYNC_POLICY_STORE_URL));
+  }
+});
+
+test('a stop while the server hangs and the engine is being started ends everything, too', async () => {
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  try {
+    const env = await settings(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`);
+    await using client = startCommand('client', ['run'], env);
+    await client.says(LISTENS);
+    client.process.kill('SIGTERM');
+    assert.equal((await client.result).code, 0, client.stderr());
+    await assert.rejects(request(env.SYNC_POLICY_STORE_URL));
+  } finally {
+    silent.closeAllConnections();
+    silent.close();
+  }
+});
+
+test('a client that was killed leaves no engine that keeps the next one from its port', async () => {
+  await using repo = await gitRepo();
+  await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+  await using server = await startServer(following(repo));
+  await publish(server.url, { dst_path: '/n', data: 1 });
+  const env = await settings(server.url);
+  await using first = startCommand('client', ['run'], env);
+  await healthy(first);
+  const orphan = await enginePid(first);
+  first.process.kill('SIGKILL');
+
+  // In this process it comes at once: the engine of the first has not yet found out that it is alone.
+  const enginePort = Number(new URL(env.SYNC_POLICY_STORE_URL).port);
+  await using second = await startClient({ serverUrl: server.url, enginePort });
+  await second.healthy();
+  assert.notEqual(second.enginePid(), orphan);
+  await second.holds('/n', 1);
+  await gone(orphan);
+});

@@ -1,0 +1,75 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+/** A TCP connection that a test can break, between a client and a server. `await using` removes it. */
+export interface Cable extends AsyncDisposable {
+  /** Where the client connects to: `http://127.0.0.1:<port>`. */
+  readonly url: string;
+  /** Leads connections that are made from now on to another server. */
+  connectTo(url: string): void;
+  /** Ends all connections; new ones are ended at once, until {@link Cable.mend}. */
+  cut(): void;
+  /** Connections stay and new ones are taken, but nothing passes, until {@link Cable.mend}. */
+  freeze(): void;
+  /** Lets everything pass, also what was held back. */
+  mend(): void;
+  /** Open connections. */
+  readonly connections: number;
+}
+
+/** A cable that leads to the server at `url`. */
+export async function cutCable(url: string): Promise<Cable> {
+  let target = new URL(url);
+  let state: 'whole' | 'cut' | 'frozen' = 'whole';
+  const pairs = new Set<readonly [Socket, Socket]>();
+  const server = createServer((near) => {
+    near.on('error', () => near.destroy()); // broken connections are what this is for
+    if (state === 'cut') {
+      near.destroy();
+      return;
+    }
+    const far = connect(Number(target.port), target.hostname);
+    const pair = [near, far] as const;
+    pairs.add(pair);
+    for (const [from, to] of [pair, [far, near] as const]) {
+      from.on('data', (chunk) => to.write(chunk));
+      from.on('end', () => to.end());
+      from.on('error', () => from.destroy());
+      from.on('close', () => {
+        to.destroy();
+        pairs.delete(pair);
+      });
+      if (state === 'frozen') from.pause();
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+
+  const cut = (): void => {
+    state = 'cut';
+    for (const socket of [...pairs].flat()) socket.destroy();
+  };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    connectTo: (other) => {
+      target = new URL(other);
+    },
+    cut,
+    freeze: () => {
+      state = 'frozen';
+      for (const socket of [...pairs].flat()) socket.pause();
+    },
+    mend: () => {
+      state = 'whole';
+      for (const socket of [...pairs].flat()) socket.resume();
+    },
+    get connections() {
+      return pairs.size;
+    },
+    [Symbol.asyncDispose]: async () => {
+      cut();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

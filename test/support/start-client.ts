@@ -1,0 +1,214 @@
+import { isDeepStrictEqual } from 'node:util';
+import { pino } from 'pino';
+import { createClient } from '../../src/client/client.js';
+import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
+import { SyncError } from '../../src/lib/errors.js';
+import { loadSettings } from '../../src/lib/options.js';
+import { type Answer, field, postJson, request } from './http.js';
+import { freePort, testOpa } from './opa.js';
+import { until } from './until.js';
+
+/** A real client in this process with its own OPA. `await using` stops both. */
+export interface StartedClient extends AsyncDisposable {
+  /** The client API, `http://127.0.0.1:<port>`. */
+  readonly url: string;
+  readonly engineUrl: string;
+  readonly settings: ClientSettings;
+  /** The result of a query; undefined where there is none. */
+  query(path: string, input?: unknown): Promise<unknown>;
+  /** The document at a path, for example `/users/ann`; undefined where there is none. */
+  data(path: string): Promise<unknown>;
+  /** The engine's answer for a document, as it wrote it. */
+  text(path: string): Promise<string>;
+  /** Answers of GET /healthy and GET /ready. */
+  health(): Promise<Answer>;
+  ready(): Promise<Answer>;
+  /** Wait for a document (undefined: for none); for a query's result; for `healthy`; for the health document to fit. */
+  holds(path: string, value: unknown): Promise<void>;
+  answers(path: string, input: unknown, result: unknown): Promise<void>;
+  healthy(): Promise<void>;
+  tells(what: string, condition: (health: unknown) => boolean): Promise<Answer>;
+  /** Log lines so far. */
+  readonly log: readonly LogLine[];
+  /** Process id of the inline engine that was started last. */
+  enginePid(): number;
+  stop(): Promise<void>;
+}
+
+/** One log line, as far as tests look at it. */
+export type LogLine = { readonly msg: string } & Readonly<Record<string, unknown>>;
+
+/** What {@link startClient} is given. */
+export interface StartClientOptions {
+  serverUrl: string;
+  /** An OPA that somebody else runs; otherwise the client has an inline one on a free port. */
+  engineUrl?: string;
+  /** Port of the inline engine; default: a free one. */
+  enginePort?: number;
+  /** More settings, as SYNC_... names. */
+  env?: Readonly<Record<string, string>>;
+}
+
+/** Longest wait for anything in these tests; what works takes milliseconds. */
+const WITHIN_MS = 15_000;
+
+/** Settings for tests: it tries again soon, and looks at its engine often. */
+export const FAST = {
+  SYNC_RECONNECT_MAX: '0.2',
+  SYNC_RETRY_MAX: '0.2',
+  SYNC_POLICY_STORE_LIVENESS_PROBE_INTERVAL_SECONDS: '0.2',
+  SYNC_HTTP_FETCHER_TIMEOUT: '2',
+  SYNC_ENGINE_V0_COMPAT: 'false',
+} as const;
+
+/** Starts a client. Its inline engine answers when this returns; policy and data arrive in the background. */
+export async function startClient(options: StartClientOptions): Promise<StartedClient> {
+  // Between finding a free port and listening another program may take it.
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await startOnce(options);
+    } catch (error) {
+      const isTaken = error instanceof SyncError && error.code === 'engine_address_in_use';
+      if (!isTaken || options.enginePort !== undefined || attempt >= 3) throw error;
+    }
+  }
+}
+
+async function startOnce({ serverUrl, engineUrl, enginePort, env = {} }: StartClientOptions): Promise<StartedClient> {
+  const engine = engineUrl ?? `http://127.0.0.1:${enginePort ?? (await freePort())}`;
+  const lines: LogLine[] = [];
+  const log = pino({ level: 'debug', base: null }, { write: (line) => void lines.push(JSON.parse(line) as LogLine) });
+  const { values: settings } = loadSettings(CLIENT_SETTINGS, {
+    env: {
+      ...FAST,
+      SYNC_SERVER_URL: serverUrl,
+      SYNC_POLICY_STORE_URL: engine,
+      SYNC_INLINE_ENGINE_ENABLED: String(engineUrl === undefined),
+      SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+      SYNC_CLIENT_API_SERVER_PORT: '0',
+      ...env,
+    },
+  });
+  const client = createClient(settings, { log, env: process.env });
+  const { url } = await client.start();
+  const lastWords = (): string =>
+    lines
+      .slice(-20)
+      .map((line) => JSON.stringify(line))
+      .join('\n');
+  if (engineUrl === undefined) {
+    const up = until(() => lines.some(({ msg }) => msg === 'engine started'), {
+      withinMs: 20_000,
+      what: 'OPA started',
+    });
+    try {
+      await Promise.race([up, client.ended().then(() => Promise.reject(new Error(`it ended: ${lastWords()}`)))]);
+    } catch (error) {
+      await client.stop();
+      throw error;
+    } finally {
+      up.catch(() => undefined); // the loser of the race has nothing more to say
+    }
+  }
+
+  const text = async (path: string): Promise<string> => (await request(`${engine}/v1/data${path}`)).text;
+  const data = async (path: string): Promise<unknown> => field(JSON.parse(await text(path)), 'result');
+  const query = async (path: string, input?: unknown): Promise<unknown> => {
+    const init = { method: 'POST', body: JSON.stringify({ input }) };
+    return field((await request(`${engine}/v1/data${path}`, init)).json, 'result');
+  };
+  const health = (): Promise<Answer> => request(`${url}/healthy`);
+
+  /** Waits for a condition on what `look` gives; a failure shows the last look, the health and the log. */
+  async function wait<T>(what: string, look: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
+    let last: T | undefined;
+    try {
+      await until(
+        async () => {
+          last = await look();
+          return fits(last);
+        },
+        { withinMs: WITHIN_MS, what },
+      );
+    } catch (cause) {
+      const state = await health().then(
+        (answer) => answer.text,
+        (error: unknown) => String(error),
+      );
+      throw new Error(`${what}: was ${shown(last)}\nhealth: ${state}\n${lastWords()}`, { cause });
+    }
+    return last as T;
+  }
+
+  return {
+    url,
+    engineUrl: engine,
+    settings,
+    log: lines,
+    query,
+    data,
+    text,
+    health,
+    ready: () => request(`${url}/ready`),
+    holds: async (path, value) => {
+      const what = `${path} is ${JSON.stringify(value)}`;
+      await wait(
+        what,
+        () => data(path),
+        (found) => isDeepStrictEqual(found, value),
+      );
+    },
+    answers: async (path, input, result) => {
+      const what = `${path} answers ${JSON.stringify(result)}`;
+      await wait(
+        what,
+        () => query(path, input),
+        (found) => isDeepStrictEqual(found, result),
+      );
+    },
+    healthy: async () => void (await wait('the client is healthy', health, ({ status }) => status === 200)),
+    tells: (what, condition) => wait(what, health, ({ json }) => condition(json)),
+    enginePid: () => {
+      const pid = lines.findLast(({ msg }) => msg === 'engine started')?.pid;
+      if (typeof pid !== 'number') throw new Error('there is no inline engine');
+      return pid;
+    },
+    stop: () => client.stop(),
+    [Symbol.asyncDispose]: () => client.stop(),
+  };
+}
+
+/** A looked-at value for a message; of an answer the status alone, since the health is shown beside it. */
+function shown(value: unknown): string {
+  return field(value, 'status') === undefined ? JSON.stringify(value) : `status ${field(value, 'status')}`;
+}
+
+/** The list of failing data entries of a health document. */
+export function failing(health: unknown): string[] {
+  const found = field(health, 'data', 'failing');
+  return Array.isArray(found) ? found.map(String) : [];
+}
+
+/** Server settings that follow a repository closely. */
+export function following(repo: { url: string }): Record<string, string> {
+  return { SYNC_POLICY_REPO_URL: repo.url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1' };
+}
+
+/** SYNC_DATA_CONFIG_SOURCES with these base entries; the topic is `policy_data` unless the entry says otherwise. */
+export function baseEntries(...entries: readonly object[]): { SYNC_DATA_CONFIG_SOURCES: string } {
+  const all = entries.map((entry) => ({ topics: ['policy_data'], ...entry }));
+  return { SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries: all } }) };
+}
+
+/** Publishes one data update of these entries and answers its place in the log. */
+export async function publish(serverUrl: string, ...entries: readonly object[]): Promise<number> {
+  const all = entries.map((entry) => ({ url: '', topics: ['policy_data'], ...entry }));
+  return publishText(serverUrl, JSON.stringify({ entries: all, reason: 'test' }));
+}
+
+/** {@link publish} of a request body as it is written. */
+export async function publishText(serverUrl: string, body: string): Promise<number> {
+  const answer = await postJson(`${serverUrl}/data/config`, body);
+  if (answer.status !== 200) throw new Error(`publishing was answered ${answer.status}: ${answer.text}`);
+  return Number(field(answer.json, 'seq'));
+}
