@@ -64,3 +64,6 @@ await main(async () => {
     if (signal.aborted) print.title('everything has ended, and the temporary folder is gone');
   }
 });
+
+// Everything has ended; an idle connection of a question that was cut short would hold the process for seconds.
+process.exit();

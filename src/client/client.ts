@@ -75,6 +75,7 @@ export function createClient(
     const applier = new Applier(engine.engine);
     const keeper = new EngineKeeper(
       {
+        tellsStart: settings.inlineEngineEnabled,
         probeEnabled: settings.probeEnabled,
         probeIntervalMs: settings.probeIntervalMs,
         probeTimeoutMs: settings.probeTimeoutMs,
@@ -162,7 +163,7 @@ export function createClient(
         },
         onNotify: (topic, dataText) => {
           if (!dataTopics.has(topic)) {
-            policy.request();
+            policy.notified(dataText);
             return;
           }
           const parsed = peerUpdate.safeParse(parseKeepingData(dataText));
@@ -197,20 +198,21 @@ export function createClient(
     ends.push(() => closeHttpApp(app));
     const address = await listenHttp(app, { host: settings.host, port: settings.port });
 
-    const running = Promise.all([
-      engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => status.engineSeen(false, reason) }, signal),
+    const parts = [
+      engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, signal),
       keeper.run(signal),
       policy.run(signal),
       data.run(signal),
       socket.run(signal),
-    ]).then(() => undefined);
+    ];
+    const running = Promise.all(parts).then(() => undefined);
     ended = running;
     // The caller hears of it by ended(); here it only must not count as unhandled.
     running.catch((error: unknown) => {
       if (!signal.aborted) log.error({ error: errorText(error) }, 'the client cannot go on');
     });
     ends.push(async () => {
-      await running.catch(() => undefined);
+      await Promise.allSettled(parts);
     });
     log.info(
       { ...address, server: settings.serverUrl, engine: settings.engineUrl, policy_mode: engine.engine.policyMode },

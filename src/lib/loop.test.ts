@@ -101,6 +101,7 @@ describe('a wakeup', () => {
     await assert.rejects(waiting, { name: 'AbortError' });
     await assert.rejects(wakeup.wait(stop.signal), { name: 'AbortError' });
     wakeup.set();
+    await assert.rejects(wakeup.wait(stop.signal), { name: 'AbortError' }, 'a stop goes before work');
     await wakeup.wait(new AbortController().signal);
   });
 });

@@ -52,12 +52,9 @@ export class Wakeup {
 
   /** Returns when `set` was called since the last wait, or after `timeoutMs`; rejects when the signal aborts. */
   async wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
+    signal.throwIfAborted(); // also when it was set: a loop that was stopped does no more work
     if (!this.#set) {
       await new Promise<void>((resolve, reject) => {
-        if (signal.aborted) {
-          reject(signal.reason);
-          return;
-        }
         const done = (): void => {
           clearTimeout(timer);
           this.#wake = undefined;
@@ -77,5 +74,47 @@ export class Wakeup {
       });
     }
     this.#set = false;
+  }
+}
+
+/** Something that others wait for while it is not there: open or closed, as often as it comes and goes. */
+export class Gate {
+  #isOpen: boolean;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(isOpen: boolean) {
+    this.#isOpen = isOpen;
+  }
+
+  open(): void {
+    this.#isOpen = true;
+    for (const go of [...this.#waiting]) go();
+  }
+
+  close(): void {
+    this.#isOpen = false;
+  }
+
+  /** Returns while the gate is open; rejects with the signal's reason when that aborts first. */
+  async pass(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    while (!this.#isOpen) {
+      await new Promise<void>((resolve, reject) => {
+        const done = (): void => {
+          this.#waiting.delete(go);
+          signal.removeEventListener('abort', onAbort);
+        };
+        const go = (): void => {
+          done();
+          resolve();
+        };
+        const onAbort = (): void => {
+          done();
+          reject(signal.reason);
+        };
+        this.#waiting.add(go);
+        signal.addEventListener('abort', onAbort, { once: true });
+      });
+    }
   }
 }

@@ -2,11 +2,9 @@ import { z } from 'zod';
 
 /** A data file: its text, and the folder that it is loaded at (`.` for the root). */
 export const dataModule = z.object({ path: z.string(), data: z.string() });
-export type DataModule = z.infer<typeof dataModule>;
 
 /** A Rego module: its path in the repository and its text. */
 export const policyModule = z.object({ path: z.string(), package_name: z.string().nullish(), rego: z.string() });
-export type PolicyModule = z.infer<typeof policyModule>;
 
 /** Answer of `GET /policy` (spec PolicyBundle; protocol-facts 2.2). */
 export const policyBundle = z.object({

@@ -27,7 +27,6 @@ const responsePart = z.object({
   result_type: z.string().nullish(),
   call_id: z.string().nullish(),
 });
-export type RpcResponse = z.infer<typeof responsePart>;
 
 /** One frame. A frame with neither part is ignored by receivers. */
 export const frame = z.object({ request: requestPart.nullish(), response: responsePart.nullish() });

@@ -16,7 +16,6 @@ describe('the package of a module', () => {
     'package a["__proto__"].constructor': ['a', '__proto__', 'constructor'],
     'package a["b"] ["c"]': ['a', 'b'],
     'package a.b\n["c"]': ['a', 'b'],
-    'package a;b': ['a'],
     'package # why\n a': ['a'],
     '\uFEFFpackage a': ['a'],
     '': undefined,

@@ -192,11 +192,12 @@ test('a client whose engine, server and data source all hang stops at once', asy
   await using opa = await startOpa();
   await using opaCable = await cutCable(opa.url);
   await using serverCable = await cutCable(server.url);
-  const client = await startClient({
+  await using client = await startClient({
     serverUrl: serverCable.url,
     engineUrl: opaCable.url,
     env: { SYNC_HTTP_FETCHER_TIMEOUT: '60' },
   });
+  await client.tells('it is connected', (health) => field(health, 'server', 'connected') === true);
   await publish(server.url, { url: `${source.url}/never`, dst_path: '/never' });
   await until(() => source.count() === 1, { withinMs: 5000, what: 'the source is asked' });
   opaCable.freeze();

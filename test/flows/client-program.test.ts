@@ -154,8 +154,10 @@ test('a client that was killed leaves no engine that keeps the next one from its
   await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
   await using server = await startServer(following(repo));
   await publish(server.url, { dst_path: '/n', data: 1 });
+  // What a killed program leaves in its temporary folder goes with this one.
+  await using folder = await tempDir();
   const env = await settings(server.url);
-  await using first = startCommand('client', ['run'], env);
+  await using first = startCommand('client', ['run'], { ...env, TMPDIR: folder.path });
   await healthy(first);
   const orphan = await enginePid(first);
   first.process.kill('SIGKILL');

@@ -61,7 +61,11 @@ test('an inline engine is filled once at the start, and neither start nor stop l
   assert.equal(client.log.filter(({ msg }) => msg === 'engine holds our state').length, 1);
   assert.equal(client.log.filter(({ msg }) => msg.includes('PUT /v1/data/users')).length, 1);
   assert.deepEqual(
-    client.log.filter(({ level }) => Number(level) >= 40).map(({ msg }) => msg),
+    client.log
+      .filter(({ level }) => Number(level) >= 40)
+      .map(({ msg }) => msg)
+      // OPA's own advice where the tests run as root.
+      .filter((msg) => !msg.includes('running with uid or gid 0')),
     [],
   );
 });

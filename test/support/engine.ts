@@ -48,6 +48,7 @@ export async function startEngine(
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     {
+      tellsStart: settings.inlineEngineEnabled,
       probeEnabled: true,
       probeIntervalMs: settings.probeIntervalMs,
       probeTimeoutMs: settings.probeTimeoutMs,
@@ -56,7 +57,7 @@ export async function startEngine(
     { engine: running.engine, applier, status, log },
   );
   const done = Promise.all([
-    running.run({ onStarted: () => keeper.lost(), onGone: (reason) => status.engineSeen(false, reason) }, stop.signal),
+    running.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, stop.signal),
     keeper.run(stop.signal),
   ]);
   await until(() => status.engine.online, { withinMs: 20_000, what: 'the engine holds our state' });

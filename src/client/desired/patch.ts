@@ -83,6 +83,9 @@ function applyOp(node: Node | undefined, op: PatchOp): Node | undefined {
       const found = nodeAt(node, op.from);
       if (found === undefined)
         throw new PatchRefused(`${op.op} from ${JSON.stringify(op.from.join('/'))}: nothing is there`);
+      if (op.op === 'move' && op.path.length > op.from.length && op.from.every((part, at) => op.path[at] === part)) {
+        throw new PatchRefused(`move from ${JSON.stringify(op.from.join('/'))} into itself`);
+      }
       const base = op.op === 'move' ? edit(node, op.from, undefined, 'replace') : node;
       return edit(base, op.path, found, 'add');
     }

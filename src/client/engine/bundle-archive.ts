@@ -28,7 +28,7 @@ export async function bundleArchive(content: BundleContent, revision: string): P
     archive.on('error', reject);
   });
   archive.pipe(gzip);
-  const roots = content.roots.map((root) => root.map(encodeURIComponent).join('/'));
+  const roots = content.roots.map((root) => root.join('/'));
   archive.entry(
     { name: '.manifest' },
     JSON.stringify({ revision, roots: roots.length === 0 ? [NO_ROOT] : roots, rego_version: content.regoVersion }),

@@ -84,8 +84,13 @@ export interface PolicyEngine {
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
   /** Forgets what is known of the engine's content: it may have started anew. */
   startAfresh(): void;
+  /** Marks the engine as being filled: it is not ours yet, but a restart from now on will be noticed. */
+  beginMarker(signal: AbortSignal): Promise<void>;
   /** True when the engine holds the marker that this client wrote (design 9.7). Throws when it cannot be reached. */
   hasMarker(signal: AbortSignal): Promise<boolean>;
-  /** Writes the marker: from now on the engine's content is ours to know. */
+  /**
+   * Replaces the mark of {@link beginMarker}: from now on the engine's content is ours to know. Throws when that mark is
+   * gone, that is when the engine started anew while it was filled.
+   */
   putMarker(signal: AbortSignal): Promise<void>;
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
@@ -6,8 +5,8 @@ import { regoPackage } from '../../wire/rego-package.js';
 import type { PolicyCheck } from './check-policy.js';
 import { dependencyOrder } from './dependency-order.js';
 import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
-import { markerText } from './inline-opa.js';
-import { MARKER_PATH, type OpaRest } from './opa-rest.js';
+import { Marker } from './marker.js';
+import type { OpaRest } from './opa-rest.js';
 
 type Change = { readonly id: string; readonly rego: string | undefined };
 
@@ -20,12 +19,13 @@ export class ExternalOpa implements PolicyEngine {
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
-  readonly #stateId = randomUUID();
+  readonly #marker: Marker;
   /** What the engine holds, once it was asked. */
   #held: Map<string, string> | undefined;
 
   constructor(deps: { rest: OpaRest; check: PolicyCheck | undefined; log: Logger }) {
     this.#rest = deps.rest;
+    this.#marker = new Marker(deps.rest);
     this.#check = deps.check;
     this.#log = deps.log;
   }
@@ -127,11 +127,15 @@ export class ExternalOpa implements PolicyEngine {
     this.#rest.reset();
   }
 
-  async hasMarker(signal: AbortSignal): Promise<boolean> {
-    return (await this.#rest.getData(MARKER_PATH, signal)) === markerText(this.#stateId);
+  hasMarker(signal: AbortSignal): Promise<boolean> {
+    return this.#marker.isThere(signal);
+  }
+
+  beginMarker(signal: AbortSignal): Promise<void> {
+    return this.#marker.begin(signal);
   }
 
   putMarker(signal: AbortSignal): Promise<void> {
-    return this.#rest.write([{ op: 'put', path: MARKER_PATH, text: () => markerText(this.#stateId) }], signal);
+    return this.#marker.complete(signal);
   }
 }

@@ -33,7 +33,7 @@ export async function goInstall(options: GoInstallOptions): Promise<string> {
   signal?.throwIfAborted();
   const startedAt = performance.now();
   // With GOOS or GOARCH set Go refuses GOBIN ("cannot install cross-compiled binaries"); we want this machine's anyway.
-  const goEnv = { ...env, GOBIN: dir, GOOS: undefined, GOARCH: undefined, GOWORK: 'off' };
+  const goEnv = { ...env, GOBIN: dir, GOTMPDIR: dir, GOOS: undefined, GOARCH: undefined, GOWORK: 'off' };
   const child = spawn(go, ['install', `${OPA_GO_PACKAGE}@v${OPA_VERSION}`], {
     cwd: dir,
     env: goEnv,

@@ -1,10 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import type { DocPath } from '../../wire/doc-path.js';
 import { bundleArchive } from './bundle-archive.js';
 import type { BundleService } from './bundle-service.js';
 import type { PolicyCheck } from './check-policy.js';
 import type { DataOp, PolicyEngine, PolicySet, Region } from './engine.js';
-import { MARKER_PATH, type OpaRest } from './opa-rest.js';
+import { Marker } from './marker.js';
+import type { OpaRest } from './opa-rest.js';
 import { bundleRoots } from './roots.js';
 
 /** How an engine of ours reads modules, and how long it may take to activate them. */
@@ -23,13 +23,14 @@ export class InlineOpa implements PolicyEngine {
   readonly #bundles: BundleService;
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck;
-  readonly #stateId = randomUUID();
+  readonly #marker: Marker;
   #attempts = 0;
 
   constructor(options: InlineOpaOptions, deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck }) {
     this.#options = options;
     this.#bundles = deps.bundles;
     this.#rest = deps.rest;
+    this.#marker = new Marker(deps.rest);
     this.#check = deps.check;
   }
 
@@ -62,16 +63,15 @@ export class InlineOpa implements PolicyEngine {
     this.#bundles.clear();
   }
 
-  async hasMarker(signal: AbortSignal): Promise<boolean> {
-    return (await this.#rest.getData(MARKER_PATH, signal)) === markerText(this.#stateId);
+  hasMarker(signal: AbortSignal): Promise<boolean> {
+    return this.#marker.isThere(signal);
+  }
+
+  beginMarker(signal: AbortSignal): Promise<void> {
+    return this.#marker.begin(signal);
   }
 
   putMarker(signal: AbortSignal): Promise<void> {
-    return this.#rest.write([{ op: 'put', path: MARKER_PATH, text: () => markerText(this.#stateId) }], signal);
+    return this.#marker.complete(signal);
   }
-}
-
-/** The marker document: names this life of this client. */
-export function markerText(stateId: string): string {
-  return JSON.stringify({ client_state: stateId });
 }

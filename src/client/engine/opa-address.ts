@@ -2,8 +2,9 @@ import { createServer } from 'node:net';
 import { type Agent, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { sleep } from '../../lib/loop.js';
+import { MARKER_PATH } from './marker.js';
 import { splitAddress } from './opa-args.js';
-import { MARKER_PATH, OpaRest } from './opa-rest.js';
+import { OpaRest } from './opa-rest.js';
 
 /**
  * Longest wait for the engine of a client that was killed. It cannot be ended from here, but it ends by itself: nobody

@@ -1,7 +1,7 @@
 import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
-import { type DocPath, docPathPointer, docPathUrl, parseDocPath } from '../../wire/doc-path.js';
+import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
 import { type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
 
 /** OPA's error body. */
@@ -141,6 +141,14 @@ export class OpaRest {
       if (parent === removed || parent.startsWith(`${removed}/`)) this.#parents.delete(parent);
   }
 
+  /** Replaces a document that is there; answers false, and changes nothing, where there is none. */
+  async replace(path: DocPath, text: string, signal: AbortSignal): Promise<boolean> {
+    const body = `[{"op":"replace","path":${JSON.stringify(docPathPointer(path))},"value":${text}}]`;
+    const answer = await this.#call('PATCH', '/v1/data', signal, body, 'application/json-patch+json');
+    if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, 'PATCH /v1/data');
+    return answer.status === 204;
+  }
+
   /** The document at a path as OPA has it, as text; undefined where there is none. */
   async getData(path: DocPath, signal: AbortSignal): Promise<string | undefined> {
     const answer = await this.#call('GET', `/v1/data${docPathUrl(path)}`, signal);
@@ -234,6 +242,3 @@ function tryJson(text: string): unknown {
 function policyUrl(id: string): string {
   return `/v1/policies/${id.split('/').map(encodeURIComponent).join('/')}`;
 }
-
-/** The marker document: below `system`, which OPA keeps out of queries over all data. */
-export const MARKER_PATH = parseDocPath('system/policysync/marker');

@@ -184,6 +184,7 @@ export class Applier {
    */
   async restore(signal: AbortSignal): Promise<void> {
     this.#engine.startAfresh();
+    await this.#engine.beginMarker(signal);
     const refused = new Map<string, string>();
     const ops: DataOp[] = [];
     for (const path of outermost([...this.#layers.all()].map((layer) => layer.path))) {

@@ -154,10 +154,13 @@ export class DataUpdater {
       const seq = entry.seq ?? this.#reserved;
       const index = counts.get(seq) ?? 0;
       counts.set(seq, index + 1);
-      const id =
-        entry.seq === undefined ? `base/${entryIdentity(entry, entryPath(entry))}` : this.#placedId(entry, entry.seq);
+      const origin = entry.origin ?? 'base';
+      const isUpdate = origin === 'update' && entry.seq !== undefined;
+      // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
+      // a reconnect nor a new log supersedes what was published below it (design 9.3).
+      const id = isUpdate ? this.#placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
       seen.add(id);
-      this.#learn(entry, { id, rank: { era: this.#era, seq, index }, origin: entry.origin ?? 'base', transaction });
+      this.#learn(entry, { id, rank: { era: this.#era, seq, index }, origin, transaction });
     }
     this.#pruneMissing(config, seen);
     status.sealed(transaction);
@@ -188,24 +191,26 @@ export class DataUpdater {
     const { id, rank, origin, transaction } = place;
     const path = entryPath(entry);
     const known = this.#table.get(id);
-    if (known?.epoch !== undefined && known.rank.era === rank.era) {
+    if (known !== undefined) {
       known.entry = entry;
+      known.epoch = this.#epoch;
+      if (compareRank(known.rank, rank) !== 0) known.later = rank;
       this.#revalidate(known, transaction);
       return;
     }
-    if (known !== undefined) this.#table.forget(known);
     if (this.#table.covered(path, rank)) return;
     if (entryReplaces(entry)) this.#dropUnwritten(path, rank);
     const fresh: KnownEntry = {
       id,
       path,
       rank,
+      later: undefined,
       origin,
       epoch: this.#epoch,
       entry,
       transaction,
       state: { kind: 'fetching', error: undefined },
-      fetched: known?.fetched,
+      fetched: undefined,
       abort: new AbortController(),
     };
     this.#table.set(fresh);

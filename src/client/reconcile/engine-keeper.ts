@@ -1,6 +1,6 @@
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, isAbort, sleep } from '../../lib/loop.js';
+import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
@@ -8,6 +8,8 @@ import { RetryLoop } from './retry-loop.js';
 
 /** How the keeper looks after the engine. */
 export interface EngineKeeperOptions {
+  /** The engine tells when it starts and ends (our own child); otherwise it is taken to be there. */
+  readonly tellsStart: boolean;
   readonly probeEnabled: boolean;
   readonly probeIntervalMs: number;
   readonly probeTimeoutMs: number;
@@ -30,12 +32,16 @@ export class EngineKeeper {
   #signal: AbortSignal | undefined;
   /** `lost`: write everything; `doubtful`: look at the marker first. */
   #state: 'lost' | 'doubtful' | 'ours' = 'lost';
+  /** Counts what was lost: a restore that was overtaken by the next loss has to be made again. */
+  #losses = 0;
+  readonly #present: Gate;
 
   constructor(
     options: EngineKeeperOptions,
     deps: { engine: PolicyEngine; applier: Applier; status: Status; log: Logger },
   ) {
     this.#options = options;
+    this.#present = new Gate(!options.tellsStart);
     this.#engine = deps.engine;
     this.#applier = deps.applier;
     this.#status = deps.status;
@@ -47,8 +53,17 @@ export class EngineKeeper {
 
   /** The engine started, or started again: it holds nothing. */
   lost(): void {
+    this.#losses++;
     this.#state = 'lost';
+    this.#present.open();
     this.#restoreLoop.request();
+  }
+
+  /** The engine ended: nothing can be asked of it until it starts again. */
+  gone(reason: string): void {
+    this.#present.close();
+    this.#state = 'lost';
+    this.#status.engineSeen(false, reason);
   }
 
   /** Runs one engine step after all steps asked for before it; the engine has our state when it starts. */
@@ -56,7 +71,7 @@ export class EngineKeeper {
     const result = this.#tail.then(async () => {
       const signal = this.#signal;
       if (signal === undefined) throw new Error('the engine keeper does not run');
-      signal.throwIfAborted();
+      await this.#present.pass(signal);
       await this.#ensureOurs(signal);
       try {
         return await step(signal);
@@ -74,13 +89,14 @@ export class EngineKeeper {
   };
 
   async #ensureOurs(signal: AbortSignal): Promise<void> {
-    if (this.#state === 'doubtful') {
-      this.#state = (await this.#look(signal)) ? 'ours' : 'lost';
-    }
+    if (this.#state === 'doubtful') this.#state = (await this.#look(signal)) ? 'ours' : 'lost';
     if (this.#state === 'ours') return;
     const startedMs = Date.now();
-    await this.#applier.restore(signal);
-    this.#state = 'ours';
+    while (this.#state !== 'ours') {
+      const losses = this.#losses;
+      await this.#applier.restore(signal);
+      if (losses === this.#losses) this.#state = 'ours';
+    }
     this.#status.engineSeen(true);
     this.#log.info(
       {
@@ -107,6 +123,7 @@ export class EngineKeeper {
     try {
       for (;;) {
         await sleep(this.#options.probeIntervalMs, signal);
+        await this.#present.pass(signal);
         const known = this.#state;
         try {
           const ours = await this.#look(signal);

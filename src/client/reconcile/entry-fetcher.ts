@@ -2,7 +2,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { docPathText } from '../../wire/doc-path.js';
-import { compareRank } from '../desired/layers.js';
+import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { Body } from '../engine/engine.js';
 import type { FetchRequest, FetchResult } from '../fetch/http-fetch.js';
@@ -29,6 +29,8 @@ export interface EntryFetcherDeps {
 export class EntryFetcher {
   readonly #backoff: BackoffOptions;
   readonly #deps: EntryFetcherDeps;
+  /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
+  readonly #seen = new Map<string, { hash: string; rank: Rank }>();
 
   constructor(options: { backoff: BackoffOptions }, deps: EntryFetcherDeps) {
     this.#backoff = options.backoff;
@@ -79,23 +81,41 @@ export class EntryFetcher {
     }
     const { body, etag, lastModified } = result;
     const same = entry.fetched?.hash === body.hash && this.#deps.applier.layers.get(entry.id) !== undefined;
-    if (same || signal.aborted) await body.dispose();
+    const isSuperseded = this.#isSuperseded(entry, body.hash);
+    if (same || isSuperseded || signal.aborted) await body.dispose();
     if (signal.aborted) return;
+    if (isSuperseded) {
+      this.#deps.table.forget(entry);
+      return;
+    }
     entry.fetched = {
       hash: body.hash,
       ...(etag === undefined ? {} : { etag }),
       ...(lastModified === undefined ? {} : { lastModified }),
     };
-    if (same) this.#unchanged(entry);
-    else this.#deps.onArrived(entry, body);
+    if (same) {
+      this.#unchanged(entry);
+      return;
+    }
+    if (entry.later !== undefined) entry.rank = entry.later;
+    entry.later = undefined;
+    if (entry.origin === 'base') this.#seen.set(entry.id, { hash: body.hash, rank: entry.rank });
+    this.#deps.onArrived(entry, body);
   }
 
-  /** The engine holds this content already; only its place in the order may be new. */
+  /**
+   * True for a base entry that a later update replaced, while its source still has what it had before that update. A
+   * reconnect reads all base entries again; that alone must not bring back what the update had replaced.
+   */
+  #isSuperseded(entry: KnownEntry, hash: string): boolean {
+    const past = this.#seen.get(entry.id);
+    return past?.hash === hash && this.#deps.table.covered(entry.path, past.rank);
+  }
+
+  /** The engine holds this content already, and it keeps its place. */
   #unchanged(entry: KnownEntry): void {
-    const held = this.#deps.applier.layers.get(entry.id);
-    const moved = held !== undefined && compareRank(held.rank, entry.rank) !== 0;
-    if (moved && held.content.kind === 'put') this.#deps.onArrived(entry, held.content.body);
-    else this.#deps.table.settle(entry, { kind: 'applied' });
+    entry.later = undefined;
+    this.#deps.table.settle(entry, { kind: 'applied' });
   }
 
   /** Records a failed attempt and answers the time until the next one. */

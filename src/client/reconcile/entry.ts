@@ -18,10 +18,13 @@ export type EntryState =
 
 /** One desired entry that this client knows of. */
 export interface KnownEntry extends Placed {
-  readonly rank: Rank;
+  /** Its place in the order: what the engine's layer has, once it is applied. */
+  rank: Rank;
+  /** The place that a base entry takes when its source turns out to have something new; see {@link rank}. */
+  later: Rank | undefined;
   readonly origin: 'base' | 'update';
   /** The epoch of the log that it came from; undefined for OPAL servers. */
-  readonly epoch: string | undefined;
+  epoch: string | undefined;
   entry: PeerEntry;
   /** The transaction that it counts for now. */
   transaction: string;

@@ -1,7 +1,7 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
-import type { PolicyBundle } from '../../wire/bundle.js';
+import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal } from '../engine/engine.js';
@@ -46,7 +46,19 @@ export class PolicyUpdater {
     return this.#loop.idle;
   }
 
-  /** There may be a newer policy: a notice came, or the connection is new. */
+  /**
+   * Takes a policy notice, in either form. One that names what the engine holds asks for nothing; one that cannot be read
+   * may mean anything, so the server is asked.
+   */
+  notified(dataText: string): void {
+    const notice = policyNotice.safeParse(parseJson(dataText));
+    const hash = typeof notice.data === 'string' ? notice.data : notice.data?.new_policy_hash;
+    // While an update is under way, what is held is about to change: the branch may have come back to it since.
+    const isHeld = hash !== undefined && hash === this.#held?.hash && this.#loop.idle;
+    if (!isHeld) this.request();
+  }
+
+  /** There may be a newer policy: the connection is new, or a notice came. */
   request(): void {
     this.#loop.request();
   }
@@ -117,6 +129,14 @@ export class PolicyUpdater {
         retryable: true,
       });
     return content;
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // The schema refuses it, and the server is asked.
   }
 }
 

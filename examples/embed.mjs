@@ -1,0 +1,39 @@
+// Server and client inside one program, in place of `sync-server run` and `sync-client run`.
+//
+//   npm run build && node examples/embed.mjs <policy repository> [branch]
+import { CLIENT_SETTINGS, createClient, createLogger, createServer, loadSettings, SERVER_SETTINGS } from 'policysync';
+
+const [repository, branch = 'main'] = process.argv.slice(2);
+if (repository === undefined) throw new Error('which repository? node examples/embed.mjs <policy repository> [branch]');
+const { env } = process;
+const log = (name) => createLogger(name, { level: 'info', format: 'pretty' });
+
+// The settings that the programs have, under the same names. Here some are fixed, the others come from the environment.
+const serverSettings = loadSettings(SERVER_SETTINGS, {
+  env: {
+    ...env,
+    SYNC_POLICY_REPO_URL: repository,
+    SYNC_POLICY_REPO_MAIN_BRANCH: branch,
+    SYNC_POLICY_REPO_POLLING_INTERVAL: '5',
+  },
+}).values;
+// The program has a default for the state folder; the library asks for one.
+const server = createServer({ ...serverSettings, stateDir: '.policysync-state' }, { log: log('server'), env });
+const client = createClient(loadSettings(CLIENT_SETTINGS, { env }).values, { log: log('client'), env });
+
+// A stop may come at any time, also while the first start still looks for an OPA: that start then rejects.
+let isStopping = false;
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, async () => {
+    isStopping = true;
+    await client.stop();
+    await server.stop();
+  });
+}
+
+try {
+  await server.start();
+  await client.start();
+} catch (error) {
+  if (!isStopping) throw error;
+}

@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { describe, it } from 'node:test';
+import { SyncError } from '../../lib/errors.js';
+import { parseDocPath } from '../../wire/doc-path.js';
+import { bodyOfText } from '../desired/text-body.js';
+import { type DataOp, EngineRefusal } from './engine.js';
+import { OpaRest, opaProblems } from './opa-rest.js';
+
+/** One answer of the stand-in: a status, a body, or nothing at all. */
+type Reply = { status: number; body?: string } | 'silence' | 'hang up';
+
+/** A stand-in for an engine, which answers as it is told (204 otherwise) and remembers what it was asked. */
+async function standIn(reply: (request: string) => Reply | undefined) {
+  const requests: string[] = [];
+  const server: Server = createServer((request, response) => {
+    const line = `${request.method} ${request.url}`;
+    void text(request).then((body) => {
+      requests.push(body === '' ? line : `${line} ${body}`);
+      const answer = reply(line) ?? { status: 204 };
+      if (answer === 'hang up') request.socket.destroy();
+      else if (answer !== 'silence') response.writeHead(answer.status).end(answer.body);
+    });
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  assert(address !== null && typeof address === 'object');
+  const rest = new OpaRest({ url: `http://127.0.0.1:${address.port}`, timeoutMs: 300 });
+  return {
+    rest,
+    requests,
+    [Symbol.asyncDispose]: async () => {
+      await rest.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+const { signal } = new AbortController();
+const put = (path: string, value: string): DataOp => ({ op: 'put', path: parseDocPath(path), text: () => value });
+const remove = (path: string): DataOp => ({ op: 'remove', path: parseDocPath(path) });
+
+describe('a write', () => {
+  it('of nothing asks nothing', async () => {
+    await using opa = await standIn(() => undefined);
+    await opa.rest.write([], signal);
+    assert.deepEqual(opa.requests, []);
+  });
+
+  it('of one document is one put, its bytes as they are', async () => {
+    await using opa = await standIn(() => undefined);
+    await opa.rest.write([put('/a b/c%2Fd', '{"n":1.0}')], signal);
+    const body = bodyOfText('[12345678901234567890]');
+    await opa.rest.write([{ op: 'put', path: ['x'], text: () => assert.fail('read whole'), body }], signal);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/a%20b/c%2Fd {"n":1.0}', 'PUT /v1/data/x [12345678901234567890]']);
+  });
+
+  it('of one removal is one, and what is not there is removed', async () => {
+    await using opa = await standIn(() => ({ status: 404, body: '{"code":"resource_not_found"}' }));
+    await opa.rest.write([remove('/a')], signal);
+    assert.deepEqual(opa.requests, ['DELETE /v1/data/a']);
+  });
+
+  it('of several is one transaction, after their parents were made, which is done once', async () => {
+    await using opa = await standIn((line) => (line === 'PUT /v1/data/d' ? { status: 304 } : undefined));
+    const ops = [put('/a', '1'), put('/d/e~f', '2.0'), put('/d/g%2Fh', '3'), remove('/x/y')];
+    await opa.rest.write(ops, signal);
+    const patch =
+      'PATCH /v1/data [{"op":"add","path":"/a","value":1},{"op":"add","path":"/d/e~0f","value":2.0},{"op":"add","path":"/d/g~1h","value":3},{"op":"remove","path":"/x/y"}]';
+    assert.deepEqual(opa.requests, ['PUT /v1/data/d {}', patch]);
+    await opa.rest.write(ops, signal);
+    assert.deepEqual(opa.requests.slice(2), [patch]);
+  });
+
+  it('makes parents again that were removed, and after the engine has started anew', async () => {
+    await using opa = await standIn(() => undefined);
+    const two = [put('/d/e/f', '1'), put('/a', '1')];
+    const parents = async (): Promise<number> => {
+      const before = opa.requests.length;
+      await opa.rest.write(two, signal);
+      return opa.requests.slice(before).filter((line) => line.startsWith('PUT /v1/data/d/e')).length;
+    };
+    assert.deepEqual([await parents(), await parents()], [1, 0]);
+    await opa.rest.write([remove('/d')], signal);
+    assert.deepEqual([await parents(), await parents()], [1, 0]);
+    opa.rest.reset();
+    assert.deepEqual([await parents(), await parents()], [1, 0]);
+  });
+
+  it('goes one by one where something to remove is gone already', async () => {
+    await using opa = await standIn((line) =>
+      line.startsWith('PATCH') || line.startsWith('DELETE') ? { status: 404, body: '{}' } : undefined,
+    );
+    await opa.rest.write([put('/a', '1'), remove('/b')], signal);
+    assert.deepEqual(opa.requests.slice(1), ['PUT /v1/data/a 1', 'DELETE /v1/data/b']);
+  });
+});
+
+describe('an answer that is no success', () => {
+  const CONFLICT = 'rego_compile_error: conflicting rule for data path a/b found';
+
+  it('of 400 is a refusal with file, line and the document at fault', async () => {
+    const body = { code: 'invalid_parameter', message: `1 error occurred: policy/x.rego:7: ${CONFLICT}` };
+    await using opa = await standIn(() => ({ status: 400, body: JSON.stringify(body) }));
+    await assert.rejects(opa.rest.write([put('/a', '1')], signal), (error) => {
+      assert(error instanceof EngineRefusal);
+      assert.match(error.message, /^PUT \/v1\/data\/a answered 400: /);
+      assert.deepEqual(
+        error.problems.map(({ file, row, conflictPath }) => ({ file, row, conflictPath })),
+        [{ file: 'policy/x.rego', row: 7, conflictPath: ['a', 'b'] }],
+      );
+      return true;
+    });
+  });
+
+  it('of 400 with a list of errors has each', async () => {
+    const errors = [
+      { message: 'var x is unsafe', location: { file: '/a.rego', row: 3 } },
+      { message: 'conflicting rule for data path c found', location: null },
+    ];
+    await using opa = await standIn(() => ({ status: 400, body: JSON.stringify({ message: 'm', errors }) }));
+    await assert.rejects(opa.rest.putPolicy('a/b c.rego', 'x', signal), (error) => {
+      assert(error instanceof EngineRefusal);
+      assert.deepEqual(error.problems, [
+        { message: 'var x is unsafe', file: 'a.rego', row: 3 },
+        { message: 'conflicting rule for data path c found', conflictPath: ['c'] },
+      ]);
+      return true;
+    });
+    assert.deepEqual(opa.requests, ['PUT /v1/policies/a/b%20c.rego x']);
+  });
+
+  for (const status of [401, 409, 429, 500, 503]) {
+    it(`of ${status} is tried again, and shows what a proxy said`, async () => {
+      await using opa = await standIn(() => ({ status, body: `<html>${'x'.repeat(5000)}` }));
+      await assert.rejects(opa.rest.write([put('/a', '1')], signal), (error) => {
+        assert(error instanceof SyncError && error.code === 'engine_unreachable' && error.retryable);
+        assert.match(error.message, /<html>/);
+        assert(error.message.length < 400);
+        return true;
+      });
+    });
+  }
+
+  for (const reply of ['silence', 'hang up'] as const) {
+    it(`of ${reply} is tried again`, async () => {
+      await using opa = await standIn(() => reply);
+      await assert.rejects(opa.rest.healthy(signal), { code: 'engine_unreachable', retryable: true });
+    });
+  }
+
+  it('is none where the caller has stopped: that is an abort', async () => {
+    await using opa = await standIn(() => 'silence');
+    const stop = new AbortController();
+    const asked = opa.rest.getData(['a'], stop.signal);
+    stop.abort();
+    await assert.rejects(asked, { name: 'AbortError' });
+  });
+});
+
+describe('a read', () => {
+  it('of a document is its text, undefined where there is none', async () => {
+    await using opa = await standIn((line) => ({
+      status: 200,
+      body: line.endsWith('/a') ? '{"result":{"b":[1]}}' : '{}',
+    }));
+    assert.deepEqual(
+      [await opa.rest.getData(['a'], signal), await opa.rest.getData(['b'], signal)],
+      ['{"b":[1]}', undefined],
+    );
+  });
+
+  it('of the policies is their ids and texts', async () => {
+    await using opa = await standIn(() => ({
+      status: 200,
+      body: '{"result":[{"id":"a","raw":"package a","ast":{}},{"id":"b"}]}',
+    }));
+    assert.deepEqual(await opa.rest.listPolicies(signal), [
+      { id: 'a', raw: 'package a' },
+      { id: 'b', raw: '' },
+    ]);
+  });
+
+  it('of the health is what the engine says', async () => {
+    let status = 200;
+    await using opa = await standIn(() => ({ status, body: '{}' }));
+    assert.equal(await opa.rest.healthy(signal), true);
+    status = 500;
+    assert.equal(await opa.rest.healthy(signal), false);
+  });
+
+  it('removing a policy that is not there succeeds', async () => {
+    await using opa = await standIn(() => ({ status: 404, body: '{}' }));
+    await opa.rest.deletePolicy('gone.rego', signal);
+  });
+});
+
+describe('problems in the words of OPA', () => {
+  it('have the file without a leading slash, and no place where there is none', () => {
+    assert.deepEqual(opaProblems([{ message: 'm', location: { file: './a/b.rego', row: 1 } }]), [
+      { message: 'm', file: 'a/b.rego', row: 1 },
+    ]);
+    assert.deepEqual(opaProblems([{ message: 'm', location: { file: '' } }, { message: 'n' }]), [
+      { message: 'm' },
+      { message: 'n' },
+    ]);
+  });
+});
