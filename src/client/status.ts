@@ -34,6 +34,8 @@ export interface DataStatus {
   /** Opens a transaction and answers its key. */
   begin(id: string, reason: string): string;
   joined(transaction: string, entry: KnownEntry): void;
+  /** An entry counts for another transaction from now on. */
+  left(entry: KnownEntry): void;
   /** An entry changed its state. */
   settled(entry: KnownEntry): void;
   /** An entry is no longer desired, or was superseded. */
@@ -126,6 +128,13 @@ export class Status implements DataStatus {
     if (found === undefined) return;
     found.open.add(entry.id);
     found.total++;
+  }
+
+  left(entry: KnownEntry): void {
+    const transaction = this.#transactions.get(entry.transaction);
+    if (transaction === undefined) return;
+    transaction.errors.delete(entry.id);
+    this.#close(transaction, entry);
   }
 
   settled(entry: KnownEntry): void {

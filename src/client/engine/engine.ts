@@ -48,11 +48,14 @@ export interface EngineProblem {
  */
 export class EngineRefusal extends Error {
   readonly problems: readonly EngineProblem[];
+  /** True where a part of the call had taken effect before: what it was about is in doubt. */
+  readonly partial: boolean;
 
-  constructor(message: string, problems: readonly EngineProblem[]) {
+  constructor(message: string, problems: readonly EngineProblem[], partial = false) {
     super(message);
     this.name = 'EngineRefusal';
     this.problems = problems;
+    this.partial = partial;
   }
 }
 

@@ -85,7 +85,7 @@ export class OpaRest {
   async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     const [first, ...more] = ops;
     if (first === undefined) return;
-    for (const op of ops) if (op.op === 'remove') this.#forgetParents(op.path);
+    for (const op of ops) this.#forgetParents(op.path);
     if (more.length === 0) {
       await this.#writeOne(first, signal);
       return;
@@ -98,8 +98,19 @@ export class OpaRest {
     const answer = await this.#call('PATCH', '/v1/data', signal, `[${parts.join(',')}]`, 'application/json-patch+json');
     if (answer.status === 204) return;
     // Something to remove is gone already, or a parent is missing: one by one, each is its own transaction.
-    if (answer.status === 404) for (const op of ops) await this.#writeOne(op, signal);
+    if (answer.status === 404) await this.#writeEach(ops, signal);
     else this.#fail(answer, 'PATCH /v1/data');
+  }
+
+  async #writeEach(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    for (const [index, op] of ops.entries()) {
+      try {
+        await this.#writeOne(op, signal);
+      } catch (error) {
+        if (error instanceof EngineRefusal && index > 0) throw new EngineRefusal(error.message, error.problems, true);
+        throw error;
+      }
+    }
   }
 
   async #writeOne(op: DataOp, signal: AbortSignal): Promise<void> {

@@ -136,13 +136,33 @@ export class Applier {
         for (const entry of found) withheld.set(entry.layer.id, entry);
         if (found.length > 0) continue;
         // The documents of this commit do not fit its own rules: the last good policy goes back in.
-        if (this.#policy !== before.policy) {
-          await this.#activate(before.policy ?? NO_POLICY, before.roots, signal);
-          this.#policy = before.policy;
-        }
+        if (this.#policy !== before.policy) await this.#putBack(before, signal);
         throw error;
       }
     }
+  }
+
+  /**
+   * Puts the policy before back in. The documents of roots that go with the refused policy stay in the bundle: the engine
+   * erases what lies below a root that it loses.
+   */
+  async #putBack(
+    before: { policy: PolicySet | undefined; roots: readonly DocPath[] },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const held = this.#roots.filter((root) => isObject(this.#layers.compose(root)));
+    const policy = before.policy ?? NO_POLICY;
+    this.#roots = this.#engine.roots(policy, [...before.roots, ...held]);
+    this.#policy = before.policy;
+    this.#regionsDoubtful = true;
+    await this.#activate(policy, this.#roots, signal);
+    this.#policy = before.policy;
+  }
+
+  /** Writes again whatever is in doubt after a call of unknown outcome. The engine has our marker. */
+  async settleDoubts(signal: AbortSignal): Promise<void> {
+    if (this.#regionsDoubtful && this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
+    await this.#write([], signal);
   }
 
   /**
@@ -200,7 +220,12 @@ export class Applier {
     try {
       await this.#engine.activate(policy, roots, regionsOf(this.#layers, roots), signal);
     } catch (error) {
-      if (!(error instanceof EngineRefusal)) this.#regionsDoubtful = true;
+      if (!(error instanceof EngineRefusal)) {
+        // It may be in, or come in late: what lies below its roots stays in the bundle until that is settled.
+        const held = roots.filter((root) => isObject(this.#layers.compose(root)));
+        this.#roots = outermost([...this.#roots, ...held]);
+        this.#regionsDoubtful = true;
+      }
       throw error;
     }
     this.#policy = policy;

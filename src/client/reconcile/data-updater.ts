@@ -47,6 +47,8 @@ export class DataUpdater {
   /** Place of such a server's configuration: before the updates that came since it was asked for. */
   #reserved = 0;
   #configWasRead = false;
+  /** The greatest seq of an update so far. */
+  #lastSeq = 0;
 
   constructor(options: { topics: readonly string[]; backoff: BackoffOptions }, deps: DataUpdaterDeps) {
     const { applier, status, log } = deps;
@@ -54,7 +56,11 @@ export class DataUpdater {
     this.#topics = new Set(options.topics);
     this.#deps = deps;
     this.#tasks = new TaskSet(log);
-    const table = new EntryTable({ status, tasks: this.#tasks, onStoppedFetching: () => this.#writer.look() });
+    const table = new EntryTable({
+      status,
+      discard: (body) => this.#writer.discard(body),
+      onStoppedFetching: () => this.#writer.look(),
+    });
     this.#table = table;
     const shared = { applier, table, tasks: this.#tasks, log };
     this.#writer = new EntryWriter({ backoff }, { ...shared, exclusive: deps.exclusive });
@@ -89,10 +95,15 @@ export class DataUpdater {
   policyChanged(): void {
     const { applier } = this.#deps;
     for (const entry of this.#table.all()) {
+      if (entry.state.kind === 'ready') continue; // The writer decides, with the newer content.
       const withheld = applier.blocked.get(entry.id);
-      const isHeld = applier.layers.get(entry.id) !== undefined;
+      const content = applier.layers.get(entry.id)?.content;
+      const isCurrent =
+        content?.kind !== 'put' || entry.fetched === undefined || content.body.hash === entry.fetched.hash;
       if (withheld !== undefined) this.#table.settle(entry, { kind: 'blocked', error: withheld.reason });
-      else if (entry.state.kind === 'blocked' && isHeld) this.#table.settle(entry, { kind: 'applied' });
+      else if (entry.state.kind === 'blocked' && content !== undefined && isCurrent) {
+        this.#table.settle(entry, { kind: 'applied' });
+      }
     }
   }
 
@@ -119,6 +130,7 @@ export class DataUpdater {
     log.info({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
     const transaction = status.begin(id, reason);
     const place = seq ?? this.#next++;
+    this.#lastSeq = Math.max(this.#lastSeq, seq ?? 0);
     for (const [index, entry] of update.entries.entries()) {
       if (!concerns(entry, this.#topics)) continue;
       const entryId = seq === undefined ? `live/${this.#era}/${place}/${index}` : this.#placedId(entry, seq);
@@ -140,8 +152,13 @@ export class DataUpdater {
   async #readConfig(signal: AbortSignal): Promise<void> {
     const { status } = this.#deps;
     const config = await this.#deps.fetchConfig(signal);
+    const isFirst = !this.#configWasRead;
     this.#configWasRead = true;
-    if (config.epoch !== this.#epoch) {
+    if (isFirst && config.epoch === undefined) {
+      // A server that retains nothing: the updates that came before its configuration keep their places, after it.
+      this.#epoch = undefined;
+      this.#next = Math.max(this.#next, this.#lastSeq + 1);
+    } else if (config.epoch !== this.#epoch) {
       // Places of another log do not compare with the ones before: they are a new era.
       this.#era++;
       this.#epoch = config.epoch;
@@ -183,7 +200,11 @@ export class DataUpdater {
       if (!isCompared || seen.has(entry.id) || this.#table.covered(entry.path, entry.rank)) continue;
       this.#table.forget(entry);
       if (this.#deps.applier.layers.get(entry.id) === undefined) this.#deps.applier.unblock(entry.id);
-      else this.#writer.retire(entry, () => this.#table.set(entry));
+      else {
+        this.#writer.retire(entry, () => {
+          if (this.#table.get(entry.id) === undefined) this.#table.set(entry);
+        });
+      }
     }
   }
 
@@ -228,12 +249,17 @@ export class DataUpdater {
 
   /** An entry that is known already. A base entry's source is asked whether it has something else by now. */
   #revalidate(entry: KnownEntry, transaction: string): void {
-    if (entry.state.kind === 'ready' || entry.state.kind === 'blocked') return;
+    const { state } = entry;
     const isFixed =
       entry.origin === 'update' || (entry.entry.data ?? null) !== null || entry.entry.save_method === 'DELETE';
-    if (entry.state.kind === 'applied' && isFixed) return;
-    entry.transaction = transaction;
-    this.#deps.status.joined(transaction, entry);
-    this.#fetcher.obtain(entry);
+    if (state.kind === 'applied' && isFixed) return;
+    if (entry.transaction !== transaction) {
+      this.#deps.status.left(entry);
+      entry.transaction = transaction;
+      this.#deps.status.joined(transaction, entry);
+    }
+    if (state.kind === 'ready') return;
+    if (state.kind === 'blocked') this.#table.settle(entry, state);
+    else this.#fetcher.obtain(entry);
   }
 }

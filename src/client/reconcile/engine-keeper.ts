@@ -1,10 +1,12 @@
-import { errorText } from '../../lib/errors.js';
+import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
 import { RetryLoop } from './retry-loop.js';
+
+const NOT_OURS = 'the engine does not hold our state yet';
 
 /** How the keeper looks after the engine. */
 export interface EngineKeeperOptions {
@@ -55,6 +57,7 @@ export class EngineKeeper {
   lost(): void {
     this.#losses++;
     this.#state = 'lost';
+    this.#status.engineSeen(false, NOT_OURS);
     this.#present.open();
     this.#restoreLoop.request();
   }
@@ -89,8 +92,30 @@ export class EngineKeeper {
   };
 
   async #ensureOurs(signal: AbortSignal): Promise<void> {
-    if (this.#state === 'doubtful') this.#state = (await this.#look(signal)) ? 'ours' : 'lost';
     if (this.#state === 'ours') return;
+    try {
+      await this.#makeOurs(signal);
+    } catch (error) {
+      if (!signal.aborted) this.#status.engineSeen(false, errorText(error));
+      if (!(error instanceof EngineRefusal)) throw error;
+      // Nobody's step was refused, but what the engine held before: that is no verdict on what waits for it.
+      throw new SyncError('engine_unreachable', 'the engine refuses what it held before', {
+        cause: error,
+        retryable: true,
+      });
+    }
+  }
+
+  async #makeOurs(signal: AbortSignal): Promise<void> {
+    if (this.#state === 'doubtful') {
+      if (await this.#look(signal)) {
+        await this.#applier.settleDoubts(signal);
+        this.#state = 'ours';
+        this.#status.engineSeen(true);
+        return;
+      }
+      this.#state = 'lost';
+    }
     const startedMs = Date.now();
     while (this.#state !== 'ours') {
       const losses = this.#losses;
@@ -150,7 +175,8 @@ export class EngineKeeper {
         AbortSignal.any([signal, AbortSignal.timeout(this.#options.probeTimeoutMs)]),
       );
       if (!before) this.#log.info({}, 'the engine answers');
-      this.#status.engineSeen(true);
+      const isOurs = found && this.#state !== 'lost';
+      this.#status.engineSeen(isOurs, isOurs ? undefined : NOT_OURS);
       return found;
     } catch (error) {
       if (!signal.aborted) {

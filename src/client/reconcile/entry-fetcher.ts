@@ -71,16 +71,16 @@ export class EntryFetcher {
   }
 
   async #fetchOnce(entry: KnownEntry, signal: AbortSignal): Promise<void> {
-    const isHeld = this.#deps.applier.layers.get(entry.id) !== undefined;
     const { url, config } = entry.entry;
-    const previous = isHeld && entry.fetched !== undefined ? { previous: entry.fetched } : {};
+    const previous = this.#isHeld(entry) && entry.fetched !== undefined ? { previous: entry.fetched } : {};
     const result = await this.#deps.fetch({ url, config: config ?? null, ...previous }, signal);
     if (result.outcome === 'unchanged') {
       if (!signal.aborted) this.#unchanged(entry);
       return;
     }
     const { body, etag, lastModified } = result;
-    const same = entry.fetched?.hash === body.hash && this.#deps.applier.layers.get(entry.id) !== undefined;
+    const isWaiting = entry.state.kind === 'ready' || entry.state.kind === 'blocked';
+    const same = entry.fetched?.hash === body.hash && (isWaiting || this.#isHeld(entry));
     const isSuperseded = this.#isSuperseded(entry, body.hash);
     if (same || isSuperseded || signal.aborted) await body.dispose();
     if (signal.aborted) return;
@@ -103,6 +103,13 @@ export class EntryFetcher {
     this.#deps.onArrived(entry, body);
   }
 
+  /** True when the engine holds exactly what was fetched last: it neither waits nor is withheld. */
+  #isHeld(entry: KnownEntry): boolean {
+    const layer = this.#deps.applier.layers.get(entry.id);
+    if (layer === undefined || entry.state.kind === 'ready' || entry.state.kind === 'blocked') return false;
+    return layer.content.kind !== 'put' || layer.content.body.hash === entry.fetched?.hash;
+  }
+
   /**
    * True for a base entry that a later update replaced, while its source still has what it had before that update. A
    * reconnect reads all base entries again; that alone must not bring back what the update had replaced.
@@ -112,15 +119,19 @@ export class EntryFetcher {
     return past?.hash === hash && this.#deps.table.covered(entry.path, past.rank);
   }
 
-  /** The engine holds this content already, and it keeps its place. */
+  /** What was fetched last is still the newest, and keeps its place. Only the writer moves on what waits or is withheld. */
   #unchanged(entry: KnownEntry): void {
     entry.later = undefined;
-    this.#deps.table.settle(entry, { kind: 'applied' });
+    if (entry.state.kind === 'fetching' || entry.state.kind === 'applied') {
+      this.#deps.table.settle(entry, { kind: 'applied' });
+    }
   }
 
   /** Records a failed attempt and answers the time until the next one. */
   #failed(entry: KnownEntry, error: unknown, attempt: number): number {
-    this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
+    const { state } = entry;
+    if (state.kind === 'ready') this.#deps.table.settle(entry, { ...state, error: errorText(error) });
+    else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
     const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
     // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
     const lasting = error instanceof SyncError && !error.retryable;

@@ -1,21 +1,21 @@
 import type { DocPath } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import { PathIndex } from '../desired/path-index.js';
+import type { Body } from '../engine/engine.js';
 import type { DataStatus } from '../status.js';
 import { type EntryState, entryReplaces, type KnownEntry } from './entry.js';
-import type { TaskSet } from './task-set.js';
 
 /** The entries that a client knows of, and what becomes of them when their state changes. */
 export class EntryTable extends PathIndex<KnownEntry> {
   readonly #status: DataStatus;
-  readonly #tasks: TaskSet;
+  readonly #discard: (body: Body) => void;
   readonly #onStoppedFetching: () => void;
 
   /** `onStoppedFetching`: an entry that others may wait for is no longer being fetched. */
-  constructor(deps: { status: DataStatus; tasks: TaskSet; onStoppedFetching: () => void }) {
+  constructor(deps: { status: DataStatus; discard: (body: Body) => void; onStoppedFetching: () => void }) {
     super();
     this.#status = deps.status;
-    this.#tasks = deps.tasks;
+    this.#discard = deps.discard;
     this.#onStoppedFetching = deps.onStoppedFetching;
   }
 
@@ -41,7 +41,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
   forget(entry: KnownEntry): void {
     if (this.holds(entry)) this.delete(entry.id);
     entry.abort.abort();
-    if (entry.state.kind === 'ready' && entry.state.body !== undefined) this.#tasks.add(entry.state.body.dispose());
+    if (entry.state.kind === 'ready' && entry.state.body !== undefined) this.#discard(entry.state.body);
     this.#status.forgotten(entry);
     if (entry.state.kind === 'fetching') this.#onStoppedFetching();
   }

@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
@@ -31,6 +31,11 @@ export interface EntryWriterDeps {
 export class EntryWriter {
   readonly #deps: EntryWriterDeps;
   readonly #ready = new Set<KnownEntry>();
+  /** Bodies that a write under way reads: they stay until it has ended. */
+  readonly #writing = new Set<Body>();
+  readonly #discarded = new Set<Body>();
+  /** Entries whose last write failed without a verdict: they go alone and last, so that they hold up nobody. */
+  readonly #troubled = new Set<KnownEntry>();
   readonly #loop: RetryLoop;
 
   constructor(options: { backoff: BackoffOptions }, deps: EntryWriterDeps) {
@@ -45,10 +50,16 @@ export class EntryWriter {
   /** Takes the content of an entry; undefined for DELETE. */
   arrived(entry: KnownEntry, body: Body | undefined): void {
     const before = entry.state.kind === 'ready' ? entry.state.body : undefined;
-    if (before !== undefined && before !== body) this.#deps.tasks.add(before.dispose());
+    if (before !== undefined && before !== body) this.discard(before);
     this.#ready.add(entry);
     this.#deps.table.settle(entry, { kind: 'ready', body, error: undefined });
     this.#loop.request();
+  }
+
+  /** Lets go of a body that nobody wants any more. */
+  discard(body: Body): void {
+    if (this.#writing.has(body)) this.#discarded.add(body);
+    else this.#deps.tasks.add(body.dispose());
   }
 
   /** Looks again: an entry that a patch waited for has arrived, or is gone. */
@@ -58,8 +69,9 @@ export class EntryWriter {
 
   /** Removes the document of an entry that is no longer desired; if that fails, `onFailed` puts the entry back. */
   retire(entry: KnownEntry, onFailed: () => void): void {
-    const { applier, exclusive, log } = this.#deps;
+    const { applier, exclusive, log, table } = this.#deps;
     const remove = async (signal: AbortSignal): Promise<void> => {
+      if (table.get(entry.id) !== undefined) return; // Listed again meanwhile: the new one takes the document over.
       await this.#release(await applier.applyLayers({ set: [], drop: [entry.id] }, signal));
       await this.#retryBlocked([entry.path], signal);
     };
@@ -86,6 +98,7 @@ export class EntryWriter {
         await this.#deps.exclusive((signal) => this.#writeBatch(batch, signal));
       } catch (error) {
         for (const entry of batch) {
+          this.#troubled.add(entry);
           if (entry.state.kind === 'ready' && this.#ready.has(entry)) {
             this.#deps.table.settle(entry, { ...entry.state, error: errorText(error) });
           }
@@ -99,16 +112,22 @@ export class EntryWriter {
     for (const entry of this.#ready) {
       if (entry.state.kind !== 'ready' || !this.#deps.table.holds(entry)) this.#ready.delete(entry);
     }
+    for (const entry of this.#troubled) if (!this.#ready.has(entry)) this.#troubled.delete(entry);
     const batch: KnownEntry[] = [];
     let bytes = 0;
-    for (const entry of [...this.#ready].sort((a, b) => compareRank(a.rank, b.rank))) {
+    for (const entry of [...this.#ready].sort((a, b) => this.#order(a, b))) {
       if (entry.state.kind !== 'ready' || this.#waits(entry)) continue;
       const size = entry.state.body?.sizeBytes ?? 0;
-      if (batch.length > 0 && (batch.length >= BATCH_LAYERS || bytes + size > BATCH_BYTES)) break;
+      const isFull = batch.length >= BATCH_LAYERS || bytes + size > BATCH_BYTES;
+      if (batch.length > 0 && (isFull || this.#troubled.has(entry))) break;
       batch.push(entry);
       bytes += size;
     }
     return batch;
+  }
+
+  #order(a: KnownEntry, b: KnownEntry): number {
+    return Number(this.#troubled.has(a)) - Number(this.#troubled.has(b)) || compareRank(a.rank, b.rank);
   }
 
   /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design 9.1). */
@@ -139,22 +158,41 @@ export class EntryWriter {
       }
     }
     if (layers.length === 0) return;
-    const previous = layers.flatMap((layer) => applier.layers.get(layer.id) ?? []);
-    let dropped: readonly Layer[];
+    const previous = layers.flatMap(({ id }) => [applier.layers.get(id), applier.blocked.get(id)?.layer]);
+    const taken = new Map(written.map((entry) => [entry, entry.state]));
+    const bodies = written.flatMap(({ state }) =>
+      state.kind === 'ready' && state.body !== undefined ? [state.body] : [],
+    );
+    for (const body of bodies) this.#writing.add(body);
+    let dropped: readonly Layer[] | undefined;
+    let refusal: EngineRefusal | undefined;
     try {
       dropped = await applier.applyLayers({ set: layers, drop: [] }, signal);
     } catch (error) {
-      if (!(error instanceof EngineRefusal)) throw error;
-      await this.#splitRefused(layers, written, error, signal);
+      refusal = asRefusal(error);
+      if (refusal === undefined) throw error;
+    } finally {
+      for (const body of bodies) {
+        this.#writing.delete(body);
+        if (this.#discarded.delete(body) && dropped === undefined) await body.dispose();
+      }
+    }
+    if (dropped === undefined) {
+      await this.#splitRefused(layers, written, refusal ?? new EngineRefusal('refused', []), signal);
       return;
     }
     const kept = new Set(layers.map((layer) => (layer.content.kind === 'put' ? layer.content.body : undefined)));
-    for (const { content } of previous)
-      if (content.kind === 'put' && !kept.has(content.body)) await content.body.dispose();
+    for (const layer of previous) {
+      if (layer?.content.kind === 'put' && !kept.has(layer.content.body)) await layer.content.body.dispose();
+    }
     await this.#release(dropped);
     for (const entry of written) {
+      // Something newer may have arrived meanwhile: that is for the next batch.
+      const state = taken.get(entry);
+      if (entry.state !== state || state?.kind !== 'ready') continue;
       this.#ready.delete(entry);
       table.settle(entry, { kind: 'applied' });
+      if (entry.entry.save_method === 'PATCH') await state.body?.dispose();
     }
     await this.#retryBlocked(
       layers.map((layer) => layer.path),
@@ -172,7 +210,11 @@ export class EntryWriter {
     const [entry] = written;
     if (layer === undefined || entry === undefined) throw error;
     if (moreLayers.length === 0) {
+      const before = this.#deps.applier.blocked.get(layer.id)?.layer.content;
       await this.#release(await this.#deps.applier.withhold(layer, refusalText(error), signal));
+      const { content } = layer;
+      const isReplaced = before?.kind === 'put' && !(content.kind === 'put' && content.body === before.body);
+      if (isReplaced) await before.body.dispose();
       this.#refused(entry, refusalText(error));
       return;
     }
@@ -186,7 +228,13 @@ export class EntryWriter {
     const { applier, table } = this.#deps;
     for (const { layer } of [...applier.blocked.values()]) {
       const entry = table.get(layer.id);
-      if (entry === undefined || !changed.some((path) => pathsOverlap(path, layer.path))) continue;
+      // What is ready has newer content than the one that is withheld: the writer brings that in.
+      if (
+        entry === undefined ||
+        entry.state.kind === 'ready' ||
+        !changed.some((path) => pathsOverlap(path, layer.path))
+      )
+        continue;
       try {
         await this.#release(await applier.applyLayers({ set: [layer], drop: [] }, signal));
       } catch (error) {
@@ -203,7 +251,7 @@ export class EntryWriter {
   async #release(layers: readonly Layer[]): Promise<void> {
     for (const layer of layers) {
       const entry = this.#deps.table.get(layer.id);
-      if (entry !== undefined) this.#deps.table.forget(entry);
+      if (entry !== undefined && compareRank(entry.rank, layer.rank) === 0) this.#deps.table.forget(entry);
       if (layer.content.kind === 'put') await layer.content.body.dispose();
     }
   }
@@ -222,6 +270,12 @@ function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
     throw new EngineRefusal('the document of the root path must be an object', []);
   }
   return { kind: 'put', body };
+}
+
+/** A verdict that trying again does not change: the engine's, or that the content cannot be worked with. */
+function asRefusal(error: unknown): EngineRefusal | undefined {
+  if (error instanceof EngineRefusal) return error;
+  return error instanceof SyncError && !error.retryable ? new EngineRefusal(error.message, []) : undefined;
 }
 
 function refusalText(error: EngineRefusal): string {
