@@ -31,6 +31,8 @@ export interface ConnectionDeps {
 const STATISTICS_PREFIX = '__opal_stats';
 /** More than any client has; bounds what one peer makes us remember. */
 const MAX_TOPICS = 10_000;
+/** Topics of one publish: each is delivered on its own. */
+const MAX_PUBLISH_TOPICS = 1_000;
 /** Publishes of one peer that wait for their turn before we stop reading from it. */
 const MAX_WAITING_PUBLISHES = 64;
 /** How an answer to `notify` starts, as Python and as we write it. Nothing in it is used: it is not even parsed. */
@@ -196,8 +198,8 @@ export class Connection implements Subscriber {
   /** Publishes of one peer are carried out one after the other, so that its updates keep their order. */
   #publish(request: RpcRequest, text: string, callId: string | null): void {
     const topics = topicList(request.arguments.topics);
-    if (topics === undefined) {
-      this.#reply(this.#complainOnce('publish without a list of topics'), 'bool', callId);
+    if (topics === undefined || topics.length > MAX_PUBLISH_TOPICS) {
+      this.#reply(this.#complainOnce(`publish without a list of at most ${MAX_PUBLISH_TOPICS} topics`), 'bool', callId);
       return;
     }
     const dataText = argumentText(text, 'data');
@@ -208,7 +210,7 @@ export class Connection implements Subscriber {
       try {
         accepted = await this.#deliver(topics, dataText, toSelf);
       } catch (error) {
-        this.#log.warn({ topics, error: errorText(error) }, 'a publish over the socket was refused');
+        this.#complainOnce(`publish refused: ${errorText(error).slice(0, 500)}`);
       }
       if (--this.#waitingPublishes <= MAX_WAITING_PUBLISHES) this.#ws.resume();
       this.#reply(accepted, 'bool', callId);
@@ -218,7 +220,7 @@ export class Connection implements Subscriber {
   async #deliver(topics: string[], dataText: string, toSelf: boolean): Promise<boolean> {
     const lasting = topics.filter((topic) => !topic.startsWith(STATISTICS_PREFIX));
     for (const topic of topics) {
-      if (lasting.includes(topic)) continue;
+      if (!topic.startsWith(STATISTICS_PREFIX)) continue;
       // A publisher gets its own event only when it says that somebody else notifies (protocol-facts 1.3).
       this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
     }

@@ -27,7 +27,10 @@ export interface Server {
   start(): Promise<{ url: string; port: number }>;
   /** Ends everything; requests in flight may finish. Also ends a start that is under way. A second call is the same stop. */
   stop(): Promise<void>;
-  /** Settles when the policy source is no longer followed: rejects when it failed in a way that nothing mends. */
+  /**
+   * Settles when the policy source is no longer followed. Rejects when it, or the update log, failed in a way that only
+   * another start mends.
+   */
   ended(): Promise<void>;
 }
 
@@ -39,11 +42,14 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
   let starting: Promise<{ url: string; port: number }> | undefined;
   let stopping: Promise<void> | undefined;
   let following: Promise<void> = new Promise(() => undefined);
+  let logFailed: Promise<never> = new Promise(() => undefined);
 
   async function start(): Promise<{ url: string; port: number }> {
     const { stateDir, policyRepoUrl } = options;
     const updateLog = await openSqliteLog({ stateDir }, { log: log.child({ component: 'update-log' }) });
     ends.push(() => updateLog.close());
+    logFailed = updateLog.failed ?? logFailed;
+    logFailed.catch((error: unknown) => log.error({ err: error }, 'the update log failed'));
     await updateLog.adoptBase(baseEntries(options.dataSources));
 
     const hub = createHub(log.child({ component: 'pubsub' }));
@@ -116,7 +122,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       stopping ??= stop();
       return stopping;
     },
-    ended: () => following,
+    ended: () => Promise.race([following, logFailed]),
   };
 }
 

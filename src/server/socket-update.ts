@@ -1,6 +1,7 @@
 import { invalidRequest, parseBody } from '../http/json-body.js';
 import { type DataUpdate, dataUpdate, parseKeepingData } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
+import { checkUpdate } from './update-rules.js';
 
 /**
  * The data update of a `publish` call on a socket: whatever is published on a data topic is one, with the same rules as
@@ -9,6 +10,7 @@ import { expandTopics } from '../wire/topics.js';
  */
 export function socketUpdate(topics: readonly string[], dataText: string): DataUpdate {
   const update = parseBody(dataUpdate, parseKeepingData(dataText));
+  checkUpdate(update); // before anything is made of its topics
   const covered = new Set(expandTopics(update.entries.flatMap((entry) => entry.topics)));
   const others = topics.filter((topic) => !covered.has(topic));
   if (others.length === 0) return update;

@@ -1,9 +1,15 @@
 import { z } from 'zod';
 import { invalidRequest } from '../http/json-body.js';
+import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
+import { parseDocPath } from '../wire/doc-path.js';
 import type { FieldProblem } from '../wire/error-body.js';
 
-const pointer = z.string().regex(/^(\/|$)/, 'must be a JSON pointer: empty, or starting with /');
+const pointer = z
+  .string()
+  .regex(/^(\/([^~]|~[01])*)?$/, 'must be a JSON pointer: empty, or starting with /')
+  // A client that comes later fetches a document that has the element already, and would append it twice (design 9.5).
+  .refine((text) => !text.split('/').includes('-'), 'must name its place: `-` (append) is not accepted');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
 
 /** RFC 6902, as far as it can be checked without the document. */
@@ -20,6 +26,10 @@ const patchOperations = z.array(
  * every field that breaks one, so that nothing is recorded which no client could ever apply.
  */
 export function checkUpdate(update: DataUpdate): void {
+  if (update.entries.length > LIMITS.entries) {
+    const msg = `must be at most ${LIMITS.entries}`;
+    throw invalidRequest(`entries: ${msg}`, [{ loc: ['body', 'entries'], msg, type: 'value_error' }]);
+  }
   const problems = update.entries.flatMap((entry, index) =>
     entryProblems(entry).map(({ field, msg }): FieldProblem => {
       return { loc: ['body', 'entries', index, ...field], msg, type: 'value_error' };
@@ -34,7 +44,29 @@ interface EntryProblem {
   msg: string;
 }
 
+/** Bounds of what one update may name: each topic and segment costs memory on every server and client, for long. */
+const LIMITS = { entries: 10_000, topics: 100, topicChars: 512, topicLevels: 32, pathChars: 4096, pathSegments: 64 };
+
+function limitProblems(entry: DataSourceEntry): EntryProblem[] {
+  const problems: EntryProblem[] = [];
+  if (entry.topics.length > LIMITS.topics)
+    problems.push({ field: ['topics'], msg: `must be at most ${LIMITS.topics}` });
+  for (const [index, topic] of entry.topics.slice(0, LIMITS.topics).entries()) {
+    const isTooLong = topic.length > LIMITS.topicChars || topic.split('/').length > LIMITS.topicLevels;
+    const msg = `must have at most ${LIMITS.topicChars} characters and ${LIMITS.topicLevels} levels`;
+    if (isTooLong) problems.push({ field: ['topics', index], msg });
+  }
+  const path = entry.dst_path;
+  if (path.length > LIMITS.pathChars || parseDocPath(path).length > LIMITS.pathSegments) {
+    const msg = `must have at most ${LIMITS.pathChars} characters and ${LIMITS.pathSegments} segments`;
+    problems.push({ field: ['dst_path'], msg });
+  }
+  return problems;
+}
+
 function entryProblems(entry: DataSourceEntry): EntryProblem[] {
+  const beyond = limitProblems(entry);
+  if (beyond.length > 0) return beyond;
   const data = entry.data ?? undefined;
   if (entry.save_method === 'DELETE') {
     return data === undefined ? [] : [{ field: ['data'], msg: 'must be left out where save_method is DELETE' }];
@@ -43,7 +75,11 @@ function entryProblems(entry: DataSourceEntry): EntryProblem[] {
     if (URL.canParse(entry.url)) return [];
     return [{ field: ['url'], msg: 'must be an absolute URL where there is no inline data' }];
   }
-  if (entry.save_method !== 'PATCH') return [];
+  if (entry.save_method !== 'PATCH') {
+    const isRoot = parseDocPath(entry.dst_path).length === 0;
+    const fits = !isRoot || jsonKind(data.text) === 'object';
+    return fits ? [] : [{ field: ['data'], msg: 'must be an object where dst_path is the root' }];
+  }
   const parsed = patchOperations.safeParse(data.value());
   if (parsed.success) return [];
   return parsed.error.issues.map((issue) => ({

@@ -45,7 +45,7 @@ test('OPAL form: what it does not know becomes a patch of the folder above', () 
     [{ save_method: 'DELETE' }, { dst_path: '/a', save_method: 'PATCH', data: [{ op: 'remove', path: '/b' }] }],
     [
       { save_method: 'DELETE', dst_path: 'x~y%2Fz/' },
-      { dst_path: '', save_method: 'PATCH', data: [{ op: 'remove', path: '/x~0y~1z' }] },
+      { dst_path: '/', save_method: 'PATCH', data: [{ op: 'remove', path: '/x~0y~1z' }] },
     ],
     [
       { save_method: 'DELETE', dst_path: '/' },
@@ -55,6 +55,22 @@ test('OPAL form: what it does not know becomes a patch of the folder above', () 
       { data: JsonText.parse('1.50') },
       { dst_path: '/a', save_method: 'PATCH', data: [{ op: 'add', path: '/b', value: 1.5 }] },
     ],
+    [
+      {
+        save_method: 'PATCH',
+        data: JsonText.parse(
+          '[{"op":"add","path":"/n","value":null},{"op":"replace","path":"/r","value":null},{"op":"add","path":"/k","value":1.0}]',
+        ),
+      },
+      {
+        dst_path: '/a/b',
+        save_method: 'PATCH',
+        data: [
+          { op: 'remove', path: '/r' },
+          { op: 'add', path: '/k', value: 1 },
+        ],
+      },
+    ],
     [{ data: JsonText.parse('[1]') }, { dst_path: '/a/b', save_method: 'PUT', data: [1] }],
   ];
   for (const [given, expected] of cases) {
@@ -62,6 +78,12 @@ test('OPAL form: what it does not know becomes a patch of the folder above', () 
     assert.deepEqual({ dst_path, save_method, data }, expected);
   }
   assert.match(opalUpdateText(record(entry({ data: JsonText.parse('1.50') }))), /"value":1\.50\}/);
+});
+
+test('OPAL form: a patch of nothing but null values is left out, the rest of the update stays', () => {
+  const nulls = entry({ save_method: 'PATCH', data: JsonText.parse('[{"op":"add","path":"/n","value":null}]') });
+  const update = JSON.parse(opalUpdateText(record(nulls, entry({ url: 'http://x' })))) as { entries: unknown[] };
+  assert.equal(update.entries.length, 1);
 });
 
 test('our form: keeps DELETE, says whether data is present whatever was claimed, and adds the position', () => {

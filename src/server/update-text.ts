@@ -1,6 +1,6 @@
-import { JsonText, jsonKind, printJson } from '../lib/json-text.js';
+import { elements, JsonText, jsonKind, members, printJson } from '../lib/json-text.js';
 import type { DataSourceEntry, PeerEntry } from '../wire/data.js';
-import { docPathPointer, docPathUrl, parseDocPath } from '../wire/doc-path.js';
+import { docPathPointer, docPathText, parseDocPath } from '../wire/doc-path.js';
 import type { FoldedEntry, LogRecord } from './log/update-log.js';
 
 /**
@@ -29,7 +29,7 @@ interface Write {
 export function opalUpdateText(record: LogRecord): string {
   return printJson({
     id: record.id,
-    entries: record.entries.map(opalEntry),
+    entries: record.entries.flatMap(opalEntry),
     reason: record.reason,
     callback: { callbacks: record.callbacks },
   });
@@ -50,10 +50,12 @@ export function extendedUpdateText(record: LogRecord, epoch: string): string {
 /** Answer of `GET /data/config` for OPAL peers. */
 export function opalConfigText(fold: readonly FoldedEntry[]): string {
   return printJson({
-    entries: fold.map(({ entry }) => ({
-      ...opalEntry(entry),
-      periodic_update_interval: entry.periodic_update_interval ?? null,
-    })),
+    entries: fold.flatMap(({ entry }) =>
+      opalEntry(entry).map((known) => ({
+        ...known,
+        periodic_update_interval: entry.periodic_update_interval ?? null,
+      })),
+    ),
   });
 }
 
@@ -84,9 +86,11 @@ function extendedEntry(entry: Entry): object {
   };
 }
 
-function opalEntry(entry: Entry): object {
+/** The entry for OPAL peers: one, or none where nothing of it is left that they could do. */
+function opalEntry(entry: Entry): object[] {
   const write = opalWrite(entry);
-  return {
+  if (write === undefined) return [];
+  const known = {
     url: entry.url,
     config: entry.config ?? null,
     topics: entry.topics,
@@ -95,26 +99,47 @@ function opalEntry(entry: Entry): object {
     // An explicit null is not a valid JSON patch for an OPAL peer, and it would lose the whole update (protocol-facts 4.1).
     data: write.data ?? (write.save_method === 'PATCH' ? undefined : null),
   };
+  return [known];
 }
 
 /**
  * What an OPAL peer has to do for the same effect. It knows neither DELETE nor inline data that is not an object or an
  * array, and drops an update that has one; both are patches of the folder above (design 9.10).
  */
-function opalWrite(entry: Entry): Write {
+function opalWrite(entry: Entry): Write | undefined {
   const same: Write = { dst_path: entry.dst_path, save_method: entry.save_method, data: entry.data ?? undefined };
   const isDelete = entry.save_method === 'DELETE';
   const isScalar = entry.save_method === 'PUT' && isPresent(entry.data) && jsonKind(entry.data.text) === 'scalar';
+  if (entry.save_method === 'PATCH' && isPresent(entry.data)) {
+    const data = withoutNulls(entry.data);
+    return data === undefined ? undefined : { ...same, data };
+  }
   if (!isDelete && !isScalar) return same;
   const path = parseDocPath(entry.dst_path);
   if (path.length === 0) return isDelete ? { ...same, save_method: 'PUT', data: JsonText.of({}) } : same;
   const pointer = docPathPointer(path.slice(-1));
   const operation = isDelete ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: entry.data };
   return {
-    dst_path: docPathUrl(path.slice(0, -1)),
+    // `/` and not the empty path: OPAL clients wrap a list that goes to the empty one (protocol-facts 6.1).
+    dst_path: docPathText(path.slice(0, -1)),
     save_method: 'PATCH',
     data: JsonText.trusted(printJson([operation])),
   };
+}
+
+/**
+ * A patch without null values, which an OPAL client cannot read: it would lose the update, and the whole configuration
+ * with it (protocol-facts 4.1). It drops null members anyway, so `replace` becomes `remove` and `add` goes.
+ */
+function withoutNulls(patch: JsonText): JsonText | undefined {
+  if (jsonKind(patch.text) !== 'array') return patch;
+  const kept = elements(patch.text).flatMap((text) => {
+    const operation = jsonKind(text) === 'object' ? members(text) : new Map<string, string>();
+    const op = operation.get('op');
+    if (operation.get('value') !== 'null' || (op !== '"add"' && op !== '"replace"')) return [text];
+    return op === '"add"' ? [] : [`{"op":"remove","path":${operation.get('path') ?? '""'}}`];
+  });
+  return kept.length === 0 ? undefined : JsonText.trusted(`[${kept.join(',')}]`);
 }
 
 function isPresent(data: JsonText | null | undefined): data is JsonText {

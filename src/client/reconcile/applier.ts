@@ -58,20 +58,24 @@ export class Applier {
     try {
       const refused = new Map<string, string>();
       const regionsChange = this.#regionsDoubtful || step.regionsDiffer();
-      const ops = step.ops(this.#roots, refused);
+      const roots = this.#rootsAfter(step);
+      const ops = step.ops(roots, refused);
       assertRoomFor(
         this.#layers,
-        this.#roots.filter((root) => step.touches(root)),
+        roots.filter((root) => step.touches(root)),
       );
       for (const layer of change.set) {
         const reason = refused.get(layer.id);
         if (reason !== undefined) throw new EngineRefusal(reason, [{ message: reason, conflictPath: layer.path }]);
       }
-      if (regionsChange && this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
+      const gone = this.#roots.filter((root) => !roots.includes(root));
+      if (regionsChange && this.#policy !== undefined) await this.#activate(this.#policy, roots, signal);
       try {
         await this.#write(ops, signal);
       } catch (error) {
         this.#regionsDoubtful ||= regionsChange;
+        // The engine erased what lay below the roots that it lost.
+        this.#doubtful = outermost([...this.#doubtful, ...gone]);
         throw error;
       }
     } catch (error) {
@@ -80,6 +84,19 @@ export class Applier {
     }
     for (const id of [...drop, ...change.set.map((layer) => layer.id)]) this.#blocked.delete(id);
     return dropped;
+  }
+
+  /**
+   * The roots after a step: one that stayed for its documents only, and has none any more, goes. It must not keep a value
+   * out that no package stands in the way of.
+   */
+  #rootsAfter(step: Step): readonly DocPath[] {
+    const isEmpty = (root: DocPath): boolean => step.touches(root) && !isObject(this.#layers.compose(root));
+    if (this.#policy === undefined || !this.#roots.some(isEmpty)) return this.#roots;
+    return this.#engine.roots(
+      this.#policy,
+      this.#roots.filter((root) => !isEmpty(root)),
+    );
   }
 
   #supersededBy(layer: Layer): Layer[] {

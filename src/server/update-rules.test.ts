@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SyncError } from '../lib/errors.js';
+import { dataUpdate, parseKeepingData } from '../wire/data.js';
+import { socketUpdate } from './socket-update.js';
+import { checkUpdate } from './update-rules.js';
+
+function problemOf(entry: object): string {
+  const text = JSON.stringify({ entries: [{ url: '', topics: ['t'], dst_path: '/a', ...entry }] });
+  try {
+    checkUpdate(dataUpdate.parse(parseKeepingData(text)));
+    return '';
+  } catch (error) {
+    assert.ok(error instanceof SyncError && error.status === 422);
+    return error.message;
+  }
+}
+
+const table: [name: string, entry: object, problem: RegExp][] = [
+  ['a document', { data: { x: null } }, /^$/],
+  ['a patch', { save_method: 'PATCH', data: [{ op: 'add', path: '/a~1b/12', value: null }] }, /^$/],
+  ['a patch that appends', { save_method: 'PATCH', data: [{ op: 'add', path: '/l/-', value: 1 }] }, /append/],
+  ['a pointer with a wrong escape', { save_method: 'PATCH', data: [{ op: 'remove', path: '/a~2' }] }, /JSON pointer/],
+  ['a list at the root', { dst_path: '/', data: [1] }, /must be an object where dst_path is the root/],
+  ['an object at the root', { dst_path: '', data: {} }, /^$/],
+  ['DELETE with data', { save_method: 'DELETE', data: [] }, /left out/],
+  ['no URL and no data', {}, /absolute URL/],
+  ['a topic of 400 levels', { topics: ['a/'.repeat(400)], data: {} }, /topics\.0: .*32 levels/],
+  ['a very long topic', { topics: ['a'.repeat(513)], data: {} }, /512 characters/],
+  ['too many topics', { topics: Array.from({ length: 101 }, (_, i) => `t${i}`), data: {} }, /at most 100/],
+  ['a path of 4,000 segments', { dst_path: '/a'.repeat(4000), data: {} }, /dst_path: .*64 segments/],
+];
+for (const [name, entry, problem] of table) {
+  test(`${name}: ${problem.source === '^$' ? 'accepted' : 'refused, naming the field'}`, () => {
+    assert.match(problemOf(entry), problem);
+  });
+}
+
+test('a socket publish has the same bounds, before its topics are spread out', () => {
+  const text = JSON.stringify({ entries: [{ url: 'http://x', topics: ['a/'.repeat(50_000)], dst_path: '/a' }] });
+  assert.throws(() => socketUpdate(['a'], text), /32 levels/);
+});
