@@ -114,6 +114,17 @@ for (const mode of ['inline', 'external'] as const) {
       assert.deepEqual(await engine.data(['s']), { k: 1 });
     });
 
+    it('a commit that puts a rule, or a package, where its static data was is applied', async () => {
+      await using engine = await startMode(mode);
+      await load(engine, policy('c1', { 'o.rego': 'package o\nx = 1' }, { '.': '{"c":null,"b":{"k":5}}' }));
+      await load(engine, policy('c2', { 'b.rego': 'package b\nk = "rule"', 'c.rego': 'package c.a\nx = 2' }));
+      assert.equal(await engine.query('b/k'), 'rule');
+      assert.equal(await engine.query('c/a/x'), 2);
+      await load(engine, policy('c3', { 'o.rego': 'package o\nx = 1' }, { '.': '{"c":null,"b":{"k":5}}' }));
+      assert.deepEqual(await engine.data(['b']), { k: 5 });
+      assert.equal(await engine.data(['c']), null);
+    });
+
     it('patches stack on a document, survive its next version, and array edits work', async () => {
       await using engine = await startMode(mode);
       await put(engine, layer('/t', 1, '{"list":[1,2],"n":12345678901234567890}', 'base'));

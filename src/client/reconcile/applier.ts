@@ -137,13 +137,15 @@ export class Applier {
     const waiting = [...this.#blocked.values()];
     const withheld = new Map<string, BlockedLayer>();
     const before = { policy: this.#policy, roots: this.#roots };
+    // What is in the way of the new rules and goes with this commit has to go first.
+    let dataFirst = this.#isInTheWay(policy);
     for (;;) {
       const step = this.#begin({
         set: [...statics, ...waiting.map((entry) => entry.layer).filter((layer) => !withheld.has(layer.id))],
         drop: [...oldStatics.map((layer) => layer.id), ...withheld.keys()],
       });
       try {
-        await this.#applyPolicyStep(policy, step, withheld.size > 0, signal);
+        await this.#applyPolicyStep(policy, step, dataFirst || withheld.size > 0, signal);
         this.#blocked.clear();
         for (const [id, entry] of withheld) this.#blocked.set(id, entry);
         return;
@@ -152,10 +154,28 @@ export class Applier {
         step.undo();
         for (const entry of found) withheld.set(entry.layer.id, entry);
         if (found.length > 0) continue;
+        // One module at a time, an engine refuses a rule where a document of the commit before still lies.
+        const mayBeOld =
+          error instanceof EngineRefusal && error.problems.some(({ conflictPath }) => conflictPath !== undefined);
+        if (mayBeOld && !dataFirst && this.#engine.policyMode === 'modules') {
+          dataFirst = true;
+          continue;
+        }
         // The documents of this commit do not fit its own rules: the last good policy goes back in.
         if (this.#policy !== before.policy) await this.#putBack(before, signal);
         throw error;
       }
+    }
+  }
+
+  /** True when the engine holds a value without members at or above one of the packages. */
+  #isInTheWay(policy: PolicySet): boolean {
+    try {
+      assertRoomFor(this.#layers, packageRoots(policy));
+      return false;
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) throw error;
+      return true;
     }
   }
 
