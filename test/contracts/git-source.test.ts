@@ -384,6 +384,38 @@ test('ssh gets the key as a private file and asks nothing', async () => {
   );
 });
 
+test('a mirror that is made anew keeps the ssh key that came as text', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  // In place of ssh: refuses without the key file, then runs the command that it was given for the other side.
+  const bin = join(dir.path, 'bin');
+  const clonePath = join(dir.path, 'mirror');
+  const keyFile = join(clonePath, 'policysync-ssh-key');
+  await mkdir(bin);
+  await writeFile(
+    join(bin, 'ssh'),
+    `#!/bin/sh\n[ -f '${keyFile}' ] || exit 255\nfor last; do :; done\ncase "$last" in git-*) eval "$last";; esac\n`,
+    { mode: 0o755 },
+  );
+  const source = createGitSource(
+    {
+      url: `git@host.example:${repo.path}`,
+      branch: 'master',
+      clonePath,
+      sshKey: new Secret('-----BEGIN PRIVATE KEY-----_abc_-----END PRIVATE KEY-----'),
+      fetchTimeoutMs: 5_000,
+      env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
+    },
+    { log: silentLogger() },
+  );
+  const { signal } = new AbortController();
+  assert.equal(await source.fetch(signal), head);
+  source.distrust();
+  assert.equal(await source.fetch(signal), head);
+  assert.equal((await stat(keyFile)).mode & 0o777, 0o600);
+});
+
 test('an ssh key with newlines keeps its underscores, and a path is used as it is', async () => {
   await using dir = await tempDir();
   const file = join(dir.path, 'key');

@@ -223,6 +223,57 @@ test('superseded records stay for tail for a week, then they are dropped; positi
   assert.equal((await log.append(record('/n'))).seq, 6);
 });
 
+test('a server that never restarts drops what was superseded long ago while it writes', async () => {
+  const start = 1_700_000_000_000;
+  let nowMs = start;
+  const log = await open(() => nowMs);
+  await Promise.all(Array.from({ length: 501 }, (_, index) => log.append(record('/a', `${index}`))));
+  await log.adoptBase([]);
+  await log.append(record('/keep')); // marks the others as superseded
+  assert.equal((await wholeTail(log)).length, 502);
+
+  nowMs = start + 8 * DAY_MS;
+  await log.append(record('/b'));
+  assert.equal((await wholeTail(log)).length, 303, 'a bounded number goes with one write');
+  await log.append(record('/b'));
+  await log.append(record('/b'));
+  assert.deepEqual(
+    (await wholeTail(log)).map(({ seq }) => seq),
+    [501, 502, 503, 504, 505],
+  );
+  assert.deepEqual(shown(log), ['501 update /a', '502 update /keep', '505 update /b']);
+});
+
+test('a write keeps the newest row, also where it is long retired', async () => {
+  let nowMs = 1_700_000_000_000;
+  let log = await open(() => nowMs);
+  await log.adoptBase([base('http://x', '/x'), base('http://y', '/y')]);
+  await log.adoptBase([base('http://x', '/x')]);
+  nowMs += 8 * DAY_MS;
+  await log.adoptBase([]);
+  await log.close();
+  log = await open(() => nowMs);
+  assert.equal(log.head, 2);
+  assert.equal((await log.append(record('/b'))).seq, 3);
+});
+
+test('a record that cannot be printed is refused to its publisher alone', async () => {
+  const log = await open();
+  let deep: unknown = 1;
+  for (let depth = 0; depth < 20_000; depth++) deep = [deep];
+  const hostile = record('/hostile');
+  const entries = hostile.entries.map((entry) => ({ ...entry, config: { data: deep } }));
+  const [before, middle, after] = await Promise.allSettled([
+    log.append(record('/before')),
+    log.append({ ...hostile, entries }),
+    log.append(record('/after')),
+  ]);
+  assert.deepEqual([before.status, after.status], ['fulfilled', 'fulfilled']);
+  assert(middle.status === 'rejected');
+  refused('request_invalid', /nested too deep/)(middle.reason);
+  assert.deepEqual(shown(log), ['1 update /before', '2 update /after']);
+});
+
 test('20,000 updates on 100 paths: the fold has 100 entries, and so has the next start', async () => {
   const log = await open();
   for (let round = 0; round < 20; round++) {

@@ -223,16 +223,20 @@ export class Applier {
     const roots = this.#engine.roots(policy, held);
     const ops = step.ops(roots, new Map());
     assertRoomFor(this.#layers, roots);
-    // What was found to be in the way of the policy has to go first: rules where documents lie, or values above packages.
-    const early = dataFirst;
-    if (early) await this.#write(ops, signal);
+    // What is in the way of the policy has to go first; the roots that are still active take no such write.
+    const early = dataFirst ? step.ops(outermost([...this.#roots, ...roots]), new Map()) : [];
+    await this.#write(early, signal);
     try {
       await this.#activate(policy, roots, signal);
     } catch (error) {
-      if (early) await this.#write(step.reverseOps(this.#roots), signal);
+      if (dataFirst) await this.#write(step.reverseOps(this.#roots), signal);
       throw error;
     }
-    if (!early) await this.#write(ops, signal);
+    const done = new Set(early.map(({ path }) => JSON.stringify(path)));
+    await this.#write(
+      ops.filter(({ path }) => !done.has(JSON.stringify(path))),
+      signal,
+    );
   }
 
   /**

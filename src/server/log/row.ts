@@ -3,7 +3,7 @@ import { SyncError } from '../../lib/errors.js';
 import { JsonText, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, parseKeepingData, peerEntry } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
-import type { FoldedEntry, LogRecord } from './update-log.js';
+import type { FoldedEntry, LogRecord, NewRecord } from './update-log.js';
 
 /** One row of the store: a position and what stands there, as JSON text (numbers as written, design 9.9). */
 export interface Row {
@@ -22,13 +22,13 @@ const updateBody = z.object({
 });
 const baseBody = z.object({ entries: z.tuple([peerEntry]) });
 
-/** An update as a row. */
-export function updateRow(record: LogRecord): Row {
-  const { seq, timeMs, id, publisher, reason, entries, callbacks } = record;
-  return { seq, kind: 'update', timeMs, body: printJson({ id, publisher, reason, entries, callbacks }) };
+/** The body of an update's row. Throws what printing throws: `RangeError` for one that is nested too deep. */
+export function updateText(record: NewRecord): string {
+  const { id, publisher, reason, entries, callbacks } = record;
+  return printJson({ id, publisher, reason, entries, callbacks });
 }
 
-/** The update of a row. Throws `log_damaged` when the row is not what {@link updateRow} wrote. */
+/** The update of a row. Throws `log_damaged` when the row is not what {@link updateText} wrote. */
 export function rowUpdate(row: Row): LogRecord {
   return { seq: row.seq, timeMs: row.timeMs, ...parseBody(row, updateBody) };
 }

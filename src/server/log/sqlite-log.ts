@@ -4,7 +4,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { createFold, type Fold, type FoldRecord } from './fold.js';
-import { baseIdentity, baseRow, type Row, rowBase, rowUpdate, updateRow } from './row.js';
+import { baseIdentity, baseRow, type Row, rowBase, rowUpdate, updateText } from './row.js';
 import { openStore, type Store } from './store.js';
 import type { FoldedEntry, LogRecord, NewRecord, UpdateLog } from './update-log.js';
 
@@ -49,6 +49,8 @@ export async function openSqliteLog(
 interface PendingAppend {
   kind: 'append';
   record: NewRecord;
+  /** The record as JSON text. */
+  body: string;
   resolve(record: LogRecord): void;
   reject(error: unknown): void;
 }
@@ -62,6 +64,7 @@ interface PendingAdopt {
 
 class SqliteLog implements UpdateLog {
   readonly epoch: string;
+  readonly failed: Promise<never>;
   readonly #store: Store;
   readonly #log: Logger;
   readonly #now: () => number;
@@ -82,6 +85,7 @@ class SqliteLog implements UpdateLog {
     this.#log = deps.log;
     this.#now = deps.now;
     this.epoch = store.opened.epoch;
+    this.failed = store.failed;
     this.#head = store.opened.head;
     for (const row of store.opened.rows) this.#take(row);
   }
@@ -99,9 +103,10 @@ class SqliteLog implements UpdateLog {
     return rows.map(rowUpdate);
   }
 
-  append(record: NewRecord): Promise<LogRecord> {
-    return new Promise((resolve, reject) => {
-      this.#enqueue({ kind: 'append', record, resolve, reject });
+  async append(record: NewRecord): Promise<LogRecord> {
+    const body = printed(record);
+    return await new Promise((resolve, reject) => {
+      this.#enqueue({ kind: 'append', record, body, resolve, reject });
     });
   }
 
@@ -166,7 +171,9 @@ class SqliteLog implements UpdateLog {
   async #appendAll(batch: PendingAppend[]): Promise<void> {
     const timeMs = this.#now();
     const records = batch.map(({ record }, index) => ({ ...record, seq: this.#head + 1 + index, timeMs }));
-    await this.#write({ insert: records.map(updateRow) });
+    await this.#write({
+      insert: batch.map(({ body }, index) => ({ seq: this.#head + 1 + index, kind: 'update', timeMs, body })),
+    });
     this.#head += records.length;
     for (const record of records) this.#apply({ seq: record.seq, origin: 'update', entries: record.entries });
     for (const [index, record] of records.entries()) batch[index]?.resolve(record);
@@ -208,12 +215,14 @@ class SqliteLog implements UpdateLog {
   async #write(change: { insert?: Row[]; replace?: Row[]; retire?: number[] }): Promise<void> {
     const superseded = this.#toRetire;
     this.#toRetire = [];
+    const timeMs = this.#now();
     try {
       await this.#store.write({
         insert: change.insert ?? [],
         replace: change.replace ?? [],
         retire: [...superseded, ...(change.retire ?? [])],
-        timeMs: this.#now(),
+        timeMs,
+        dropRetiredBeforeMs: timeMs - RETIRED_KEPT_MS,
       });
     } catch (error) {
       this.#toRetire.unshift(...superseded);
@@ -254,5 +263,14 @@ class SqliteLog implements UpdateLog {
     const records = [...this.#kept.values()];
     this.#fold = createFold();
     for (const record of records) this.#apply(record);
+  }
+}
+
+/** The text of a record. Done for each publisher alone, before its record joins those of others in a transaction. */
+function printed(record: NewRecord): string {
+  try {
+    return updateText(record);
+  } catch (cause) {
+    throw new SyncError('request_invalid', 'the update cannot be written as JSON: it is nested too deep', { cause });
   }
 }

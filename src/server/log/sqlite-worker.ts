@@ -12,6 +12,8 @@ const SCHEMA_VERSION = 1;
 const LOCK_WAIT_MS = 1000;
 /** Dropping old rows must not hold up a start: the rest goes with the next one. About a second of work. */
 const DROP_AT_MOST = 100_000;
+/** Nor a write. It drops this many and one for each row that it retires, so a server that never restarts catches up. */
+const DROP_PER_WRITE = 200;
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -62,18 +64,22 @@ function load(database: Database, options: StoreOptions): OpenedStore {
     database.exec(SCHEMA);
     database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
     database.prepare("INSERT OR IGNORE INTO meta VALUES ('epoch', ?)").run(randomUUID().replaceAll('-', ''));
-    // The last row always stays: it holds the highest position, which is never given twice.
-    database
-      .prepare(
-        `DELETE FROM record WHERE seq IN (SELECT seq FROM record WHERE retired_ms < ? LIMIT ${DROP_AT_MOST})
-           AND seq < (SELECT max(seq) FROM record)`,
-      )
-      .run(options.dropRetiredBeforeMs);
+    dropRetired(database, options.dropRetiredBeforeMs, DROP_AT_MOST);
     const { epoch } = database.prepare("SELECT value AS epoch FROM meta WHERE key = 'epoch'").get() as OpenedStore;
     const { head } = database.prepare('SELECT coalesce(max(seq), 0) AS head FROM record').get() as OpenedStore;
     const rows = database.prepare(`SELECT ${COLUMNS} FROM record WHERE retired_ms IS NULL ORDER BY seq`).all() as Row[];
     return { epoch, head, rows };
   });
+}
+
+/** Drops rows that were retired before a moment. The last row always stays: it holds the highest position, never given twice. */
+function dropRetired(database: Database, beforeMs: number, atMost: number): void {
+  database
+    .prepare(
+      `DELETE FROM record WHERE seq IN (SELECT seq FROM record WHERE retired_ms < ? LIMIT ?)
+         AND seq < (SELECT max(seq) FROM record)`,
+    )
+    .run(beforeMs, atMost);
 }
 
 function pragmaValue(database: Database, name: string): unknown {
@@ -88,6 +94,7 @@ function write(database: Database, change: StoreChange): void {
     for (const row of change.replace) replace.run(row.body, row.seq);
     const retire = database.prepare('UPDATE record SET retired_ms = ? WHERE seq = ?');
     for (const seq of change.retire) retire.run(change.timeMs, seq);
+    dropRetired(database, change.dropRetiredBeforeMs, DROP_PER_WRITE + change.retire.length);
   });
 }
 

@@ -11,6 +11,8 @@ export interface StoreChange {
   /** Positions that the fold does not need any more; they stay for `tail` until they are dropped. */
   retire: readonly number[];
   timeMs: number;
+  /** Some of the rows that were retired before this moment are dropped along the way. */
+  dropRetiredBeforeMs: number;
 }
 
 /** What the worker is started with. */
@@ -41,6 +43,8 @@ export type StoreReply = { ok: true; value: unknown } | { ok: false; message: st
 /** The embedded store behind the log: SQL in a worker thread, so that a disk flush never stops the event loop. */
 export interface Store {
   readonly opened: OpenedStore;
+  /** Rejects when the worker ended unasked: nothing can be written or read any more. Otherwise never settles. */
+  readonly failed: Promise<never>;
   /** Resolves when the change is durable. Rejects with `log_unwritable`; then nothing of it is there. */
   write(change: StoreChange): Promise<void>;
   /** Updates after a position, in order, retired ones too. */
@@ -63,6 +67,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   // The worker answers in the order of the requests; the first in line is its opening.
   const line: Waiting[] = [];
   let ended: SyncError | undefined;
+  let closing = false;
+  let fail: (error: SyncError) => void = () => undefined;
+  const failed = new Promise<never>((_resolve, reject) => {
+    fail = reject;
+  });
+  failed.catch(() => undefined); // whoever wants to know asks; here it only must not count as unhandled
 
   function settle(reply: StoreReply): void {
     const waiting = line.shift();
@@ -72,13 +82,17 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
   function end(error: SyncError): void {
     ended ??= error;
-    for (const waiting of line.splice(0)) waiting.reject(error);
+    for (const waiting of line.splice(0)) waiting.reject(ended);
+    if (!closing) fail(ended);
   }
   worker.on('message', settle);
   worker.on('error', (cause) =>
     end(new SyncError('log_unwritable', `the update log ${options.file} failed`, { cause })),
   );
-  worker.on('exit', () => end(new SyncError('log_unwritable', `the update log ${options.file} is closed`)));
+  worker.on('exit', () => {
+    const why = closing ? 'is closed' : 'failed: its thread ended; restart the server';
+    end(new SyncError('log_unwritable', `the update log ${options.file} ${why}`));
+  });
 
   function reply(): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -101,6 +115,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
   return {
     opened,
+    failed,
     async write(change) {
       await ask({ op: 'write', ...change });
     },
@@ -109,6 +124,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     },
     async close() {
       if (ended !== undefined) return;
+      closing = true;
       const exit = once(worker, 'exit');
       worker.ref();
       worker.postMessage({ op: 'close' } satisfies StoreRequest);

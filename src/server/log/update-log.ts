@@ -41,9 +41,15 @@ export interface UpdateLog {
   /** Position of the last durable record; 0 when empty. */
   readonly head: number;
   /**
+   * Rejects when the log has failed for good: only another start helps. Otherwise never settles. Its rejection counts as
+   * handled.
+   */
+  readonly failed?: Promise<never>;
+  /**
    * Appends; the promise resolves when the record is durable (appends of one moment share one disk flush) and part of
    * the fold. Promises resolve in the order of `seq`. Rejects with `log_unwritable` when it cannot be written: then it
-   * is not in the log, and the next append tries afresh.
+   * is not in the log, and the next append tries afresh. Rejects with `request_invalid` a record that has no form as
+   * JSON text (nested too deep).
    */
   append(record: NewRecord): Promise<LogRecord>;
   /**

@@ -5,24 +5,35 @@ import type { PolicySourceStatus } from '../source/source.js';
 export interface HealthDeps {
   /** The policy source; undefined where none is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
-  log: { readonly head: number; readonly epoch: string };
+  log: { readonly head: number; readonly epoch: string; readonly failed?: Promise<never> };
 }
 
 /**
  * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the
  * update log. A failing policy source is not a reason for 503: the last good commit is served and data flows, and an
- * orchestrator that restarted the server for it would only make things worse.
+ * orchestrator that restarted the server for it would only make things worse. An update log that failed is one: 503
+ * `{"status":"error", ...}`, since a restart is what helps.
  */
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
-  app.get('/healthcheck', async () => {
+  let logFailure: string | undefined;
+  deps.log.failed?.catch(() => {
+    // The reason has the folder's path: it stands in the server's own log, not in an answer that is open to everyone.
+    logFailure = 'the update log has failed; the server log says why';
+  });
+  app.get('/healthcheck', async (_request, reply) => {
+    if (logFailure !== undefined) reply.code(503);
     const status = deps.policySource?.status();
     return {
-      status: 'ok',
+      status: logFailure === undefined ? 'ok' : 'error',
       policy:
         status === undefined
           ? { state: 'none' }
           : { state: status.state, head: status.head ?? null, error: status.error ?? null },
-      update_log: { epoch: deps.log.epoch, head: deps.log.head },
+      update_log: {
+        epoch: deps.log.epoch,
+        head: deps.log.head,
+        ...(logFailure !== undefined && { error: logFailure }),
+      },
     };
   });
 }

@@ -92,10 +92,11 @@ class Mirror implements GitSource {
   async fetch(signal: AbortSignal): Promise<string> {
     if (!this.#open) await this.open(signal);
     try {
-      const git = await this.#remoteGit();
+      let git = await this.#remoteGit();
       if (this.#distrusted) {
         await this.#branches(git, signal); // the old copy goes only when the remote answers
         await this.#init(signal);
+        git = await this.#remoteGit(); // the key file went with the old copy
         await this.#fetchBranch(git, signal);
         await this.#markServedAgain(signal);
         this.#distrusted = false;
