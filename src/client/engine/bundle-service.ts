@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { EngineRefusal } from './engine.js';
-import { opaProblems } from './opa-rest.js';
+import { opaError, opaProblems } from './opa-rest.js';
 
 /** OPA's status report, as far as bundle activation needs it. */
 const statusBody = z.object({
@@ -15,14 +15,7 @@ const statusBody = z.object({
           last_request: z.string().optional(),
           code: z.string().optional(),
           message: z.string().optional(),
-          errors: z
-            .array(
-              z.object({
-                message: z.string(),
-                location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
-              }),
-            )
-            .optional(),
+          errors: z.array(opaError).optional(),
         })
         .optional(),
     })

@@ -5,15 +5,13 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { regionsText } from './bundle-archive.js';
 import { type EngineProblem, EngineRefusal, type PolicySet, type Region } from './engine.js';
-import { opaProblems, problemsInText } from './opa-rest.js';
+import { opaError, opaProblems, problemsInText } from './opa-rest.js';
 
 /** Compiles modules together with documents, without touching an engine. Throws {@link EngineRefusal}. */
 export type PolicyCheck = (policy: PolicySet, regions: readonly Region[], signal: AbortSignal) => Promise<void>;
 
 const checkOutput = z.object({
-  errors: z.array(
-    z.object({ message: z.string(), location: z.object({ file: z.string(), row: z.number() }).partial().nullish() }),
-  ),
+  errors: z.array(opaError),
 });
 
 /** A compile of thousands of modules takes seconds; beyond this something is wrong with the program. */

@@ -4,18 +4,17 @@ import { SyncError } from '../../lib/errors.js';
 import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
 import { type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
 
+/** One error in OPA's reports, the same in answers, bundle status and the program's output. */
+export const opaError = z.object({
+  message: z.string(),
+  location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
+});
+
 /** OPA's error body. */
 const errorBody = z.object({
   code: z.string().optional(),
   message: z.string().optional(),
-  errors: z
-    .array(
-      z.object({
-        message: z.string(),
-        location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
-      }),
-    )
-    .optional(),
+  errors: z.array(opaError).optional(),
 });
 
 /** Problems in OPA's own words; a collision of rule and document has the document's path. */

@@ -80,6 +80,8 @@ export class Applier {
       }
     } catch (error) {
       step.undo();
+      // A refusal after a part went in: that part goes back now, since no later step need come.
+      if (error instanceof EngineRefusal) await this.settleDoubts(signal);
       throw error;
     }
     for (const id of [...drop, ...change.set.map((layer) => layer.id)]) this.#blocked.delete(id);
@@ -282,8 +284,8 @@ export class Applier {
     try {
       await this.#engine.write(ops, signal);
     } catch (error) {
-      if (!(error instanceof EngineRefusal))
-        this.#doubtful = outermost([...this.#doubtful, ...ops.map((op) => op.path)]);
+      const changedNothing = error instanceof EngineRefusal && !error.partial;
+      if (!changedNothing) this.#doubtful = outermost([...this.#doubtful, ...ops.map((op) => op.path)]);
       throw error;
     }
     this.#doubtful = [];
