@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { createHttpApp } from '../http/app.js';
+import { addRoute } from '../http/route.js';
 import type { Logger } from '../lib/log.js';
 import type { PolicyUpdater } from './reconcile/policy-updater.js';
 import type { Status } from './status.js';
@@ -23,12 +24,14 @@ export function clientHttp(deps: ClientHttpDeps): FastifyInstance {
   const unavailable = { status: 'unavailable' } as const;
 
   for (const path of ['/', '/healthy', '/healthcheck']) {
-    app.get(path, async (_request, reply) => {
+    const summary = 'Whether policy and data are current and the engine answers';
+    addRoute(app, { method: 'GET', path, access: 'everyone', tag: 'Health', summary }, ({ reply }) => {
       if (!status.healthy) return reply.code(503).send({ ...unavailable, ...details(deps) });
       return { status: 'ok', online: deps.server().connected, ...details(deps) };
     });
   }
-  app.get('/ready', async (_request, reply) => {
+  const summary = 'Whether policy and data were synced once';
+  addRoute(app, { method: 'GET', path: '/ready', access: 'everyone', tag: 'Health', summary }, ({ reply }) => {
     if (!status.ready) return reply.code(503).send({ ...unavailable, ...details(deps) });
     return { status: 'ok', ...details(deps) };
   });

@@ -4,21 +4,23 @@ import { after, test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { closeHttpApp, createHttpApp } from './app.js';
+import { addRoute } from './route.js';
 
 const BODY_LIMIT_BYTES = 2048;
 
 function appWithRoutes(log: Logger = silentLogger()) {
   const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES }, { log });
-  app.get('/things', async () => ['a']);
-  app.get('/things/:id', async () => 'one');
-  app.post('/things', async (request) => ({ got: request.body ?? null }));
-  app.get('/busy', async () => {
+  const open = { method: 'GET', access: 'everyone', tag: 'Test', summary: 'For tests' } as const;
+  addRoute(app, { ...open, path: '/things' }, () => ['a']);
+  addRoute(app, { ...open, path: '/things/:id' }, () => 'one');
+  addRoute(app, { ...open, method: 'POST', path: '/things' }, ({ request }) => ({ got: request.body ?? null }));
+  addRoute(app, { ...open, path: '/busy' }, () => {
     throw new SyncError('policy_not_ready', 'not yet', { retryAfterSeconds: 1.2 });
   });
-  app.get('/detail', async () => {
+  addRoute(app, { ...open, path: '/detail' }, () => {
     throw new SyncError('unauthorized', 'no', { detail: { error: 'why' } });
   });
-  app.get('/bug', async () => {
+  addRoute(app, { ...open, path: '/bug' }, () => {
     throw new TypeError('secret internals');
   });
   return app;
@@ -124,7 +126,8 @@ test('closes at once although a keep-alive connection was busy when it began, an
   const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES }, { log: silentLogger() });
   const begun = deferred();
   const finish = deferred();
-  app.get('/slow', async () => {
+  const slow = { method: 'GET', path: '/slow', access: 'everyone', tag: 'Test', summary: 'Slow' } as const;
+  addRoute(app, slow, async () => {
     begun.resolve(undefined);
     await finish.promise;
     return 'done';

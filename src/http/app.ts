@@ -1,6 +1,9 @@
 import fastify, { type FastifyInstance } from 'fastify';
+import type { Authenticator } from '../auth/caller.js';
+import { noAuthentication } from '../auth/off.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import { useAdmission } from './admission.js';
 import { answerError, useErrorAnswers } from './error-answers.js';
 import { useJsonBodies } from './json-body.js';
 
@@ -15,11 +18,14 @@ const CLOSE_LOOK_MS = 50;
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
+  /** Finds out who calls. Default: authentication is off. */
+  authenticator?: Authenticator;
 }
 
 /**
  * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-answers.ts`), limits.
- * A trailing slash means nothing. Routes are added to what it returns, then `app.listen()`.
+ * admission of callers (`admission.ts`). A trailing slash means nothing. Routes are added with `addRoute`, then
+ * {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
   const app = fastify({
@@ -31,8 +37,10 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
       answerError(error, request, reply, deps.log);
     },
   });
+  app.decorate('declaredRoutes', []);
   useJsonBodies(app);
   useErrorAnswers(app, deps.log);
+  useAdmission(app, options.authenticator ?? noAuthentication());
   return app;
 }
 

@@ -39,6 +39,7 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   if (known.status >= 500 && known.retryAfterSeconds === undefined) log.warn(fields, errorText(known));
   else log.debug(fields, errorText(known));
   if (known.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.ceil(known.retryAfterSeconds)));
+  if (known.status === 401) reply.header('www-authenticate', 'Bearer');
   return reply
     .code(known.status)
     .header('x-sync-error', known.code)

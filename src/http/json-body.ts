@@ -15,7 +15,8 @@ export function useJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
     try {
-      done(null, readJsonBody(request.headers['content-type'], body));
+      if (request.routeOptions.config.rawBody === true) done(null, body);
+      else done(null, readJsonBody(request.headers['content-type'], body));
     } catch (error) {
       done(error as Error);
     }
@@ -58,6 +59,14 @@ export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infe
     throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
   }
   return parsed.data;
+}
+
+/** A query that follows the schema. Throws `request_invalid` (422) that names every parameter that does not. */
+export function parseQuery<S extends z.ZodType>(schema: S, query: unknown): z.infer<S> {
+  const parsed = schema.safeParse(query);
+  if (parsed.success) return parsed.data;
+  const problems = fieldProblems(parsed.error, 'query');
+  throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
 }
 
 /** A 422 whose `detail` lists fields. */

@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { parseBody } from '../../http/json-body.js';
+import { bearerToken } from '../../auth/caller.js';
+import { addRoute, type Call } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
-import { dataUpdate, type ServerDataSources } from '../../wire/data.js';
+import { dataUpdate, peerDataConfig, type ServerDataSources } from '../../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
@@ -40,37 +41,94 @@ const updateReport = z.object({
   policy_hash: z.string().nullish(),
 });
 
+const publishedAnswer = z.object({
+  status: z.literal('ok'),
+  id: z.string(),
+  seq: z.number(),
+  epoch: z.string(),
+  subscribers: z.number(),
+});
+
 /** `/data/config`, `/data/callback_report` and the empty default source `/policy-data` (spec Endpoints; protocol-facts 2.3). */
 export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, deps: DataRoutesDeps): void {
   const configTexts = new ConfigTexts(options, deps.updateLog);
 
-  app.post('/data/config', async (request) => {
-    const update = parseBody(dataUpdate, request.body);
-    const published = await deps.publisher.publish(update, null);
-    return { status: 'ok', ...published };
-  });
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/data/config',
+      access: ['datasource'],
+      tag: 'Data',
+      summary: 'Publish a data update',
+      description: 'Answers once the update is in the update log: from then on it reaches every client concerned.',
+      body: dataUpdate,
+      answers: { 200: { description: 'Recorded and delivered', schema: publishedAnswer } },
+    },
+    async ({ body, caller }) => ({ status: 'ok', ...(await deps.publisher.publish(body, caller.subject)) }),
+  );
 
-  app.get('/data/config', async (request, reply) => {
-    if (options.dataSources !== undefined && 'external_source_url' in options.dataSources) {
-      return redirectToSource(options.dataSources.external_source_url, request, reply);
-    }
-    const extended = speaksOurs(request);
-    if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
-    return reply.type('application/json').send(configTexts.get(extended));
-  });
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/data/config',
+      access: 'token',
+      tag: 'Data',
+      summary: 'Base entries and retained updates, in order',
+      answers: {
+        200: { description: 'The entries', schema: peerDataConfig },
+        307: { description: 'To the external data source API, with the token of the caller' },
+      },
+    },
+    (call) => {
+      const { request, reply } = call;
+      if (options.dataSources !== undefined && 'external_source_url' in options.dataSources) {
+        return redirectToSource(options.dataSources.external_source_url, call);
+      }
+      const extended = speaksOurs(request);
+      if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
+      return reply.type('application/json').send(configTexts.get(extended));
+    },
+  );
 
-  app.post('/data/callback_report', async (request) => {
-    const report = parseBody(updateReport, request.body);
-    const reports = report.reports.map(({ entry, ...outcome }) => ({
-      url: redactUrl(entry.url),
-      path: entry.dst_path,
-      ...outcome,
-    }));
-    deps.log.info({ update_id: report.update_id, policy_hash: report.policy_hash, reports }, 'update report received');
-    return {};
-  });
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/data/callback_report',
+      access: 'token',
+      tag: 'Data',
+      summary: 'Takes the report of a client on an update',
+      body: updateReport,
+      answers: { 200: { description: 'Logged' } },
+    },
+    ({ body: report }) => {
+      const reports = report.reports.map(({ entry, ...outcome }) => ({
+        url: redactUrl(entry.url),
+        path: entry.dst_path,
+        ...outcome,
+      }));
+      deps.log.info(
+        { update_id: report.update_id, policy_hash: report.policy_hash, reports },
+        'update report received',
+      );
+      return {};
+    },
+  );
 
-  app.get('/policy-data', async () => ({}));
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/policy-data',
+      access: 'everyone',
+      tag: 'Data',
+      summary: 'An empty document: the data source of a server that has none',
+      answers: { 200: { description: 'Always {}', schema: z.object({}) } },
+    },
+    () => ({}),
+  );
 }
 
 /** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design 4). */
@@ -125,10 +183,9 @@ class ConfigTexts {
  * 307 to the operator's API with the caller's token set as `token` (spec Authentication 3). The API identifies the caller
  * by it, so without one there is nothing to redirect to: 401.
  */
-function redirectToSource(sourceUrl: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const token = /^bearer +(\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+function redirectToSource(sourceUrl: string, { request, reply }: Call<unknown, unknown>): FastifyReply {
+  const token = bearerToken(request.headers.authorization);
   if (token === undefined) {
-    reply.header('www-authenticate', 'Bearer');
     throw new SyncError('unauthorized', 'the data source configuration needs a bearer token', {
       detail: { error: 'Access token was not provided' },
     });

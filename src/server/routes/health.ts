@@ -1,4 +1,6 @@
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
 import type { PolicySourceStatus } from '../source/source.js';
 
 /** What the health answer is made of. */
@@ -7,6 +9,16 @@ export interface HealthDeps {
   policySource: { status(): PolicySourceStatus } | undefined;
   log: { readonly head: number; readonly epoch: string; readonly failed?: Promise<never> };
 }
+
+const healthAnswer = z.object({
+  status: z.enum(['ok', 'error']),
+  policy: z.object({
+    state: z.enum(['none', 'starting', 'following', 'failing']),
+    head: z.string().nullish(),
+    error: z.string().nullish(),
+  }),
+  update_log: z.object({ epoch: z.string(), head: z.number(), error: z.string().optional() }),
+});
 
 /**
  * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the
@@ -20,7 +32,18 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
     // The reason has the folder's path: it stands in the server's own log, not in an answer that is open to everyone.
     logFailure = 'the update log has failed; the server log says why';
   });
-  app.get('/healthcheck', async (_request, reply) => {
+  const declaration = {
+    method: 'GET',
+    path: '/healthcheck',
+    access: 'everyone',
+    tag: 'Health',
+    summary: 'Whether the server can do its job',
+    answers: {
+      200: { description: 'It can', schema: healthAnswer },
+      503: { description: 'A restart is what helps', schema: healthAnswer },
+    },
+  } as const;
+  addRoute(app, declaration, ({ reply }) => {
     if (logFailure !== undefined) reply.code(503);
     const status = deps.policySource?.status();
     return {

@@ -1,4 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
+import { policyBundle } from '../../wire/bundle.js';
 import type { BundleService, EncodedBundle } from '../bundle/bundle-service.js';
 
 /** What the policy route needs. */
@@ -6,24 +9,47 @@ export interface PolicyRoutesDeps {
   bundles: BundleService;
 }
 
+/** A parameter that may be repeated. */
+const repeatable = z.union([z.string(), z.array(z.string())]);
+const policyQuery = z.object({
+  path: repeatable.optional().describe('Directory of the repository; repeatable. None: the whole repository.'),
+  base_hash: repeatable.optional().describe('Commit that the caller holds: the answer is a delta from it.'),
+});
+
 /**
  * `GET /policy?path=a&path=b&base_hash=...` (spec Endpoints; protocol-facts 2.2). Other parameters mean nothing. Answers with
  * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link BundleService}.
  */
 export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void {
-  app.get('/policy', async (request, reply) => {
-    const query = request.query as Record<string, string | string[] | undefined>;
-    const bundle = await deps.bundles.get({
-      directories: [query.path ?? []].flat(),
-      baseHash: [query.base_hash ?? []].flat().at(-1),
-    });
-    const encoded = takesGzip(request) ? bundle.gzip : undefined;
-    const etag = encoded === undefined ? bundle.etag : gzipTag(bundle);
-    reply.header('etag', etag).header('vary', 'accept-encoding').header('cache-control', 'no-cache');
-    if (hasAlready(request, bundle)) return reply.code(304).send();
-    if (encoded !== undefined) reply.header('content-encoding', 'gzip');
-    return reply.type('application/json').send(encoded ?? bundle.json);
-  });
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/policy',
+      access: 'token',
+      tag: 'Policy',
+      summary: 'Policy bundle, complete or as a delta',
+      query: policyQuery,
+      answers: {
+        200: { description: 'The bundle', schema: policyBundle },
+        304: { description: 'The caller has it already (If-None-Match)' },
+        404: { description: 'A directory does not exist' },
+        503: { description: 'Nothing was fetched from the policy source yet' },
+      },
+    },
+    async ({ query, request, reply }) => {
+      const bundle = await deps.bundles.get({
+        directories: [query.path ?? []].flat(),
+        baseHash: [query.base_hash ?? []].flat().at(-1),
+      });
+      const encoded = takesGzip(request) ? bundle.gzip : undefined;
+      const etag = encoded === undefined ? bundle.etag : gzipTag(bundle);
+      reply.header('etag', etag).header('vary', 'accept-encoding').header('cache-control', 'no-cache');
+      if (hasAlready(request, bundle)) return reply.code(304).send();
+      if (encoded !== undefined) reply.header('content-encoding', 'gzip');
+      return reply.type('application/json').send(encoded ?? bundle.json);
+    },
+  );
 }
 
 /** Other bytes need another tag (RFC 9110 section 8.8.3). */

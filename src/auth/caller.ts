@@ -1,0 +1,37 @@
+import type { Secret } from '../lib/log.js';
+
+/** What a token says that its holder is (spec AccessTokenRequest; `datasource` from protocol-facts 3.2). */
+export const PEER_TYPES = ['client', 'datasource', 'listener'] as const;
+export type PeerType = (typeof PEER_TYPES)[number];
+
+/**
+ * Who may call a route while authentication is on (design 9.11): `everyone`; `token`: whoever has a valid token; peer types:
+ * whoever has a valid token of one of them. While it is off everyone may.
+ */
+export type Access = 'everyone' | 'token' | readonly PeerType[];
+
+/** Who calls, as far as authentication found out. */
+export interface Caller {
+  /** Subject of the token; null without one. */
+  readonly subject: string | null;
+  readonly peerType: PeerType | undefined;
+  /** The topics that the token is limited to; undefined: any. */
+  readonly permittedTopics: ReadonlySet<string> | undefined;
+  /** All claims of the verified token; empty where authentication is off. */
+  readonly claims: Readonly<Record<string, unknown>>;
+  /** The bearer token as it was sent, verified or (with authentication off) not. */
+  readonly token: Secret | undefined;
+}
+
+/** Finds out who calls. */
+export interface Authenticator {
+  /** False: authentication is off, and every route is open. */
+  readonly enabled: boolean;
+  /** Takes the `Authorization` header. Throws `unauthorized` when it is on and the token is missing or not valid. */
+  authenticate(authorization: string | undefined): Promise<Caller>;
+}
+
+/** The token of an `Authorization: Bearer ...` header; undefined where there is none. */
+export function bearerToken(authorization: string | undefined): string | undefined {
+  return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+}

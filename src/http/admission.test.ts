@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { z } from 'zod';
+import type { Access, Authenticator, PeerType } from '../auth/caller.js';
+import { SyncError } from '../lib/errors.js';
+import { silentLogger } from '../lib/log.js';
+import { createHttpApp } from './app.js';
+import { addRoute } from './route.js';
+
+/** Takes `Bearer <peer type>` as proof; anything else is refused. */
+const byName: Authenticator = {
+  enabled: true,
+  authenticate: async (authorization) => {
+    const name = authorization?.replace('Bearer ', '') ?? '';
+    if (name === '') throw new SyncError('unauthorized', 'no token');
+    const peerType = name === 'other' ? undefined : (name as PeerType);
+    return { subject: 'someone', peerType, permittedTopics: undefined, claims: {}, token: undefined };
+  },
+};
+
+function appWith(access: Access, authenticator?: Authenticator) {
+  const app = createHttpApp(
+    { bodyLimitBytes: 1024, ...(authenticator === undefined ? {} : { authenticator }) },
+    { log: silentLogger() },
+  );
+  const declaration = { method: 'POST', path: '/x', access, tag: 'Test', summary: 'x' } as const;
+  addRoute(app, { ...declaration, body: z.object({ a: z.string() }) }, ({ caller }) => ({ subject: caller.subject }));
+  return app;
+}
+
+async function statusOf(access: Access, token: string | undefined, authenticator?: Authenticator): Promise<number> {
+  const app = appWith(access, authenticator);
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const answer = await app.inject({ method: 'POST', url: '/x', headers, payload: { a: 'b' } });
+  await app.close();
+  return answer.statusCode;
+}
+
+test('a route lets in exactly those whom it names', async () => {
+  const rows: [Access, string | undefined, number][] = [
+    ['everyone', undefined, 200],
+    ['token', undefined, 401],
+    ['token', 'other', 200],
+    ['token', 'client', 200],
+    [['datasource'], 'datasource', 200],
+    [['datasource'], 'client', 401],
+    [['datasource'], 'other', 401],
+    [['datasource', 'listener'], 'listener', 200],
+    [['datasource', 'listener'], 'client', 401],
+  ];
+  for (const [access, token, status] of rows) {
+    assert.equal(await statusOf(access, token, byName), status, `${String(access)} for ${token}`);
+  }
+});
+
+test('with authentication off every route is open', async () => {
+  for (const access of ['everyone', 'token', ['datasource'], ['listener']] as const) {
+    assert.equal(await statusOf(access, undefined), 200);
+  }
+});
+
+test('a caller is let in before its body is looked at, and then a wrong body is a 422', async () => {
+  const app = appWith(['datasource'], byName);
+  const refused = await app.inject({ method: 'POST', url: '/x', payload: '{' });
+  assert.equal(refused.statusCode, 401);
+  assert.equal(refused.headers['www-authenticate'], 'Bearer');
+  const headers = { authorization: 'Bearer datasource' };
+  const wrong = await app.inject({ method: 'POST', url: '/x', headers, payload: { a: 1 } });
+  assert.equal(wrong.statusCode, 422);
+  assert.deepEqual(wrong.json().detail[0].loc, ['body', 'a']);
+  await app.close();
+});
+
+test('a route that does not say who may call it cannot be added', () => {
+  const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
+  assert.throws(() => app.get('/open', async () => 'x'), /does not say who may call it/);
+});

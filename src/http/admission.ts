@@ -1,0 +1,34 @@
+import type { FastifyInstance } from 'fastify';
+import type { Authenticator } from '../auth/caller.js';
+import { permit } from '../auth/permit.js';
+
+/**
+ * Deny by default (design 8): a route that does not say who may call it cannot be added, and no handler runs before its
+ * caller was let in. That happens before the body is read.
+ */
+export function useAdmission(app: FastifyInstance, authenticator: Authenticator): void {
+  app.decorateRequest('caller', undefined);
+  app.addHook('onRoute', ({ url, config }) => {
+    if (config?.access === undefined) throw new Error(`the route ${url} does not say who may call it`);
+  });
+  app.addHook('onRequest', async (request) => {
+    const { access } = request.routeOptions.config;
+    if (access === undefined) return; // no such route; answered elsewhere
+    if (access === 'everyone') {
+      // A token that is not valid does not matter here.
+      request.caller = NOBODY;
+      return;
+    }
+    request.caller = await authenticator.authenticate(request.headers.authorization);
+    if (authenticator.enabled) permit(access, request.caller);
+  });
+}
+
+/** The caller of a route that asks nobody for a token. */
+const NOBODY = {
+  subject: null,
+  peerType: undefined,
+  permittedTopics: undefined,
+  claims: {},
+  token: undefined,
+} as const;

@@ -1,0 +1,88 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { z } from 'zod';
+import type { Access, Caller } from '../auth/caller.js';
+import { parseBody, parseQuery } from './json-body.js';
+
+/** One possible answer of a route, for the documentation. */
+export interface AnswerDeclaration {
+  readonly description: string;
+  /** Shape of its JSON body; none where it has no body or another media type. */
+  readonly schema?: z.ZodType;
+}
+
+/** One route: who may call it, what it takes and answers. Validation and `/openapi.json` both come from it. */
+export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Fastify's form: `/callbacks/:key`. */
+  readonly path: string;
+  readonly access: Access;
+  /** Heading under which the documentation lists it. */
+  readonly tag: string;
+  /** One line. */
+  readonly summary: string;
+  readonly description?: string;
+  /** Schema of the query; each parameter is a string, or an array of them where it is repeated. */
+  readonly query?: Q;
+  readonly body?: B;
+  /** The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is documentation then. */
+  readonly rawBody?: boolean;
+  readonly answers?: Readonly<Record<number, AnswerDeclaration>>;
+}
+
+/** What a handler gets: everything is checked already. */
+export interface Call<Q, B> {
+  readonly query: Q;
+  readonly body: B;
+  /** The bytes of the body of a `rawBody` route; empty otherwise. */
+  readonly raw: Buffer;
+  readonly caller: Caller;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Undefined: the route was not made by {@link addRoute}, and the app refuses it. */
+    access?: Access;
+    rawBody?: boolean;
+  }
+  interface FastifyRequest {
+    /** Who calls; set before a handler runs. */
+    caller: Caller | undefined;
+  }
+  interface FastifyInstance {
+    /** Every route that was declared, in order. */
+    declaredRoutes: RouteDeclaration[];
+  }
+}
+
+/**
+ * Adds a route. A query or body that does not follow its schema is answered 422 (`request_invalid`) before the handler
+ * runs, and that only after the caller was let in.
+ */
+export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
+  app: FastifyInstance,
+  declaration: RouteDeclaration<Q, B>,
+  handler: (call: Call<z.infer<Q>, z.infer<B>>) => unknown,
+): void {
+  const { method, path, access, rawBody = false, query, body } = declaration;
+  app.declaredRoutes.push(declaration);
+  app.route({
+    method,
+    url: path,
+    config: { access, rawBody },
+    handler: async (request, reply) => {
+      const { caller } = request;
+      if (caller === undefined) throw new Error(`${method} ${path} was reached without authentication`);
+      return handler({
+        // Without a schema the handler's type for it is `unknown`.
+        query: (query === undefined ? request.query : parseQuery(query, request.query)) as z.infer<Q>,
+        body: (body === undefined || rawBody ? undefined : parseBody(body, request.body)) as z.infer<B>,
+        raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
+        caller,
+        request,
+        reply,
+      });
+    },
+  });
+}
