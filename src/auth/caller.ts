@@ -31,6 +31,11 @@ export interface Authenticator {
   authenticate(authorization: string | undefined): Promise<Caller>;
 }
 
+/** When the token of a caller ends, in milliseconds since 1970; undefined: never, or there is none. */
+export function expiresAtMs({ claims }: Caller): number | undefined {
+  return typeof claims.exp === 'number' ? claims.exp * 1000 : undefined;
+}
+
 /** The token of an `Authorization: Bearer ...` header; undefined where there is none. */
 export function bearerToken(authorization: string | undefined): string | undefined {
   return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];

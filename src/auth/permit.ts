@@ -1,16 +1,41 @@
 import { SyncError } from '../lib/errors.js';
 import type { Access, Caller } from './caller.js';
 
+/** Refused topics that the answer names. */
+const NAMED_TOPICS = 10;
+/** Characters that are shown of a text from outside. */
+const SHOWN_CHARACTERS = 100;
+
 /**
  * Throws `unauthorized` when a caller with a valid token is not of a kind that the route takes. The status is 401 and the
- * text is OPAL's, whose users script against it (protocol-facts 2.3).
+ * text as OPAL's, whose users script against it (protocol-facts 2.3).
  */
 export function permit(access: Access, caller: Caller): void {
   if (access === 'everyone' || access === 'token') return;
   if (caller.peerType !== undefined && access.includes(caller.peerType)) return;
-  const text =
-    caller.peerType === undefined
-      ? "Missing 'peer_type' claim"
-      : `Incorrect 'peer_type' claim: ${caller.peerType}, expected: ${access.join(' or ')}`;
-  throw new SyncError('unauthorized', text, { detail: { error: text } });
+  const { peer_type: claim } = caller.claims;
+  if (caller.peerType !== undefined) {
+    throw notPermitted(`Incorrect 'peer_type' claim: ${caller.peerType}, expected: ${access.join(' or ')}`);
+  }
+  throw notPermitted(claim === undefined ? "Missing 'peer_type' claim" : `Invalid 'peer_type' claim: ${shown(claim)}`);
+}
+
+/**
+ * Throws `unauthorized` when a caller whose token has `permitted_topics` publishes on another topic. Topics are compared exactly
+ * as they were sent, before each stands for those above it (protocol-facts 2.3).
+ */
+export function permitTopics(topics: readonly string[], permitted: ReadonlySet<string> | undefined): void {
+  if (permitted === undefined) return;
+  const others = [...new Set(topics.filter((topic) => !permitted.has(topic)))];
+  if (others.length === 0) return;
+  const named = others.slice(0, NAMED_TOPICS).map((topic) => `'${shown(topic)}'`);
+  throw notPermitted(`Invalid 'topics' to publish {${named.join(', ')}}`);
+}
+
+function notPermitted(text: string): SyncError {
+  return new SyncError('unauthorized', text, { detail: { error: text } });
+}
+
+function shown(value: unknown): string {
+  return String(typeof value === 'object' ? typeof value : value).slice(0, SHOWN_CHARACTERS);
 }

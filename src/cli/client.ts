@@ -2,11 +2,12 @@
 import { Command } from 'commander';
 import { createClient } from '../client/client.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
+import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
+import { addObtainTokenCommand } from './obtain-token.js';
 import { addPublishCommand } from './publish-data-update.js';
 import { programLogger, runCommandLine, runUntilSignal, warnUnknownNames } from './run-program.js';
 import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
-import { packageVersion } from './version.js';
 
 function clientProgram(env: NodeJS.ProcessEnv): Command {
   const program = new Command('sync-client')
@@ -25,6 +26,7 @@ function clientProgram(env: NodeJS.ProcessEnv): Command {
   });
 
   addPublishCommand(program, env);
+  addObtainTokenCommand(program, env);
 
   const print = program
     .command('print-config')

@@ -8,6 +8,7 @@ import { redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { UsageError } from './run-program.js';
+import { askServer } from './server-fetch.js';
 import { buildUpdate, type EntrySummary, type UpdateOptions } from './update-options.js';
 
 /** Longest wait for the server's answer. */
@@ -66,7 +67,7 @@ async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise
   console.log(`Publishing to ${redactUrl(url)}`);
   for (const entry of update.entries) console.log(`  ${entryText(entry)}`);
   console.log(`Reason: ${update.reason === '' ? '(none)' : update.reason}`);
-  const answer = await send(url, update.text, clientToken);
+  const answer = await send(url, update.text, clientToken, env);
   console.log(answerText(answer));
 }
 
@@ -106,21 +107,21 @@ function answerText(answer: z.infer<typeof publishAnswer>): string {
 }
 
 /** Sends the update; throws `publish_failed` or `server_unreachable` with what the server said. */
-async function send(url: string, body: string, token: Secret | undefined): Promise<z.infer<typeof publishAnswer>> {
+async function send(
+  url: string,
+  body: string,
+  token: Secret | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<z.infer<typeof publishAnswer>> {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
   let status: number;
   let text: string;
   try {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers,
-      body,
-      signal: AbortSignal.timeout(PUBLISH_TIMEOUT_MS),
-    });
-    status = response.status;
-    text = await response.text();
+    const request = { method: 'POST', headers, body, timeoutMs: PUBLISH_TIMEOUT_MS };
+    ({ status, text } = await askServer(url, request, env));
   } catch (cause) {
+    if (cause instanceof SyncError) throw cause;
     throw new SyncError('server_unreachable', `not published: no answer from ${redactUrl(url)}`, { cause });
   }
   if (status !== 200) {
@@ -143,7 +144,7 @@ const refusal = z.object({
 });
 
 /** What a server says in the body of an error answer, as one sentence. */
-function problemText(text: string): string {
+export function problemText(text: string): string {
   const parsed = refusal.safeParse(parsedOrUndefined(text));
   if (!parsed.success) return shortened(text);
   const { detail } = parsed.data;

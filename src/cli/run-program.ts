@@ -80,7 +80,8 @@ export function programLogger(
 
 /** Says that names in the environment mean nothing: most often a typing error. */
 export function warnUnknownNames(log: Logger, names: readonly string[]): void {
-  if (names.length > 0) log.warn({ names }, 'unknown settings in the environment; --help lists those that exist');
+  if (names.length > 0)
+    log.warn({ names }, 'settings in the environment that mean nothing here; --help lists those that exist');
 }
 
 function throwInPlaceOfExit(command: Command): void {

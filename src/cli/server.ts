@@ -4,11 +4,12 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
+import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import { createServer } from '../server/server.js';
+import { addObtainTokenCommand } from './obtain-token.js';
 import { programLogger, runCommandLine, runUntilSignal, UsageError, warnUnknownNames } from './run-program.js';
 import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
-import { packageVersion } from './version.js';
 
 /** Bytes of a secret unless asked otherwise: 256 bits. */
 const SECRET_BYTES = 32;
@@ -37,6 +38,8 @@ function serverProgram(env: NodeJS.ProcessEnv): Command {
     .description('Print the configuration in effect and where each value comes from; secrets are hidden.');
   addSettingFlags(print, SERVER_SETTINGS);
   print.action(() => printConfig(print, env));
+
+  addObtainTokenCommand(program, env);
 
   program
     .command('generate-secret')

@@ -24,6 +24,9 @@ export function givenFlags(command: Command, settings: Settings): Record<string,
   return given;
 }
 
+/** Variables that only a command such as `obtain-token` reads. */
+const COMMAND_VARIABLES = ['SYNC_MASTER_TOKEN', 'OPAL_MASTER_TOKEN'];
+
 /** {@link loadSettings} with the flags of a command and the names of the other program. */
 export function loadFromCommand<S extends Settings>(
   command: Command,
@@ -31,7 +34,8 @@ export function loadFromCommand<S extends Settings>(
   env: NodeJS.ProcessEnv,
   otherProgram: Settings,
 ): LoadedSettings<S> {
-  const knownElsewhere = Object.values(otherProgram).flatMap((setting) => [setting.env, ...setting.aliases]);
+  const ofOther = Object.values(otherProgram).flatMap((setting) => [setting.env, ...setting.aliases]);
+  const knownElsewhere = [...ofOther, ...COMMAND_VARIABLES];
   return loadSettings(settings, { env, flags: givenFlags(command, settings) }, knownElsewhere);
 }
 

@@ -1,6 +1,6 @@
 import { errorText } from '../lib/errors.js';
 import { JsonText, printJson } from '../lib/json-text.js';
-import { dataUpdate, fetcherConfig, parseKeepingData } from '../wire/data.js';
+import { dataUpdate, entryConfig, parseKeepingData } from '../wire/data.js';
 import { fieldProblems } from '../wire/error-body.js';
 import { UsageError } from './run-program.js';
 
@@ -95,7 +95,7 @@ function entriesOfText(options: UpdateOptions, text: string): unknown[] {
 }
 
 function readSrcConfig(text: string): unknown {
-  const parsed = fetcherConfig.safeParse(readJson('--src-config', text).value());
+  const parsed = entryConfig.safeParse(readJson('--src-config', text).value());
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the top'}: ${issue.message}`);
   throw new UsageError(`--src-config is not valid: ${problems.join('; ')}`);

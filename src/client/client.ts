@@ -2,24 +2,34 @@ import { setMaxListeners } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { clientAuthenticator } from '../auth/security.js';
 import { closeHttpApp, listenHttp } from '../http/app.js';
+import { openListenerTls } from '../http/listener-tls.js';
+import type { RouteDeclaration } from '../http/route.js';
 import { errorText } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
-import { createSocketClient, type SocketSession } from '../pubsub/socket-client.js';
-import { parseKeepingData, peerUpdate } from '../wire/data.js';
-import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
+import { pemFile } from '../lib/tls.js';
+import { openConnections } from './connections.js';
 import { createEngine, type RunningEngine } from './engine/create-engine.js';
-import { createHttpFetcher } from './fetch/http-fetch.js';
+import { createHttpProvider } from './fetch/http-fetch.js';
+import { createPostgresProvider } from './fetch/postgres-provider.js';
+import type { FetchProvider } from './fetch/provider.js';
+import { loadProviderModules } from './fetch/provider-modules.js';
+import { createFetcher } from './fetch/providers.js';
 import { createSpool } from './fetch/spool.js';
+import { Follower } from './follower.js';
+import { healthPaths } from './health/health-document.js';
+import { HealthWriter } from './health/health-writer.js';
 import { clientHttp } from './http.js';
+import { createOffline } from './offline/create-offline.js';
 import type { ClientSettings } from './options.js';
 import { Applier } from './reconcile/applier.js';
 import { DataUpdater } from './reconcile/data-updater.js';
 import { EngineKeeper } from './reconcile/engine-keeper.js';
 import { PolicyUpdater } from './reconcile/policy-updater.js';
+import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
 import { Status } from './status.js';
-import { outermostDirectories } from './topics.js';
 
 /** A sync client. */
 export interface Client {
@@ -29,15 +39,24 @@ export interface Client {
   stop(): Promise<void>;
   /** Settles when the client has ended: rejects when a part failed in a way that trying again does not mend. */
   ended(): Promise<void>;
+  /** Every route of the client API and who may call it; empty before the start. */
+  readonly routes: readonly RouteDeclaration[];
 }
 
+/** Longest silence of the sync server: a first bundle of a large repository is built while we wait. */
+const SERVER_ANSWER_MS = 120_000;
 /** First wait of every retry; the longest is SYNC_RETRY_MAX. */
 const RETRY_MIN_MS = 200;
 
 /** The composition root of the client: makes the parts, starts them in order, stops them in reverse. */
 export function createClient(
   settings: ClientSettings,
-  deps: { log: Logger; env: Readonly<Record<string, string | undefined>> },
+  deps: {
+    log: Logger;
+    env: Readonly<Record<string, string | undefined>>;
+    /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
+    fetchProviders?: readonly FetchProvider[];
+  },
 ): Client {
   const { log, env } = deps;
   const stopping = new AbortController();
@@ -47,9 +66,18 @@ export function createClient(
   let ended: Promise<void> = Promise.resolve();
   let starting: Promise<{ url: string; port: number }> | undefined;
   let stopped: Promise<void> | undefined;
+  let routes: readonly RouteDeclaration[] = [];
 
   async function start(): Promise<{ url: string; port: number }> {
     const { signal } = stopping;
+    const authenticator = await clientAuthenticator(settings);
+    const connections = await openConnections(settings, { log: log.child({ component: 'tls' }), env });
+    ends.push(async () => connections.close());
+    const tls = await openListenerTls({
+      cert: pemFile('SYNC_CLIENT_API_TLS_CERT_FILE', settings.apiTlsCertFile),
+      key: pemFile('SYNC_CLIENT_API_TLS_KEY_FILE', settings.apiTlsKeyFile),
+      ca: pemFile('SYNC_CLIENT_API_TLS_CA_FILE', settings.apiTlsCaFile),
+    });
     const backoff = { minMs: RETRY_MIN_MS, maxMs: settings.retryMaxMs };
     const status = new Status(
       { policyEnabled: settings.policyUpdaterEnabled, dataEnabled: settings.dataUpdaterEnabled },
@@ -66,10 +94,15 @@ export function createClient(
       },
     );
 
+    const fetchProviders = [
+      ...(deps.fetchProviders ?? []),
+      ...(await loadProviderModules(settings.fetchProviderModules)),
+    ];
     const engine: RunningEngine = await createEngine(settings, {
       log: log.child({ component: 'engine' }),
       env,
       signal,
+      outgoing: connections.tls,
     });
     ends.push(() => engine.close());
     const applier = new Applier(engine.engine);
@@ -81,37 +114,73 @@ export function createClient(
         probeTimeoutMs: settings.probeTimeoutMs,
         backoff,
       },
-      { engine: engine.engine, applier, status, log: log.child({ component: 'engine' }) },
+      {
+        engine: engine.engine,
+        applier,
+        status,
+        onRefilled: () => offline.engineRestarted(),
+        log: log.child({ component: 'engine' }),
+      },
     );
+    const healthWriter =
+      settings.healthDocument === false
+        ? undefined
+        : new HealthWriter(
+            { paths: healthPaths(settings.healthDocument), backoff },
+            { engine: engine.engine, status, log: log.child({ component: 'health' }) },
+          );
+    const follower = new Follower(settings, {
+      keeper,
+      askServerLoad: (loadSignal) => api.loadLimit(loadSignal),
+      dial: connections.dial,
+      log,
+    });
 
     const spoolDir = await mkdtemp(join(tmpdir(), 'policysync-spool-'));
     ends.push(() => rm(spoolDir, { recursive: true, force: true }));
     const spool = await createSpool({ dir: spoolDir, limitBytes: settings.fetchLimitBytes });
-    const fetcher = createHttpFetcher(
+    const fetcher = createFetcher(
       {
-        silenceTimeoutMs: settings.fetchTimeoutMs,
         totalTimeoutMs: settings.fetchTotalTimeoutMs,
         concurrency: settings.fetchConcurrency,
         perHost: settings.fetchPerHost,
-        env,
       },
-      { spool, log: log.child({ component: 'fetch' }) },
+      {
+        providers: [
+          createHttpProvider({ silenceTimeoutMs: settings.fetchTimeoutMs, env, tls: connections.tls }),
+          createPostgresProvider({
+            connectTimeoutMs: settings.fetchTimeoutMs,
+            statementTimeoutMs: settings.fetchTotalTimeoutMs,
+            tls: connections.tls,
+          }),
+          ...fetchProviders,
+        ],
+        spool,
+        log: log.child({ component: 'fetch' }),
+      },
     );
     ends.push(() => fetcher.close());
+
+    const reporter = new Reporter(
+      { ...settings, timeoutMs: settings.fetchTimeoutMs, backoff },
+      { dispatcher: connections.dispatcher(settings.fetchTimeoutMs), log: log.child({ component: 'report' }) },
+    );
+    ends.push(() => reporter.close());
 
     const api = new ServerApi({
       serverUrl: settings.serverUrl,
       dataConfigUrl: settings.dataConfigUrl,
       token: settings.clientToken,
       policyDirs: settings.policyDirs,
+      dispatcher: connections.dispatcher(SERVER_ANSWER_MS),
     });
     ends.push(() => api.close());
 
     const data: DataUpdater = new DataUpdater(
-      { topics: settings.dataTopics, backoff },
+      { topics: settings.dataTopics, backoff, pollMinMs: settings.pollMinMs },
       {
         applier,
-        exclusive: keeper.exclusive,
+        exclusive: follower.exclusive,
         fetch: (request, fetchSignal) => fetcher.fetch(request, fetchSignal),
         fetchConfig: async (fetchSignal) => {
           try {
@@ -122,6 +191,7 @@ export function createClient(
           }
         },
         status,
+        observer: reporter.updates,
         log: log.child({ component: 'data' }),
       },
     );
@@ -129,81 +199,63 @@ export function createClient(
       { backoff },
       {
         applier,
-        exclusive: keeper.exclusive,
+        exclusive: follower.exclusive,
         fetchBundle: (baseHash, fetchSignal) => api.policy(baseHash, fetchSignal),
-        onApplied: () => data.policyChanged(),
+        onApplied: () => {
+          data.policyChanged();
+          if (policy.hash !== undefined) reporter.policyApplied(policy.hash);
+        },
         status,
         log: log.child({ component: 'policy' }),
       },
     );
 
-    const dataTopics = new Set(settings.dataUpdaterEnabled ? settings.dataTopics : []);
-    const directories = settings.policyUpdaterEnabled ? outermostDirectories(settings.policyDirs) : [];
-    const server = { connected: false, error: undefined as string | undefined };
-    const socketLog = log.child({ component: 'socket' });
-    const socket = createSocketClient(
-      {
-        url: `${settings.serverWsUrl ?? settings.serverUrl.replace(/^http/, 'ws')}/ws`,
-        token: settings.clientToken,
-        keepAliveIntervalMs: settings.keepAliveIntervalMs,
-        reconnectMaxMs: settings.reconnectMaxMs,
-      },
-      {
-        log: socketLog,
-        topics: (session) => [
-          ...directories.map((directory) => policyTopicFor(session, directory, settings.scopeId)),
-          ...dataTopics,
-        ],
-        onConnected: async (session) => {
-          server.connected = true;
-          server.error = undefined;
-          socketLog.info({ server: settings.serverUrl, extensions: session.protocol ?? 'none' }, 'subscribed');
-          if (settings.policyUpdaterEnabled) policy.request();
-          if (settings.dataUpdaterEnabled) data.resync();
-        },
-        onNotify: (topic, dataText) => {
-          if (!dataTopics.has(topic)) {
-            policy.notified(dataText);
-            return;
-          }
-          const parsed = peerUpdate.safeParse(parseKeepingData(dataText));
-          if (parsed.success) data.receive(parsed.data, topic, dataText);
-          else {
-            // What it said is not known: reading the configuration again brings in what a server of ours retained.
-            socketLog.error(
-              { topic, problem: parsed.error.issues[0]?.message, at: parsed.error.issues[0]?.path.join('.') },
-              'a data update is not as documented',
-            );
-            data.resync();
-          }
-        },
-        onDisconnected: (reason) => {
-          server.connected = false;
-          server.error = reason;
-          if (!signal.aborted) socketLog.warn({ reason }, 'connection to the sync server lost');
-        },
-        onFailed: (reason) => {
-          server.error = reason;
-        },
-      },
+    follower.attach({ policy, data });
+    const { backup, offline } = createOffline(
+      { settings, env, backoff },
+      { applier, keeper, policy, data, status, spool, follower, log: log.child({ component: 'offline' }) },
     );
+    // Runs once nothing changes any more, and while the spool is still there.
+    if (settings.offlineModeEnabled) ends.push(() => backup.saveOrTell());
 
     const app = clientHttp({
+      authenticator,
+      tls,
       status,
       policy,
-      server: () => server,
+      server: () => follower.server,
       engineMode: () => engine.engine.policyMode,
+      reports: () => reporter.details,
+      callbacks: reporter,
+      healthDocument: () => healthWriter?.state,
+      refetchPolicy: settings.policyUpdaterEnabled ? () => policy.refetch() : undefined,
+      refreshData: settings.dataUpdaterEnabled ? () => data.refresh() : undefined,
+      following: () => follower.following,
+      offline,
+      store: {
+        url: settings.engineUrl,
+        auth: {
+          type: settings.engineAuthType,
+          token: settings.engineAuthToken,
+          oauthServer: settings.engineOauthServer,
+          oauthClientId: settings.engineOauthClientId,
+          oauthClientSecret: settings.engineOauthClientSecret,
+        },
+        showsSecrets: authenticator.enabled && !settings.excludeStoreSecrets,
+      },
       log: log.child({ component: 'http' }),
     });
+    routes = app.declaredRoutes;
     ends.push(() => closeHttpApp(app));
     const address = await listenHttp(app, { host: settings.host, port: settings.port });
 
     const parts = [
       engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, signal),
       keeper.run(signal),
-      policy.run(signal),
-      data.run(signal),
-      socket.run(signal),
+      healthWriter?.run(signal),
+      follower.run(signal),
+      offline.run(signal),
+      reporter.run(signal),
     ];
     const running = Promise.all(parts).then(() => undefined);
     ended = running;
@@ -242,12 +294,8 @@ export function createClient(
       return stopped;
     },
     ended: () => ended,
+    get routes() {
+      return routes;
+    },
   };
-}
-
-/** Each client subscribes to one of the two forms of policy notices: the spec's from our servers, OPAL's from OPAL's. */
-function policyTopicFor(session: SocketSession, directory: string, scope: string): string {
-  return session.protocol === undefined && scope === 'default'
-    ? opalPolicyTopic(directory)
-    : policyTopic(directory, scope);
 }

@@ -1,52 +1,48 @@
 import type { FastifyInstance } from 'fastify';
+import type { Authenticator } from '../auth/caller.js';
 import { createHttpApp } from '../http/app.js';
-import { addRoute } from '../http/route.js';
+import { docsRoutes } from '../http/docs.js';
 import type { Logger } from '../lib/log.js';
-import type { PolicyUpdater } from './reconcile/policy-updater.js';
-import type { Status } from './status.js';
+import type { TlsFiles } from '../lib/tls.js';
+import { packageVersion } from '../lib/version.js';
+import type { Offline } from './offline/offline.js';
+import { type CallbackRoutesDeps, callbackRoutes } from './routes/callbacks.js';
+import { connectivityRoutes } from './routes/connectivity.js';
+import { type HealthRoutesDeps, healthRoutes } from './routes/health.js';
+import { type StoreConfigOptions, storeConfigRoute } from './routes/store-config.js';
+import { type TriggerDeps, triggerRoutes } from './routes/triggers.js';
 
 /** No route of the client takes a large body. */
 const BODY_LIMIT_BYTES = 1024 * 1024;
 
 /** What the client API tells about. */
-export interface ClientHttpDeps {
-  readonly status: Status;
-  readonly policy: PolicyUpdater;
-  readonly server: () => { connected: boolean; error: string | undefined };
-  readonly engineMode: () => string;
+export interface ClientHttpDeps extends HealthRoutesDeps, TriggerDeps {
+  readonly offline: Offline;
+  readonly store: StoreConfigOptions;
+  /** Finds out who calls; see `auth/security.ts`. */
+  readonly authenticator: Authenticator;
+  readonly callbacks: CallbackRoutesDeps;
   readonly log: Logger;
+  /** Certificate of the listener; none: plain HTTP. */
+  readonly tls?: TlsFiles | undefined;
 }
 
-/** The client API (protocol-facts 2.6): liveness, readiness, health. The caller listens. */
+/** The client API (protocol-facts 2.6). The caller listens. */
 export function clientHttp(deps: ClientHttpDeps): FastifyInstance {
-  const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES }, { log: deps.log });
-  const { status } = deps;
-  const unavailable = { status: 'unavailable' } as const;
-
-  for (const path of ['/', '/healthy', '/healthcheck']) {
-    const summary = 'Whether policy and data are current and the engine answers';
-    addRoute(app, { method: 'GET', path, access: 'everyone', tag: 'Health', summary }, ({ reply }) => {
-      if (!status.healthy) return reply.code(503).send({ ...unavailable, ...details(deps) });
-      return { status: 'ok', online: deps.server().connected, ...details(deps) };
-    });
-  }
-  const summary = 'Whether policy and data were synced once';
-  addRoute(app, { method: 'GET', path: '/ready', access: 'everyone', tag: 'Health', summary }, ({ reply }) => {
-    if (!status.ready) return reply.code(503).send({ ...unavailable, ...details(deps) });
-    return { status: 'ok', ...details(deps) };
-  });
+  const app = createHttpApp(
+    { bodyLimitBytes: BODY_LIMIT_BYTES, authenticator: deps.authenticator, tls: deps.tls },
+    { log: deps.log },
+  );
+  healthRoutes(app, deps);
+  callbackRoutes(app, deps.callbacks);
+  triggerRoutes(app, deps);
+  connectivityRoutes(app, deps);
+  storeConfigRoute(app, deps.store);
+  const description = 'Says how policy and data of one engine stand, and steers the client.';
+  docsRoutes(
+    app,
+    { title: 'PolicySync client', version: packageVersion(), description },
+    { log: deps.log.child({ component: 'docs' }) },
+  );
   return app;
-}
-
-/** Why it is as it is: the same for healthy and unhealthy, beside the fields that OPAL's users read. */
-function details(deps: ClientHttpDeps): object {
-  const { status, policy } = deps;
-  return {
-    ready: status.ready,
-    healthy: status.healthy,
-    policy: { hash: policy.hash ?? null, last_transaction: status.lastPolicy ?? null },
-    data: { last_transaction: status.lastData ?? null, failing: [...status.failing.values()] },
-    engine: { ...status.engine, error: status.engine.error ?? null, policy_mode: deps.engineMode() },
-    server: { connected: deps.server().connected, error: deps.server().error ?? null },
-  };
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { VERIFY_SETTINGS } from '../auth/settings.js';
 import { LOG_LEVELS } from '../lib/log.js';
 import {
   choiceSetting,
@@ -6,18 +7,23 @@ import {
   jsonSetting,
   listSetting,
   numberSetting,
+  opalFlagSetting,
   type SettingValues,
   secondsSetting,
   secretSetting,
   textSetting,
   urlSetting,
 } from '../lib/options.js';
+import { HASH_FORMS } from './report/report-hash.js';
+import { callbackConfig, configuredCallbacks } from './report/targets.js';
 
 const SERVER = 'Sync server';
 const API = 'Client API';
 const ENGINE = 'Policy engine';
 const POLICY = 'Policy';
 const DATA = 'Data';
+const REPORTS = 'Reports';
+const OFFLINE = 'Offline mode';
 const GENERAL = 'General';
 
 /** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (protocol-facts 6.7). */
@@ -53,6 +59,32 @@ export const CLIENT_SETTINGS = {
     group: SERVER,
     description: 'Token that the client sends as Bearer.',
   }),
+  selfSignedAllowed: flagSetting({
+    env: 'SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED',
+    group: SERVER,
+    default: false,
+    description: 'Trust the authority of SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, too. Verification is never off.',
+  }),
+  trustedCaFile: textSetting({
+    env: 'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE',
+    group: SERVER,
+    form: 'file',
+    description: 'PEM authority that server, data sources and callbacks may have their certificates from.',
+  }),
+  clientCertFile: textSetting({
+    env: 'SYNC_CLIENT_TLS_CERT_FILE',
+    opal: null,
+    group: SERVER,
+    form: 'file',
+    description: 'PEM certificate that the client shows to a sync server that asks for one.',
+  }),
+  clientKeyFile: textSetting({
+    env: 'SYNC_CLIENT_TLS_KEY_FILE',
+    opal: null,
+    group: SERVER,
+    form: 'file',
+    description: 'PEM key of that certificate, without a passphrase.',
+  }),
   keepAliveIntervalMs: secondsSetting({
     env: 'SYNC_KEEP_ALIVE_INTERVAL',
     group: SERVER,
@@ -65,6 +97,19 @@ export const CLIENT_SETTINGS = {
     default: 'default',
     description: 'Scope of the policy topics.',
   }),
+  statisticsEnabled: flagSetting({
+    env: 'SYNC_STATISTICS_ENABLED',
+    group: SERVER,
+    default: false,
+    description: 'Tell the server the id of this client, for its statistics.',
+  }),
+  clientStatId: textSetting({
+    env: 'SYNC_CLIENT_STAT_ID',
+    opal: 'OPAL_OPAL_CLIENT_STAT_ID',
+    group: SERVER,
+    form: 'name',
+    description: 'That id. Default: CLIENT_ and 32 hex digits, new at each start.',
+  }),
   reconnectMaxMs: secondsSetting({
     env: 'SYNC_RECONNECT_MAX',
     opal: null,
@@ -72,6 +117,13 @@ export const CLIENT_SETTINGS = {
     default: 30,
     min: 0.1,
     description: 'Longest wait between two attempts to connect.',
+  }),
+
+  waitOnServerLoad: flagSetting({
+    env: 'SYNC_WAIT_ON_SERVER_LOAD',
+    group: SERVER,
+    default: false,
+    description: 'Ask GET /loadlimit of the server until it answers 200, and only then start to follow it.',
   }),
 
   host: textSetting({
@@ -87,6 +139,28 @@ export const CLIENT_SETTINGS = {
     max: 65_535,
     unit: 'port',
     description: 'Port of the client API; 0 takes a free one.',
+  }),
+
+  apiTlsCertFile: textSetting({
+    env: 'SYNC_CLIENT_API_TLS_CERT_FILE',
+    opal: null,
+    group: API,
+    form: 'file',
+    description: 'PEM certificate of the client API, with its chain: it then answers https only.',
+  }),
+  apiTlsKeyFile: textSetting({
+    env: 'SYNC_CLIENT_API_TLS_KEY_FILE',
+    opal: null,
+    group: API,
+    form: 'file',
+    description: 'PEM key of that certificate, without a passphrase.',
+  }),
+  apiTlsCaFile: textSetting({
+    env: 'SYNC_CLIENT_API_TLS_CA_FILE',
+    opal: null,
+    group: API,
+    form: 'file',
+    description: 'PEM authority: callers must then show a certificate that it has signed.',
   }),
 
   engineUrl: urlSetting({
@@ -124,6 +198,51 @@ export const CLIENT_SETTINGS = {
     default: 'none',
     description: "How much of the engine's own log is passed on. Its errors always are.",
   }),
+  engineAuthType: choiceSetting({
+    env: 'SYNC_POLICY_STORE_AUTH_TYPE',
+    group: ENGINE,
+    choices: ['none', 'token', 'oauth', 'tls'],
+    default: 'none',
+    description: 'How we identify ourselves to the engine.',
+  }),
+  engineAuthToken: secretSetting({
+    env: 'SYNC_POLICY_STORE_AUTH_TOKEN',
+    group: ENGINE,
+    description: 'For token: sent as Bearer.',
+  }),
+  engineOauthServer: urlSetting({
+    env: 'SYNC_POLICY_STORE_AUTH_OAUTH_SERVER',
+    group: ENGINE,
+    description: 'For oauth: the token endpoint (client credentials).',
+  }),
+  engineOauthClientId: textSetting({
+    env: 'SYNC_POLICY_STORE_AUTH_OAUTH_CLIENT_ID',
+    group: ENGINE,
+    description: 'For oauth: the id of this client.',
+  }),
+  engineOauthClientSecret: secretSetting({
+    env: 'SYNC_POLICY_STORE_AUTH_OAUTH_CLIENT_SECRET',
+    group: ENGINE,
+    description: 'For oauth: its secret.',
+  }),
+  engineTlsCert: textSetting({
+    env: 'SYNC_POLICY_STORE_TLS_CLIENT_CERT',
+    group: ENGINE,
+    form: 'file',
+    description: 'For tls: PEM certificate that is shown to the engine.',
+  }),
+  engineTlsKey: textSetting({
+    env: 'SYNC_POLICY_STORE_TLS_CLIENT_KEY',
+    group: ENGINE,
+    form: 'file',
+    description: 'For tls: PEM key of that certificate, without a passphrase.',
+  }),
+  engineTlsCa: textSetting({
+    env: 'SYNC_POLICY_STORE_TLS_CA',
+    group: ENGINE,
+    form: 'file',
+    description: "PEM authority of the engine's certificate, the only one that is trusted for it.",
+  }),
   engineV0Compat: flagSetting({
     env: 'SYNC_ENGINE_V0_COMPAT',
     opal: 'OPAL_OPA_V0_COMPAT',
@@ -150,7 +269,7 @@ export const CLIENT_SETTINGS = {
     group: ENGINE,
     default: 10,
     min: 0.05,
-    description: 'Time between two looks.',
+    description: 'An engine that does not answer is noticed within this time.',
   }),
   probeTimeoutMs: secondsSetting({
     env: 'SYNC_POLICY_STORE_LIVENESS_PROBE_TIMEOUT_SECONDS',
@@ -158,6 +277,19 @@ export const CLIENT_SETTINGS = {
     default: 2,
     min: 0.05,
     description: 'Longest wait of one look.',
+  }),
+
+  healthDocument: opalFlagSetting({
+    env: 'SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED',
+    opal: 'OPAL_OPA_HEALTH_CHECK_POLICY_ENABLED',
+    group: ENGINE,
+    description: "Keep the health document at system.sync in the engine; by OPAL's name at system.opal, too.",
+  }),
+  excludeStoreSecrets: flagSetting({
+    env: 'SYNC_EXCLUDE_POLICY_STORE_SECRETS',
+    group: ENGINE,
+    default: false,
+    description: 'Leave secrets out of GET /policy-store/config. Without authentication they always are.',
   }),
 
   policyUpdaterEnabled: flagSetting({
@@ -234,6 +366,22 @@ export const CLIENT_SETTINGS = {
     unit: 'bytes',
     description: 'Largest document that is accepted.',
   }),
+  fetchProviderModules: listSetting({
+    env: 'SYNC_FETCH_PROVIDER_MODULES',
+    opal: null,
+    group: DATA,
+    separator: ',',
+    default: [],
+    description: 'ES modules whose default export is a fetch provider, as file paths; see docs/data-sources.md.',
+  }),
+  pollMinMs: secondsSetting({
+    env: 'SYNC_PERIODIC_UPDATE_INTERVAL_MIN',
+    opal: null,
+    group: DATA,
+    default: 1,
+    min: 0.05,
+    description: 'Shortest time between two reads of a source with periodic_update_interval.',
+  }),
   retryMaxMs: secondsSetting({
     env: 'SYNC_RETRY_MAX',
     opal: null,
@@ -241,6 +389,69 @@ export const CLIENT_SETTINGS = {
     default: 30,
     min: 0.05,
     description: 'Longest wait before a failed read or write is tried again. Tries never end.',
+  }),
+
+  reportUpdates: flagSetting({
+    env: 'SYNC_SHOULD_REPORT_ON_DATA_UPDATES',
+    group: REPORTS,
+    default: false,
+    description: 'Report each data update, and each policy, to the callbacks once the engine has it.',
+  }),
+  reportFailedUpdates: flagSetting({
+    env: 'SYNC_REPORT_FAILED_UPDATES',
+    opal: null,
+    group: REPORTS,
+    default: false,
+    description: 'Report an update also when its first attempt has failed, before the report of its success.',
+  }),
+  reportHashForm: choiceSetting({
+    env: 'SYNC_REPORT_HASH_FORM',
+    opal: null,
+    group: REPORTS,
+    choices: HASH_FORMS,
+    default: 'bytes',
+    description: 'The hash in reports. bytes: SHA-256 of the fetched bytes. opal: as OPAL clients have it.',
+  }),
+  updateCallbacks: jsonSetting({
+    env: 'SYNC_DEFAULT_UPDATE_CALLBACKS',
+    group: REPORTS,
+    schema: configuredCallbacks,
+    description: 'Callbacks of every update: {"callbacks":[url or [url, config]]}. Default: the sync server.',
+  }),
+  updateCallbackConfig: jsonSetting({
+    env: 'SYNC_DEFAULT_UPDATE_CALLBACK_CONFIG',
+    group: REPORTS,
+    schema: callbackConfig,
+    description: 'How a callback is called that is a URL alone. Default: POST with content-type application/json.',
+  }),
+
+  ...VERIFY_SETTINGS,
+
+  offlineModeEnabled: flagSetting({
+    env: 'SYNC_OFFLINE_MODE_ENABLED',
+    group: OFFLINE,
+    default: false,
+    description: 'Keep a backup, serve it from the start, and let connectivity be switched. Works with every engine.',
+  }),
+  backupPath: textSetting({
+    env: 'SYNC_STORE_BACKUP_PATH',
+    group: OFFLINE,
+    form: 'file',
+    description: 'The backup file. Default: policysync/backup/opa.json in XDG_STATE_HOME or ~/.local/state.',
+  }),
+  backupIntervalMs: secondsSetting({
+    env: 'SYNC_STORE_BACKUP_INTERVAL',
+    group: OFFLINE,
+    default: 60,
+    min: 0.05,
+    description: 'Time between two backups; one is written only when something has changed.',
+  }),
+  startDisconnected: flagSetting({
+    env: 'SYNC_DEFAULT_SYNC_SERVER_CONNECTIVITY_DISABLED',
+    opal: 'OPAL_DEFAULT_OPAL_SERVER_CONNECTIVITY_DISABLED',
+    group: OFFLINE,
+    default: false,
+    description: 'Start without the server where offline mode is on and there is a valid backup.',
   }),
 
   logLevel: choiceSetting({

@@ -10,16 +10,30 @@ export interface TransactionResult {
   readonly atMs: number;
 }
 
+/** How many transactions of one kind ended well, and how many had a failed attempt (those may have ended well later). */
+export interface TransactionCounts {
+  readonly successful: number;
+  readonly failed: number;
+}
+
 interface OpenTransaction {
   readonly id: string;
   readonly reason: string;
   readonly startedMs: number;
   readonly key: string;
   readonly open: Set<string>;
+  readonly actions: Set<string>;
   /** What went wrong, by entry; an entry that went in after all is no longer here. */
   readonly errors: Map<string, string>;
   total: number;
   sealed: boolean;
+  /** An entry counts for another transaction by now: this one cannot tell any more that all went well. */
+  moved: boolean;
+  /** It was counted as failed. */
+  counted: boolean;
+  /** Its failure was told. */
+  told: boolean;
+  readonly isReopened: boolean;
 }
 
 /** What a finished transaction tells the log: one line each. */
@@ -36,6 +50,8 @@ export interface DataStatus {
   joined(transaction: string, entry: KnownEntry): void;
   /** An entry counts for another transaction from now on. */
   left(entry: KnownEntry): void;
+  /** True for a transaction that loads the configuration, false for that of a data update. */
+  isLoad(transaction: string): boolean;
   /** An entry changed its state. */
   settled(entry: KnownEntry): void;
   /** An entry is no longer desired, or was superseded. */
@@ -48,6 +64,10 @@ export interface DataStatus {
 
 /** Stands among the failing entries where the list of entries itself cannot be read. */
 const CONFIG = 'data configuration';
+/** Id of the transactions that load what the configuration lists. */
+const LOAD = 'initial-load';
+/** What a write is called in `actions`, as OPAL calls it (protocol-facts 6.3). */
+const ACTIONS = { PUT: 'set_policy_data', PATCH: 'patch_policy_data', DELETE: 'delete_policy_data' } as const;
 
 /**
  * What the client knows of itself: the last transactions, failing entries, whether the engine answers. `ready` and
@@ -60,12 +80,18 @@ export class Status implements DataStatus {
   readonly #onFinished: (transaction: FinishedTransaction) => void;
   readonly #transactions = new Map<string, OpenTransaction>();
   readonly #failing = new Map<string, string>();
+  readonly #watchers: (() => void)[] = [];
+  readonly #counts = { policy: { successful: 0, failed: 0 }, data: { successful: 0, failed: 0 } };
   #counter = 0;
   #initial: string | undefined;
   #policyOnce = false;
   #dataOnce = false;
   #lastPolicy: TransactionResult | undefined;
+  #lastFailedPolicy: TransactionResult | undefined;
   #lastData: TransactionResult | undefined;
+  /** Key of the transaction that {@link #lastData} is of. */
+  #lastDataKey: string | undefined;
+  #lastFailedData: TransactionResult | undefined;
   #engineOnline = false;
   #engineError: string | undefined;
 
@@ -83,17 +109,35 @@ export class Status implements DataStatus {
     return (!this.#policyEnabled || this.#policyOnce) && (!this.#dataEnabled || this.#dataOnce);
   }
 
-  /** Ready, the latest policy is in, no entry fails, and the engine answers. */
+  /** Ready, the latest policy and the last data update are in, no entry fails, and the engine answers. */
   get healthy(): boolean {
-    return this.ready && this.#engineOnline && this.#lastPolicy?.success !== false && this.#failing.size === 0;
+    const isCurrent = this.#lastPolicy?.success !== false && this.#lastData?.success !== false;
+    return this.ready && this.#engineOnline && isCurrent && this.#failing.size === 0;
   }
 
   get lastPolicy(): TransactionResult | undefined {
     return this.#lastPolicy;
   }
 
+  get lastFailedPolicy(): TransactionResult | undefined {
+    return this.#lastFailedPolicy;
+  }
+
   get lastData(): TransactionResult | undefined {
     return this.#lastData;
+  }
+
+  get lastFailedData(): TransactionResult | undefined {
+    return this.#lastFailedData;
+  }
+
+  get counts(): { readonly policy: TransactionCounts; readonly data: TransactionCounts } {
+    return this.#counts;
+  }
+
+  /** Calls `onChange` after everything that may have changed what this tells. It must return at once. */
+  watch(onChange: () => void): void {
+    this.#watchers.push(onChange);
   }
 
   /** Path of each entry that fails or is withheld, and why. */
@@ -108,25 +152,43 @@ export class Status implements DataStatus {
   engineSeen(online: boolean, error?: string): void {
     this.#engineOnline = online;
     this.#engineError = online ? undefined : error;
+    this.#changed();
   }
 
+  /** The engine was filled from a backup, which is only ever made by a client that is ready. */
+  restored(): void {
+    this.#policyOnce = true;
+    this.#dataOnce = true;
+    this.#changed();
+  }
+
+  /** The outcome of bringing a commit in; `error` is empty where it went well. The same outcome again counts once. */
   policyResult(id: string, error: string): void {
-    this.#lastPolicy = { id, success: error === '', error, actions: ['set_policies'], atMs: Date.now() };
-    if (error === '') this.#policyOnce = true;
+    const success = error === '';
+    const isNew = this.#lastPolicy?.id !== id || this.#lastPolicy.success !== success;
+    if (isNew) this.#counts.policy[success ? 'successful' : 'failed']++;
+    this.#lastPolicy = { id, success, error, actions: ['set_policies'], atMs: Date.now() };
+    if (success) this.#policyOnce = true;
+    else this.#lastFailedPolicy = this.#lastPolicy;
+    this.#changed();
   }
 
   begin(id: string, reason: string): string {
     const key = `${id}#${++this.#counter}`;
-    const open = { id, key, reason, startedMs: Date.now(), open: new Set<string>(), errors: new Map<string, string>() };
-    this.#transactions.set(key, { ...open, total: 0, sealed: false });
-    if (id === 'initial-load') this.#initial = key;
+    this.#transactions.set(key, newTransaction(id, key, reason));
+    if (id === LOAD) this.#initial = key;
     return key;
+  }
+
+  isLoad(transaction: string): boolean {
+    return transaction.startsWith(`${LOAD}#`);
   }
 
   joined(transaction: string, entry: KnownEntry): void {
     const found = this.#transactions.get(transaction);
     if (found === undefined) return;
     found.open.add(entry.id);
+    found.actions.add(ACTIONS[entry.entry.save_method]);
     found.total++;
   }
 
@@ -134,30 +196,37 @@ export class Status implements DataStatus {
     const transaction = this.#transactions.get(entry.transaction);
     if (transaction === undefined) return;
     transaction.errors.delete(entry.id);
+    transaction.moved = true;
     this.#close(transaction, entry);
   }
 
   settled(entry: KnownEntry): void {
     const { state } = entry;
     const error = state.kind === 'applied' ? undefined : state.error;
-    if (error === undefined) this.#failing.delete(entry.id);
-    else this.#failing.set(entry.id, `/${entry.path.join('/')}: ${error}`);
-    const transaction = this.#transactions.get(entry.transaction);
-    if (transaction === undefined) return;
-    if (error !== undefined) {
-      transaction.errors.set(entry.id, error);
-      this.#lastData = resultOf(transaction);
+    // Content that has arrived after a failure is not in yet: the entry fails until it is.
+    if (state.kind === 'applied') this.#failing.delete(entry.id);
+    else if (error !== undefined) this.#failing.set(entry.id, `/${entry.path.join('/')}: ${error}`);
+    const transaction =
+      this.#transactions.get(entry.transaction) ?? (error === undefined ? undefined : this.#reopened(entry));
+    if (transaction !== undefined) {
+      if (error !== undefined) {
+        transaction.errors.set(entry.id, error);
+        this.#record(transaction);
+      }
+      if (state.kind === 'applied') transaction.errors.delete(entry.id);
+      if (state.kind === 'applied' || state.kind === 'blocked') this.#close(transaction, entry);
     }
-    if (state.kind === 'applied') transaction.errors.delete(entry.id);
-    if (state.kind === 'applied' || state.kind === 'blocked') this.#close(transaction, entry);
+    this.#changed();
   }
 
   forgotten(entry: KnownEntry): void {
     this.#failing.delete(entry.id);
     const transaction = this.#transactions.get(entry.transaction);
-    if (transaction === undefined) return;
-    transaction.errors.delete(entry.id);
-    this.#close(transaction, entry);
+    if (transaction !== undefined) {
+      transaction.errors.delete(entry.id);
+      this.#close(transaction, entry);
+    }
+    this.#changed();
   }
 
   sealed(transaction: string): void {
@@ -165,16 +234,42 @@ export class Status implements DataStatus {
     if (found === undefined) return;
     found.sealed = true;
     this.#finishIfDone(found);
+    this.#changed();
   }
 
   configRead(entries: number): void {
     this.#failing.delete(CONFIG);
     if (entries === 0) this.#dataOnce = true;
+    const isLoaded = this.#initial === undefined || !this.#transactions.has(this.#initial);
+    // Nothing was to be loaded: that, too, went well, and ends a failure to read the configuration.
+    if (isLoaded && (this.#lastData === undefined || this.#lastDataKey === CONFIG)) this.#tellLoad('');
+    this.#changed();
   }
 
   /** The data configuration could not be read: what it lists may be missing here, until it is read. */
   configFailed(error: string): void {
+    if (!this.#failing.has(CONFIG)) this.#counts.data.failed++;
     this.#failing.set(CONFIG, `${CONFIG}: ${error}`);
+    this.#tellLoad(`${CONFIG}: ${error}`);
+    this.#changed();
+  }
+
+  #tellLoad(error: string): void {
+    this.#lastData = { id: LOAD, success: error === '', error, actions: [], atMs: Date.now() };
+    this.#lastDataKey = CONFIG;
+    if (error !== '') this.#lastFailedData = this.#lastData;
+  }
+
+  /**
+   * The transaction of an entry that fails after that had ended: its source is read at an interval, or a new policy is in
+   * its way. It has ended well no longer; this is no new update, so that `onFinished` does not hear of it again.
+   */
+  #reopened(entry: KnownEntry): OpenTransaction {
+    const key = entry.transaction;
+    const again = { ...newTransaction(key.slice(0, key.lastIndexOf('#')), key, ''), sealed: true, isReopened: true };
+    this.#transactions.set(key, again);
+    this.joined(key, entry);
+    return again;
   }
 
   #close(transaction: OpenTransaction, entry: KnownEntry): void {
@@ -184,21 +279,62 @@ export class Status implements DataStatus {
 
   #finishIfDone(transaction: OpenTransaction): void {
     if (!transaction.sealed || transaction.open.size > 0) return;
-    this.#transactions.delete(transaction.key);
+    const failed = transaction.errors.size > 0;
+    // What the engine refuses may go in later: then this transaction ends well after all.
+    if (!failed) this.#transactions.delete(transaction.key);
     if (transaction.total === 0) {
       // Everything that the configuration lists was here already.
       if (transaction.key === this.#initial) this.#dataOnce = true;
       return;
     }
-    const result = resultOf(transaction);
-    this.#lastData = result;
+    if (failed ? transaction.told : transaction.moved) return;
+    transaction.told = true;
+    const result = this.#record(transaction);
     if (result.success) this.#dataOnce = true;
+    if (transaction.isReopened) return;
     const durationMs = Date.now() - transaction.startedMs;
     this.#onFinished({ ...result, reason: transaction.reason, entries: transaction.total, durationMs });
   }
+
+  /** Takes what a transaction amounts to by now as the last one. */
+  #record(transaction: OpenTransaction): TransactionResult {
+    const result = resultOf(transaction);
+    this.#lastData = result;
+    this.#lastDataKey = transaction.key;
+    if (result.success) this.#counts.data.successful++;
+    else {
+      this.#lastFailedData = result;
+      if (!transaction.counted) this.#counts.data.failed++;
+      transaction.counted = true;
+    }
+    return result;
+  }
+
+  #changed(): void {
+    for (const onChange of this.#watchers) onChange();
+  }
 }
 
-function resultOf({ id, errors }: OpenTransaction): TransactionResult {
-  const [error = ''] = errors.values();
-  return { id, success: error === '', error, actions: ['set_policy_data'], atMs: Date.now() };
+function newTransaction(id: string, key: string, reason: string): OpenTransaction {
+  return {
+    id,
+    key,
+    reason,
+    startedMs: Date.now(),
+    open: new Set(),
+    actions: new Set(),
+    errors: new Map(),
+    total: 0,
+    sealed: false,
+    moved: false,
+    counted: false,
+    told: false,
+    isReopened: false,
+  };
+}
+
+function resultOf({ id, errors, actions }: OpenTransaction): TransactionResult {
+  const success = errors.size === 0;
+  const error = success ? '' : ([...errors.values()].find((text) => text !== '') ?? 'it failed for no stated reason');
+  return { id, success, error, actions: [...actions], atMs: Date.now() };
 }

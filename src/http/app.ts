@@ -1,11 +1,17 @@
+import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Authenticator } from '../auth/caller.js';
 import { noAuthentication } from '../auth/off.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import type { RateLimit } from '../lib/rate.js';
+import type { TlsFiles } from '../lib/tls.js';
 import { useAdmission } from './admission.js';
+import { useCors } from './cors.js';
 import { answerError, useErrorAnswers } from './error-answers.js';
 import { useJsonBodies } from './json-body.js';
+import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
+import { useRateLimit } from './rate-limit.js';
 
 /** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
 const REQUEST_TIMEOUT_MS = 120_000;
@@ -18,12 +24,18 @@ const CLOSE_LOOK_MS = 50;
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
+  /** Certificate of the listener: it then speaks TLS only. Default: it speaks none. */
+  tls?: TlsFiles | undefined;
   /** Finds out who calls. Default: authentication is off. */
   authenticator?: Authenticator;
+  /** What one address may ask. Default: no limit. */
+  rateLimit?: RateLimit | undefined;
+  /** Origins whose web pages may call. Default: none. */
+  allowedOrigins?: readonly string[];
 }
 
 /**
- * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-answers.ts`), limits.
+ * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-answers.ts`), limits,
  * admission of callers (`admission.ts`). A trailing slash means nothing. Routes are added with `addRoute`, then
  * {@link listenHttp}.
  */
@@ -33,13 +45,18 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     bodyLimit: options.bodyLimitBytes,
     requestTimeout: REQUEST_TIMEOUT_MS,
     routerOptions: { ignoreTrailingSlash: true },
+    // Hidden from Fastify's types, which would make every app one of TLS.
+    ...(options.tls === undefined ? {} : ({ https: listenerOptions(options.tls) } as object)),
     frameworkErrors: (error, request, reply) => {
       answerError(error, request, reply, deps.log);
     },
   });
   app.decorate('declaredRoutes', []);
+  useCors(app, options.allowedOrigins ?? []);
+  if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit);
   useJsonBodies(app);
   useErrorAnswers(app, deps.log);
+  if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
   useAdmission(app, options.authenticator ?? noAuthentication());
   return app;
 }
@@ -57,7 +74,8 @@ export async function listenHttp(
   const address = app.server.address();
   if (address === null || typeof address === 'string') throw new Error('a TCP server has an address with a port');
   const shownHost = host.includes(':') ? `[${host}]` : host;
-  return { url: `http://${shownHost}:${address.port}`, port: address.port };
+  const scheme = app.server instanceof TlsServer ? 'https' : 'http';
+  return { url: `${scheme}://${shownHost}:${address.port}`, port: address.port };
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errorText, SyncError } from '../lib/errors.js';
-import type { Logger } from '../lib/log.js';
+import { type Logger, redactUrl } from '../lib/log.js';
 
 /**
  * The one place that turns errors into answers (protocol-facts 0.3): `{"detail": ...}` for everything that a caller can
@@ -29,7 +29,8 @@ function answerUnknown(routes: RouteMethods, request: FastifyRequest, reply: Fas
 /** Answers for one thrown error. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): FastifyReply {
   const known = error instanceof SyncError ? error : fromFastify(error);
-  const place = { method: request.method, path: request.url.split('?', 1)[0] };
+  // A target may be a whole URL, with a password in it.
+  const place = { method: request.method, path: redactUrl(request.url.split('?', 1)[0] ?? '') };
   if (known === undefined) {
     log.error({ err: error, ...place }, 'uncaught exception in a request');
     return reply.code(500).send({ error: 'Uncaught server exception' });

@@ -23,6 +23,38 @@ export const ERROR_CODES = {
     cause: 'The request has no token, or one that is not valid.',
     remedy: 'Send `Authorization: Bearer <token>` with a token of this server.',
   },
+  tokens_not_issued: {
+    status: 503,
+    cause:
+      'The server issues no tokens: it has no keys (503), or no master token that would allow to ask for one (403).',
+    remedy: 'Set SYNC_AUTH_PRIVATE_KEY, SYNC_AUTH_PUBLIC_KEY and SYNC_AUTH_MASTER_TOKEN; see docs/security.md.',
+  },
+  webhook_refused: {
+    status: 401,
+    cause: 'A webhook does not carry the secret, or carries another one.',
+    remedy: 'Set the same secret at the git service and in SYNC_POLICY_REPO_WEBHOOK_SECRET; see docs/webhooks.md.',
+  },
+  webhook_unreadable: {
+    status: 400,
+    cause: 'The payload of a webhook does not say which repository was pushed to.',
+    remedy:
+      'Send push events of the repository, or set `match_sender_url` in SYNC_POLICY_REPO_WEBHOOK_PARAMS to false.',
+  },
+  rate_limited: {
+    status: 429,
+    cause: 'More requests came than the limit allows.',
+    remedy: 'Retry after the time in `Retry-After`; see SYNC_RATE_LIMIT and SYNC_CLIENT_LOAD_LIMIT_NOTATION.',
+  },
+  too_many_connections: {
+    status: 503,
+    cause: 'The server has as many connections as it may have.',
+    remedy: 'Add a server instance, or raise SYNC_MAX_CONNECTIONS and the limit of open files.',
+  },
+  not_enabled: {
+    status: 501,
+    cause: 'This part of the server is switched off.',
+    remedy: 'Turn on the setting that the message names.',
+  },
   listen_failed: {
     status: 500,
     cause: 'The program cannot listen on its address (most often: the port is in use).',
@@ -57,6 +89,22 @@ export const ERROR_CODES = {
     status: 503,
     cause: 'The tracked branch does not exist in the remote repository.',
     remedy: 'Set SYNC_POLICY_REPO_MAIN_BRANCH to one of the branches that the message lists.',
+  },
+  bundle_server_failed: {
+    status: 503,
+    cause: 'The bundle server could not be read (connection, status code or time).',
+    remedy: 'Check SYNC_POLICY_BUNDLE_URL and the SYNC_POLICY_BUNDLE_SERVER_ settings. The server keeps trying.',
+  },
+  bundle_archive_refused: {
+    status: 503,
+    cause: 'A bundle.tar.gz has an entry that is not taken, is damaged, or is over a limit.',
+    remedy: 'Repair the archive; the message names the entry. Until then the last good bundle is served.',
+  },
+  bundle_unwritable: {
+    status: 507,
+    cause: 'A bundle.tar.gz cannot be written to the policy folder (for example: the disk is full).',
+    remedy:
+      'Make room or correct the rights of SYNC_POLICY_REPO_CLONE_PATH or SYNC_STATE_DIR. The server keeps trying.',
   },
   policy_commit_refused: {
     status: 503,
@@ -99,6 +147,12 @@ export const ERROR_CODES = {
     cause: 'A data source could not be read (connection, status code or time).',
     remedy: 'Check the URL and the headers of the entry. The client keeps trying.',
   },
+  fetch_config_invalid: {
+    status: 502,
+    cause:
+      'A data source entry asks for a fetch provider that the client does not have, or in a form that it does not take.',
+    remedy: 'Correct `config` of the entry as docs/data-sources.md has it. It is not tried again before it changes.',
+  },
   fetch_too_large: {
     status: 502,
     cause: 'A data source answered with more bytes than the limit.',
@@ -139,10 +193,57 @@ export const ERROR_CODES = {
     cause: 'The policy engine does not answer.',
     remedy: 'Check that the engine runs at SYNC_POLICY_STORE_URL. The client keeps trying.',
   },
+  engine_unauthorized: {
+    status: 502,
+    cause: 'The policy engine did not accept our credentials, or its authorization policy does not let us in.',
+    remedy:
+      'Check SYNC_POLICY_STORE_AUTH_TYPE with its settings, and system.authz in the engine. The client keeps trying.',
+  },
+  engine_auth_failed: {
+    status: 502,
+    cause: 'The OAuth server gave no token for the policy engine.',
+    remedy: 'Check SYNC_POLICY_STORE_AUTH_OAUTH_SERVER, client id and secret. The client keeps trying.',
+  },
   engine_refused: {
     status: 502,
     cause: 'The policy engine refused a policy or a document; the message has its reason.',
     remedy: 'Correct the policy or the data. The last good state keeps serving.',
+  },
+  updater_disabled: {
+    status: 503,
+    cause: 'The client does not update policy or data: its settings say so, or it is disconnected from the server.',
+    remedy: 'Set SYNC_POLICY_UPDATER_ENABLED or SYNC_DATA_UPDATER_ENABLED, or connect the client again.',
+  },
+  callback_failed: {
+    status: 502,
+    cause: 'A callback did not take a report (connection, status code or time).',
+    remedy: 'Check the URL and headers of the callback; the message has its answer. The update itself went in.',
+  },
+  callback_limit: {
+    status: 409,
+    cause: 'The client has as many registered callbacks as it may have.',
+    remedy: 'Delete those that are not needed, with DELETE /callbacks/<key>.',
+  },
+  offline_mode_off: {
+    status: 400,
+    cause: 'Connectivity is to be switched, but offline mode is off.',
+    remedy: 'Start the client with SYNC_OFFLINE_MODE_ENABLED=true.',
+  },
+  client_starting: {
+    status: 503,
+    cause: 'The client is being started: it is not known yet whether it serves its backup.',
+    remedy: 'Retry after the time in `Retry-After`. If it stays, the engine does not come up; see the client log.',
+  },
+  backup_invalid: {
+    status: 500,
+    cause: 'The backup file cannot be used: damaged, cut short, of another version, empty, or refused by the engine.',
+    remedy:
+      'Nothing is due: the client follows the server and writes a new one; the old file stays beside it with the ending `.refused`.',
+  },
+  backup_unwritable: {
+    status: 507,
+    cause: 'The backup cannot be written (for example: the disk is full, or the folder has other rights).',
+    remedy: 'Make room or correct the rights of the folder of SYNC_STORE_BACKUP_PATH. The last good backup stays.',
   },
   publish_failed: {
     status: 502,

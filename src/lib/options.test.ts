@@ -226,7 +226,9 @@ describe('loading settings', () => {
   });
 
   it('lists names that no program has, which are most often typing errors', () => {
-    const env = { SYNC_PROT: '1', SYNC_PORT: '1', OTHER: 'x', OPAL_X: 'y', SYNC_THERE: '1' };
+    const env = { SYNC_PROT: '1', SYNC_PORT: '1', OTHER: 'x', SYNC_THERE: '1' };
     assert.deepEqual(loadSettings(SETTINGS, { env }, ['SYNC_THERE']).unknown, ['SYNC_PROT']);
+    const opal = { OPAL_NO_RPC_LOGS: 'true', OPALESCENT: 'x' };
+    assert.deepEqual(loadSettings(SETTINGS, { env: opal }).unknown, ['OPAL_NO_RPC_LOGS']);
   });
 });

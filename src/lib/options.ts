@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { SyncError } from './errors.js';
 import { redactUrl, Secret } from './log.js';
+import { parseRate, type Rate } from './rate.js';
 
 /**
  * One declaration per setting. Environment name, flag, help text, documentation row, parser and type all come from it.
@@ -21,8 +22,8 @@ export interface Setting<T> {
   secret: boolean;
   /** False: a bad value does not show in messages, since parts of it may be secret. */
   shown: boolean;
-  /** Reads a value; throws an `Error` whose message says what is due. */
-  parse(text: string): T;
+  /** Reads a value; throws an `Error` whose message says what is due. `env`: the environment name that it came by. */
+  parse(text: string, env?: string): T;
   /** The value when nothing is set. */
   fallback: T;
 }
@@ -123,15 +124,27 @@ export function secondsSetting(spec: SettingSpec & { default: number; min?: numb
 export function flagSetting(spec: SettingSpec & { default: boolean }): Setting<boolean> {
   return declare(spec, {
     form: 'true|false',
-    parse: (text) => {
-      const value = text.trim().toLowerCase();
-      if (['true', '1', 'yes', 'on'].includes(value)) return true;
-      if (['false', '0', 'no', 'off'].includes(value)) return false;
-      throw new Error('must be true or false');
-    },
+    parse: parseFlag,
     fallback: spec.default,
     defaultText: String(spec.default),
   });
+}
+
+/** A flag, off by default, that tells when it was OPAL's name that turned it on. */
+export function opalFlagSetting(spec: SettingSpec): Setting<boolean | 'opal'> {
+  return declare<boolean | 'opal'>(spec, {
+    form: 'true|false',
+    parse: (text, env = '') => (parseFlag(text) && env.startsWith('OPAL_') ? 'opal' : parseFlag(text)),
+    fallback: false,
+    defaultText: 'false',
+  });
+}
+
+function parseFlag(text: string): boolean {
+  const value = text.trim().toLowerCase();
+  if (['true', '1', 'yes', 'on'].includes(value)) return true;
+  if (['false', '0', 'no', 'off'].includes(value)) return false;
+  throw new Error('must be true or false');
 }
 
 /** One of a fixed set of words. */
@@ -148,6 +161,18 @@ export function choiceSetting<const T extends string>(
       return found;
     },
     fallback: spec.default,
+    defaultText: spec.default,
+  });
+}
+
+/** A rate such as `10 per second`; `none` is no limit. */
+export function rateSetting(spec: SettingSpec & { default: string }): Setting<Rate | undefined> {
+  const parse = (text: string): Rate | undefined =>
+    text.trim().toLowerCase() === 'none' ? undefined : parseRate(text);
+  return declare<Rate | undefined>(spec, {
+    form: 'rate|none',
+    parse,
+    fallback: parse(spec.default),
     defaultText: spec.default,
   });
 }
@@ -214,7 +239,10 @@ export type SettingOrigin = 'flag' | 'default' | { env: string };
 export interface LoadedSettings<S extends Settings> {
   values: SettingValues<S>;
   origins: { readonly [K in keyof S]: SettingOrigin };
-  /** Names in the environment that start with SYNC_ and that no setting has: most often a typing error. */
+  /**
+   * Names in the environment that start with SYNC_ or OPAL_ and that no setting has: a typing error, or something that
+   * OPAL has and we do not (docs/opal-compatibility.md).
+   */
   unknown: string[];
 }
 
@@ -243,7 +271,7 @@ export function loadSettings<S extends Settings>(
       continue;
     }
     try {
-      values[key] = setting.parse(text);
+      values[key] = setting.parse(text, flag === undefined ? env : undefined);
     } catch (error) {
       const shown = setting.shown ? ` (is ${shownText(text)})` : '';
       const name = flag !== undefined ? `--${flagName(setting)}` : (env ?? setting.env);
@@ -256,7 +284,7 @@ export function loadSettings<S extends Settings>(
       `${problems.length === 1 ? 'a setting is' : 'settings are'} not valid:\n  ${problems.join('\n  ')}`,
     );
   }
-  const unknown = Object.keys(sources.env).filter((name) => name.startsWith('SYNC_') && !known.has(name));
+  const unknown = Object.keys(sources.env).filter((name) => /^(SYNC|OPAL)_/.test(name) && !known.has(name));
   return {
     values: Object.freeze(values) as SettingValues<S>,
     origins: origins as LoadedSettings<S>['origins'],

@@ -6,12 +6,8 @@ import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, responseFrame } from '../wire/
 import { startHeartbeat } from './heartbeat.js';
 import { type Hub, hexId, type Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
-
-/** Who is at the other end, as authentication found out. */
-export interface Peer {
-  /** Subject of its token; null where authentication is off. */
-  subject: string | null;
-}
+import { atTime, type Peer } from './peer.js';
+import { ANNOUNCE_TOPIC, announcedBy, type PeerInfo } from './peer-info.js';
 
 /** Limits and times of a connection; see `socket-server.ts`. */
 export interface ConnectionOptions {
@@ -50,7 +46,12 @@ export class Connection implements Subscriber {
   readonly #deps: ConnectionDeps;
   readonly #log: Logger;
   readonly #stopHeartbeat: () => void;
+  readonly #stopExpiry: () => void;
   readonly #topics = new Set<string>();
+  readonly #about: { address: string; query: Readonly<Record<string, string>> };
+  readonly #connectedAtMs = Date.now();
+  #clientId: string | undefined;
+  #rpcId: string | undefined;
   readonly #complaints = new Set<string>();
   #corked = false;
   #publishes: Promise<void> = Promise.resolve();
@@ -60,7 +61,13 @@ export class Connection implements Subscriber {
   constructor(
     ws: WebSocket,
     socket: Socket,
-    about: { extended: boolean; peer: Peer; address: string },
+    about: {
+      extended: boolean;
+      peer: Peer;
+      address: string;
+      query: Readonly<Record<string, string>>;
+      clientId: string | undefined;
+    },
     options: ConnectionOptions,
     deps: ConnectionDeps,
   ) {
@@ -68,6 +75,8 @@ export class Connection implements Subscriber {
     this.#socket = socket;
     this.#peer = about.peer;
     this.extended = about.extended;
+    this.#about = about;
+    this.#clientId = about.clientId;
     this.#options = options;
     this.#deps = deps;
     this.#log = deps.log.child({ connection: this.id, address: about.address });
@@ -77,6 +86,12 @@ export class Connection implements Subscriber {
       { intervalMs: options.pingIntervalMs, timeoutMs: options.pongTimeoutMs },
       () => this.drop('does not answer pings'),
     );
+    const { expiresAtMs } = about.peer;
+    // Both kinds of client reconnect after every close, and are then refused, and held back, until they have a new token.
+    this.#stopExpiry =
+      expiresAtMs === undefined
+        ? () => undefined
+        : atTime(expiresAtMs, () => this.close(1008, 'the token has expired'));
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
     ws.on('error', (error) => this.#log.info({ error: errorText(error) }, 'socket failed'));
@@ -101,6 +116,25 @@ export class Connection implements Subscriber {
     }
   }
 
+  get permittedTopics(): ReadonlySet<string> | undefined {
+    return this.#peer.permittedTopics;
+  }
+
+  /** Who is there. */
+  get info(): PeerInfo {
+    return {
+      id: this.id,
+      clientId: this.#clientId,
+      rpcId: this.#rpcId,
+      host: this.#socket.remoteAddress ?? '?',
+      port: this.#socket.remotePort ?? 0,
+      connectedAtMs: this.#connectedAtMs,
+      topics: [...this.#topics],
+      query: this.#about.query,
+      extended: this.extended,
+    };
+  }
+
   /** Starts an orderly end; publications stop at once. */
   close(code: number, reason: string): void {
     this.#release();
@@ -116,6 +150,7 @@ export class Connection implements Subscriber {
 
   #release(): void {
     this.#stopHeartbeat();
+    this.#stopExpiry();
     this.#deps.hub.remove(this);
   }
 
@@ -181,6 +216,7 @@ export class Connection implements Subscriber {
 
   #subscribe(topics: string[] | undefined): boolean {
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
+    if (!this.#permits(topics)) return this.#complainOnce('subscribe to a topic that the token does not permit');
     const added = new Set(topics.filter((topic) => !this.#topics.has(topic)));
     if (this.#topics.size + added.size > MAX_TOPICS) return this.#complainOnce(`more than ${MAX_TOPICS} topics`);
     for (const topic of added) this.#topics.add(topic);
@@ -219,8 +255,11 @@ export class Connection implements Subscriber {
 
   async #deliver(topics: string[], dataText: string, toSelf: boolean): Promise<boolean> {
     const lasting = topics.filter((topic) => !topic.startsWith(STATISTICS_PREFIX));
+    if (lasting.length > 0 && !this.#peer.mayPublish) return this.#complainOnce('publish without the right to');
+    if (!this.#permits(lasting)) return this.#complainOnce('publish on a topic that the token does not permit');
     for (const topic of topics) {
       if (!topic.startsWith(STATISTICS_PREFIX)) continue;
+      if (topic === ANNOUNCE_TOPIC) this.#announced(dataText);
       // A publisher gets its own event only when it says that somebody else notifies (protocol-facts 1.3).
       this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
     }
@@ -228,6 +267,17 @@ export class Connection implements Subscriber {
     if (this.#deps.onPublish === undefined) return this.#complainOnce('publish on a topic that takes none');
     await this.#deps.onPublish(lasting, dataText, this.#peer);
     return true;
+  }
+
+  #permits(topics: readonly string[]): boolean {
+    const permitted = this.#peer.permittedTopics;
+    return permitted === undefined || topics.every((topic) => permitted.has(topic));
+  }
+
+  #announced(dataText: string): void {
+    const announced = announcedBy(dataText);
+    this.#clientId = announced?.clientId ?? this.#clientId;
+    this.#rpcId = announced?.rpcId ?? this.#rpcId;
   }
 
   /** Logs each kind of complaint once per connection: a peer must not be able to fill the log. */

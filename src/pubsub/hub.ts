@@ -8,6 +8,8 @@ import { ALL_TOPICS } from '../wire/topics.js';
 export interface Subscriber {
   /** True when the peer negotiated our extensions; it then gets `extendedText`. */
   readonly extended: boolean;
+  /** The topics that it is limited to; undefined: any. */
+  readonly permittedTopics?: ReadonlySet<string> | undefined;
   /**
    * Takes one text message as UTF-8, at once and without waiting. The bytes are shared by all subscribers: they must not
    * be changed.
@@ -15,14 +17,20 @@ export interface Subscriber {
   send(frame: Buffer): void;
 }
 
+/** The data of a publication. */
+export interface PublicationData {
+  /** As JSON text. */
+  text: string;
+  /** For subscribers with our extensions, where it differs. */
+  extendedText?: string;
+}
+
 /** What {@link Hub.publish} sends. */
-export interface Publication {
+export interface Publication extends PublicationData {
   /** Topics that it concerns. */
   topics: readonly string[];
-  /** The data as JSON text. */
-  text: string;
-  /** The data for subscribers with our extensions, where it differs. */
-  extendedText?: string;
+  /** The data for a subscriber that is limited to topics, where it differs; one object for all who get the same. */
+  limitedTo?: ((permitted: ReadonlySet<string>) => PublicationData) | undefined;
   /** A subscriber that does not get it: the publisher. */
   except?: Subscriber;
 }
@@ -94,10 +102,14 @@ export function createHub(log: Logger = silentLogger()): Hub {
       for (const _ of reached(topics)) count++;
       return count;
     },
-    publish({ topics, text, extendedText = text, except }) {
-      const frames = new Map<string, Buffer>();
+    publish({ topics, except, limitedTo, ...whole }) {
+      const framesOf = new Map<PublicationData, Map<string, Buffer>>();
       const ids = { subscription: hexId(), subscriber: hexId(), call: hexId() };
-      const frameFor = (topic: string, extended: boolean): Buffer => {
+      const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): Buffer => {
+        const data = permittedTopics === undefined || limitedTo === undefined ? whole : limitedTo(permittedTopics);
+        const { text, extendedText = text } = data;
+        const frames = framesOf.get(data) ?? new Map<string, Buffer>();
+        framesOf.set(data, frames);
         const variant = extended && extendedText !== text;
         const key = `${variant ? 'extended' : 'plain'} ${topic}`;
         let frame = frames.get(key);
@@ -111,7 +123,7 @@ export function createHub(log: Logger = silentLogger()): Hub {
       for (const [subscriber, topic] of reached(topics)) {
         if (subscriber === except) continue;
         try {
-          subscriber.send(frameFor(topic, subscriber.extended));
+          subscriber.send(frameFor(topic, subscriber));
           count++;
         } catch (error) {
           log.warn({ topic, error: errorText(error) }, 'a subscriber failed and is removed');

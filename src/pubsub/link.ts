@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import type { createConnection, Socket } from 'node:net';
 import { WebSocket } from 'ws';
+import type { Dial } from '../lib/connect.js';
 import { errorText, SyncError } from '../lib/errors.js';
 import type { Logger, Secret } from '../lib/log.js';
 import {
@@ -22,6 +23,7 @@ export interface LinkOptions {
   openTimeoutMs: number;
   pingIntervalMs: number;
   frameLimitBytes: number;
+  dial?: Dial | undefined;
 }
 
 /** What a link works with. */
@@ -43,7 +45,8 @@ export class Link {
   readonly closed: AbortSignal;
   readonly #ws: WebSocket;
   readonly #deps: LinkDeps;
-  readonly #id = hexId();
+  /** Id of our side of the channel, 32 hex digits. */
+  readonly channelId = hexId();
   readonly #ended = new AbortController();
   readonly #calls = new Map<string, (result: unknown) => void>();
   #failure: string | undefined;
@@ -90,6 +93,7 @@ export class Link {
       perMessageDeflate: false,
       handshakeTimeout: options.openTimeoutMs,
       maxPayload: options.frameLimitBytes,
+      ...(options.dial === undefined ? {} : { createConnection: connectionBy(options.dial, options.url, signal) }),
     });
     const onAbort = (): void => ws.terminate();
     signal.addEventListener('abort', onAbort, { once: true });
@@ -198,7 +202,7 @@ export class Link {
         this.#send(responseFrame('pong', 'str', callId));
         break;
       case '_get_channel_id_':
-        this.#send(responseFrame(this.#id, 'str', callId));
+        this.#send(responseFrame(this.channelId, 'str', callId));
         break;
       default:
         this.#deps.log.debug({ method: request.method }, 'the server called an unknown method');
@@ -211,6 +215,15 @@ export class Link {
     if (parsed.success) this.#deps.onNotify(parsed.data.subscription.topic, argumentText(text, 'data'));
     else this.#deps.log.warn('a notification without a topic is ignored');
   }
+}
+
+/** A dial as the option of Node's requests, which `ws` passes on: they take a socket later, by a callback. */
+function connectionBy(dial: Dial, url: string, signal: AbortSignal): typeof createConnection {
+  const connect = (_: unknown, done: (error: unknown, socket?: Socket) => void): void => {
+    dial(new URL(url), signal).then((socket) => done(null, socket), done);
+  };
+  // The declared type is that of a function that answers with the socket at once.
+  return connect as unknown as typeof createConnection;
 }
 
 function agreed(response: IncomingMessage): number | undefined {

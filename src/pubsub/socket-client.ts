@@ -1,7 +1,9 @@
+import type { Dial } from '../lib/connect.js';
 import { errorText, SyncError } from '../lib/errors.js';
 import type { Logger, Secret } from '../lib/log.js';
 import { backoffMs, isAbort, sleep } from '../lib/loop.js';
 import { Link, type LinkDeps } from './link.js';
+import { ANNOUNCE_TOPIC } from './peer-info.js';
 
 /** What {@link createSocketClient} is made with. */
 export interface SocketClientOptions {
@@ -17,8 +19,12 @@ export interface SocketClientOptions {
   openTimeoutMs?: number;
   /** Time between WebSocket pings, and how long one may stay unanswered. Default 20 s. */
   pingIntervalMs?: number;
+  /** Say to the server who this is, by this id, as OPAL's clients do for its statistics (protocol-facts 1.7). */
+  announceAs?: string | undefined;
   /** Largest message that is accepted. Default 64 MiB. */
   frameLimitBytes?: number;
+  /** Opens the connections. Default: directly, with the well-known authorities. */
+  dial?: Dial | undefined;
 }
 
 /** One connection, as the client's parts see it. */
@@ -66,7 +72,8 @@ const KEEP_ALIVE_ANSWER_MS = 10_000;
 /** Makes a client for our servers and for OPAL's; it does nothing until it runs. */
 export function createSocketClient(options: SocketClientOptions, deps: SocketClientDeps): SocketClient {
   const { openTimeoutMs = 10_000, pingIntervalMs = 20_000, frameLimitBytes = 64 * 1024 * 1024 } = options;
-  const linkOptions = { url: options.url, token: options.token, openTimeoutMs, pingIntervalMs, frameLimitBytes };
+  const { url, token, dial } = options;
+  const linkOptions = { url, token, dial, openTimeoutMs, pingIntervalMs, frameLimitBytes };
   const linkDeps: LinkDeps = { log: deps.log, onNotify: (topic, dataText) => deps.onNotify(topic, dataText) };
 
   async function subscribe(link: Link, session: SocketSession): Promise<void> {
@@ -77,6 +84,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
     if (result !== true) {
       throw new SyncError('server_refused', `${options.url} refused the subscription to ${topics.join(', ')}`);
     }
+    if (options.announceAs !== undefined) announce(link, options.announceAs, topics, deps.log);
   }
 
   /** One connection from beginning to end. Returns how long it was established; throws when it never was. */
@@ -146,6 +154,15 @@ async function waitUntilReady(link: Link): Promise<void> {
       if (link.closed.aborted) throw error;
     }
   }
+}
+
+/** Nobody waits for the answer: a server that takes no announcements follows us all the same. */
+function announce(link: Link, clientId: string, topics: readonly string[], log: Logger): void {
+  const data = { topics, client_id: clientId, rpc_id: link.channelId };
+  const args = { topics: [ANNOUNCE_TOPIC], data, sync: true, notifier_id: null };
+  link.call('publish', args, KEEP_ALIVE_ANSWER_MS).catch((error: unknown) => {
+    log.debug({ error: errorText(error) }, 'the server took no announcement');
+  });
 }
 
 function startKeepAlive(link: Link, intervalMs: number, log: Logger): NodeJS.Timeout | undefined {

@@ -3,11 +3,11 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { errorText, SyncError } from '../lib/errors.js';
-import { sleep } from '../lib/loop.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
-import { Connection, type ConnectionDeps, type Peer } from './connection.js';
-
-export type { Peer } from './connection.js';
+import { Connection, type ConnectionDeps } from './connection.js';
+import { ANY_PEER, type Peer } from './peer.js';
+import { type PeerInfo, upgradeQuery } from './peer-info.js';
+import { Refusals } from './refusals.js';
 
 /** What {@link createSocketServer} is made with. */
 export interface SocketServerOptions {
@@ -21,14 +21,18 @@ export interface SocketServerOptions {
   pingIntervalMs?: number;
   /** Default 20 s. */
   pongTimeoutMs?: number;
-  /** How long a 401 or 403 is held back. Python clients come again at once, a hundred times a second. Default 1 s. */
+  /** How long the first 401 or 403 of an address is held back; see `refusals.ts`. Default 1 s. */
   refusalDelayMs?: number;
+  /** Connections at one time; more are refused with 503 and `Retry-After`. Default: no bound. */
+  maxConnections?: number;
   /** How long {@link SocketServer.close} waits for peers to take part. Default 2 s. */
   closeGraceMs?: number;
 }
 
 /** What a socket server works with. */
 export interface SocketServerDeps extends ConnectionDeps {
+  /** Called first for each upgrade; refuses by a throw of a `SyncError` whose status is answered. */
+  screen?(request: IncomingMessage): void;
   /**
    * Admits a peer, or throws a `SyncError` whose status is answered. Settles in bounded time. Without it everyone may
    * connect.
@@ -45,11 +49,19 @@ export interface SocketServerDeps extends ConnectionDeps {
 export interface SocketServer {
   /** Open connections. */
   readonly connectionCount: number;
+  /** Who is connected. */
+  peers(): PeerInfo[];
   /** For the `upgrade` event of an `http.Server`. Answers every request, never throws. */
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Ends all connections with 1012 and refuses new ones; resolves when nothing is left. Twice is one close. */
   close(): Promise<void>;
 }
+
+/** When a peer may ask again that found the server full. */
+const FULL_RETRY_SECONDS = 10;
+
+/** When a peer may come again whose refusal could not be held back. Python clients back off by themselves after a 429. */
+const REFUSED_RETRY_SECONDS = 10;
 
 /** Makes a socket server; it does nothing until upgrades are handed to it. */
 export function createSocketServer(options: SocketServerOptions, deps: SocketServerDeps): SocketServer {
@@ -73,9 +85,15 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   const connections = new Map<Connection, Promise<void>>();
   const admissions = new Map<Promise<void>, Duplex>();
   const closing = new AbortController();
+  const refusals = new Refusals(refusalDelayMs);
 
   function accept(ws: WebSocket, request: IncomingMessage, peer: Peer): void {
-    const about = { extended: negotiated(request) !== undefined, peer, address: addressOf(request.socket) };
+    const about = {
+      extended: negotiated(request) !== undefined,
+      peer,
+      address: addressOf(request.socket),
+      ...upgradeQuery(request),
+    };
     const connection = new Connection(ws, request.socket, about, limits, deps);
     connections.set(
       connection,
@@ -91,11 +109,21 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     let peer: Peer;
     try {
-      if (new URL(request.url ?? '/', 'http://server').pathname !== path) {
+      if (pathOf(request) !== path) {
         throw new SyncError('not_found', `there is no socket at this path, it is at ${path}`);
       }
       closing.signal.throwIfAborted();
-      peer = (await deps.authenticate?.(request)) ?? { subject: null };
+      deps.screen?.(request);
+      if (connections.size >= (options.maxConnections ?? Number.POSITIVE_INFINITY)) {
+        throw new SyncError(
+          'too_many_connections',
+          'the server has as many connections as SYNC_MAX_CONNECTIONS allows',
+          {
+            retryAfterSeconds: FULL_RETRY_SECONDS,
+          },
+        );
+      }
+      peer = (await deps.authenticate?.(request)) ?? ANY_PEER;
       closing.signal.throwIfAborted();
     } catch (error) {
       await refuse(request, socket, error);
@@ -104,14 +132,10 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     if (!socket.destroyed) wss.handleUpgrade(request, socket, head, (ws) => accept(ws, request, peer));
   }
 
-  async function refuse(request: IncomingMessage, socket: Duplex, error: unknown): Promise<void> {
-    const status = closing.signal.aborted ? 503 : error instanceof SyncError ? error.status : 500;
+  async function refuse(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<void> {
+    const error = (await heldBack(request, socket, reason)) ?? reason;
     const known = error instanceof SyncError;
-    deps.log.warn({ address: addressOf(request.socket), status, error: errorText(error) }, 'socket refused');
-    if (status === 401 || status === 403) {
-      // A stop of the server cuts it short; the answer stays the same.
-      await sleep(refusalDelayMs, closing.signal).catch(() => undefined);
-    }
+    const status = closing.signal.aborted ? 503 : known ? error.status : 500;
     const retryAfter = closing.signal.aborted ? 1 : known ? error.retryAfterSeconds : undefined;
     const body = JSON.stringify({ detail: known ? (error.detail ?? error.message) : STATUS_CODES[status] });
     const headers = [
@@ -119,14 +143,28 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       'Connection: close',
       'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
+      ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
       ...(retryAfter === undefined ? [] : [`Retry-After: ${retryAfter}`]),
     ];
     socket.once('finish', () => socket.destroy());
     socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`);
   }
 
+  /** Waits before a 401 or 403 is answered. Where there is no room for that, gives the error to answer in its place. */
+  async function heldBack(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<SyncError | undefined> {
+    const status = reason instanceof SyncError ? reason.status : 500;
+    const mustWait = status === 401 || status === 403;
+    const isDue = !mustWait || (await refusals.hold(request.socket.remoteAddress ?? '', socket));
+    const fields = { address: addressOf(request.socket), status, error: errorText(reason) };
+    // What is not held back must not fill the log either.
+    deps.log[isDue ? 'warn' : 'debug'](fields, 'socket refused');
+    if (isDue) return undefined;
+    return new SyncError('rate_limited', 'too many refused connections', { retryAfterSeconds: REFUSED_RETRY_SECONDS });
+  }
+
   async function closeAll(): Promise<void> {
     closing.abort(new Error('the server is stopping'));
+    refusals.end();
     for (const connection of connections.keys()) connection.close(1012, 'the server is stopping');
     let grace: NodeJS.Timeout | undefined;
     const graceOver = new Promise((resolve) => {
@@ -144,6 +182,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     get connectionCount() {
       return connections.size;
     },
+    peers: () => [...connections.keys()].map(({ info }) => info),
     handleUpgrade(request, socket, head) {
       // A peer may go away at any moment of the admission; its end shows as a destroyed socket.
       socket.on('error', (error) => deps.log.debug({ error: errorText(error) }, 'socket failed'));
@@ -160,6 +199,11 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       return closed;
     },
   };
+}
+
+/** The path that is asked for; undefined for a target that is no URL, such as `//`. */
+function pathOf({ url = '/' }: IncomingMessage): string | undefined {
+  return URL.canParse(url, 'http://server') ? new URL(url, 'http://server').pathname : undefined;
 }
 
 /** The version of our extensions that both ends speak, where the peer asked for them. */

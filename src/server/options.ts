@@ -1,3 +1,4 @@
+import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
 import { LOG_LEVELS } from '../lib/log.js';
 import {
   choiceSetting,
@@ -5,12 +6,16 @@ import {
   jsonSetting,
   listSetting,
   numberSetting,
+  rateSetting,
   type SettingValues,
   secondsSetting,
   secretSetting,
   textSetting,
+  urlSetting,
 } from '../lib/options.js';
 import { parseKeepingSources, serverDataSources } from '../wire/data.js';
+import { webhookParams } from './webhook/params.js';
+import { readWebhookParams } from './webhook/presets.js';
 
 const HTTP = 'HTTP and sockets';
 const POLICY = 'Policy source';
@@ -33,6 +38,27 @@ export const SERVER_SETTINGS = {
     max: 65_535,
     unit: 'port',
     description: 'Port to listen on; 0 takes a free one.',
+  }),
+  tlsCertFile: textSetting({
+    env: 'SYNC_SERVER_TLS_CERT_FILE',
+    opal: null,
+    group: HTTP,
+    form: 'file',
+    description: 'PEM certificate of the server, with its chain: it then answers https and wss only.',
+  }),
+  tlsKeyFile: textSetting({
+    env: 'SYNC_SERVER_TLS_KEY_FILE',
+    opal: null,
+    group: HTTP,
+    form: 'file',
+    description: 'PEM key of that certificate, without a passphrase.',
+  }),
+  tlsCaFile: textSetting({
+    env: 'SYNC_SERVER_TLS_CA_FILE',
+    opal: null,
+    group: HTTP,
+    form: 'file',
+    description: 'PEM authority: callers must then show a certificate that it has signed.',
   }),
   bodyLimitBytes: numberSetting({
     env: 'SYNC_BODY_LIMIT_BYTES',
@@ -62,6 +88,58 @@ export const SERVER_SETTINGS = {
     description: 'Largest message that is accepted from a socket.',
   }),
 
+  rateLimit: rateSetting({
+    env: 'SYNC_RATE_LIMIT',
+    opal: null,
+    group: HTTP,
+    default: '10000 per second',
+    description: 'Requests of one address, sockets that open included; more are answered 429. Health checks are free.',
+  }),
+  clientLoadLimit: rateSetting({
+    env: 'SYNC_CLIENT_LOAD_LIMIT_NOTATION',
+    group: HTTP,
+    default: 'none',
+    description: 'How many clients may start, over all: what GET /loadlimit lets through.',
+  }),
+  maxConnections: numberSetting({
+    env: 'SYNC_MAX_CONNECTIONS',
+    opal: null,
+    group: HTTP,
+    default: 20_000,
+    min: 1,
+    unit: 'connections',
+    description: 'Connections at one time, sockets included; more are not accepted.',
+  }),
+  allowedOrigins: listSetting({
+    env: 'SYNC_ALLOWED_ORIGINS',
+    group: HTTP,
+    separator: ',',
+    default: [],
+    description: 'Origins whose web pages may call this API (CORS); * for all. Empty: none.',
+  }),
+  statisticsEnabled: flagSetting({
+    env: 'SYNC_STATISTICS_ENABLED',
+    group: HTTP,
+    default: false,
+    description: 'Answer GET /statistics and GET /stats.',
+  }),
+  maxChannelsPerClient: numberSetting({
+    env: 'SYNC_MAX_CHANNELS_PER_CLIENT',
+    group: HTTP,
+    default: 15,
+    min: 1,
+    unit: 'connections',
+    description: 'Connections of one client id that GET /statistics lists.',
+  }),
+
+  policySourceType: choiceSetting({
+    env: 'SYNC_POLICY_SOURCE_TYPE',
+    group: POLICY,
+    choices: ['GIT', 'API'],
+    default: 'GIT',
+    ignoreCase: true,
+    description: 'Where policy comes from: GIT, a branch of a repository; API, bundle.tar.gz on an HTTP or S3 server.',
+  }),
   policyRepoUrl: textSetting({
     env: 'SYNC_POLICY_REPO_URL',
     group: POLICY,
@@ -79,7 +157,7 @@ export const SERVER_SETTINGS = {
     env: 'SYNC_POLICY_REPO_CLONE_PATH',
     group: POLICY,
     form: 'folder',
-    description: 'Folder of the local mirror. Default: policy-repo inside SYNC_STATE_DIR.',
+    description: 'Folder of the local repository. Default: policy-repo or policy-bundle inside SYNC_STATE_DIR.',
   }),
   policyRepoSshKey: secretSetting({
     env: 'SYNC_POLICY_REPO_SSH_KEY',
@@ -92,13 +170,93 @@ export const SERVER_SETTINGS = {
     group: POLICY,
     default: 0,
     description:
-      'Longest time for one fetch from the remote. 0: 10 minutes for the first one, 2 minutes for later ones.',
+      'Longest time for one fetch from the remote. 0: 10 minutes for the first one and for bundles, 2 minutes for later ones.',
   }),
   policyRepoPollingIntervalMs: secondsSetting({
     env: 'SYNC_POLICY_REPO_POLLING_INTERVAL',
     group: POLICY,
     default: 0,
-    description: 'Time between looks for new commits. 0: no polling.',
+    description: 'Time between looks for new commits or bundles. 0: no polling.',
+  }),
+  policyRepoWebhookSecret: secretSetting({
+    env: 'SYNC_POLICY_REPO_WEBHOOK_SECRET',
+    group: POLICY,
+    description: 'Secret that the git service and POST /webhook share. Unset: everyone is believed.',
+  }),
+  policyRepoWebhookParams: jsonSetting({
+    env: 'SYNC_POLICY_REPO_WEBHOOK_PARAMS',
+    group: POLICY,
+    schema: webhookParams,
+    parseText: readWebhookParams,
+    form: 'github|gitlab|azure|bitbucket, or JSON {"secret_header_name":...}',
+    description: 'How the git service sends its webhooks. Default: github.',
+  }),
+  policyRepoWebhookEnforceBranch: flagSetting({
+    env: 'SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH',
+    group: POLICY,
+    default: false,
+    description: 'Ignore webhooks for pushes to other branches than SYNC_POLICY_REPO_MAIN_BRANCH.',
+  }),
+
+  policyBundleUrl: urlSetting({
+    env: 'SYNC_POLICY_BUNDLE_URL',
+    group: POLICY,
+    description: 'Base address of the bundle server; bundle.tar.gz below it is followed. For S3: with the bucket.',
+  }),
+  policyBundleServerType: choiceSetting({
+    env: 'SYNC_POLICY_BUNDLE_SERVER_TYPE',
+    alsoNamed: ['POLICY_BUNDLE_SERVER_TYPE'],
+    group: POLICY,
+    choices: ['HTTP', 'AWS-S3'],
+    default: 'HTTP',
+    ignoreCase: true,
+    description: 'HTTP: the token, if set, is sent as bearer token. AWS-S3: requests are signed (Signature Version 4).',
+  }),
+  policyBundleServerTokenId: secretSetting({
+    env: 'SYNC_POLICY_BUNDLE_SERVER_TOKEN_ID',
+    alsoNamed: ['POLICY_BUNDLE_SERVER_TOKEN_ID'],
+    group: POLICY,
+    description: 'Access key id for AWS-S3.',
+  }),
+  policyBundleServerToken: secretSetting({
+    env: 'SYNC_POLICY_BUNDLE_SERVER_TOKEN',
+    alsoNamed: ['POLICY_BUNDLE_SERVER_TOKEN'],
+    group: POLICY,
+    description: 'Bearer token for HTTP; secret access key for AWS-S3.',
+  }),
+  policyBundleServerAwsRegion: textSetting({
+    env: 'SYNC_POLICY_BUNDLE_SERVER_AWS_REGION',
+    alsoNamed: ['POLICY_BUNDLE_SERVER_AWS_REGION'],
+    group: POLICY,
+    default: 'us-east-1',
+    description: 'Region for AWS-S3.',
+  }),
+  policyBundleLimitBytes: numberSetting({
+    env: 'SYNC_POLICY_BUNDLE_LIMIT_BYTES',
+    opal: null,
+    group: POLICY,
+    default: 64 * 1024 * 1024,
+    min: 1,
+    unit: 'bytes',
+    description: 'Largest bundle.tar.gz that is accepted.',
+  }),
+  policyBundleLimitUnpackedBytes: numberSetting({
+    env: 'SYNC_POLICY_BUNDLE_LIMIT_UNPACKED_BYTES',
+    opal: null,
+    group: POLICY,
+    default: 256 * 1024 * 1024,
+    min: 1,
+    unit: 'bytes',
+    description: 'Largest tar archive that a bundle.tar.gz may unpack to.',
+  }),
+  policyBundleLimitEntries: numberSetting({
+    env: 'SYNC_POLICY_BUNDLE_LIMIT_ENTRIES',
+    opal: null,
+    group: POLICY,
+    default: 50_000,
+    min: 1,
+    unit: 'entries',
+    description: 'Most files and folders that a bundle.tar.gz may have.',
   }),
 
   policyExtensions: listSetting({
@@ -139,6 +297,13 @@ export const SERVER_SETTINGS = {
     form: 'JSON {"config":{"entries":[...]}} or {"external_source_url":"https://..."}',
     description: 'Base data sources that every client loads first, or the URL of an API that answers them per client.',
   }),
+  allowInsecureExternalSource: flagSetting({
+    env: 'SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE',
+    opal: null,
+    group: DATA,
+    default: false,
+    description: 'Accept an external_source_url with http, where the tokens of clients travel in clear.',
+  }),
   updatesRetained: flagSetting({
     env: 'SYNC_DATA_UPDATES_RETAINED',
     opal: null,
@@ -146,6 +311,9 @@ export const SERVER_SETTINGS = {
     default: true,
     description: 'Answer published updates in GET /data/config, so that clients that were away catch up.',
   }),
+
+  ...VERIFY_SETTINGS,
+  ...ISSUE_SETTINGS,
 
   stateDir: textSetting({
     env: 'SYNC_STATE_DIR',

@@ -7,7 +7,11 @@ import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshots.js';
 import type { ServerSettings } from './options.js';
 import type { Delivery } from './publish.js';
+import { bundleLocation } from './source/bundle-api-config.js';
+import { createBundleSource } from './source/bundle-api-source.js';
+import type { GitObjects } from './source/git-objects.js';
 import { createGitSource } from './source/git-source.js';
+import type { PolicySource } from './source/source.js';
 import { createTracker, type Tracker } from './source/tracker.js';
 
 /** What a caller is told to wait where no policy will come before the server is configured anew. */
@@ -16,6 +20,16 @@ const NO_SOURCE_RETRY_SECONDS = 30;
 /** The settings that policy depends on. */
 export type PolicyOptions = Pick<
   ServerSettings,
+  | 'policySourceType'
+  | 'policyRepoUrl'
+  | 'policyBundleUrl'
+  | 'policyBundleServerType'
+  | 'policyBundleServerTokenId'
+  | 'policyBundleServerToken'
+  | 'policyBundleServerAwsRegion'
+  | 'policyBundleLimitBytes'
+  | 'policyBundleLimitUnpackedBytes'
+  | 'policyBundleLimitEntries'
   | 'policyRepoBranch'
   | 'policyRepoClonePath'
   | 'policyRepoSshKey'
@@ -25,7 +39,7 @@ export type PolicyOptions = Pick<
   | 'manifestPath'
   | 'bundleIgnore'
   | 'bundleCacheBytes'
-> & { policyRepoUrl: string; stateDir: string };
+> & { stateDir: string };
 
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
 export interface Policy {
@@ -33,23 +47,17 @@ export interface Policy {
   bundles: BundleService;
 }
 
-/** Makes the parts; they do nothing until `tracker.run`. Throws `config_invalid` for a URL or branch that cannot be used. */
+/**
+ * Makes the parts; they do nothing until `tracker.run`. Undefined where no policy source is configured. Throws
+ * `config_invalid` for a URL or branch that cannot be used, and for settings of a bundle server that do not fit together.
+ */
 export function createPolicy(
   options: PolicyOptions,
   deps: { hub: Delivery; log: Logger; env: NodeJS.ProcessEnv },
-): Policy {
+): Policy | undefined {
   const log = deps.log.child({ component: 'policy' });
-  const source = createGitSource(
-    {
-      url: options.policyRepoUrl,
-      branch: options.policyRepoBranch,
-      clonePath: options.policyRepoClonePath ?? join(options.stateDir, 'policy-repo'),
-      sshKey: options.policyRepoSshKey,
-      fetchTimeoutMs: options.policyRepoCloneTimeoutMs,
-      env: deps.env,
-    },
-    { log },
-  );
+  const source = createSource(options, { log, env: deps.env });
+  if (source === undefined) return undefined;
   const { objects } = source;
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;
   const snapshots = createSnapshots({ policyExtensions, manifestPath, ignore }, { objects });
@@ -69,6 +77,40 @@ export function createPolicy(
     { objects, snapshots, tracker, log: deps.log.child({ component: 'bundles' }) },
   );
   return { tracker, bundles };
+}
+
+/** The source that SYNC_POLICY_SOURCE_TYPE names. Each has its own default folder: one never takes over the other's. */
+function createSource(
+  options: PolicyOptions,
+  { log, env }: { log: Logger; env: NodeJS.ProcessEnv },
+): (PolicySource & { readonly objects: GitObjects }) | undefined {
+  const fetchTimeoutMs = options.policyRepoCloneTimeoutMs;
+  if (options.policySourceType === 'API') {
+    return createBundleSource(
+      {
+        location: bundleLocation(options),
+        repoPath: options.policyRepoClonePath ?? join(options.stateDir, 'policy-bundle'),
+        limitBytes: options.policyBundleLimitBytes,
+        unpackedBytes: options.policyBundleLimitUnpackedBytes,
+        entries: options.policyBundleLimitEntries,
+        fetchTimeoutMs,
+        env,
+      },
+      { log },
+    );
+  }
+  if (options.policyRepoUrl === undefined) return undefined;
+  return createGitSource(
+    {
+      url: options.policyRepoUrl,
+      branch: options.policyRepoBranch,
+      clonePath: options.policyRepoClonePath ?? join(options.stateDir, 'policy-repo'),
+      sshKey: options.policyRepoSshKey,
+      fetchTimeoutMs,
+      env,
+    },
+    { log },
+  );
 }
 
 /** Bundles of a server that has no policy source: OPAL's answer for it (protocol-facts 2.2). */

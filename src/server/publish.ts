@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Logger, redactUrl } from '../lib/log.js';
+import type { Publication, PublicationData } from '../pubsub/hub.js';
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
 import type { LogRecord, NewRecord, UpdateLog } from './log/update-log.js';
@@ -8,7 +9,7 @@ import { extendedUpdateText, opalUpdateText } from './update-text.js';
 
 /** Delivers to the subscribers of this process; answers how many connections there are on these topics. */
 export interface Delivery {
-  publish(publication: { topics: readonly string[]; text: string; extendedText?: string }): number;
+  publish(publication: Publication): number;
 }
 
 /** What a publisher is told: the update is durable and has been handed to the subscribers that are here. */
@@ -53,8 +54,8 @@ export function createPublisher(deps: { updateLog: UpdateLog; hub: Delivery; log
   function deliver(record: LogRecord): Published {
     const subscribers = hub.publish({
       topics: [...new Set(record.entries.flatMap((entry) => entry.topics))],
-      text: opalUpdateText(record),
-      extendedText: extendedUpdateText(record, updateLog.epoch),
+      ...updateTexts(record, updateLog.epoch),
+      limitedTo: limitedTexts(record, updateLog.epoch),
     });
     return { id: record.id, seq: record.seq, epoch: updateLog.epoch, subscribers };
   }
@@ -66,6 +67,26 @@ export function createPublisher(deps: { updateLog: UpdateLog; hub: Delivery; log
       lastDelivery = Promise.allSettled([published]);
       return published;
     },
+  };
+}
+
+function updateTexts(record: LogRecord, epoch: string): PublicationData {
+  return { text: opalUpdateText(record), extendedText: extendedUpdateText(record, epoch) };
+}
+
+/**
+ * An update whose entries have different topics, for subscribers that are limited to some: an entry of no topic of theirs is not
+ * in it. Undefined where all entries have the same topics: whoever may see one may see them all.
+ */
+function limitedTexts(record: LogRecord, epoch: string): Publication['limitedTo'] {
+  if (new Set(record.entries.map(({ topics }) => topics.toSorted().join('\n'))).size <= 1) return undefined;
+  const known = new Map<string, PublicationData>();
+  return (permitted) => {
+    const kept = record.entries.map(({ topics }) => topics.some((topic) => permitted.has(topic)));
+    const key = kept.map(Number).join('');
+    const data = known.get(key) ?? updateTexts({ ...record, entries: record.entries.filter((_, i) => kept[i]) }, epoch);
+    known.set(key, data);
+    return data;
   };
 }
 

@@ -1,16 +1,33 @@
+import { permitTopics } from '../auth/permit.js';
+import { serverSecurity } from '../auth/security.js';
 import { closeHttpApp, createHttpApp, listenHttp } from '../http/app.js';
+import { docsRoutes } from '../http/docs.js';
+import { openListenerTls } from '../http/listener-tls.js';
+import type { ApiInfo } from '../http/openapi.js';
+import { takeShare } from '../http/rate-limit.js';
+import type { RouteDeclaration } from '../http/route.js';
 import type { Logger } from '../lib/log.js';
+import { RateLimit } from '../lib/rate.js';
+import { pemFile } from '../lib/tls.js';
+import { packageVersion } from '../lib/version.js';
 import { createHub } from '../pubsub/hub.js';
 import { createSocketServer } from '../pubsub/socket-server.js';
 import type { PeerEntry, ServerDataSources } from '../wire/data.js';
+import { checkExternalSource } from './external-source.js';
 import { openSqliteLog } from './log/sqlite-log.js';
 import type { ServerSettings } from './options.js';
 import { createPolicy, noBundles } from './policy.js';
 import { createPublisher } from './publish.js';
 import { dataRoutes } from './routes/data.js';
 import { healthRoutes } from './routes/health.js';
+import { jwksRoutes } from './routes/jwks.js';
+import { loadLimitRoutes } from './routes/load-limit.js';
 import { policyRoutes } from './routes/policy.js';
 import { rootRoutes } from './routes/root.js';
+import { statisticsRoutes } from './routes/statistics.js';
+import { tokenRoutes } from './routes/token.js';
+import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
+import { socketPeer } from './socket-peer.js';
 import { socketUpdate } from './socket-update.js';
 import type { Tracker } from './source/tracker.js';
 
@@ -22,7 +39,7 @@ export interface Server {
   /**
    * Opens the state folder, listens, and answers where. Policy is fetched in the background: until the first commit is
    * there `/policy` answers 503. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged` or
-   * `config_invalid` (repository URL, branch); then nothing is left running.
+   * `config_invalid` (policy source, keys); then nothing is left running.
    */
   start(): Promise<{ url: string; port: number }>;
   /** Ends everything; requests in flight may finish. Also ends a start that is under way. A second call is the same stop. */
@@ -32,7 +49,12 @@ export interface Server {
    * another start mends.
    */
   ended(): Promise<void>;
+  /** Every route of its HTTP API and who may call it; empty before the start. */
+  readonly routes: readonly RouteDeclaration[];
 }
+
+/** Connections for requests beside those that SYNC_MAX_CONNECTIONS allows for sockets. */
+const REQUEST_CONNECTIONS = 1024;
 
 /** The composition root of the server: makes the parts, starts them in order, stops them in reverse. */
 export function createServer(options: ServerOptions, deps: { log: Logger; env: NodeJS.ProcessEnv }): Server {
@@ -43,38 +65,70 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
   let stopping: Promise<void> | undefined;
   let following: Promise<void> = new Promise(() => undefined);
   let logFailed: Promise<never> = new Promise(() => undefined);
+  let routes: readonly RouteDeclaration[] = [];
 
   async function start(): Promise<{ url: string; port: number }> {
-    const { stateDir, policyRepoUrl } = options;
+    const { stateDir } = options;
+    checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
+    const security = await serverSecurity(options);
+    const { authenticator } = security;
+    const tls = await openListenerTls({
+      cert: pemFile('SYNC_SERVER_TLS_CERT_FILE', options.tlsCertFile),
+      key: pemFile('SYNC_SERVER_TLS_KEY_FILE', options.tlsKeyFile),
+      ca: pemFile('SYNC_SERVER_TLS_CA_FILE', options.tlsCaFile),
+    });
     const updateLog = await openSqliteLog({ stateDir }, { log: log.child({ component: 'update-log' }) });
     ends.push(() => updateLog.close());
     logFailed = updateLog.failed ?? logFailed;
     logFailed.catch((error: unknown) => log.error({ err: error }, 'the update log failed'));
     await updateLog.adoptBase(baseEntries(options.dataSources));
 
+    const rateLimit = options.rateLimit === undefined ? undefined : new RateLimit(options.rateLimit);
     const hub = createHub(log.child({ component: 'pubsub' }));
     const publisher = createPublisher({ updateLog, hub, log: log.child({ component: 'publish' }) });
-    const policy =
-      policyRepoUrl === undefined
-        ? undefined
-        : createPolicy({ ...options, policyRepoUrl }, { hub, log, env: deps.env });
+    const policy = createPolicy(options, { hub, log, env: deps.env });
     const sockets = createSocketServer(
-      { frameLimitBytes: options.frameLimitBytes, bufferLimitBytes: options.subscriberBufferBytes },
+      {
+        frameLimitBytes: options.frameLimitBytes,
+        bufferLimitBytes: options.subscriberBufferBytes,
+        maxConnections: options.maxConnections,
+      },
       {
         hub,
+        screen: ({ socket }) => {
+          if (rateLimit !== undefined) takeShare(rateLimit, socket.remoteAddress ?? '');
+        },
         log: log.child({ component: 'socket' }),
+        authenticate: ({ headers }) => socketPeer(authenticator, headers.authorization),
         onPublish: async (topics, dataText, peer) => {
-          await publisher.publish(socketUpdate(topics, dataText), peer.subject);
+          const update = socketUpdate(topics, dataText);
+          permitTopics(
+            update.entries.flatMap((entry) => entry.topics),
+            peer.permittedTopics,
+          );
+          await publisher.publish(update, peer.subject);
         },
       },
     );
 
-    const app = createHttpApp(options, { log: log.child({ component: 'http' }) });
+    const app = createHttpApp({ ...options, tls, rateLimit, authenticator }, { log: log.child({ component: 'http' }) });
+    routes = app.declaredRoutes;
     rootRoutes(app);
     healthRoutes(app, { policySource: policy?.tracker, log: updateLog });
     policyRoutes(app, { bundles: policy?.bundles ?? noBundles() });
+    await webhookRoutes(app, webhookOptions(options), {
+      requestLook: () => policy?.tracker.requestLook(),
+      log: log.child({ component: 'webhook' }),
+    });
     dataRoutes(app, options, { publisher, updateLog, log: log.child({ component: 'data' }) });
+    tokenRoutes(app, { masterToken: options.authMasterToken }, security);
+    jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
+    loadLimitRoutes(app, options);
+    statisticsRoutes(app, options, { peers: sockets.peers, version: packageVersion() });
+    docsRoutes(app, apiInfo(), { log: log.child({ component: 'docs' }) });
     app.server.on('upgrade', sockets.handleUpgrade);
+    // Beyond the sockets there is room for requests, so that a full server still says that it is well.
+    app.server.maxConnections = options.maxConnections + REQUEST_CONNECTIONS;
     ends.push(async () => {
       // Together: the HTTP server waits for its sockets too.
       await Promise.all([sockets.close(), closeHttpApp(app)]);
@@ -123,6 +177,25 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       return stopping;
     },
     ended: () => Promise.race([following, logFailed]),
+    get routes() {
+      return routes;
+    },
+  };
+}
+
+function apiInfo(): ApiInfo {
+  const description = 'Serves policy bundles, takes data updates, and tells subscribers of both.';
+  return { title: 'PolicySync server', version: packageVersion(), description };
+}
+
+function webhookOptions(options: ServerOptions): WebhookRouteOptions {
+  return {
+    sourceType: options.policySourceType,
+    sourceUrl: options.policySourceType === 'API' ? options.policyBundleUrl : options.policyRepoUrl,
+    branch: options.policyRepoBranch,
+    secret: options.policyRepoWebhookSecret,
+    params: options.policyRepoWebhookParams,
+    enforceBranch: options.policyRepoWebhookEnforceBranch,
   };
 }
 

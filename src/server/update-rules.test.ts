@@ -6,7 +6,10 @@ import { socketUpdate } from './socket-update.js';
 import { checkUpdate } from './update-rules.js';
 
 function problemOf(entry: object): string {
-  const text = JSON.stringify({ entries: [{ url: '', topics: ['t'], dst_path: '/a', ...entry }] });
+  return problemOfText(JSON.stringify({ entries: [{ url: '', topics: ['t'], dst_path: '/a', ...entry }] }));
+}
+
+function problemOfText(text: string): string {
   try {
     checkUpdate(dataUpdate.parse(parseKeepingData(text)));
     return '';
@@ -14,6 +17,11 @@ function problemOf(entry: object): string {
     assert.ok(error instanceof SyncError && error.status === 422);
     return error.message;
   }
+}
+
+/** An object of so many levels. */
+function nested(levels: number): object {
+  return levels === 1 ? {} : { x: nested(levels - 1) };
 }
 
 const table: [name: string, entry: object, problem: RegExp][] = [
@@ -28,6 +36,8 @@ const table: [name: string, entry: object, problem: RegExp][] = [
   ['a topic of 400 levels', { topics: ['a/'.repeat(400)], data: {} }, /topics\.0: .*32 levels/],
   ['a very long topic', { topics: ['a'.repeat(513)], data: {} }, /512 characters/],
   ['too many topics', { topics: Array.from({ length: 101 }, (_, i) => `t${i}`), data: {} }, /at most 100/],
+  ['a config of 60 levels', { url: 'http://x', config: nested(60) }, /^$/],
+  ['a config of 70 levels', { url: 'http://x', config: nested(70) }, /config: .*64 levels/],
   ['a path of 4,000 segments', { dst_path: '/a'.repeat(4000), data: {} }, /dst_path: .*64 segments/],
 ];
 for (const [name, entry, problem] of table) {
@@ -35,6 +45,14 @@ for (const [name, entry, problem] of table) {
     assert.match(problemOf(entry), problem);
   });
 }
+
+test('a document that is nested deeper than engines read is refused', () => {
+  const withLevels = (levels: number): string =>
+    `{"entries":[{"url":"","topics":["t"],"dst_path":"/a","data":${'['.repeat(levels)}${']'.repeat(levels)}}]}`;
+  assert.equal(problemOfText(withLevels(10_000)), '');
+  assert.match(problemOfText(withLevels(10_001)), /data: must be nested at most 10000 levels/);
+  assert.match(problemOfText(withLevels(100_000)), /data: must be nested at most 10000 levels/);
+});
 
 test('a socket publish has the same bounds, before its topics are spread out', () => {
   const text = JSON.stringify({ entries: [{ url: 'http://x', topics: ['a/'.repeat(50_000)], dst_path: '/a' }] });

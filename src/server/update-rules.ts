@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { invalidRequest } from '../http/json-body.js';
+import { createJsonCheck, MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
 import { parseDocPath } from '../wire/doc-path.js';
@@ -35,6 +36,9 @@ export function checkUpdate(update: DataUpdate): void {
       return { loc: ['body', 'entries', index, ...field], msg, type: 'value_error' };
     }),
   );
+  for (const { field, msg } of callbackProblems(update.callback?.callbacks ?? [])) {
+    problems.push({ loc: ['body', 'callback', 'callbacks', ...field], msg, type: 'value_error' });
+  }
   if (problems.length === 0) return;
   throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
 }
@@ -45,7 +49,19 @@ interface EntryProblem {
 }
 
 /** Bounds of what one update may name: each topic and segment costs memory on every server and client, for long. */
-const LIMITS = { entries: 10_000, topics: 100, topicChars: 512, topicLevels: 32, pathChars: 4096, pathSegments: 64 };
+const LIMITS = {
+  entries: 10_000,
+  topics: 100,
+  topicChars: 512,
+  topicLevels: 32,
+  pathChars: 4096,
+  pathSegments: 64,
+  /** Each client calls each of them. */
+  callbacks: 20,
+  callbackChars: 2048,
+  /** What is printed again and again must be far from where printing runs out of stack: the log answers all with it. */
+  configLevels: 64,
+};
 
 function limitProblems(entry: DataSourceEntry): EntryProblem[] {
   const problems: EntryProblem[] = [];
@@ -61,7 +77,40 @@ function limitProblems(entry: DataSourceEntry): EntryProblem[] {
     const msg = `must have at most ${LIMITS.pathChars} characters and ${LIMITS.pathSegments} segments`;
     problems.push({ field: ['dst_path'], msg });
   }
+  if (isDeeperThan(entry.config, LIMITS.configLevels)) problems.push({ field: ['config'], msg: TOO_DEEP });
   return problems;
+}
+
+const TOO_DEEP = `must be nested at most ${LIMITS.configLevels} levels deep`;
+
+function isDeeperThan(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((member) => isDeeperThan(member, levels - 1));
+}
+
+function callbackProblems(items: NonNullable<DataUpdate['callback']>['callbacks']): EntryProblem[] {
+  if (items.length > LIMITS.callbacks) return [{ field: [], msg: `must be at most ${LIMITS.callbacks}` }];
+  return items.flatMap((item, index): EntryProblem[] => {
+    const url = typeof item === 'string' ? item : item[0];
+    const isCallable = url.length <= LIMITS.callbackChars && URL.canParse(url) && /^https?:/i.test(url);
+    if (typeof item !== 'string' && isDeeperThan(item[1], LIMITS.configLevels))
+      return [{ field: [index, 1], msg: TOO_DEEP }];
+    if (isCallable) return [];
+    const field = typeof item === 'string' ? [index] : [index, 0];
+    return [{ field, msg: `must be an http or https URL of at most ${LIMITS.callbackChars} characters` }];
+  });
+}
+
+/** False for a document that is nested deeper than an engine reads. */
+function isEngineDepth(text: string): boolean {
+  // Each level takes two characters: nearly all data needs no second look.
+  if (text.length <= 2 * MAX_JSON_DEPTH) return true;
+  try {
+    createJsonCheck().push(Buffer.from(text));
+    return true;
+  } catch {
+    return false; // it is JSON, so its depth is all that can be wrong
+  }
 }
 
 function entryProblems(entry: DataSourceEntry): EntryProblem[] {
@@ -74,6 +123,9 @@ function entryProblems(entry: DataSourceEntry): EntryProblem[] {
   if (data === undefined) {
     if (URL.canParse(entry.url)) return [];
     return [{ field: ['url'], msg: 'must be an absolute URL where there is no inline data' }];
+  }
+  if (!isEngineDepth(data.text)) {
+    return [{ field: ['data'], msg: `must be nested at most ${MAX_JSON_DEPTH} levels deep` }];
   }
   if (entry.save_method !== 'PATCH') {
     const isRoot = parseDocPath(entry.dst_path).length === 0;

@@ -127,3 +127,17 @@ test('configuration: both forms have the polling interval, only ours has positio
   );
   assert.deepEqual([ours.epoch, ours.head, ours.base_set], ['e', 9, true]);
 });
+
+test('an interval in a data update counts for nobody, whether he was there or comes later: only base entries are polled', () => {
+  const polled = { ...entry({ url: 'http://b' }), periodic_update_interval: 5 };
+  const fold = [{ seq: 1, origin: 'update' as const, entry: polled }];
+  for (const text of [
+    opalConfigText(fold),
+    extendedConfigText(fold, { baseSet: false }),
+    opalUpdateText(record(polled)),
+    extendedUpdateText(record(polled), 'e'),
+  ]) {
+    const { entries } = JSON.parse(text) as { entries: { periodic_update_interval?: number | null }[] };
+    assert.equal(entries[0]?.periodic_update_interval ?? null, null, text);
+  }
+});

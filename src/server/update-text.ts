@@ -50,11 +50,8 @@ export function extendedUpdateText(record: LogRecord, epoch: string): string {
 /** Answer of `GET /data/config` for OPAL peers. */
 export function opalConfigText(fold: readonly FoldedEntry[]): string {
   return printJson({
-    entries: fold.flatMap(({ entry }) =>
-      opalEntry(entry).map((known) => ({
-        ...known,
-        periodic_update_interval: entry.periodic_update_interval ?? null,
-      })),
+    entries: fold.flatMap((folded) =>
+      opalEntry(folded.entry).map((known) => ({ ...known, periodic_update_interval: intervalOf(folded) })),
     ),
   });
 }
@@ -64,7 +61,7 @@ export function extendedConfigText(fold: readonly FoldedEntry[], position: Confi
   return printJson({
     entries: fold.map(({ entry, seq, origin }) => ({
       ...extendedEntry(entry),
-      periodic_update_interval: entry.periodic_update_interval ?? null,
+      periodic_update_interval: intervalOf({ entry, origin }),
       seq,
       origin,
     })),
@@ -72,6 +69,11 @@ export function extendedConfigText(fold: readonly FoldedEntry[], position: Confi
     head: position.head,
     base_set: position.baseSet,
   });
+}
+
+/** Only base entries are polled (protocol-facts 4.1): those that were there when an update came never see its interval. */
+function intervalOf({ entry, origin }: Pick<FoldedEntry, 'entry' | 'origin'>): number | null {
+  return origin === 'base' ? (entry.periodic_update_interval ?? null) : null;
 }
 
 function extendedEntry(entry: Entry): object {

@@ -71,8 +71,23 @@ describe('a data update as people send it', () => {
   }
 
   it('takes fetch methods in any case, and keeps members of the configuration that it does not know', () => {
-    const { entries } = dataUpdate.parse({ entries: [{ ...ENTRY, config: { method: 'POST', fetcher: 'X' } }] });
-    assert.deepEqual(entries[0]?.config, { method: 'post', fetcher: 'X' });
+    const { entries } = dataUpdate.parse({ entries: [{ ...ENTRY, config: { method: 'POST', own: 1 } }] });
+    assert.deepEqual(entries[0]?.config, { method: 'post', own: 1 });
+  });
+
+  it('leaves the configuration of other fetch providers to these', () => {
+    const config = { fetcher: 'PostgresFetchProvider', method: 'any', headers: [1], query: 'select 1' };
+    assert.deepEqual(dataUpdate.parse({ entries: [{ ...ENTRY, config }] }).entries[0]?.config, config);
+    for (const fetcher of ['HttpFetchProvider', 'HTTP', '', null]) {
+      assert.deepEqual(refusedAt({ entries: [{ ...ENTRY, config: { ...config, fetcher } }] }), [
+        'body.entries.0.config.headers',
+        'body.entries.0.config.method',
+      ]);
+    }
+    assert.deepEqual(refusedAt({ entries: [{ ...ENTRY, config: { fetcher: 1 } }] }), ['body.entries.0.config.fetcher']);
+    assert.deepEqual(refusedAt({ entries: [{ ...ENTRY, config: { is_json: 'no' } }] }), [
+      'body.entries.0.config.is_json',
+    ]);
   });
 
   it('takes callbacks as URLs and as URLs with a configuration', () => {
@@ -122,6 +137,12 @@ describe('an entry as OPAL peers send it', () => {
         String(given),
       );
     }
+  });
+
+  it('numbers where a text is due are read as they are meant (spec "Versioning": strict types are for requests)', () => {
+    const read = peerEntry.parse({ url: 'http://x', dst_path: 7, topics: [1], config: { headers: { n: 1, s: 's' } } });
+    assert.deepEqual([read.dst_path, read.topics, read.config], ['7', ['1'], { headers: { n: '1', s: 's' } }]);
+    assert.equal(peerEntry.safeParse({ url: 'http://x', config: { headers: { n: {} } } }).success, false);
   });
 
   it('a path that climbs is refused from them, too', () => {

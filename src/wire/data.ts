@@ -22,23 +22,77 @@ const docPath = z.string().refine(
 /** HTTP methods that a fetch may use (protocol-facts 4.8). */
 export const FETCH_METHODS = ['get', 'post', 'put', 'patch', 'head', 'delete'] as const;
 
-/** How an entry's URL is fetched (spec HttpFetcherConfig; members beyond `headers` from protocol-facts 4.8). */
+/** How HTTP fetches (spec HttpFetcherConfig; members beyond `headers` from protocol-facts 4.8). */
 export const fetcherConfig = z.looseObject({
+  fetcher: z.string().nullish(),
   headers: z.record(z.string(), z.string()).nullish(),
   method: z.string().toLowerCase().pipe(z.enum(FETCH_METHODS)).optional(),
   data: z.unknown().optional(),
+  is_json: z.boolean().nullish(),
 });
 export type FetcherConfig = z.infer<typeof fetcherConfig>;
+
+/** Names of the built-in provider; without any name it is meant, too. Case does not matter. */
+export const HTTP_PROVIDER_NAMES = ['HttpFetchProvider', 'http'] as const;
+
+/** True when HTTP fetches an entry with this `config.fetcher`. */
+export function isHttpFetcher(fetcher: string | null | undefined): boolean {
+  const name = fetcher?.toLowerCase() ?? '';
+  return name === '' || HTTP_PROVIDER_NAMES.some((known) => known.toLowerCase() === name);
+}
+
+/**
+ * `config` of an entry. Where HTTP fetches it has the form of {@link fetcherConfig}; for another provider it is an object
+ * that only this provider can judge, on the client (protocol-facts 4.8).
+ */
+export const entryConfig = z.looseObject({ fetcher: z.string().nullish() }).transform((config, context) => {
+  if (!isHttpFetcher(config.fetcher)) return config;
+  const parsed = fetcherConfig.safeParse(config);
+  if (parsed.success) return parsed.data;
+  for (const { message, path } of parsed.error.issues) context.addIssue({ code: 'custom', message, path: [...path] });
+  return z.NEVER;
+});
+export type EntryConfig = z.infer<typeof entryConfig>;
+
+/**
+ * What of `config` decides which document an entry gets (design 9.6): of HTTP method and body, of another provider
+ * everything. Credentials do not: they may change, and the entry stays the same one.
+ */
+export function sourceIdentity(config: EntryConfig | null | undefined): unknown[] {
+  if (isHttpFetcher(config?.fetcher)) {
+    const isText = config?.is_json === false ? ['text'] : [];
+    return [config?.method ?? 'get', config?.data ?? null, ...isText];
+  }
+  const { fetcher, headers, connection_params: params, ...rest } = config ?? {};
+  const place = isObject(params) ? { ...params, user: undefined, password: undefined } : params;
+  return [fetcher?.toLowerCase(), sorted({ ...rest, connection_params: place })];
+}
+
+/** The same members in one order, at the top level. */
+function sorted(value: Record<string, unknown>): unknown {
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
 
 /** Ways to save into the engine: the spec's PUT, OPAL's PATCH (JSON Patch), and DELETE, which is our own. */
 export const SAVE_METHODS = ['PUT', 'PATCH', 'DELETE'] as const;
 export type SaveMethod = (typeof SAVE_METHODS)[number];
 
+/** Strict strings are for people (spec "Versioning"): what a server or an external API writes is read as it is meant. */
+function numberAsText(value: unknown): unknown {
+  return typeof value === 'number' ? String(value) : value;
+}
+
+function withTextHeaders(config: unknown): unknown {
+  if (!isObject(config) || !('headers' in config) || !isObject(config.headers)) return config;
+  const headers = Object.entries(config.headers).map(([name, value]: [string, unknown]) => [name, numberAsText(value)]);
+  return { ...config, headers: Object.fromEntries(headers) };
+}
+
 const inlineData = z.custom<JsonText>((value) => value instanceof JsonText);
 
 const entryFields = {
   url: z.string(),
-  config: fetcherConfig.nullish(),
+  config: entryConfig.nullish(),
   topics: z.array(z.string()).min(1, 'must name at least one topic'),
   dst_path: docPath,
   save_method: z.enum(SAVE_METHODS).default('PUT'),
@@ -55,7 +109,8 @@ export type DataSourceEntry = z.infer<typeof dataSourceEntry>;
 export const peerEntry = z.object({
   ...entryFields,
   topics: z.array(z.coerce.string()).default(['policy_data']),
-  dst_path: docPath.default(''),
+  dst_path: z.preprocess(numberAsText, docPath.default('')),
+  config: z.preprocess(withTextHeaders, entryConfig.nullish()),
   save_method: z.preprocess(
     (value) => (value === 'PUT' || value === 'DELETE' || value === undefined ? value : 'PATCH'),
     entryFields.save_method,
@@ -68,7 +123,8 @@ export const peerEntry = z.object({
 });
 export type PeerEntry = z.infer<typeof peerEntry>;
 
-const callbackItem = z.union([z.string(), z.tuple([z.string(), fetcherConfig])]);
+/** One callback: a URL, or a URL with how it is called. */
+export const callbackItem = z.union([z.string(), z.tuple([z.string(), fetcherConfig])]);
 
 /** One-time callbacks of an update (spec UpdateCallbackConfig). */
 export const updateCallback = z.object({ callbacks: z.array(callbackItem).default([]) });
@@ -90,7 +146,11 @@ export type DataUpdate = z.infer<typeof dataUpdate>;
 export const peerUpdate = z.object({
   id: z.string().nullish(),
   reason: z.coerce.string().nullish(),
-  callback: updateCallback.nullish(),
+  /** Items are read one by one: one that cannot be called must not cost the update. */
+  callback: z
+    .object({ callbacks: z.array(z.unknown()).default([]) })
+    .nullish()
+    .catch(null),
   entries: z.array(peerEntry),
   seq: z.number().int().nonnegative().optional(),
   epoch: z.string().optional(),

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import * as bundle from './bundle.js';
 import * as data from './data.js';
 import * as frames from './frames.js';
+import * as report from './report.js';
 import * as topics from './topics.js';
 
 /** What the wire was when somebody last looked at it: the version, and a hash of each schema and of what is written. */
@@ -16,16 +17,19 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'bundle.policyBundle': '0f3c3de81cf67875',
     'bundle.policyModule': 'ed20ded57e6546ec',
     'bundle.policyNotice': '81d3e255563c0009',
-    'data.dataSourceEntry': '6ea9443089bc9526',
-    'data.dataUpdate': 'f06bd10670bed5b4',
-    'data.fetcherConfig': '3d731858a5a0fe1d',
-    'data.peerDataConfig': 'f18f43965f467a79',
-    'data.peerEntry': 'cc9487f09e890e9f',
-    'data.peerUpdate': '777f05615b1547e0',
-    'data.serverDataSources': '40c22131dd9e0990',
-    'data.updateCallback': '6ea6ea196b3b7de2',
+    'data.callbackItem': '75b1fc6794599469',
+    'data.dataSourceEntry': '75886d7eb5ce250c',
+    'data.dataUpdate': '0ef1d6a9ea207ecd',
+    'data.entryConfig': '57821e0a65621e92',
+    'data.fetcherConfig': '33150a8e8ecba214',
+    'data.peerDataConfig': 'a5ead9d3ccd57a7d',
+    'data.peerEntry': '874f61bea00cad8e',
+    'data.peerUpdate': 'b9bef692217e8f52',
+    'data.serverDataSources': 'c4bb855f442488b6',
+    'data.updateCallback': 'e2ae5fe3dffd8a51',
     'frames.frame': 'd45ab66e8c7039ae',
     'frames.notifyArguments': 'd0146c77ccca4d3c',
+    'report.updateReport': 'bf52f22b9eed17da',
     'header of the protocol': '0207ba8705cb18a1',
     'frames that are written': '734b0873c15fe5d0',
     'names of topics': '1a23b1b74ad1a880',
@@ -35,7 +39,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
 /** Every schema of the wire by module and name, as JSON Schemas of what is accepted and of what it is read as. */
 function wireSchemas(): Record<string, unknown> {
   const found: Record<string, unknown> = {};
-  for (const [module, exported] of Object.entries({ bundle, data, frames })) {
+  for (const [module, exported] of Object.entries({ bundle, data, frames, report })) {
     for (const [name, value] of Object.entries(exported)) {
       if (!(value instanceof z.ZodType)) continue;
       const [input, output] = (['input', 'output'] as const).map((io) =>

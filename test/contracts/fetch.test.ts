@@ -6,7 +6,8 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Server
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { brotliCompressSync, createGzip, deflateSync, gzipSync } from 'node:zlib';
-import { createHttpFetcher, type HttpFetcher, type HttpFetcherOptions } from '../../src/client/fetch/http-fetch.js';
+import { createHttpProvider, type HttpProviderOptions } from '../../src/client/fetch/http-fetch.js';
+import { createFetcher, type Fetcher, type FetcherOptions } from '../../src/client/fetch/providers.js';
 import { createSpool } from '../../src/client/fetch/spool.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { silentLogger } from '../../src/lib/log.js';
@@ -60,17 +61,23 @@ function rawSource(bytes: string, then: (socket: Socket) => void): Promise<Sourc
   );
 }
 
-interface Setup extends AsyncDisposable, HttpFetcher {
+interface Setup extends AsyncDisposable, Fetcher {
   /** What is in the spool folder. */
   files(): Promise<string[]>;
 }
 
-async function setup(options: Partial<HttpFetcherOptions> & { limitBytes?: number } = {}): Promise<Setup> {
+type Options = FetcherOptions & HttpProviderOptions & { limitBytes: number };
+
+async function setup(options: Partial<Options> = {}): Promise<Setup> {
   const folder = await tempDir();
-  const { limitBytes = 1_000_000, ...rest } = options;
-  const fetcher = createHttpFetcher(
-    { silenceTimeoutMs: 5000, totalTimeoutMs: 20_000, concurrency: 6, perHost: 4, ...rest },
-    { spool: await createSpool({ dir: folder.path, limitBytes }), log: silentLogger() },
+  const { limitBytes = 1_000_000, silenceTimeoutMs = 5000, env = {}, ...rest } = options;
+  const fetcher = createFetcher(
+    { totalTimeoutMs: 20_000, concurrency: 6, perHost: 4, ...rest },
+    {
+      providers: [createHttpProvider({ silenceTimeoutMs, env })],
+      spool: await createSpool({ dir: folder.path, limitBytes }),
+      log: silentLogger(),
+    },
   );
   return {
     ...fetcher,
@@ -83,7 +90,7 @@ async function setup(options: Partial<HttpFetcherOptions> & { limitBytes?: numbe
 }
 
 /** The text that a read gave. */
-async function textOf(fetcher: HttpFetcher, request: Parameters<HttpFetcher['fetch']>[0]): Promise<string> {
+async function textOf(fetcher: Fetcher, request: Parameters<Fetcher['fetch']>[0]): Promise<string> {
   const result = await fetcher.fetch(request, never);
   assert.equal(result.outcome, 'body');
   await using body = result.body;
@@ -472,11 +479,12 @@ describe('http fetcher, proxy', () => {
     await using proxy = await source((_, response) => response.end('"from the proxy"'));
     const env = { HTTP_PROXY: proxy.url.replace('//', '//user:pass@') };
     await using fetcher = await setup({ env });
-    assert.equal(await textOf(fetcher, { url: `${api.url}/x` }), '"from the proxy"');
-    assert.equal(proxy.requests[0]?.url, `${api.url}/x`);
+    assert.equal(await textOf(fetcher, { url: 'http://api.invalid/x' }), '"from the proxy"');
+    assert.equal(proxy.requests[0]?.url, 'http://api.invalid/x');
     assert.equal(proxy.requests[0]?.headers['proxy-authorization'], `Basic ${btoa('user:pass')}`);
-    await using direct = await setup({ env: { ...env, NO_PROXY: '127.0.0.1' } });
-    assert.equal(await textOf(direct, { url: api.url }), DOCUMENT);
+    await using direct = await setup({ env: { ...env, NO_PROXY: 'invalid' } });
+    await assert.rejects(direct.fetch({ url: 'http://api.invalid/x' }, never), { code: 'fetch_failed' });
+    assert.equal(await textOf(fetcher, { url: api.url }), DOCUMENT, 'this machine is never behind a proxy');
     await using unset = await setup();
     assert.equal(await textOf(unset, { url: api.url }), DOCUMENT);
     assert.equal(proxy.requests.length, 1);

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { WebSocket } from 'ws';
 import { SyncError } from '../../src/lib/errors.js';
-import type { Peer } from '../../src/pubsub/socket-server.js';
+import { ANY_PEER, type Peer } from '../../src/pubsub/peer.js';
 import { PROTOCOL_HEADER } from '../../src/wire/frames.js';
 import { clientFrame, RawPeer, rawSocket, startCable, startSocketServer, until } from './pubsub-peers.js';
 
@@ -229,7 +229,7 @@ test('any other publish goes to the server, one after the other, with its data a
   await using server = await startSocketServer(
     {},
     {
-      authenticate: async () => ({ subject: 'someone' }),
+      authenticate: async () => ({ ...ANY_PEER, subject: 'someone' }),
       onPublish: async (topics: readonly string[], dataText: string, peer: Peer) => {
         assert.equal(++running, 1, 'publishes do not overlap');
         await new Promise((resolve) => setImmediate(resolve));
@@ -291,7 +291,7 @@ test('a refused peer gets an HTTP answer with the reason', async () => {
     {
       authenticate: async (request) => {
         const token = request.headers.authorization;
-        if (token === 'Bearer good') return { subject: 'good' };
+        if (token === 'Bearer good') return ANY_PEER;
         if (token === 'Bearer bug') throw new Error('a secret detail');
         throw new SyncError('request_invalid', 'the token is not valid', { status: 403 });
       },
@@ -304,6 +304,74 @@ test('a refused peer gets an HTTP answer with the reason', async () => {
   assert.match(await refusal(server.url.replace('/ws', '/other')), /^404 - .*it is at \/ws/);
   await using peer = await RawPeer.connect(`${server.url}?__opal_client_id=x`, { authorization: 'Bearer good' });
   assert.equal(peer.closed, undefined);
+});
+
+const LIMITED: Peer = { ...ANY_PEER, subject: 'limited', permittedTopics: new Set(['a']), mayPublish: true };
+
+test('permitted topics limit subscriptions as a whole call, and a refusal is an answer, not a close', async () => {
+  await using server = await startSocketServer({}, { authenticate: async () => LIMITED });
+  await using peer = await RawPeer.connect(server.url);
+  const refused = { result: false, result_type: 'bool', call_id: 'c' };
+  assert.deepEqual(await peer.call('subscribe', { topics: ['a', 'b'] }), refused);
+  assert.deepEqual(await peer.call('subscribe', { topics: ['__EventNotifier_ALL_TOPICS__'] }), refused);
+  assert.deepEqual(await peer.call('subscribe', { topics: ['policy:.'] }), refused);
+  assert.equal(server.hub.subscriberCount(['a', 'b', 'policy:.']), 0, 'nothing was subscribed');
+  assert.deepEqual(await peer.call('subscribe', { topics: ['a'] }), { ...refused, result: true });
+  assert.equal(server.hub.subscriberCount(['a']), 1);
+});
+
+test('only who may publish does, and only on permitted topics; statistics are free', async () => {
+  const published: string[] = [];
+  let who: Peer = LIMITED;
+  const onPublish = async (topics: readonly string[]) => void published.push(...topics);
+  await using server = await startSocketServer({}, { authenticate: async () => who, onPublish });
+  await using limited = await RawPeer.connect(server.url);
+  who = { ...ANY_PEER, mayPublish: false };
+  await using reader = await RawPeer.connect(server.url);
+  const result = async (peer: RawPeer, topics: string[]) =>
+    ((await peer.call('publish', { topics, data: 1 })) as { result: unknown }).result;
+  assert.equal(await result(reader, ['a']), false);
+  assert.equal(await result(reader, ['__opal_stats_x', 'a']), false);
+  assert.equal(await result(reader, ['__opal_stats_x']), true);
+  assert.equal(await result(limited, ['a', 'b']), false);
+  assert.equal(await result(limited, ['__opal_stats_x', 'a']), true);
+  assert.deepEqual(published, ['a']);
+});
+
+test('a connection ends when the token of its peer does, and no other', async () => {
+  let expiresAtMs: number | undefined = Date.now() + 150;
+  await using server = await startSocketServer({}, { authenticate: async () => ({ ...ANY_PEER, expiresAtMs }) });
+  await using ending = await RawPeer.connect(server.url);
+  expiresAtMs = Date.now() + 100 * 86_400_000; // longer than a timer of Node can be
+  await using lasting = await RawPeer.connect(server.url);
+  assert.match(await ending.close(), /^1008 the token has expired/);
+  assert.ok(Date.now() >= expiresAtMs - 100 * 86_400_000 - 100);
+  assert.deepEqual(await lasting.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
+});
+
+test('who hammers with a bad token is held back longer each time, and room for that is bounded', async () => {
+  const authenticate = async (): Promise<Peer> => {
+    throw new SyncError('unauthorized', 'no');
+  };
+  await using server = await startSocketServer({ refusalDelayMs: 20 }, { authenticate });
+  const times: number[] = [];
+  for (let count = 0; count < 5; count++) {
+    const start = performance.now();
+    assert.match(await refusal(server.url), /^401 - /);
+    times.push(performance.now() - start);
+  }
+  for (const [index, ms] of [20, 40, 80, 160, 160].entries()) {
+    assert.ok((times[index] ?? 0) >= ms - 2, `refusal ${index} took ${times[index]} ms`);
+  }
+
+  await using slow = await startSocketServer({ refusalDelayMs: 60_000 }, { authenticate });
+  const answers: string[] = [];
+  const flood = Array.from({ length: 100 }, async () => void answers.push(await refusal(slow.url)));
+  await until(() => answers.length === 68, 'those that cannot be held are answered');
+  assert.deepEqual(new Set(answers.map((answer) => answer.slice(0, 7))), new Set(['429 10 ']));
+  await slow.sockets.close();
+  await Promise.all(flood);
+  assert.equal(answers.filter((answer) => answer.startsWith('503 1 ')).length, 32, 'the others were held');
 });
 
 test('a peer that leaves while it is being admitted leaves nothing behind', async () => {
@@ -321,7 +389,7 @@ test('a peer that leaves while it is being admitted leaves nothing behind', asyn
       authenticate: async () => {
         admit();
         await held;
-        return { subject: null };
+        return ANY_PEER;
       },
     },
   );

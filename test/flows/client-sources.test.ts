@@ -33,6 +33,7 @@ const ENV = {
   SYNC_FETCH_LIMIT_BYTES: '65536',
   SYNC_FETCHING_WORKER_COUNT: '20',
   SYNC_FETCH_PER_HOST: '20',
+  SYNC_PERIODIC_UPDATE_INTERVAL_MIN: '0.05',
 };
 
 test('failing base sources are named, leave the others alone, and heal by themselves', async () => {
@@ -113,7 +114,7 @@ test('a source that nobody can read is told by name', async () => {
     baseEntries(
       { url: 'http://127.0.0.1:1/nobody', dst_path: '/nobody' },
       { url: 'ftp://example.com/x', dst_path: '/ftp' },
-      { url: 'http://x', dst_path: '/provider', config: { fetcher: 'PostgresFetchProvider' } },
+      { url: 'http://x', dst_path: '/provider', config: { fetcher: 'LdapFetchProvider' } },
     ),
   );
   await using client = await startClient({ serverUrl: server.url, env: ENV });
@@ -123,7 +124,7 @@ test('a source that nobody can read is told by name', async () => {
   );
   assert.match(nobody, /127\.0\.0\.1:1\/nobody.*ECONNREFUSED/);
   assert.match(ftp, /only http and https/);
-  assert.match(provider, /PostgresFetchProvider.*not available/);
+  assert.match(provider, /"LdapFetchProvider" is not known; known are HttpFetchProvider, PostgresFetchProvider$/);
 });
 
 test('a source with an interval is read again and again, and written when it has changed', async () => {

@@ -1,4 +1,5 @@
 import { createEngine } from '../../src/client/engine/create-engine.js';
+import type { PolicyEngine } from '../../src/client/engine/engine.js';
 import { OpaRest } from '../../src/client/engine/opa-rest.js';
 import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
@@ -18,6 +19,7 @@ export function clientSettings(env: Record<string, string>): ClientSettings {
 /** An engine with the parts of the client that write to it. */
 export interface TestEngine extends AsyncDisposable {
   readonly url: string;
+  readonly engine: PolicyEngine;
   readonly applier: Applier;
   readonly keeper: EngineKeeper;
   readonly status: Status;
@@ -64,6 +66,7 @@ export async function startEngine(
   const rest = new OpaRest({ url, timeoutMs: 5000 });
   return {
     url,
+    engine: running.engine,
     applier,
     keeper,
     status,

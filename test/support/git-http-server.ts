@@ -9,6 +9,8 @@ export interface GitHttpServer extends AsyncDisposable {
   readonly url: string;
   /** While true, requests are taken and never answered. */
   hang: boolean;
+  /** A request for which it gives a promise waits for that; `count` is how many have arrived, this one included. */
+  hold: ((count: number) => Promise<void> | undefined) | undefined;
   /** Requests that arrived. */
   readonly requests: readonly string[];
 }
@@ -28,7 +30,9 @@ export async function gitHttpServer(
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
       return;
     }
-    runBackend(root, request, response);
+    const held = state.hold?.(requests.length);
+    if (held === undefined) runBackend(root, request, response);
+    else void held.then(() => runBackend(root, request, response));
   });
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
@@ -36,6 +40,7 @@ export async function gitHttpServer(
   const state: GitHttpServer = {
     url: `http://127.0.0.1:${listening}`,
     hang: false,
+    hold: undefined,
     requests,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();

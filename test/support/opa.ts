@@ -23,6 +23,9 @@ export interface StartOpaOptions {
   port?: number;
   /** More arguments, for example `--v0-compatible` or `--config-file=...`. */
   args?: readonly string[];
+  /** How to ask whether it answers, for one with TLS or authorization. Its URL is then https where `scheme` says so. */
+  scheme?: 'http' | 'https';
+  ask?: (url: string) => Promise<{ status: number }>;
 }
 
 /** The OPA executable of this test run: SYNC_TEST_OPA (`npm test` sets it), else what the product itself would use. */
@@ -50,7 +53,7 @@ export async function startOpa(options: StartOpaOptions = {}): Promise<TestOpa> 
   const attempts = options.port === undefined ? 3 : 1;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOnce(executable, options.port ?? (await freePort()), options.args ?? []);
+      return await startOnce(executable, options.port ?? (await freePort()), options);
     } catch (error) {
       if (attempt >= attempts || !(error instanceof Error && error.message.includes('address already in use')))
         throw error;
@@ -58,8 +61,9 @@ export async function startOpa(options: StartOpaOptions = {}): Promise<TestOpa> 
   }
 }
 
-async function startOnce(executable: string, port: number, args: readonly string[]): Promise<TestOpa> {
-  const url = `http://127.0.0.1:${port}`;
+async function startOnce(executable: string, port: number, options: StartOpaOptions): Promise<TestOpa> {
+  const { args = [], scheme = 'http', ask = fetch } = options;
+  const url = `${scheme}://127.0.0.1:${port}`;
   const child = spawn(
     executable,
     ['run', '--server', `--addr=127.0.0.1:${port}`, '--log-level=error', '--skip-version-check', ...args],
@@ -86,7 +90,7 @@ async function startOnce(executable: string, port: number, args: readonly string
   );
   const pid = child.pid ?? 0;
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  const answers = until(async () => hasEnded() || (await fetch(`${url}/health`)).ok, {
+  const answers = until(async () => hasEnded() || (await ask(`${url}/health`)).status === 200, {
     withinMs: 20_000,
     what: `OPA answers at ${url}`,
   });

@@ -2,15 +2,16 @@ import { silentLogger } from '../../src/lib/log.js';
 import { type BundleService, createBundleService } from '../../src/server/bundle/bundle-service.js';
 import { createCommitReview } from '../../src/server/bundle/review.js';
 import { createSnapshots } from '../../src/server/bundle/snapshots.js';
-import { createGitSource, type GitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';
-import type { PolicyHeadChange } from '../../src/server/source/source.js';
+import type { GitObjects } from '../../src/server/source/git-objects.js';
+import { createGitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';
+import type { PolicyHeadChange, PolicySource } from '../../src/server/source/source.js';
 import { createTracker, type Tracker } from '../../src/server/source/tracker.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import { until } from './until.js';
 
-/** The policy half of a server, running. `await using` stops it; the mirror stays. */
+/** The policy half of a server, running. `await using` stops it; the local repository stays. */
 export interface PolicyPart extends AsyncDisposable {
-  readonly source: GitSource;
+  readonly source: Source;
   readonly tracker: Tracker;
   readonly bundles: BundleService;
   readonly changes: readonly PolicyHeadChange[];
@@ -19,14 +20,27 @@ export interface PolicyPart extends AsyncDisposable {
   bundle(directories?: readonly string[], baseHash?: string): Promise<PolicyBundle>;
 }
 
+type Source = PolicySource & { readonly objects: GitObjects };
+
+/** What is the same for every source. */
+export interface PolicyPartOptions {
+  pollingIntervalMs?: number;
+  manifestPath?: string;
+  ignore?: readonly string[];
+}
+
 /** Follows a repository as a server does, with fast retries. */
 export function startPolicyPart(
-  options: Pick<GitSourceOptions, 'url' | 'clonePath'> &
-    Partial<GitSourceOptions> & { pollingIntervalMs?: number; manifestPath?: string; ignore?: readonly string[] },
+  options: Pick<GitSourceOptions, 'url' | 'clonePath'> & Partial<GitSourceOptions> & PolicyPartOptions,
 ): PolicyPart {
+  const git = { branch: 'master', fetchTimeoutMs: 10_000, env: process.env, ...options };
+  return followSource(createGitSource(git, { log: silentLogger() }), options);
+}
+
+/** Follows any source. */
+export function followSource(source: Source, options: PolicyPartOptions = {}): PolicyPart {
   const log = silentLogger();
   const changes: PolicyHeadChange[] = [];
-  const source = createGitSource({ branch: 'master', fetchTimeoutMs: 10_000, env: process.env, ...options }, { log });
   const { objects } = source;
   const snapshots = createSnapshots(
     { policyExtensions: ['.rego'], manifestPath: options.manifestPath ?? '', ignore: options.ignore ?? [] },

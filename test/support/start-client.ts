@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { pino } from 'pino';
 import { createClient } from '../../src/client/client.js';
+import type { FetchProvider } from '../../src/client/fetch/provider.js';
 import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { loadSettings } from '../../src/lib/options.js';
@@ -45,8 +46,14 @@ export interface StartClientOptions {
   engineUrl?: string;
   /** Port of the inline engine; default: a free one. */
   enginePort?: number;
+  /** Fetch providers of a program that embeds the client. */
+  fetchProviders?: readonly FetchProvider[];
   /** More settings, as SYNC_... names. */
   env?: Readonly<Record<string, string>>;
+  /** Environment of the process as the client sees it. Default: that of this process. */
+  programEnv?: Readonly<Record<string, string>>;
+  /** How this test asks engine and client API. Default: plainly. */
+  ask?: typeof request;
 }
 
 /** Longest wait for anything in these tests; what works takes milliseconds. */
@@ -74,8 +81,17 @@ export async function startClient(options: StartClientOptions): Promise<StartedC
   }
 }
 
-async function startOnce({ serverUrl, engineUrl, enginePort, env = {} }: StartClientOptions): Promise<StartedClient> {
-  const engine = engineUrl ?? `http://127.0.0.1:${enginePort ?? (await freePort())}`;
+async function startOnce(options: StartClientOptions): Promise<StartedClient> {
+  const {
+    serverUrl,
+    engineUrl,
+    enginePort,
+    env = {},
+    programEnv = process.env,
+    ask = request,
+    fetchProviders = [],
+  } = options;
+  const engine = env.SYNC_POLICY_STORE_URL ?? engineUrl ?? `http://127.0.0.1:${enginePort ?? (await freePort())}`;
   const lines: LogLine[] = [];
   const log = pino({ level: 'debug', base: null }, { write: (line) => void lines.push(JSON.parse(line) as LogLine) });
   const { values: settings } = loadSettings(CLIENT_SETTINGS, {
@@ -89,7 +105,7 @@ async function startOnce({ serverUrl, engineUrl, enginePort, env = {} }: StartCl
       ...env,
     },
   });
-  const client = createClient(settings, { log, env: process.env });
+  const client = createClient(settings, { log, env: programEnv, fetchProviders });
   const { url } = await client.start();
   const lastWords = (): string =>
     lines
@@ -111,13 +127,13 @@ async function startOnce({ serverUrl, engineUrl, enginePort, env = {} }: StartCl
     }
   }
 
-  const text = async (path: string): Promise<string> => (await request(`${engine}/v1/data${path}`)).text;
+  const text = async (path: string): Promise<string> => (await ask(`${engine}/v1/data${path}`)).text;
   const data = async (path: string): Promise<unknown> => field(JSON.parse(await text(path)), 'result');
   const query = async (path: string, input?: unknown): Promise<unknown> => {
     const init = { method: 'POST', body: JSON.stringify({ input }) };
-    return field((await request(`${engine}/v1/data${path}`, init)).json, 'result');
+    return field((await ask(`${engine}/v1/data${path}`, init)).json, 'result');
   };
-  const health = (): Promise<Answer> => request(`${url}/healthy`);
+  const health = (): Promise<Answer> => ask(`${url}/healthy`);
 
   /** Waits for a condition on what `look` gives; a failure shows the last look, the health and the log. */
   async function wait<T>(what: string, look: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
@@ -149,7 +165,7 @@ async function startOnce({ serverUrl, engineUrl, enginePort, env = {} }: StartCl
     data,
     text,
     health,
-    ready: () => request(`${url}/ready`),
+    ready: () => ask(`${url}/ready`),
     holds: async (path, value) => {
       const what = `${path} is ${JSON.stringify(value)}`;
       await wait(

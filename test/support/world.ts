@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { bodyOfText } from '../../src/client/desired/text-body.js';
-import type { FetchRequest, FetchResult } from '../../src/client/fetch/http-fetch.js';
+import type { FetchRequest, FetchResult } from '../../src/client/fetch/provider.js';
 import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { SyncError } from '../../src/lib/errors.js';

@@ -1,11 +1,14 @@
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import type { OutgoingTls } from '../../lib/tls.js';
+import { healthPaths } from '../health/health-document.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
 import { progressPrinter } from './acquire-progress.js';
 import { BundleService } from './bundle-service.js';
 import { opaCheck, type PolicyCheck } from './check-policy.js';
 import type { PolicyEngine } from './engine.js';
+import { openEngineAccess } from './engine-access.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
@@ -32,17 +35,39 @@ export interface CreateEngineDeps {
   readonly log: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  /** TLS for the OAuth server of the engine. Default: the well-known authorities. */
+  readonly outgoing?: OutgoingTls;
 }
 
 /** The engine that the settings ask for: our own OPA child, or one that somebody else runs. */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
-  const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs });
-  return settings.inlineEngineEnabled ? inlineEngine(settings, rest, deps) : externalEngine(settings, rest, deps);
+  const access = await openEngineAccess(settings, deps);
+  const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, ...access });
+  const close = async (): Promise<void> => {
+    await rest.close();
+    await access.close();
+  };
+  try {
+    const engine = settings.inlineEngineEnabled
+      ? await inlineEngine(settings, rest, access.tls, deps)
+      : await externalEngine(settings, rest, deps);
+    return {
+      ...engine,
+      close: async () => {
+        await engine.close();
+        await close();
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
 async function inlineEngine(
   settings: ClientSettings,
   rest: OpaRest,
+  tls: OutgoingTls,
   { log, env, signal }: CreateEngineDeps,
 ): Promise<RunningEngine> {
   const opa = await acquireOpa({
@@ -59,7 +84,11 @@ async function inlineEngine(
   let process: OpaProcess | undefined;
   return {
     engine: new InlineOpa(
-      { regoVersion: v0Compatible ? 0 : 1, activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs },
+      {
+        regoVersion: v0Compatible ? 0 : 1,
+        activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
+        reserved: healthPaths(settings.healthDocument),
+      },
       { bundles, rest, check: opaCheck(opa.path, v0Compatible) },
     ),
     run: ({ onStarted, onGone }, runSignal) => {
@@ -67,6 +96,7 @@ async function inlineEngine(
         {
           execPath: opa.path,
           engineUrl: settings.engineUrl,
+          tls,
           config: settings.inlineEngineConfig,
           configText: bundles.opaConfig(),
           v0Compatible,
@@ -85,10 +115,7 @@ async function inlineEngine(
       return process.run(runSignal);
     },
     pid: () => process?.pid,
-    close: async () => {
-      await bundles.stop();
-      await rest.close();
-    },
+    close: () => bundles.stop(),
   };
 }
 
@@ -98,10 +125,15 @@ async function externalEngine(
   { log, env, signal }: CreateEngineDeps,
 ): Promise<RunningEngine> {
   return {
-    engine: new ExternalOpa({ rest, check: await findCheck(settings, { log, env, signal }), log }),
+    engine: new ExternalOpa({
+      rest,
+      check: await findCheck(settings, { log, env, signal }),
+      log,
+      reserved: healthPaths(settings.healthDocument),
+    }),
     run: async () => undefined,
     pid: () => undefined,
-    close: () => rest.close(),
+    close: async () => undefined,
   };
 }
 

@@ -12,6 +12,8 @@ export interface Body {
   stream(): string | NodeJS.ReadableStream;
   /** Releases the spool file, if any. */
   dispose(): Promise<void>;
+  /** Keeps the bytes there, whoever disposes of them, until what it answers is called. None: they are in memory. */
+  pin?(): () => Promise<void>;
 }
 
 /** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */
@@ -64,6 +66,11 @@ export interface PolicyEngine {
   /** Which way policy goes in; shown in status (design 9.4). */
   readonly policyMode: 'bundle' | 'modules';
   /**
+   * Documents that the client keeps for itself (its marker, the health document): nothing that is delivered lies at or
+   * below one of them, and what lies above is written around it.
+   */
+  readonly reserved: readonly DocPath[];
+  /**
    * Subtrees that, with this policy active, are written by {@link activate} only (the roots of the engine's bundle).
    * `held` are the subtrees of the active policy that have documents: they stay, so that these are never absent.
    */
@@ -85,6 +92,8 @@ export interface PolicyEngine {
    * are made. Removing what is not there succeeds. Throws {@link EngineRefusal}.
    */
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
+  /** Writes one of the {@link reserved} documents. May be called while another call is under way. */
+  writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void>;
   /** Forgets what is known of the engine's content: it may have started anew. */
   startAfresh(): void;
   /** Marks the engine as being filled: it is not ours yet, but a restart from now on will be noticed. */

@@ -5,7 +5,7 @@ import { regoPackage } from '../../wire/rego-package.js';
 import type { PolicyCheck } from './check-policy.js';
 import { dependencyOrder } from './dependency-order.js';
 import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
-import { Marker } from './marker.js';
+import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 
 type Change = { readonly id: string; readonly rego: string | undefined };
@@ -16,6 +16,7 @@ type Change = { readonly id: string; readonly rego: string | undefined };
  */
 export class ExternalOpa implements PolicyEngine {
   readonly policyMode = 'modules';
+  readonly reserved: readonly DocPath[];
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
@@ -23,8 +24,15 @@ export class ExternalOpa implements PolicyEngine {
   /** What the engine holds, once it was asked. */
   #held: Map<string, string> | undefined;
 
-  constructor(deps: { rest: OpaRest; check: PolicyCheck | undefined; log: Logger }) {
+  constructor(deps: {
+    rest: OpaRest;
+    check: PolicyCheck | undefined;
+    log: Logger;
+    /** What the client keeps for itself beside the marker. */
+    reserved?: readonly DocPath[];
+  }) {
     this.#rest = deps.rest;
+    this.reserved = [MARKER_PATH, ...(deps.reserved ?? [])];
     this.#marker = new Marker(deps.rest);
     this.#check = deps.check;
     this.#log = deps.log;
@@ -120,6 +128,10 @@ export class ExternalOpa implements PolicyEngine {
 
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     return this.#rest.write(ops, signal);
+  }
+
+  writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {
+    return this.#rest.write([{ op: 'put', path, text: () => text }], signal);
   }
 
   startAfresh(): void {

@@ -3,7 +3,7 @@ import { bundleArchive } from './bundle-archive.js';
 import type { BundleService } from './bundle-service.js';
 import type { PolicyCheck } from './check-policy.js';
 import type { DataOp, PolicyEngine, PolicySet, Region } from './engine.js';
-import { Marker } from './marker.js';
+import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 import { bundleRoots } from './roots.js';
 
@@ -11,6 +11,8 @@ import { bundleRoots } from './roots.js';
 export interface InlineOpaOptions {
   readonly regoVersion: 0 | 1;
   readonly activationTimeoutMs: number;
+  /** What the client keeps for itself beside the marker. */
+  readonly reserved?: readonly DocPath[];
 }
 
 /**
@@ -19,6 +21,7 @@ export interface InlineOpaOptions {
  */
 export class InlineOpa implements PolicyEngine {
   readonly policyMode = 'bundle';
+  readonly reserved: readonly DocPath[];
   readonly #options: InlineOpaOptions;
   readonly #bundles: BundleService;
   readonly #rest: OpaRest;
@@ -28,6 +31,7 @@ export class InlineOpa implements PolicyEngine {
 
   constructor(options: InlineOpaOptions, deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck }) {
     this.#options = options;
+    this.reserved = [MARKER_PATH, ...(options.reserved ?? [])];
     this.#bundles = deps.bundles;
     this.#rest = deps.rest;
     this.#marker = new Marker(deps.rest);
@@ -56,6 +60,10 @@ export class InlineOpa implements PolicyEngine {
 
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     return this.#rest.write(ops, signal);
+  }
+
+  writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {
+    return this.#rest.write([{ op: 'put', path, text: () => text }], signal);
   }
 
   startAfresh(): void {

@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { type Agent, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { sleep } from '../../lib/loop.js';
+import type { OutgoingTls } from '../../lib/tls.js';
 import { MARKER_PATH } from './marker.js';
 import { splitAddress } from './opa-args.js';
 import { OpaRest } from './opa-rest.js';
@@ -33,9 +34,14 @@ export async function assertFree(address: string): Promise<void> {
 }
 
 /** {@link assertFree}, with patience for an engine that a client of ours has left behind: it has our marker. */
-export async function whenFree(address: string, engineUrl: string, signal: AbortSignal): Promise<void> {
+export async function whenFree(
+  address: string,
+  { engineUrl, tls }: { engineUrl: string; tls?: OutgoingTls | undefined },
+  signal: AbortSignal,
+): Promise<void> {
   const deadline = performance.now() + ORPHAN_GRACE_MS;
-  const rest = new OpaRest({ url: engineUrl, timeoutMs: MARKER_TIMEOUT_MS });
+  // Without our token: another program is not to have it.
+  const rest = new OpaRest({ url: engineUrl, timeoutMs: MARKER_TIMEOUT_MS, ...(tls === undefined ? {} : { tls }) });
   try {
     for (let isOrphan = false; ; ) {
       try {
@@ -55,9 +61,10 @@ export async function whenFree(address: string, engineUrl: string, signal: Abort
 async function hasMarker(rest: OpaRest, signal: AbortSignal): Promise<boolean> {
   try {
     return (await rest.getData(MARKER_PATH, signal)) !== undefined;
-  } catch {
+  } catch (error) {
     signal.throwIfAborted();
-    return false; // Not an OPA, or one that does not talk to us: another program.
+    // One that wants a token may be ours. All others are no OPA, or do not talk to us: another program.
+    return error instanceof SyncError && error.code === 'engine_unauthorized';
   }
 }
 

@@ -6,6 +6,8 @@ import { Agent } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
+import { endpointOf } from '../../lib/proxy.js';
+import type { OutgoingTls } from '../../lib/tls.js';
 import { addressInUse, healthProblem, whenFree } from './opa-address.js';
 import { type EngineLogFormat, type InlineEngineConfig, listenAddress, opaArgs } from './opa-args.js';
 import { writeConfig } from './opa-config.js';
@@ -19,6 +21,8 @@ export interface OpaProcessOptions {
   execPath: string;
   /** SYNC_POLICY_STORE_URL: where it is asked, and its address where `config.addr` is not set. */
   engineUrl: string;
+  /** Our end of TLS, where the engine has it. */
+  tls?: OutgoingTls | undefined;
   /** SYNC_INLINE_ENGINE_CONFIG. */
   config?: InlineEngineConfig | undefined;
   /** OPA's own configuration as JSON text (bundle service and the like). */
@@ -128,7 +132,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
 
   /** One child from start to end. When `signal` aborts, it returns after the child is gone. */
   async function runOnce(args: readonly string[], run: number, signal: AbortSignal): Promise<RunEnd> {
-    await whenFree(address, options.engineUrl, signal);
+    await whenFree(address, options, signal);
     signal.throwIfAborted();
     const startedAt = performance.now();
     const child = spawn(options.execPath, args, {
@@ -206,7 +210,9 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
 
   async function waitReady(signal: AbortSignal, startedAt: number): Promise<void> {
     // The child is our own and the request has no secret: whose certificate it shows does not matter here.
-    const agent = new Agent({ connect: { rejectUnauthorized: false } });
+    const context = options.tls?.context(endpointOf(new URL(options.engineUrl)));
+    const own = context === undefined ? {} : { secureContext: context };
+    const agent = new Agent({ connect: { rejectUnauthorized: false, ...own } });
     const anyAnswer = config.authorization === 'basic' || (config.authentication ?? 'off') !== 'off';
     let warnAfterMs = SLOW_START_MS;
     try {

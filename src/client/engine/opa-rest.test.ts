@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../desired/text-body.js';
 import { type DataOp, EngineRefusal } from './engine.js';
+import type { EngineAuth } from './engine-auth.js';
 import { OpaRest, opaProblems } from './opa-rest.js';
 
 /** One answer of the stand-in: a status, a body, or nothing at all. */
@@ -28,8 +30,10 @@ async function standIn(reply: (request: string) => Reply | undefined) {
   });
   const address = server.address();
   assert(address !== null && typeof address === 'object');
-  const rest = new OpaRest({ url: `http://127.0.0.1:${address.port}`, timeoutMs: 300 });
+  const url = `http://127.0.0.1:${address.port}`;
+  const rest = new OpaRest({ url, timeoutMs: 300 });
   return {
+    url,
     rest,
     requests,
     [Symbol.asyncDispose]: async () => {
@@ -140,13 +144,33 @@ describe('an answer that is no success', () => {
     it(`of ${status} is tried again, and shows what a proxy said`, async () => {
       await using opa = await standIn(() => ({ status, body: `<html>${'x'.repeat(5000)}` }));
       await assert.rejects(opa.rest.write([put('/a', '1')], signal), (error) => {
-        assert(error instanceof SyncError && error.code === 'engine_unreachable' && error.retryable);
+        assert(error instanceof SyncError && error.retryable);
+        assert.equal(error.code, status === 401 ? 'engine_unauthorized' : 'engine_unreachable');
         assert.match(error.message, /<html>/);
         assert(error.message.length < 400);
         return true;
       });
     });
   }
+
+  it('of 401 is tried once more when there are newer credentials, with the whole body', async () => {
+    const seen: string[] = [];
+    await using opa = await standIn(() => ({ status: seen.length === 1 ? 401 : 204, body: '' }));
+    const auth: EngineAuth = {
+      authorization: async () => {
+        seen.push(`token-${seen.length + 1}`);
+        return `Bearer ${seen.at(-1)}`;
+      },
+      renew: (refused) => refused === 'Bearer token-1',
+      close: async () => undefined,
+    };
+    const rest = new OpaRest({ url: opa.url, timeoutMs: 3000, auth });
+    const body = { ...bodyOfText('42'), stream: () => Readable.from(['4', '2']) };
+    await rest.write([{ op: 'put', path: ['a'], text: () => '42', body }], signal);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/a 42', 'PUT /v1/data/a 42']);
+    assert.deepEqual(seen, ['token-1', 'token-2']);
+    await rest.close();
+  });
 
   for (const reply of ['silence', 'hang up'] as const) {
     it(`of ${reply} is tried again`, async () => {

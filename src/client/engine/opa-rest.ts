@@ -1,8 +1,11 @@
 import { Agent, request } from 'undici';
 import { z } from 'zod';
+import { httpConnector } from '../../lib/connect.js';
 import { SyncError } from '../../lib/errors.js';
+import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
 import { type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
+import { type EngineAuth, fixedAuth } from './engine-auth.js';
 
 /** One error in OPA's reports, the same in answers, bundle status and the program's output. */
 export const opaError = z.object({
@@ -51,12 +54,17 @@ export interface OpaRestOptions {
   /** Base address without `/v1`. */
   readonly url: string;
   readonly timeoutMs: number;
+  /** What we identify ourselves with. Default: nothing. */
+  readonly auth?: EngineAuth;
+  /** Whom we trust and what we show. Default: the well-known authorities, nothing. */
+  readonly tls?: OutgoingTls;
 }
 
 /** OPA's REST API, as far as the client needs it (protocol-facts 6.1). */
 export class OpaRest {
   readonly #url: string;
   readonly #timeoutMs: number;
+  readonly #auth: EngineAuth;
   readonly #agent: Agent;
   /** Parents that were made or found, so that they are looked for once. */
   readonly #parents = new Set<string>();
@@ -64,8 +72,9 @@ export class OpaRest {
   constructor(options: OpaRestOptions) {
     this.#url = options.url;
     this.#timeoutMs = options.timeoutMs;
+    this.#auth = options.auth ?? fixedAuth();
     this.#agent = new Agent({
-      connect: { timeout: Math.min(options.timeoutMs, 10_000) },
+      connect: httpConnector({ timeoutMs: Math.min(options.timeoutMs, 10_000), tls: options.tls }),
       headersTimeout: 0,
       bodyTimeout: options.timeoutMs,
     });
@@ -119,13 +128,9 @@ export class OpaRest {
       if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, `DELETE ${path}`);
       return;
     }
-    const answer = await this.#call(
-      'PUT',
-      path,
-      signal,
-      op.body === undefined ? op.text() : op.body.stream(),
-      'application/json',
-    );
+    const { body } = op;
+    const content = body === undefined ? op.text() : () => body.stream();
+    const answer = await this.#call('PUT', path, signal, content, 'application/json');
     if (answer.status !== 204) this.#fail(answer, `PUT ${path}`);
   }
 
@@ -191,13 +196,32 @@ export class OpaRest {
     return (await this.#call('GET', '/health', signal)).status === 200;
   }
 
+  /** One call with our credentials; once more where the engine refused them and there are newer ones. */
   async #call(
     method: 'GET' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
     signal: AbortSignal,
-    body?: string | NodeJS.ReadableStream,
+    body?: string | (() => string | NodeJS.ReadableStream),
     contentType?: string,
     headers: Record<string, string> = {},
+  ): Promise<Answer> {
+    for (let attempt = 1; ; attempt++) {
+      const authorization = await this.#auth.authorization(signal);
+      const answer = await this.#callOnce(method, path, signal, typeof body === 'function' ? body() : body, {
+        ...headers,
+        ...(contentType === undefined ? {} : { 'content-type': contentType }),
+        ...(authorization === undefined ? {} : { authorization }),
+      });
+      if (answer.status !== 401 || attempt > 1 || !this.#auth.renew(authorization)) return answer;
+    }
+  }
+
+  async #callOnce(
+    method: 'GET' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    signal: AbortSignal,
+    body: string | NodeJS.ReadableStream | undefined,
+    headers: Record<string, string>,
   ): Promise<Answer> {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
@@ -206,7 +230,7 @@ export class OpaRest {
         dispatcher: this.#agent,
         signal: AbortSignal.any([signal, timeout]),
         ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
-        headers: { ...headers, ...(contentType === undefined ? {} : { 'content-type': contentType }) },
+        headers,
       });
       return { status: response.statusCode, text: await response.body.text() };
     } catch (cause) {
@@ -222,6 +246,11 @@ export class OpaRest {
     const parsed = errorBody.safeParse(tryJson(answer.text));
     const body = parsed.success ? parsed.data : {};
     const message = `${what} answered ${answer.status}: ${body.message ?? answer.text.slice(0, 200)}`;
+    if (answer.status === 401 || answer.status === 403) {
+      throw new SyncError('engine_unauthorized', `the policy engine does not let us in: ${message}`, {
+        retryable: true,
+      });
+    }
     if (answer.status !== 400 && answer.status !== 404)
       throw new SyncError('engine_unreachable', message, { retryable: true });
     throw new EngineRefusal(

@@ -19,8 +19,6 @@ const PUBLIC_HEADERS = ['accept', 'accept-encoding', 'cache-control', 'content-t
 export interface FetchTimes {
   /** Longest silence: to connect, to answer, between two parts of a body. */
   silenceTimeoutMs: number;
-  /** Longest time for one whole read, redirects included, waiting for a slot not included. */
-  totalTimeoutMs: number;
 }
 
 /** The error for an answer with a status that has no document. `start`: of its body, longer than what is shown. */
@@ -38,13 +36,6 @@ export function bodyFailure(hop: Hop, status: number, headers: AnswerHeaders, ca
   const type = headerText(headers['content-type']) ?? 'none';
   const answer = cause.code === 'fetch_not_json' ? ` answered ${status} with content type ${JSON.stringify(type)}` : '';
   return new SyncError(cause.code, `${hopName(hop)}${answer}: ${cause.message}`, { cause, retryable: cause.retryable });
-}
-
-/** The error for a read that took longer than it may. */
-export function totalTimeoutFailure(hop: Hop, times: FetchTimes): SyncError {
-  return new SyncError('fetch_failed', `${hopName(hop)} was not read within ${times.totalTimeoutMs / 1000} s`, {
-    retryable: true,
-  });
 }
 
 /** The error for whatever the connection or the decoding threw. */

@@ -2,69 +2,35 @@ import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type Dispatcher, request } from 'undici';
 import { SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import type { OutgoingTls } from '../../lib/tls.js';
+import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from './dispatcher.js';
-import {
-  answerFailure,
-  bodyFailure,
-  connectionFailure,
-  type FetchTimes,
-  statusFailure,
-  totalTimeoutFailure,
-} from './http-failure.js';
-import {
-  type FetchRequest,
-  firstHop,
-  type Hop,
-  headerText,
-  isRedirect,
-  nextHop,
-  shownUrl,
-  type Validators,
-  validatorsOf,
-} from './http-rules.js';
-import { createLimiter, type LimiterOptions } from './limiter.js';
-import type { OwnedBody, Spool } from './spool.js';
+import { answerFailure, bodyFailure, connectionFailure, type FetchTimes, statusFailure } from './http-failure.js';
+import { firstHop, type Hop, headerText, httpConfigOf, isRedirect, nextHop, validatorsOf } from './http-rules.js';
+import { charsetOf, jsonStringOf } from './http-text.js';
+import type { FetchContext, FetchProvider, FetchRequest, FetchResult } from './provider.js';
+import type { OwnedBody } from './spool.js';
 
-export type { FetchRequest } from './http-rules.js';
-
-/** Options of {@link createHttpFetcher}. */
-export interface HttpFetcherOptions extends FetchTimes, LimiterOptions {
+/** Options of {@link createHttpProvider}. */
+export interface HttpProviderOptions extends FetchTimes {
   /** Environment to take HTTP_PROXY, HTTPS_PROXY and NO_PROXY from. Default: no proxy. */
   env?: Readonly<Record<string, string | undefined>>;
-}
-
-/** What a read gave: a document that the caller disposes of, or that the caller's copy is still the newest. */
-export type FetchResult = ({ outcome: 'body'; body: OwnedBody } & Validators) | { outcome: 'unchanged' };
-
-/** Reads data source entries over HTTP (spec "DataSourceEntry", protocol-facts 4.8). */
-export interface HttpFetcher {
-  /**
-   * Reads one document, once. Waits for its turn first. Nothing is handed on before all of it arrived, decoded, and was
-   * found to be one JSON value within the limit. Throws `fetch_failed`, `fetch_too_large`, `fetch_not_json`,
-   * `spool_unwritable`: `retryable` says whether it may pass by itself, `retryAfterSeconds` what the source asked for.
-   * Rejects with the signal's reason when that aborts.
-   */
-  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResult>;
-  /** Closes all connections. */
-  close(): Promise<void>;
+  /** Authorities that are trusted, and our own certificate. Default: the well-known authorities. */
+  tls?: OutgoingTls | undefined;
 }
 
 /** More is taken for a circle. */
 const MAX_REDIRECTS = 10;
 /** Rest of an uninteresting answer that is read so that the connection can be used again; beyond it is closed. */
 const DRAIN_BYTES = 16_384;
-/** Longest delay that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A fetcher. Bodies go to `deps.spool`, which also knows the size limit. */
-export function createHttpFetcher(options: HttpFetcherOptions, deps: { spool: Spool; log: Logger }): HttpFetcher {
-  const { spool, log } = deps;
-  const limiter = createLimiter(options);
-  const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {});
+/** Reads documents over HTTP (spec "DataSourceEntry", HttpFetcherConfig; protocol-facts 4.8): what an entry gets by default. */
+export function createHttpProvider(options: HttpProviderOptions): FetchProvider {
+  const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, { tls: options.tls });
 
   /** Follows redirects to an answer that is none. `at` always holds the current request, for messages. */
-  async function read(at: { hop: Hop }, signal: AbortSignal): Promise<FetchResult> {
+  async function read(at: { hop: Hop }, isJson: boolean, context: FetchContext): Promise<FetchResult> {
+    const { signal } = context;
     for (let redirects = 0; ; redirects++) {
       const { hop } = at;
       const answer = await send(hop, signal);
@@ -85,7 +51,7 @@ export function createHttpFetcher(options: HttpFetcherOptions, deps: { spool: Sp
       if (status < 200 || status > 299 || status === 206) {
         throw statusFailure(hop, status, headers, await startOf(hop, answer));
       }
-      const document = await take(hop, answer, signal);
+      const document = await take(hop, answer, isJson, context);
       const validators = redirects === 0 && hop.method === 'GET' ? validatorsOf(headers) : {};
       return { outcome: 'body', body: document, ...validators };
     }
@@ -103,13 +69,20 @@ export function createHttpFetcher(options: HttpFetcherOptions, deps: { spool: Sp
     });
   }
 
-  async function take(hop: Hop, answer: Dispatcher.ResponseData, signal: AbortSignal): Promise<OwnedBody> {
+  async function take(
+    hop: Hop,
+    answer: Dispatcher.ResponseData,
+    isJson: boolean,
+    { sink }: FetchContext,
+  ): Promise<OwnedBody> {
     try {
       const announced = Number(headerText(answer.headers['content-length']) ?? 0);
-      if (announced > spool.limitBytes && answer.headers['content-encoding'] === undefined) {
-        throw new SyncError('fetch_too_large', `the document has ${announced} bytes, more than ${spool.limitBytes}`);
+      if (announced > sink.limitBytes && answer.headers['content-encoding'] === undefined) {
+        throw new SyncError('fetch_too_large', `the document has ${announced} bytes, more than ${sink.limitBytes}`);
       }
-      return await spool.spool(decoded(hop, answer), signal);
+      const bytes = decoded(hop, answer);
+      if (isJson) return await sink.take(bytes);
+      return await sink.take(jsonStringOf(bytes, charsetOf(headerText(answer.headers['content-type']))));
     } catch (error) {
       answer.body.destroy();
       if (!(error instanceof SyncError) || error.code === 'fetch_failed') throw error;
@@ -117,38 +90,18 @@ export function createHttpFetcher(options: HttpFetcherOptions, deps: { spool: Sp
     }
   }
 
-  /** One read within its time. */
-  async function fetchNow(first: Hop, signal: AbortSignal): Promise<FetchResult> {
-    const at = { hop: first };
-    const startedAt = performance.now();
-    const stop = new AbortController();
-    const onAbort = (): void => stop.abort(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    const timer = setTimeout(() => stop.abort(), Math.min(options.totalTimeoutMs, MAX_TIMER_MS));
-    try {
-      signal.throwIfAborted();
-      const result = await read(at, stop.signal);
-      const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
-      const durationMs = Math.round(performance.now() - startedAt);
-      log.debug(
-        { url: shownUrl(first.url.href), outcome: result.outcome, ...size, duration_ms: durationMs },
-        'fetched',
-      );
-      return result;
-    } catch (error) {
-      signal.throwIfAborted(); // a stop that was asked for is no failure of the source
-      if (error instanceof SyncError) throw error;
-      throw stop.signal.aborted ? totalTimeoutFailure(at.hop, options) : connectionFailure(at.hop, error, options);
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
-    }
-  }
-
   return {
-    async fetch(wanted, signal) {
-      const hop = firstHop(wanted);
-      return limiter.run(hop.url.host, signal, () => fetchNow(hop, signal));
+    names: HTTP_PROVIDER_NAMES,
+    host: (request) => firstHop(request).url.host,
+    async fetch(request: FetchRequest, context) {
+      const at = { hop: firstHop(request) };
+      const isJson = httpConfigOf(request.url, request.config).is_json !== false;
+      try {
+        return await read(at, isJson, context);
+      } catch (error) {
+        context.signal.throwIfAborted(); // a stop that was asked for is no failure of the source
+        throw error instanceof SyncError ? error : connectionFailure(at.hop, error, options);
+      }
     },
     close: () => dispatcher.destroy(),
   };

@@ -47,6 +47,14 @@ describe('first request of a read', () => {
     assert.equal('body' in firstHop({ url, config: { data: null } }), false);
   });
 
+  it('sends an object as a form where the header says so', () => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const data = { grant_type: 'client_credentials', scope: ['a b', 'c'], n: 1, deep: { x: [1] } };
+    const { body } = firstHop({ url, config: { method: 'post', headers, data } });
+    assert.equal(body, 'grant_type=client_credentials&scope=a+b&scope=c&n=1&deep=%7B%22x%22%3A%5B1%5D%7D');
+    assert.equal(firstHop({ url, config: { method: 'post', headers, data: [1] } }).body, '[1]');
+  });
+
   it('sends validators with GET only', () => {
     const previous = { etag: '"1"', lastModified: 'Sat, 21 Nov 2026 10:00:00 GMT' };
     const hop = firstHop({ url, previous });
@@ -81,11 +89,10 @@ describe('first request of a read', () => {
       assert.throws(() => firstHop({ url: bad }), { code: 'fetch_failed', retryable: false, message });
       assert.ok(!shownUrl(bad).includes('secret'));
     }
-    assert.throws(() => firstHop({ url, config: { fetcher: 'PostgresFetchProvider' } }), {
-      code: 'fetch_failed',
-      message: /"PostgresFetchProvider" is not available/,
+    assert.throws(() => firstHop({ url, config: { headers: { a: 1 } } }), {
+      code: 'fetch_config_invalid',
+      message: /^https:\/\/source\.example\/users\?\*\*\*: config\.headers\.a: /,
     });
-    assert.equal(firstHop({ url, config: { fetcher: 'HttpFetchProvider' } }).method, 'GET');
   });
 });
 

@@ -1,23 +1,9 @@
 import { SyncError } from '../../lib/errors.js';
 import { redactUrl } from '../../lib/log.js';
-import type { FETCH_METHODS, FetcherConfig } from '../../wire/data.js';
+import { type FETCH_METHODS, type FetcherConfig, fetcherConfig } from '../../wire/data.js';
+import type { FetchRequest, Validators } from './provider.js';
 
-/** What one read of a data source sends and how answers are understood: pure rules of {@link createHttpFetcher}. */
-
-/** What a source said of the version of its document; sent back to ask whether there is a newer one. */
-export interface Validators {
-  etag?: string;
-  lastModified?: string;
-}
-
-/** One document to read. */
-export interface FetchRequest {
-  url: string;
-  /** The entry's `config`; null and absent mean the defaults. */
-  config?: FetcherConfig | null;
-  /** Of the document that the caller still has. */
-  previous?: Validators;
-}
+/** What one read of a data source sends and how answers are understood: pure rules of {@link createHttpProvider}. */
 
 /** One HTTP request of a read; a read has several where the source redirects. */
 export interface Hop {
@@ -40,36 +26,55 @@ const BODY_HEADERS = ['content-type', 'content-encoding', 'content-language', 'c
 const VALIDATOR_HEADERS = ['if-none-match', 'if-modified-since'];
 
 /**
- * The first request of a read. Throws `fetch_failed`, not retryable, for what cannot be a request: a URL that is not
- * http or https, another fetch provider. Differs from OPAL (protocol-facts 4.8) where that helps: an object in `data`
- * is sent as JSON, not form-encoded, and caches on the way are asked to look for a newer version, because an update
- * says that there is one.
+ * The first request of a read. Throws `fetch_failed`, not retryable, for a URL that is not http or https, and
+ * `fetch_config_invalid` for a configuration of another form. Differs from OPAL (protocol-facts 4.8) where that helps: an
+ * object in `data` is sent as JSON unless a header asks for a form, and caches on the way are asked to look for a newer
+ * version, because an update says that there is one.
  */
-export function firstHop({ url, config, previous }: FetchRequest): Hop {
-  const provider = config?.fetcher;
-  if (provider !== undefined && provider !== null && provider !== 'HttpFetchProvider') {
-    throw refused(url, `the fetch provider ${JSON.stringify(provider)} is not available; HttpFetchProvider is`);
-  }
-  const method = (config?.method ?? 'get').toUpperCase() as Hop['method'];
-  const given = lowerCased(config?.headers ?? {});
-  delete given['content-length']; // computed from the body
+export function firstHop({ url, config: given, previous }: FetchRequest): Hop {
+  const config = httpConfigOf(url, given);
+  const method = (config.method ?? 'get').toUpperCase() as Hop['method'];
+  const own = lowerCased(config.headers ?? {});
+  delete own['content-length']; // computed from the body
   const headers: Record<string, string> = {
     accept: 'application/json, */*;q=0.5',
     'accept-encoding': 'gzip, br',
     'cache-control': 'no-cache',
     'user-agent': 'policysync',
-    ...given,
+    ...own,
   };
   const hop: Hop = { url: parseHttpUrl(url), method, headers, conditional: false };
-  const data = config?.data;
+  const data = config.data;
   if (data !== undefined && data !== null) {
-    hop.body = typeof data === 'string' ? data : JSON.stringify(data);
     headers['content-type'] ??= typeof data === 'string' ? 'text/plain; charset=utf-8' : 'application/json';
+    hop.body = bodyText(data, headers['content-type']);
   }
   if (method === 'GET' && previous?.etag !== undefined) headers['if-none-match'] = previous.etag;
   if (method === 'GET' && previous?.lastModified !== undefined) headers['if-modified-since'] = previous.lastModified;
   hop.conditional = method === 'GET' && (previous?.etag !== undefined || previous?.lastModified !== undefined);
   return withUserInfo(hop);
+}
+
+/** The `config` of an entry that HTTP fetches. Throws `fetch_config_invalid` that names the member at fault. */
+export function httpConfigOf(url: string, config: FetchRequest['config']): FetcherConfig {
+  const parsed = fetcherConfig.safeParse(config ?? {});
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${issue?.path.join('.')}: ${issue?.message}`);
+}
+
+/** A string goes as it is; an object as a form where the header says so (as OPAL always does), everything else as JSON. */
+function bodyText(data: unknown, contentType: string): string {
+  if (typeof data === 'string') return data;
+  const isForm = contentType.toLowerCase().startsWith('application/x-www-form-urlencoded');
+  if (!isForm || typeof data !== 'object' || data === null || Array.isArray(data)) return JSON.stringify(data);
+  const pairs = Object.entries(data).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((each: unknown): [string, string] => [
+      name,
+      typeof each === 'object' && each !== null ? JSON.stringify(each) : String(each),
+    ]),
+  );
+  return new URLSearchParams(pairs).toString();
 }
 
 /** True for the status codes that name another place for the document (RFC 9110 section 15.4). */

@@ -32,7 +32,7 @@ export interface Spool {
    * be written, the signal's reason when it aborts, and whatever `source` throws; nothing is left behind then. The
    * signal is looked at between chunks, so a source that may hang has to end by itself when the signal aborts.
    */
-  spool(source: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<OwnedBody>;
+  spool(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, signal: AbortSignal): Promise<OwnedBody>;
 }
 
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
@@ -81,13 +81,29 @@ function memoryBody(text: string, hash: string, sizeBytes: number): OwnedBody {
 }
 
 function fileBody(path: string, hash: string, sizeBytes: number): OwnedBody {
-  const dispose = (): Promise<void> => rm(path, { force: true });
+  let pins = 0;
+  let isDisposed = false;
+  const remove = (): Promise<void> => rm(path, { force: true });
+  const dispose = async (): Promise<void> => {
+    isDisposed = true;
+    if (pins === 0) await remove();
+  };
+  const pin = (): (() => Promise<void>) => {
+    pins++;
+    let isPinned = true;
+    return async () => {
+      if (isPinned) pins--;
+      isPinned = false;
+      if (isDisposed && pins === 0) await remove();
+    };
+  };
   return {
     hash,
     sizeBytes,
     text: () => textOf(path, sizeBytes),
     stream: () => createReadStream(path),
     dispose,
+    pin,
     [Symbol.asyncDispose]: dispose,
   };
 }

@@ -1,3 +1,4 @@
+import { members } from '../../lib/json-text.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
@@ -6,7 +7,14 @@ import { outermost } from '../desired/outermost.js';
 import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
 import { inChunks } from './chunks.js';
-import { assertRoomFor, type BlockedLayer, colliding } from './collisions.js';
+import {
+  assertNotReserved,
+  assertPackagesNotReserved,
+  assertRoomFor,
+  type BlockedLayer,
+  colliding,
+  OWN_DOCUMENTS,
+} from './collisions.js';
 import { type LayerChange, Step } from './step.js';
 
 const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
@@ -46,10 +54,56 @@ export class Applier {
   }
 
   /**
+   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Throws
+   * {@link EngineRefusal} when the engine refuses a part: then it, and this, hold nothing again.
+   */
+  async load(
+    content: { policy: PolicySet | undefined; layers: readonly Layer[]; blocked: readonly BlockedLayer[] },
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!this.isEmpty) throw new Error('only an empty engine is loaded');
+    for (const layer of content.layers) this.#layers.set(layer);
+    for (const entry of content.blocked) this.#blocked.set(entry.layer.id, entry);
+    this.#policy = content.policy;
+    this.#roots = content.policy === undefined ? [] : this.#engine.roots(content.policy, []);
+    const places = outermost(content.layers.map((layer) => layer.path));
+    try {
+      const { reserved, policyMode } = this.#engine;
+      assertNotReserved(content.layers, reserved);
+      if (content.policy !== undefined) {
+        assertPackagesNotReserved(packageRoots(content.policy), reserved, policyMode === 'bundle');
+      }
+      assertRoomFor(this.#layers, this.#roots);
+      assertRoomFor(this.#layers, this.#reservedParents(), OWN_DOCUMENTS);
+      await this.#fill(signal);
+    } catch (error) {
+      for (const layer of content.layers) this.#layers.delete(layer.id);
+      this.#blocked.clear();
+      const { policy } = content;
+      this.#policy = undefined;
+      this.#roots = [];
+      this.#regionsDoubtful = false;
+      // What went in goes out again with the next step, or now.
+      this.#doubtful = places.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
+      if (error instanceof EngineRefusal) {
+        if (policy !== undefined) await this.#engine.activate(NO_POLICY, [], [], signal);
+        await this.settleDoubts(signal);
+      }
+      throw error;
+    }
+  }
+
+  /** True while the engine holds nothing of ours. */
+  get isEmpty(): boolean {
+    return this.#policy === undefined && this.#layers.size === 0 && this.#blocked.size === 0;
+  }
+
+  /**
    * Applies a change of documents and drops what it supersedes. Answers the layers that the engine no longer holds.
    * Throws {@link EngineRefusal} when the engine refuses the change: then nothing changed.
    */
   async applyLayers(change: LayerChange, signal: AbortSignal): Promise<readonly Layer[]> {
+    assertNotReserved(change.set, this.#engine.reserved);
     const superseded = change.set.flatMap((layer) => this.#supersededBy(layer));
     const drop = new Set([...change.drop, ...superseded.map((layer) => layer.id)]);
     for (const layer of change.set) drop.delete(layer.id);
@@ -59,10 +113,15 @@ export class Applier {
       const refused = new Map<string, string>();
       const regionsChange = this.#regionsDoubtful || step.regionsDiffer();
       const roots = this.#rootsAfter(step);
-      const ops = step.ops(roots, refused);
+      const ops = step.ops(this.#closed(roots), refused);
       assertRoomFor(
         this.#layers,
         roots.filter((root) => step.touches(root)),
+      );
+      assertRoomFor(
+        this.#layers,
+        this.#reservedParents().filter((path) => step.touches(path)),
+        OWN_DOCUMENTS,
       );
       for (const layer of change.set) {
         const reason = refused.get(layer.id);
@@ -212,7 +271,10 @@ export class Applier {
     const alone = new LayerSet();
     for (const layer of statics) alone.set(layer);
     const places = packageRoots(policy);
+    assertNotReserved(statics, this.#engine.reserved);
+    assertPackagesNotReserved(places, this.#engine.reserved, this.#engine.policyMode === 'bundle');
     assertRoomFor(alone, places);
+    assertRoomFor(alone, this.#reservedParents(), OWN_DOCUMENTS);
     const regions = regionsOf(alone, places);
     const isMasked = regions.some(({ path }) =>
       this.#layers.overlapping(path).some((layer) => layer.rank.era !== STATIC_ERA),
@@ -223,15 +285,15 @@ export class Applier {
   async #applyPolicyStep(policy: PolicySet, step: Step, dataFirst: boolean, signal: AbortSignal): Promise<void> {
     const held = this.#roots.filter((root) => isObject(this.#layers.compose(root)));
     const roots = this.#engine.roots(policy, held);
-    const ops = step.ops(roots, new Map());
+    const ops = step.ops(this.#closed(roots), new Map());
     assertRoomFor(this.#layers, roots);
     // What is in the way of the policy has to go first; the roots that are still active take no such write.
-    const early = dataFirst ? step.ops(outermost([...this.#roots, ...roots]), new Map()) : [];
+    const early = dataFirst ? step.ops(this.#closed(outermost([...this.#roots, ...roots])), new Map()) : [];
     await this.#write(early, signal);
     try {
       await this.#activate(policy, roots, signal);
     } catch (error) {
-      if (dataFirst) await this.#write(step.reverseOps(this.#roots), signal);
+      if (dataFirst) await this.#write(step.reverseOps(this.#closed(this.#roots)), signal);
       throw error;
     }
     const done = new Set(early.map(({ path }) => JSON.stringify(path)));
@@ -248,15 +310,19 @@ export class Applier {
   async restore(signal: AbortSignal): Promise<void> {
     this.#engine.startAfresh();
     await this.#engine.beginMarker(signal);
+    await this.#fill(signal);
+    await this.#engine.putMarker(signal);
+  }
+
+  async #fill(signal: AbortSignal): Promise<void> {
     const refused = new Map<string, string>();
     const ops: DataOp[] = [];
     for (const path of outermost([...this.#layers.all()].map((layer) => layer.path))) {
-      ops.push(...diffNodes(undefined, this.#layers.compose(path, refused), path, this.#roots));
+      ops.push(...diffNodes(undefined, this.#layers.compose(path, refused), path, this.#closed(this.#roots)));
     }
     this.#doubtful = [];
     for (const chunk of inChunks(ops)) await this.#write(chunk, signal);
     if (this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
-    await this.#engine.putMarker(signal);
   }
 
   async #activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
@@ -293,8 +359,18 @@ export class Applier {
 
   #rewriteOps(path: DocPath): DataOp[] {
     const node = this.#layers.compose(path);
-    if (node === undefined) return this.#roots.some((root) => pathsOverlap(root, path)) ? [] : [{ op: 'remove', path }];
-    return diffNodes(undefined, node, path, this.#roots);
+    const closed = this.#closed(this.#roots);
+    if (node === undefined) return closed.some((other) => pathsOverlap(other, path)) ? [] : [{ op: 'remove', path }];
+    return diffNodes(undefined, node, path, closed);
+  }
+
+  /** Where nothing is written as a document: the roots of the bundle, and what the client keeps for itself. */
+  #closed(roots: readonly DocPath[]): readonly DocPath[] {
+    return [...roots, ...this.#engine.reserved];
+  }
+
+  #reservedParents(): DocPath[] {
+    return this.#engine.reserved.map((path) => path.slice(0, -1));
   }
 
   #begin(change: LayerChange): Step {
@@ -308,4 +384,13 @@ function regionsOf(layers: LayerSet, roots: readonly DocPath[]): Region[] {
     const node = layers.compose(path);
     return node === undefined ? [] : [{ path, text: nodeText(node) }];
   });
+}
+
+/** The members of documents of the root path: the root itself is never removed. */
+function topLevel(layers: readonly Layer[]): DocPath[] {
+  const names = layers.flatMap(({ path, content }) => {
+    if (path.length > 0) return path.slice(0, 1);
+    return content.kind === 'put' ? [...members(content.body.text().trim()).keys()] : [];
+  });
+  return [...new Set(names)].map((name) => [name]);
 }

@@ -9,14 +9,46 @@ export interface BlockedLayer {
   readonly reason: string;
 }
 
-/** Throws a refusal when a value that is no object lies at or above a root: the engine cannot hold both. */
-export function assertRoomFor(layers: LayerSet, roots: readonly DocPath[]): void {
+/**
+ * Throws a refusal when a value that is no object lies at or above a root, the place of `what`: the engine cannot hold
+ * both.
+ */
+export function assertRoomFor(layers: LayerSet, roots: readonly DocPath[], what = 'a policy package'): void {
   const places = outermostFirst(roots.flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
   for (const path of places) {
     const node = layers.compose(path);
     if (node === undefined || isObject(node)) continue;
-    const message = `the document at ${docPathText(path)} is no object, but it is the place of a policy package`;
+    const message = `the document at ${docPathText(path)} is no object, but it is the place of ${what}`;
     throw new EngineRefusal(message, [{ message, conflictPath: path }]);
+  }
+}
+
+/** What is kept for the client itself, in messages. */
+export const OWN_DOCUMENTS = "the client's own documents";
+
+/** Throws a refusal for a layer that lies where the client has a document of its own. */
+export function assertNotReserved(layers: readonly Layer[], reserved: readonly DocPath[]): void {
+  for (const { path } of layers) {
+    if (!reserved.some((own) => isAtOrBelow(path, own))) continue;
+    const message = `${docPathText(path)} is kept for ${OWN_DOCUMENTS}`;
+    throw new EngineRefusal(message, [{ message, conflictPath: path }]);
+  }
+}
+
+/**
+ * Throws a refusal for a policy that would take over a document of the client's own. `above`: a package above one takes
+ * it over, too (a bundle owns everything below its packages).
+ */
+export function assertPackagesNotReserved(
+  packages: readonly DocPath[],
+  reserved: readonly DocPath[],
+  above: boolean,
+): void {
+  for (const path of packages) {
+    const own = reserved.find((each) => isAtOrBelow(path, each) || (above && isAtOrBelow(each, path)));
+    if (own === undefined) continue;
+    const message = `package ${path.join('.')} cannot be used: ${docPathText(own)} is kept for ${OWN_DOCUMENTS}`;
+    throw new EngineRefusal(message, [{ message, conflictPath: own }]);
   }
 }
 

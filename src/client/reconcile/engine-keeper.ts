@@ -29,6 +29,9 @@ export class EngineKeeper {
   readonly #applier: Applier;
   readonly #status: Status;
   readonly #log: Logger;
+  /** Called when an engine that had started anew holds our state again; not for the first start. */
+  readonly #onRefilled: () => void;
+  #wasOurs = false;
   readonly #restoreLoop: RetryLoop;
   #tail: Promise<unknown> = Promise.resolve();
   #signal: AbortSignal | undefined;
@@ -37,10 +40,14 @@ export class EngineKeeper {
   /** Counts what was lost: a restore that was overtaken by the next loss has to be made again. */
   #losses = 0;
   readonly #present: Gate;
+  /** A step is under way: what the client holds is about to change. */
+  #stepping = false;
+  /** What wants to look between two steps. */
+  readonly #lookers: (() => void)[] = [];
 
   constructor(
     options: EngineKeeperOptions,
-    deps: { engine: PolicyEngine; applier: Applier; status: Status; log: Logger },
+    deps: { engine: PolicyEngine; applier: Applier; status: Status; log: Logger; onRefilled?: () => void },
   ) {
     this.#options = options;
     this.#present = new Gate(!options.tellsStart);
@@ -48,6 +55,7 @@ export class EngineKeeper {
     this.#applier = deps.applier;
     this.#status = deps.status;
     this.#log = deps.log;
+    this.#onRefilled = deps.onRefilled ?? (() => undefined);
     this.#restoreLoop = new RetryLoop('bringing the engine up to date', options.backoff, deps.log, async () => {
       await this.exclusive(() => Promise.resolve());
     });
@@ -69,13 +77,21 @@ export class EngineKeeper {
     this.#status.engineSeen(false, reason);
   }
 
-  /** Runs one engine step after all steps asked for before it; the engine has our state when it starts. */
-  readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+  /**
+   * Runs one engine step after all steps asked for before it; the engine has our state when it starts. When `caller`
+   * aborts, a step that has not begun never begins; one that has begun comes to its end.
+   */
+  readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>, caller?: AbortSignal): Promise<T> => {
+    let hasBegun = false;
     const result = this.#tail.then(async () => {
       const signal = this.#signal;
       if (signal === undefined) throw new Error('the engine keeper does not run');
-      await this.#present.pass(signal);
+      await this.#present.pass(caller === undefined ? signal : AbortSignal.any([signal, caller]));
+      caller?.throwIfAborted();
       await this.#ensureOurs(signal);
+      caller?.throwIfAborted();
+      hasBegun = true;
+      this.#stepping = true;
       try {
         return await step(signal);
       } catch (error) {
@@ -84,12 +100,30 @@ export class EngineKeeper {
           this.#restoreLoop.request();
         }
         throw error;
+      } finally {
+        this.#stepping = false;
+        for (const look of this.#lookers.splice(0)) look();
       }
     });
     // The chain goes on whatever became of this step; its caller has the failure.
     this.#tail = result.catch(() => undefined);
-    return result;
+    return caller === undefined ? result : untilAborted(result, caller, () => hasBegun);
   };
+
+  /** Looks at what the client holds while no step changes it; never waits for an engine that is away. */
+  between<T>(look: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const go = (): void => {
+        try {
+          resolve(look());
+        } catch (error) {
+          reject(error);
+        }
+      };
+      if (this.#stepping) this.#lookers.push(go);
+      else go();
+    });
+  }
 
   async #ensureOurs(signal: AbortSignal): Promise<void> {
     if (this.#state === 'ours') return;
@@ -131,6 +165,8 @@ export class EngineKeeper {
       },
       'engine holds our state',
     );
+    if (this.#wasOurs) this.#onRefilled();
+    this.#wasOurs = true;
   }
 
   /** Runs probe and restore until the signal aborts. */
@@ -147,7 +183,7 @@ export class EngineKeeper {
   async #probe(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        await sleep(this.#options.probeIntervalMs, signal);
+        await sleep(probeWaitMs(this.#options), signal);
         await this.#present.pass(signal);
         const known = this.#state;
         try {
@@ -186,4 +222,35 @@ export class EngineKeeper {
       throw error;
     }
   }
+}
+
+/**
+ * Time between two looks. An engine that freezes right after a look is noticed when the next one has timed out; that is
+ * within one interval (spec "Health states") as long as the time-out leaves half of the interval to wait.
+ */
+export function probeWaitMs(options: { probeIntervalMs: number; probeTimeoutMs: number }): number {
+  const { probeIntervalMs, probeTimeoutMs } = options;
+  return Math.max(probeIntervalMs - probeTimeoutMs, probeIntervalMs / 2);
+}
+
+/** Rejects as soon as the signal aborts, unless the work has begun by then. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal, hasBegun: () => boolean): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      if (!hasBegun()) reject(signal.reason);
+    };
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    const done = (): void => signal.removeEventListener('abort', onAbort);
+    work.then(
+      (value) => {
+        done();
+        resolve(value);
+      },
+      (error: unknown) => {
+        done();
+        reject(error);
+      },
+    );
+  });
 }

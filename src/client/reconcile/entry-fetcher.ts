@@ -5,7 +5,7 @@ import { docPathText } from '../../wire/doc-path.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { Body } from '../engine/engine.js';
-import type { FetchRequest, FetchResult } from '../fetch/http-fetch.js';
+import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
 import type { KnownEntry } from './entry.js';
 import type { EntryTable } from './entry-table.js';
@@ -13,6 +13,24 @@ import type { TaskSet } from './task-set.js';
 
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;
+
+/** Longest delay that a timer takes; what is due later is read then, which does no harm. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** How the fetcher of entries goes about it. */
+export interface EntryFetcherOptions {
+  readonly backoff: BackoffOptions;
+  /** Shortest time between two reads of a polled source, whatever its entry asks for. */
+  readonly pollMinMs: number;
+}
+
+/** A read that is under way. */
+interface Reading {
+  /** What is asked for. */
+  readonly request: string;
+  /** Asked for again meanwhile. */
+  isStale: boolean;
+}
 
 /** What the fetcher of entries works with. */
 export interface EntryFetcherDeps {
@@ -25,21 +43,52 @@ export interface EntryFetcherDeps {
   readonly log: Logger;
 }
 
+/** What a base entry had when it was fetched last, and its place then. */
+export interface SeenContent {
+  readonly hash: string;
+  readonly rank: Rank;
+}
+
 /** Gets the content of each entry on its own: at once when it is inline, else by asking its source until it answers. */
 export class EntryFetcher {
   readonly #backoff: BackoffOptions;
+  readonly #pollMinMs: number;
   readonly #deps: EntryFetcherDeps;
+  readonly #reading = new WeakMap<KnownEntry, Reading>();
+  /** When the last poll of an entry was due, or its first read; its interval counts from there. */
+  readonly #polledAt = new WeakMap<KnownEntry, number>();
+  /** Until when a source has asked to be left alone. */
+  readonly #notBefore = new WeakMap<KnownEntry, number>();
   /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
-  readonly #seen = new Map<string, { hash: string; rank: Rank }>();
+  readonly #seen = new Map<string, SeenContent>();
 
-  constructor(options: { backoff: BackoffOptions }, deps: EntryFetcherDeps) {
+  constructor(options: EntryFetcherOptions, deps: EntryFetcherDeps) {
     this.#backoff = options.backoff;
+    this.#pollMinMs = options.pollMinMs;
     this.#deps = deps;
   }
 
-  /** Starts to get the content; a fetch of the same entry that is under way ends. */
+  /** What each base entry had when it was fetched last, by id; also of entries superseded since. */
+  get seen(): ReadonlyMap<string, SeenContent> {
+    return this.#seen;
+  }
+
+  /** Takes over what another life of this client had {@link seen}. */
+  adopt(seen: ReadonlyMap<string, SeenContent>): void {
+    for (const [id, content] of seen) this.#seen.set(id, content);
+  }
+
+  /**
+   * Starts to get the content. A read of the same entry that is under way goes on and is followed by another one: else a
+   * source that is slow would never be read while connections come and go. A read of something else ends.
+   */
   obtain(entry: KnownEntry): void {
     const { data, save_method: method } = entry.entry;
+    const reading = this.#reading.get(entry);
+    if (reading !== undefined && !entry.abort.signal.aborted && reading.request === requestText(entry)) {
+      reading.isStale = true;
+      return;
+    }
     entry.abort.abort();
     entry.abort = new AbortController();
     if (method === 'DELETE') this.#deps.onArrived(entry, undefined);
@@ -49,25 +98,43 @@ export class EntryFetcher {
 
   /** Fetches until it succeeds, and then again at the entry's interval, if it has one. */
   async #follow(entry: KnownEntry, signal: AbortSignal): Promise<void> {
-    for (let attempt = 1; !signal.aborted; attempt++) {
-      let waitMs: number;
+    let waitMs: number | undefined = (this.#notBefore.get(entry) ?? 0) - performance.now();
+    for (let attempt = 1; waitMs !== undefined; attempt++) {
+      try {
+        if (waitMs > 0) await sleep(Math.min(waitMs, MAX_TIMER_MS), signal);
+      } catch {
+        return; // The entry was dropped or the client stops: nobody waits for it any more.
+      }
+      const reading: Reading = { request: requestText(entry), isStale: false };
+      this.#reading.set(entry, reading);
       try {
         await this.#fetchOnce(entry, signal);
         if (signal.aborted) return;
         attempt = 0;
-        const interval = entry.entry.periodic_update_interval;
-        if (interval === null || interval === undefined) return;
-        waitMs = interval * 1000;
+        waitMs = reading.isStale ? 0 : this.#untilPoll(entry);
       } catch (error) {
         if (signal.aborted) return;
         waitMs = this.#failed(entry, error, attempt);
-      }
-      try {
-        await sleep(waitMs, signal);
-      } catch {
-        return; // The entry was dropped or the client stops: nobody waits for it any more.
+      } finally {
+        if (this.#reading.get(entry) === reading) this.#reading.delete(entry);
       }
     }
+  }
+
+  /**
+   * Time until the next poll after a read; undefined: there is none. Reads in between, as after a reconnect, leave the
+   * rhythm alone (protocol-facts 10, edge 42).
+   */
+  #untilPoll(entry: KnownEntry): number | undefined {
+    const seconds = entry.entry.periodic_update_interval;
+    if (seconds === null || seconds === undefined) return undefined;
+    const intervalMs = Math.max(seconds * 1000, this.#pollMinMs);
+    const now = performance.now();
+    let polledAt = this.#polledAt.get(entry) ?? now;
+    // A timer may be a moment early: that is the poll that was due all the same.
+    if (polledAt + intervalMs <= now + 1) polledAt = now;
+    this.#polledAt.set(entry, polledAt);
+    return polledAt + intervalMs - now;
   }
 
   async #fetchOnce(entry: KnownEntry, signal: AbortSignal): Promise<void> {
@@ -127,19 +194,30 @@ export class EntryFetcher {
     }
   }
 
-  /** Records a failed attempt and answers the time until the next one. */
-  #failed(entry: KnownEntry, error: unknown, attempt: number): number {
+  /** Records a failed attempt and answers the time until the next one; undefined where another one would be the same. */
+  #failed(entry: KnownEntry, error: unknown, attempt: number): number | undefined {
     const { state } = entry;
     if (state.kind === 'ready') this.#deps.table.settle(entry, { ...state, error: errorText(error) });
     else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
+    const path = docPathText(entry.path);
+    if (error instanceof SyncError && error.code === 'fetch_config_invalid') {
+      this.#deps.log.error({ path, error: errorText(error) }, 'data source cannot be read as its entry is');
+      return undefined;
+    }
     const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+    if (floorMs > 0) this.#notBefore.set(entry, performance.now() + floorMs);
     // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
     const lasting = error instanceof SyncError && !error.retryable;
     const waitMs = backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#backoff, floorMs);
     this.#deps.log[attempt <= 3 ? 'warn' : 'error'](
-      { path: docPathText(entry.path), attempt, retry_in_ms: Math.round(waitMs), error: errorText(error) },
+      { path, attempt, retry_in_ms: Math.round(waitMs), error: errorText(error) },
       'data source failed, will try again',
     );
     return waitMs;
   }
+}
+
+/** What a read asks for. */
+function requestText({ entry: { url, config } }: KnownEntry): string {
+  return JSON.stringify([url, config ?? null]);
 }

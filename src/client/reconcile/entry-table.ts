@@ -2,19 +2,25 @@ import type { DocPath } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import { PathIndex } from '../desired/path-index.js';
 import type { Body } from '../engine/engine.js';
-import type { DataStatus } from '../status.js';
 import { type EntryState, entryReplaces, type KnownEntry } from './entry.js';
 
 /** The entries that a client knows of, and what becomes of them when their state changes. */
 export class EntryTable extends PathIndex<KnownEntry> {
-  readonly #status: DataStatus;
+  readonly #onSettled: (entry: KnownEntry) => void;
+  readonly #onForgotten: (entry: KnownEntry) => void;
   readonly #discard: (body: Body) => void;
   readonly #onStoppedFetching: () => void;
 
   /** `onStoppedFetching`: an entry that others may wait for is no longer being fetched. */
-  constructor(deps: { status: DataStatus; discard: (body: Body) => void; onStoppedFetching: () => void }) {
+  constructor(deps: {
+    onSettled: (entry: KnownEntry) => void;
+    onForgotten: (entry: KnownEntry) => void;
+    discard: (body: Body) => void;
+    onStoppedFetching: () => void;
+  }) {
     super();
-    this.#status = deps.status;
+    this.#onSettled = deps.onSettled;
+    this.#onForgotten = deps.onForgotten;
     this.#discard = deps.discard;
     this.#onStoppedFetching = deps.onStoppedFetching;
   }
@@ -33,7 +39,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
   settle(entry: KnownEntry, state: EntryState): void {
     const wasFetching = entry.state.kind === 'fetching';
     entry.state = state;
-    this.#status.settled(entry);
+    this.#onSettled(entry);
     if (wasFetching && state.kind !== 'fetching') this.#onStoppedFetching();
   }
 
@@ -42,7 +48,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
     if (this.holds(entry)) this.delete(entry.id);
     entry.abort.abort();
     if (entry.state.kind === 'ready' && entry.state.body !== undefined) this.#discard(entry.state.body);
-    this.#status.forgotten(entry);
+    this.#onForgotten(entry);
     if (entry.state.kind === 'fetching') this.#onStoppedFetching();
   }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { PeerEntry } from '../../wire/data.js';
+import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { Rank } from '../desired/layers.js';
 import type { Placed } from '../desired/path-index.js';
@@ -35,16 +35,9 @@ export interface KnownEntry extends Placed {
   abort: AbortController;
 }
 
-/** What makes an entry the same one when it is seen again: everything but headers and topics. */
+/** What makes an entry the same one when it is seen again: everything but credentials and topics. */
 export function entryIdentity(entry: PeerEntry, path: DocPath): string {
-  const parts = [
-    entry.url,
-    path,
-    entry.save_method,
-    entry.config?.method ?? 'get',
-    entry.config?.data ?? null,
-    entry.data?.text ?? null,
-  ];
+  const parts = [entry.url, path, entry.save_method, ...sourceIdentity(entry.config), entry.data?.text ?? null];
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url');
 }
 
@@ -62,7 +55,7 @@ export function entryReplaces(entry: PeerEntry): boolean {
  * True when a client with these topics takes part in the entry. Entries of a scope carry `data:<topic>` while the client
  * subscribes to `<scope>:data:<topic>` (protocol-facts 9.3): both mean the same.
  */
-export function concerns(entry: PeerEntry, topics: ReadonlySet<string>): boolean {
+export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<string>): boolean {
   return entry.topics.some(
     (topic) => topics.has(topic) || (topic.startsWith('data:') && [...topics].some((own) => own.endsWith(`:${topic}`))),
   );

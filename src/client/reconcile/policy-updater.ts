@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
@@ -30,15 +31,49 @@ export class PolicyUpdater {
   readonly #loop: RetryLoop;
   #held: PolicyContent | undefined;
   #refused: { hash: string; reason: string } | undefined;
+  /** How often the complete bundle was asked for, and how many of these an update that succeeded has served. */
+  #completeAsked = 0;
+  #completeServed = 0;
 
   constructor(options: { backoff: BackoffOptions }, deps: PolicyUpdaterDeps) {
     this.#deps = deps;
     this.#loop = new RetryLoop('updating policy', options.backoff, deps.log, (signal) => this.#update(signal));
   }
 
-  /** Commit hash that the engine holds. */
+  /** Commit hash that the engine holds; undefined where it has none, or one that is not known. */
   get hash(): string | undefined {
-    return this.#held?.hash;
+    return this.#held?.hash === '' ? undefined : this.#held?.hash;
+  }
+
+  /** All that the engine holds of the policy repository. */
+  get held(): PolicyContent | undefined {
+    return this.#held;
+  }
+
+  /**
+   * Takes over what the engine was given from a backup. `isBase`: the next delta may build upon it; false where it was
+   * made for other directories, or by a program that does not tell the commit.
+   */
+  adopt(content: PolicyContent, isBase: boolean): void {
+    this.#held = content;
+    if (!isBase) this.#completeAsked++;
+  }
+
+  /** The next bundle is asked for whole, whenever that is, and compared with what is held (spec: "full rehydration"). */
+  wantComplete(): void {
+    this.#completeAsked++;
+  }
+
+  /** Asks for the complete bundle now; see {@link wantComplete}. */
+  requestComplete(): void {
+    this.wantComplete();
+    this.request();
+  }
+
+  /** Somebody asks for everything again: {@link requestComplete}, and a commit that was refused is tried again, too. */
+  refetch(): void {
+    this.#refused = undefined;
+    this.requestComplete();
   }
 
   /** True when nothing is under way: the engine has what was asked for last, or refused it. */
@@ -70,10 +105,14 @@ export class PolicyUpdater {
   async #update(signal: AbortSignal): Promise<void> {
     const { status, log } = this.#deps;
     const startedMs = Date.now();
+    const asked = this.#completeAsked;
     let content: PolicyContent | undefined;
     try {
-      content = await this.#nextContent(signal);
-      if (content === undefined) return;
+      content = await this.#nextContent(asked > this.#completeServed, signal);
+      if (content === undefined) {
+        if (this.#refused === undefined) this.#completeServed = asked;
+        return;
+      }
       const { modules, hash } = content;
       const statics: Layer[] = staticLayers(content);
       await this.#deps.exclusive((step) => this.#deps.applier.applyPolicy({ hash, modules }, statics, step));
@@ -83,7 +122,7 @@ export class PolicyUpdater {
       const refused = error instanceof EngineRefusal || (error instanceof SyncError && error.code === 'engine_refused');
       // A server that is away or starts says nothing of a newer policy: the one that is in stays the latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
-      const reason = error instanceof EngineRefusal ? describe(error) : errorText(error);
+      const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
       status.policyResult(id, reason);
       if (!refused) throw error;
       this.#refused = { hash: id, reason };
@@ -94,6 +133,7 @@ export class PolicyUpdater {
       return;
     }
     this.#held = content;
+    this.#completeServed = asked;
     this.#refused = undefined;
     status.policyResult(content.hash, '');
     log.info(
@@ -109,9 +149,9 @@ export class PolicyUpdater {
   }
 
   /** The content to apply; undefined when the engine holds it, or refused it, already. */
-  async #nextContent(signal: AbortSignal): Promise<PolicyContent | undefined> {
-    const bundle = await this.#deps.fetchBundle(this.#held?.hash, signal);
-    if (bundle.hash === this.#held?.hash) {
+  async #nextContent(isComplete: boolean, signal: AbortSignal): Promise<PolicyContent | undefined> {
+    const bundle = await this.#deps.fetchBundle(isComplete ? undefined : this.#held?.hash, signal);
+    if (bundle.hash === this.#held?.hash && (!isComplete || sameContent(this.#held, bundle))) {
       this.#refused = undefined;
       this.#deps.status.policyResult(bundle.hash, '');
       return undefined;
@@ -130,6 +170,16 @@ export class PolicyUpdater {
       });
     return content;
   }
+}
+
+/** True when a complete bundle has exactly what is held: one of the same commit may be for other directories. */
+function sameContent(held: PolicyContent, bundle: PolicyBundle): boolean {
+  const fresh = mergeBundle(undefined, bundle);
+  return (
+    fresh !== undefined &&
+    isDeepStrictEqual([...fresh.modules], [...held.modules]) &&
+    isDeepStrictEqual(fresh.data, held.data)
+  );
 }
 
 function parseJson(text: string): unknown {

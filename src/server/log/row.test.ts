@@ -50,6 +50,11 @@ const SAME: [string, object, object][] = [
   ['the spelling of the path', { dst_path: '/a/b' }, { dst_path: 'a/b/' }],
   ['the order of topics', { topics: ['x', 'y'] }, { topics: ['y', 'x', 'x'] }],
   ['the interval', {}, { periodic_update_interval: 5 }],
+  [
+    'the credentials of a database',
+    { config: { fetcher: 'postgres', query: 'q', connection_params: { user: 'a', password: 'a', database: 'd' } } },
+    { config: { connection_params: { database: 'd', user: 'b' }, query: 'q', fetcher: 'Postgres' } },
+  ],
 ];
 for (const [what, one, other] of SAME) {
   test(`a base entry keeps its identity with ${what}`, () => {
@@ -65,6 +70,14 @@ const DIFFERENT: [string, object, object][] = [
   ['dst_path', { dst_path: '/a' }, { dst_path: '/b' }],
   ['topics', { topics: ['x'] }, { topics: ['x', 'y'] }],
   ['save_method', { save_method: 'PUT' }, { save_method: 'PATCH' }],
+  ['reading as text', { config: {} }, { config: { is_json: false } }],
+  ['provider', { config: {} }, { config: { fetcher: 'other' } }],
+  ['query', { config: { fetcher: 'postgres', query: 'a' } }, { config: { fetcher: 'postgres', query: 'b' } }],
+  [
+    'database',
+    { config: { fetcher: 'postgres', connection_params: { database: 'a' } } },
+    { config: { fetcher: 'postgres', connection_params: { database: 'b' } } },
+  ],
 ];
 for (const [what, one, other] of DIFFERENT) {
   test(`another ${what} makes another base entry`, () => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { JsonText, printJson } from '../../lib/json-text.js';
-import { type PeerEntry, parseKeepingData, peerEntry } from '../../wire/data.js';
+import { type PeerEntry, parseKeepingData, peerEntry, sourceIdentity } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 import type { FoldedEntry, LogRecord, NewRecord } from './update-log.js';
 
@@ -58,8 +58,7 @@ function parseBody<S extends z.ZodType>(row: Row, schema: S): z.infer<S> {
 export function baseIdentity(entry: PeerEntry): string {
   return printJson([
     entry.url,
-    entry.config?.method ?? 'get',
-    entry.config?.data ?? null,
+    ...sourceIdentity(entry.config),
     entry.data instanceof JsonText ? entry.data : null,
     docPathText(parseDocPath(entry.dst_path)),
     [...new Set(entry.topics)].sort(),

@@ -1,11 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { bearerToken } from '../../auth/caller.js';
+import { tokenRefused } from '../../auth/claims.js';
+import { permitTopics } from '../../auth/permit.js';
 import { addRoute, type Call } from '../../http/route.js';
-import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { dataUpdate, peerDataConfig, type ServerDataSources } from '../../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
+import { updateReport } from '../../wire/report.js';
+import { ByteCache } from '../bundle/byte-cache.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
 import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
@@ -25,21 +28,8 @@ export interface DataRoutesOptions {
   updatesRetained: boolean;
 }
 
-/** Body of `POST /data/callback_report` (spec UpdateReport), read as liberally as peers write it. */
-const updateReport = z.object({
-  update_id: z.string().nullish(),
-  reports: z
-    .array(
-      z.object({
-        entry: z.object({ url: z.string().default(''), dst_path: z.string().default('') }),
-        fetched: z.boolean().default(false),
-        saved: z.boolean().default(false),
-        hash: z.string().nullish(),
-      }),
-    )
-    .default([]),
-  policy_hash: z.string().nullish(),
-});
+/** Entries of one report that the log shows: a client's first load may have thousands. */
+const LOGGED_REPORTS = 50;
 
 const publishedAnswer = z.object({
   status: z.literal('ok'),
@@ -65,7 +55,13 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       body: dataUpdate,
       answers: { 200: { description: 'Recorded and delivered', schema: publishedAnswer } },
     },
-    async ({ body, caller }) => ({ status: 'ok', ...(await deps.publisher.publish(body, caller.subject)) }),
+    async ({ body, caller }) => {
+      permitTopics(
+        body.entries.flatMap((entry) => entry.topics),
+        caller.permittedTopics,
+      );
+      return { status: 'ok', ...(await deps.publisher.publish(body, caller.subject)) };
+    },
   );
 
   addRoute(
@@ -88,7 +84,7 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       }
       const extended = speaksOurs(request);
       if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
-      return reply.type('application/json').send(configTexts.get(extended));
+      return reply.type('application/json').send(configTexts.get(extended, call.caller.permittedTopics));
     },
   );
 
@@ -103,14 +99,16 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       body: updateReport,
       answers: { 200: { description: 'Logged' } },
     },
-    ({ body: report }) => {
-      const reports = report.reports.map(({ entry, ...outcome }) => ({
+    ({ body: report, caller }) => {
+      const { update_id, policy_hash, reports } = report;
+      const shown = reports.slice(0, LOGGED_REPORTS).map(({ entry, ...outcome }) => ({
         url: redactUrl(entry.url),
         path: entry.dst_path,
+        method: entry.save_method,
         ...outcome,
       }));
       deps.log.info(
-        { update_id: report.update_id, policy_hash: report.policy_hash, reports },
+        { update_id, policy_hash, reported_by: caller.subject, entries: reports.length, reports: shown },
         'update report received',
       );
       return {};
@@ -137,32 +135,53 @@ function speaksOurs(request: FastifyRequest): boolean {
   return typeof offered === 'string' && Number(offered) >= PROTOCOL_VERSION;
 }
 
+/** Memory for the answers to callers that are limited to topics. */
+const LIMITED_TEXTS_BYTES = 32 * 1024 * 1024;
+
 /**
  * The answer of `GET /data/config`, printed once per position of the log: after a restart of the server all clients ask
- * in the same moment.
+ * in the same moment. Callers that may see the same topics get the same text.
  */
 class ConfigTexts {
   readonly #options: DataRoutesOptions;
   readonly #log: DataRoutesDeps['updateLog'];
   #head = -1;
   readonly #texts = new Map<boolean, string>();
+  #limited = limitedTexts();
 
   constructor(options: DataRoutesOptions, log: DataRoutesDeps['updateLog']) {
     this.#options = options;
     this.#log = log;
   }
 
-  get(extended: boolean): string {
+  /** `permitted`: the topics that the caller is limited to; entries of other topics are not in its answer. */
+  get(extended: boolean, permitted: ReadonlySet<string> | undefined): string {
     if (this.#head !== this.#log.head) {
       this.#texts.clear();
+      this.#limited = limitedTexts();
       this.#head = this.#log.head;
     }
+    if (permitted !== undefined) return this.#limitedText(extended, permitted);
     let text = this.#texts.get(extended);
     if (text === undefined) {
-      text = extended ? extendedConfigText(this.#fold(), this.#position()) : opalConfigText(this.#fold());
+      text = this.#print(extended, this.#fold());
       this.#texts.set(extended, text);
     }
     return text;
+  }
+
+  #limitedText(extended: boolean, permitted: ReadonlySet<string>): string {
+    const key = JSON.stringify([extended, ...[...permitted].sort()]);
+    const known = this.#limited.get(key);
+    if (known !== undefined) return known.text;
+    const fold = this.#fold().filter(({ entry }) => entry.topics.some((topic) => permitted.has(topic)));
+    const text = this.#print(extended, fold);
+    this.#limited.set(key, { text, bytes: 2 * (text.length + key.length) });
+    return text;
+  }
+
+  #print(extended: boolean, fold: readonly FoldedEntry[]): string {
+    return extended ? extendedConfigText(fold, this.#position()) : opalConfigText(fold);
   }
 
   #fold(): readonly FoldedEntry[] {
@@ -179,6 +198,10 @@ class ConfigTexts {
   }
 }
 
+function limitedTexts(): ByteCache<{ text: string; bytes: number }> {
+  return new ByteCache(LIMITED_TEXTS_BYTES, ({ bytes }) => bytes);
+}
+
 /**
  * 307 to the operator's API with the caller's token set as `token` (spec Authentication 3). The API identifies the caller
  * by it, so without one there is nothing to redirect to: 401.
@@ -186,9 +209,7 @@ class ConfigTexts {
 function redirectToSource(sourceUrl: string, { request, reply }: Call<unknown, unknown>): FastifyReply {
   const token = bearerToken(request.headers.authorization);
   if (token === undefined) {
-    throw new SyncError('unauthorized', 'the data source configuration needs a bearer token', {
-      detail: { error: 'Access token was not provided' },
-    });
+    throw tokenRefused('access token was not provided');
   }
   const target = new URL(sourceUrl);
   target.searchParams.set('token', token);

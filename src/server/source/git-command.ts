@@ -1,4 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { pipeline } from 'node:stream/promises';
 import { SyncError } from '../../lib/errors.js';
 
 /** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
@@ -32,8 +33,8 @@ export interface GitRun {
   timeoutMs: number;
   /** Ends git and rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Standard input. */
-  input?: string | undefined;
+  /** Standard input. What a stream of it throws ends git and is thrown on. */
+  input?: string | AsyncIterable<string | Uint8Array> | undefined;
   /** An answer with more bytes is a failure. Default 64 MiB. */
   limitBytes?: number | undefined;
 }
@@ -142,7 +143,12 @@ function runGit(
     });
     // Git may end before it has read all its input; how it ended is in its exit code.
     child.stdin.on('error', () => undefined);
-    child.stdin.end(input);
+    if (typeof input === 'string') child.stdin.end(input);
+    else {
+      pipeline(input, child.stdin).catch((error: unknown) => {
+        if (!isClosedPipe(error)) stop(error);
+      });
+    }
     child.on('error', (cause) => {
       cleanUp();
       reject(spawnFailure(name, cause));
@@ -156,6 +162,12 @@ function runGit(
       else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(stderr, secrets)));
     });
   });
+}
+
+/** Git no longer reads: what an input stream itself throws looks otherwise. */
+function isClosedPipe(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'EPIPE' || code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE';
 }
 
 /** Signals git and everything that it started. */

@@ -1,9 +1,10 @@
 import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger, Secret } from '../../lib/log.js';
-import { createGitCommand, type GitCommand, GitExit, type GitRun } from './git-command.js';
+import { createGitCommand, type GitCommand, GitExit } from './git-command.js';
 import { createGitObjects, type GitObjects } from './git-objects.js';
 import { type GitRemote, parseGitRemote } from './git-remote.js';
+import { type LocalRepo, localRepo } from './local-repo.js';
 import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
 import type { PolicySource } from './source.js';
 import { provideSshKey, sshCommand } from './ssh-key.js';
@@ -11,8 +12,6 @@ import { provideSshKey, sshCommand } from './ssh-key.js';
 /** Times for one fetch where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first one brings everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;
 const LATER_FETCH_TIMEOUT_MS = 120_000;
-/** Longest time of a call that stays on this machine. */
-const LOCAL_TIMEOUT_MS = 60_000;
 /** Branch names that a message lists. */
 const BRANCHES_NAMED = 20;
 
@@ -52,7 +51,7 @@ class Mirror implements GitSource {
   readonly #log: Logger;
   readonly #remote: GitRemote;
   readonly #folder: MirrorFolder;
-  readonly #git: GitCommand;
+  readonly #repo: LocalRepo;
   readonly #branchRef: string;
   /** The head that passed all checks last. The branch itself may point at a commit that was refused. */
   readonly #servedRef: string;
@@ -67,19 +66,21 @@ class Mirror implements GitSource {
     this.#servedRef = `refs/policysync/served/${options.branch}`;
     this.#remote = parseGitRemote(options.url);
     this.#folder = mirrorFolder(resolve(options.clonePath), this.#remote.url);
-    this.#git = this.#command(undefined);
-    this.objects = createGitObjects(this.#git);
+    const git = this.#command(undefined);
+    this.#repo = localRepo(git, this.#folder);
+    this.objects = createGitObjects(git);
   }
 
   async open(signal: AbortSignal): Promise<string | undefined> {
     const state = await this.#folder.claim();
-    if (state === 'new') await this.#init(signal);
+    if (state === 'new') await this.#repo.init(signal);
     else await this.#folder.removeLeftovers();
-    const head = (await this.#resolve(this.#servedRef, signal)) ?? (await this.#resolve(this.#branchRef, signal));
+    const head =
+      (await this.#repo.resolve(this.#servedRef, signal)) ?? (await this.#repo.resolve(this.#branchRef, signal));
     if (head === undefined) {
       // Nothing to lose: whatever a broken first fetch left goes.
-      if (state === 'existing') await this.#init(signal);
-    } else if (!(await this.#isWhole(head, signal))) {
+      if (state === 'existing') await this.#repo.init(signal);
+    } else if (!(await this.#repo.isWhole(head, signal))) {
       this.#log.warn({ folder: this.#folder.path }, 'the local mirror is damaged and will be made anew');
       this.#distrusted = true;
       this.#open = true;
@@ -95,13 +96,13 @@ class Mirror implements GitSource {
       let git = await this.#remoteGit();
       if (this.#distrusted) {
         await this.#branches(git, signal); // the old copy goes only when the remote answers
-        await this.#init(signal);
+        await this.#repo.init(signal);
         git = await this.#remoteGit(); // the key file went with the old copy
         await this.#fetchBranch(git, signal);
         await this.#markServedAgain(signal);
         this.#distrusted = false;
       } else await this.#fetchBranch(git, signal);
-      const head = await this.#resolve(this.#branchRef, signal);
+      const head = await this.#repo.resolve(this.#branchRef, signal);
       if (head === undefined) throw new SyncError('git_failed', 'git fetch brought no commit', { retryable: true });
       return head;
     } catch (error) {
@@ -112,7 +113,7 @@ class Mirror implements GitSource {
   }
 
   async markServed(hash: string): Promise<void> {
-    await this.#git.run(['update-ref', this.#servedRef, hash], { timeoutMs: LOCAL_TIMEOUT_MS });
+    await this.#repo.setRef(this.#servedRef, hash);
     this.#served = hash;
   }
 
@@ -122,17 +123,12 @@ class Mirror implements GitSource {
 
   /** In a mirror made anew; the commit may be gone from the branch. */
   async #markServedAgain(signal: AbortSignal): Promise<void> {
-    const served = this.#served && (await this.#resolve(this.#served, signal));
+    const served = this.#served && (await this.#repo.resolve(this.#served, signal));
     if (served !== undefined) await this.markServed(served);
   }
 
-  async #init(signal: AbortSignal): Promise<void> {
-    await this.#folder.empty();
-    await this.#git.run(['init', '--quiet', '--bare', '--template=', this.#folder.path], local(signal));
-  }
-
   async #fetchBranch(git: GitCommand, signal: AbortSignal): Promise<void> {
-    const first = (await this.#resolve(this.#branchRef, signal)) === undefined;
+    const first = (await this.#repo.resolve(this.#branchRef, signal)) === undefined;
     const timeoutMs = this.#options.fetchTimeoutMs || (first ? FIRST_FETCH_TIMEOUT_MS : LATER_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
     const flags = ['--quiet', '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
@@ -157,27 +153,6 @@ class Mirror implements GitSource {
     return [...output.toString('utf8').matchAll(/\trefs\/heads\/(.*)$/gm)].map((match) => match[1] ?? '');
   }
 
-  async #resolve(ref: string, signal: AbortSignal): Promise<string | undefined> {
-    try {
-      const output = await this.#git.run(['rev-parse', '--verify', '--quiet', `${ref}^{commit}`], local(signal));
-      return output.toString('utf8').trim();
-    } catch (error) {
-      if (error instanceof SyncError && error.cause instanceof GitExit) return undefined; // no such ref, or no such commit
-      throw error;
-    }
-  }
-
-  /** True when every object of the commit is there. */
-  async #isWhole(head: string, signal: AbortSignal): Promise<boolean> {
-    try {
-      await this.#git.run(['rev-list', '--objects', '--no-walk', '--quiet', head], local(signal));
-      return true;
-    } catch (error) {
-      if (error instanceof SyncError && error.cause instanceof GitExit) return false; // git says what is missing; it all goes
-      throw error;
-    }
-  }
-
   /** Git with the credentials for the remote. */
   async #remoteGit(): Promise<GitCommand> {
     const { sshKey } = this.#options;
@@ -193,10 +168,6 @@ class Mirror implements GitSource {
       sshCommand: ssh,
     });
   }
-}
-
-function local(signal: AbortSignal): GitRun {
-  return { timeoutMs: LOCAL_TIMEOUT_MS, signal };
 }
 
 /** The rules of `git check-ref-format`, as far as a name could be taken for something else. */

@@ -10,8 +10,8 @@ const MARKER_FILE = 'policysync-mirror.json';
 const SSH_KEY_FILE = 'policysync-ssh-key';
 /** Made by file systems at the root of a volume. */
 const FOREIGN_BUT_HARMLESS: ReadonlySet<string> = new Set(['lost+found']);
-/** A write that a kill cut short leaves these behind. */
-const LEFT_BY_A_KILL = /\.lock$|^tmp_/;
+/** A write that a kill cut short, or an import that failed, leaves these behind. */
+const LEFT_BY_A_KILL = /\.lock$|^tmp_|^fast_import_crash_/;
 
 const marker = z.object({ version: z.literal(1), url: z.string() });
 
@@ -26,14 +26,16 @@ export interface MirrorFolder {
   claim(): Promise<'new' | 'existing'>;
   /** Removes lock files and temporary objects. Only while no git of ours writes. */
   removeLeftovers(): Promise<void>;
-  /** Empties the folder, the marker stays. */
-  empty(): Promise<void>;
+  /** Empties the folder; the marker stays, and so does what is named. */
+  empty(keep?: readonly string[]): Promise<void>;
 }
 
 /** The {@link MirrorFolder} at a path, for a repository URL without credentials. */
 export function mirrorFolder(path: string, url: string): MirrorFolder {
-  const empty = async (): Promise<void> => {
-    for (const name of await ourNames(path)) await rm(join(path, name), { recursive: true, force: true });
+  const empty = async (keep: readonly string[] = []): Promise<void> => {
+    const names = await ourNames(path);
+    for (const name of names.filter((name) => !keep.includes(name)))
+      await rm(join(path, name), { recursive: true, force: true });
   };
   return {
     path,

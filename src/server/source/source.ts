@@ -25,7 +25,10 @@ export interface PolicySource {
    * Throws `config_invalid` when the place is taken by something else, `git_failed`.
    */
   open(signal: AbortSignal): Promise<string | undefined>;
-  /** Brings the local copy up to date and answers its head. Throws `git_failed`, `git_timeout`, `git_branch_missing`. */
+  /**
+   * Brings the local copy up to date and answers its head. Throws `git_failed`, `git_timeout`, `git_branch_missing`, or
+   * `bundle_server_failed`, `bundle_archive_refused`.
+   */
   fetch(signal: AbortSignal): Promise<string>;
   /** Remembers a head as the one to serve after a restart. */
   markServed(hash: string): Promise<void>;

@@ -160,6 +160,59 @@ test('looks never overlap, and all that ask during one share the next', async ()
   assert.deepEqual([running.source.fetches, running.source.mostRunning], [before + 2, 1]);
 });
 
+test('a look that is asked for without waiting begins after the call; all that ask during one share the next', async () => {
+  const source = new FakeSource();
+  const stop = new AbortController();
+  const tracker = createTracker(
+    { pollingIntervalMs: 0 },
+    { source, review: source, log: silentLogger(), onChange: () => undefined },
+  );
+  const looks = async (count: number): Promise<void> => {
+    await until(() => source.fetches === count && source.running === 0, { withinMs: 2_000, what: `${count} looks` });
+  };
+  const ask = (times: number): void => {
+    for (let time = 0; time < times; time++) tracker.requestLook();
+  };
+  let open: () => void = () => undefined;
+  source.gate = new Promise((resolve) => {
+    open = resolve;
+  });
+  const run = tracker.run(stop.signal);
+  await until(() => source.running === 1, { withinMs: 2_000, what: 'the first copy is being made' });
+  ask(1_000);
+  source.gate = undefined;
+  source.head = 'h1';
+  open();
+  await looks(2);
+  ask(1_000);
+  await looks(3);
+  // Nothing is left over: the next look is that of the next call.
+  await tracker.refresh();
+  assert.deepEqual([source.fetches, source.mostRunning, tracker.head()], [4, 1, 'h1']);
+  stop.abort();
+  await run;
+  tracker.requestLook();
+  assert.equal(source.fetches, 4);
+});
+
+test('a look that is asked for before the tracker runs, or after a failure, is not lost', async () => {
+  const source = new FakeSource();
+  source.problem = new SyncError('git_failed', 'away');
+  const stop = new AbortController();
+  const tracker = createTracker(
+    { pollingIntervalMs: 0, retry: { minMs: 1e6, maxMs: 1e6 } },
+    { source, review: source, log: silentLogger(), onChange: () => undefined },
+  );
+  tracker.requestLook();
+  const run = tracker.run(stop.signal);
+  await until(() => source.fetches === 2, { withinMs: 2_000, what: 'the look of the call' });
+  source.problem = undefined;
+  tracker.requestLook();
+  await until(() => tracker.head() === 'h1', { withinMs: 2_000, what: 'the head' });
+  stop.abort();
+  await run;
+});
+
 test('a refused commit changes nothing, is not looked at again by itself, and a later good one is served', async () => {
   await using running = start();
   await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });

@@ -37,6 +37,11 @@ export interface Tracker {
    * tracker stops. Looks never overlap; all that ask during one share the next.
    */
   refresh(): Promise<void>;
+  /**
+   * Asks for a look without waiting for it, in constant space: one that begins after the call, shared by all that ask
+   * before it begins. Is remembered before `run` and while the first copy is made.
+   */
+  requestLook(): void;
   /** The commit that is served; undefined until there is one. */
   head(): string | undefined;
   status(): PolicySourceStatus;
@@ -90,6 +95,10 @@ class SourceTracker implements Tracker {
     const done = new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#wakeup.set();
     return done;
+  }
+
+  requestLook(): void {
+    this.#wakeup.set();
   }
 
   reportDamage(): void {

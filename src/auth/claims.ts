@@ -1,0 +1,72 @@
+import { SyncError } from '../lib/errors.js';
+import { PEER_TYPES, type PeerType } from './caller.js';
+
+/** Claims that the server sets itself: what a caller of `/token` asks for never replaces them. */
+export const RESERVED_CLAIMS = ['sub', 'exp', 'iat', 'aud', 'iss', 'nbf', 'jti', 'peer_type'] as const;
+
+/** What a token must say. */
+export interface ExpectedClaims {
+  /** SYNC_AUTH_JWT_AUDIENCE, SYNC_AUTH_JWT_ISSUER. */
+  readonly audience: string;
+  readonly issuer: string;
+  /** SYNC_AUTH_ALLOW_TOKENS_WITHOUT_EXPIRY. */
+  readonly allowNoExpiry: boolean;
+}
+
+/** What the claims of a valid token mean. */
+export interface TokenFacts {
+  readonly subject: string;
+  /** Undefined: the token says none, or none that exists. */
+  readonly peerType: PeerType | undefined;
+  readonly permittedTopics: ReadonlySet<string> | undefined;
+}
+
+/** A refused token: 401 with OPAL's text (protocol-facts 3.2), which never has any part of the token. */
+export function tokenRefused(text: string): SyncError {
+  return new SyncError('unauthorized', text, { detail: { error: text } });
+}
+
+/** 32 hex digits, with the dashes of a UUID or without. */
+const UUID = /^[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}$/i;
+
+/** True for a UUID, dashed or not: the form of a token's subject. */
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}
+
+/**
+ * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer, subject. No leeway. Throws
+ * `unauthorized`. A claim that limits its holder and cannot be understood is a refusal, never no limit.
+ */
+export function checkClaims(
+  claims: Readonly<Record<string, unknown>>,
+  expected: ExpectedClaims,
+  nowSeconds: number,
+): TokenFacts {
+  const { exp, nbf, aud, iss, sub } = claims;
+  if (exp === undefined) {
+    if (!expected.allowNoExpiry) throw tokenRefused('Invalid access token: missing exp claim');
+  } else if (typeof exp !== 'number' || !Number.isFinite(exp)) throw tokenRefused('Could not decode access token');
+  else if (exp <= nowSeconds) throw tokenRefused('Access token is expired');
+  if (nbf !== undefined && (typeof nbf !== 'number' || nbf > nowSeconds)) throw tokenRefused('Unknown JWT error');
+  if (aud === undefined || iss === undefined) throw tokenRefused('Unknown JWT error');
+  if (![aud].flat().includes(expected.audience)) throw tokenRefused('Invalid access token: invalid audience claim');
+  if (iss !== expected.issuer) throw tokenRefused('Invalid access token: invalid issuer claim');
+  if (typeof sub !== 'string' || !isUuid(sub)) throw tokenRefused('invalid sub claim');
+  return {
+    subject: sub,
+    peerType: PEER_TYPES.find((type) => type === claims.peer_type),
+    permittedTopics: permittedTopics(claims.permitted_topics),
+  };
+}
+
+/** True for a value that the claim `permitted_topics` may have. */
+export function isTopicList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((topic) => typeof topic === 'string');
+}
+
+function permittedTopics(claim: unknown): ReadonlySet<string> | undefined {
+  if (claim === undefined) return undefined;
+  if (!isTopicList(claim)) throw tokenRefused('invalid permitted_topics claim');
+  return new Set(claim);
+}

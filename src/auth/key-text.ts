@@ -1,0 +1,60 @@
+import { readFile, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { isSshLine, KeyProblem } from './ssh-line.js';
+
+export { KeyProblem } from './ssh-line.js';
+
+/** No key is larger; keeps a wrong path from being read into memory. */
+const MAX_KEY_BYTES = 64 * 1024;
+/** First byte of everything in DER that is a key: a SEQUENCE. */
+const DER_START = 0x30;
+
+/** A key as it was given: text (PEM or an SSH line, newlines restored) or DER. */
+export type KeyMaterial = { readonly text: string } | { readonly der: Buffer };
+
+/**
+ * Reads the value of a key setting (protocol-facts 3.1): the text of a key, in which an underscore stands for a newline
+ * where there is none (PEM has no underscore; an SSH line may have one, in its comment), or the path of a file, `~/` being the
+ * home folder; also DER as base64. The form is recognised, whatever the format setting says. Throws a {@link KeyProblem} that never
+ * shows the value, since it may be a private key.
+ */
+export async function readKeyMaterial(value: string, home = homedir()): Promise<KeyMaterial> {
+  const text = value.trim();
+  if (text.includes('-----BEGIN') || isSshLine(text)) return { text: withNewlines(text) };
+  const bytes = (await readKeyFile(text, home)) ?? derOfBase64(text);
+  if (bytes === undefined) throw new KeyProblem('is neither the text of a key nor the path of a file that exists');
+  return bytes[0] === DER_START ? { der: bytes } : { text: withNewlines(bytes.toString('utf8').trim()) };
+}
+
+function withNewlines(text: string): string {
+  return text.includes('\n') || isSshLine(text) ? text : text.replaceAll('_', '\n');
+}
+
+async function readKeyFile(path: string, home: string): Promise<Buffer | undefined> {
+  const file = path === '~' || path.startsWith('~/') ? join(home, path.slice(1)) : resolve(path);
+  let size: number;
+  try {
+    const found = await stat(file);
+    if (!found.isFile()) throw new KeyProblem('is the path of something that is not a file');
+    size = found.size;
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    // Not there, or not even a path: then it may still be a text.
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return undefined;
+    if (cause instanceof KeyProblem) throw cause;
+    throw new KeyProblem(`names a file that cannot be read (${code})`);
+  }
+  if (size > MAX_KEY_BYTES) throw new KeyProblem('names a file that is too large for a key');
+  try {
+    return await readFile(file);
+  } catch (cause) {
+    throw new KeyProblem(`names a file that cannot be read (${(cause as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function derOfBase64(text: string): Buffer | undefined {
+  if (!/^[A-Za-z0-9+/\s]{40,}={0,2}$/.test(text)) return undefined;
+  const bytes = Buffer.from(text, 'base64');
+  return bytes[0] === DER_START ? bytes : undefined;
+}

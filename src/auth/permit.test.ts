@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SyncError } from '../lib/errors.js';
+import type { Caller } from './caller.js';
+import { permit, permitTopics } from './permit.js';
+
+const CALLER: Caller = { subject: 's', peerType: undefined, permittedTopics: undefined, claims: {}, token: undefined };
+
+test('the refusal of a peer type says what it is and what is due', () => {
+  const rows: [Partial<Caller>, RegExp][] = [
+    [{}, /^Missing 'peer_type' claim$/],
+    [{ claims: { peer_type: 'xx' } }, /^Invalid 'peer_type' claim: xx$/],
+    [{ claims: { peer_type: { a: 1 } } }, /^Invalid 'peer_type' claim: object$/],
+    [
+      { peerType: 'client', claims: { peer_type: 'client' } },
+      /^Incorrect 'peer_type' claim: client, expected: datasource$/,
+    ],
+  ];
+  for (const [caller, message] of rows) {
+    assert.throws(() => permit(['datasource'], { ...CALLER, ...caller }), { code: 'unauthorized', message });
+  }
+});
+
+test('publishing is limited to the permitted topics, compared exactly', () => {
+  permitTopics(['a', 'b'], undefined);
+  permitTopics(['a', 'a'], new Set(['a', 'c']));
+  assert.throws(
+    () => permitTopics(['a', 'policy_data/users', 'A'], new Set(['a', 'policy_data'])),
+    (error: unknown) => {
+      assert.ok(error instanceof SyncError);
+      assert.deepEqual(error.detail, { error: "Invalid 'topics' to publish {'policy_data/users', 'A'}" });
+      return error.status === 401;
+    },
+  );
+  assert.throws(() => permitTopics(['a'], new Set()), { code: 'unauthorized' });
+});

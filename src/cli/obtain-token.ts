@@ -1,0 +1,122 @@
+import { type Command, Option } from 'commander';
+import { z } from 'zod';
+import { PEER_TYPES, type PeerType } from '../auth/caller.js';
+import { CLIENT_SETTINGS } from '../client/options.js';
+import { SyncError } from '../lib/errors.js';
+import { redactUrl, Secret } from '../lib/log.js';
+import { loadSettings } from '../lib/options.js';
+import { problemText } from './publish-data-update.js';
+import { UsageError } from './run-program.js';
+import { askServer } from './server-fetch.js';
+
+/** Longest wait for the server's answer. */
+const ANSWER_TIMEOUT_MS = 30_000;
+/** Units of `--ttl`, in seconds (protocol-facts 8.3). */
+const UNIT_SECONDS: Readonly<Record<string, number>> = {
+  weeks: 604_800,
+  days: 86_400,
+  hours: 3600,
+  minutes: 60,
+  seconds: 1,
+  milliseconds: 0.001,
+  microseconds: 0.000_001,
+};
+
+interface TokenOptions {
+  serverUrl?: string;
+  type: PeerType;
+  ttl: string[];
+  claims: string;
+  justTheToken: boolean;
+}
+
+/** The part of the server's answer that matters; OPAL's is the same. */
+const tokenAnswer = z.looseObject({ token: z.string().min(1) });
+
+/** Adds `obtain-token`: asks a sync server for a token (protocol-facts 8.3). Both programs have it. */
+export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv): void {
+  program
+    .command('obtain-token')
+    .description('Ask a sync server for a token and print it.')
+    .argument('[master-token]', 'the master token of the server (env: SYNC_MASTER_TOKEN, OPAL_MASTER_TOKEN)')
+    .option('--server-url <url>', 'the sync server (default: "http://localhost:7002", env: SYNC_SERVER_URL)')
+    .addOption(new Option('--type <type>', 'kind of peer that the token is for').choices(PEER_TYPES).default('client'))
+    .option('--ttl <n unit...>', `lifetime, for example 365 days; units: ${Object.keys(UNIT_SECONDS).join(', ')}`, [
+      '365',
+      'days',
+    ])
+    .option('--claims <JSON>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
+    .option('--just-the-token', 'print the token alone', true)
+    .option('--no-just-the-token', 'print the whole answer of the server as JSON')
+    .action((argument: string | undefined, options: TokenOptions) => obtainToken(argument, options, env));
+}
+
+async function obtainToken(argument: string | undefined, options: TokenOptions, env: NodeJS.ProcessEnv): Promise<void> {
+  const { seconds, rest } = readTtl(options.ttl);
+  // An argument behind `--ttl 365 days` is read as a third word of it.
+  const [behindTtl, ...others] = rest;
+  if (others.length > 0 || (behindTtl !== undefined && argument !== undefined)) {
+    throw new UsageError('--ttl takes a number and a unit, for example --ttl 365 days');
+  }
+  const master = argument ?? behindTtl ?? env.SYNC_MASTER_TOKEN ?? env.OPAL_MASTER_TOKEN ?? '';
+  if (master === '') throw new UsageError('give the master token: as an argument, or better as SYNC_MASTER_TOKEN');
+  const { serverUrl } = loadSettings(
+    { serverUrl: CLIENT_SETTINGS.serverUrl },
+    { env, flags: { 'server-url': options.serverUrl } },
+  ).values;
+  if (!/^https?:/.test(serverUrl)) throw new UsageError('--server-url must start with http:// or https://');
+  const body = { type: options.type, ttl: seconds, claims: readClaims(options.claims) };
+  const answer = await ask(`${serverUrl}/token`, JSON.stringify(body), new Secret(master), env);
+  console.log(options.justTheToken ? answer.token : JSON.stringify(answer, null, 2));
+}
+
+/** `--ttl 365 days` as seconds, and the words after it. */
+function readTtl(words: readonly string[]): { seconds: number; rest: readonly string[] } {
+  const [count = '', unit = '', ...rest] = words.flatMap((word) => word.split(' '));
+  const unitSeconds = UNIT_SECONDS[unit];
+  if (!/^\d{1,15}$/.test(count) || unitSeconds === undefined) {
+    throw new UsageError(`--ttl takes a whole number and a unit (${Object.keys(UNIT_SECONDS).join(', ')})`);
+  }
+  return { seconds: Number(count) * unitSeconds, rest };
+}
+
+function readClaims(text: string): object {
+  let claims: unknown;
+  try {
+    claims = JSON.parse(text);
+  } catch {
+    claims = undefined; // refused below
+  }
+  if (typeof claims === 'object' && claims !== null && !Array.isArray(claims)) return claims;
+  throw new UsageError('--claims must be a JSON object');
+}
+
+/** Throws `server_unreachable` or `server_refused` with what the server said. */
+async function ask(
+  url: string,
+  body: string,
+  master: Secret,
+  env: NodeJS.ProcessEnv,
+): Promise<z.infer<typeof tokenAnswer>> {
+  let status: number;
+  let text: string;
+  try {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${master.reveal()}` };
+    // The master token goes to the server that was named and to no other: no redirect is followed.
+    const request = { method: 'POST', headers, body, redirect: 'manual', timeoutMs: ANSWER_TIMEOUT_MS } as const;
+    ({ status, text } = await askServer(url, request, env));
+  } catch (cause) {
+    if (cause instanceof SyncError) throw cause;
+    throw new SyncError('server_unreachable', `no token: no answer from ${redactUrl(url)}`, { cause });
+  }
+  if (status !== 200) {
+    throw new SyncError('server_refused', `no token: the server answered ${status}: ${problemText(text)}`);
+  }
+  try {
+    return tokenAnswer.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SyncError('server_refused', `no token: ${redactUrl(url)} did not answer as a sync server does`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,75 @@
+import type { Dispatcher } from 'undici';
+import { type Dial, socketDial } from '../lib/connect.js';
+import type { Logger } from '../lib/log.js';
+import { endpointOf, readProxies } from '../lib/proxy.js';
+import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../lib/tls.js';
+import { createDispatcher } from './fetch/dispatcher.js';
+import type { ClientSettings } from './options.js';
+
+/** The settings that say how the client connects to others. */
+export type ConnectionSettings = Pick<
+  ClientSettings,
+  'serverUrl' | 'serverWsUrl' | 'selfSignedAllowed' | 'trustedCaFile' | 'clientCertFile' | 'clientKeyFile'
+>;
+
+/** How the client reaches everything but its engine: which authorities it trusts, who sees its certificate, proxies. */
+export interface Connections {
+  readonly tls: OutgoingTls;
+  /** Opens the socket to the server. */
+  readonly dial: Dial;
+  /** HTTP connections; the caller closes them. */
+  dispatcher(silenceTimeoutMs: number): Dispatcher;
+  /** Stops looking for changed certificate files. */
+  close(): void;
+}
+
+/** Longest wait for a connection to the server, the handshake of a tunnel included (protocol-facts 1.1). */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * Connections by the settings. The CA file counts only where SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED says so, as with
+ * OPAL (protocol-facts 8.2), and then beside the well-known authorities; verification is never off. Our own certificate is
+ * shown to the sync server alone, not to data sources. Rejects with `config_invalid`.
+ */
+export async function openConnections(
+  settings: ConnectionSettings,
+  { log, env }: { log: Logger; env: Readonly<Record<string, string | undefined>> },
+): Promise<Connections> {
+  const { selfSignedAllowed, trustedCaFile } = settings;
+  if (selfSignedAllowed && trustedCaFile === undefined) {
+    log.warn(
+      {},
+      'SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED has no effect without SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE',
+    );
+  }
+  if (!selfSignedAllowed && trustedCaFile !== undefined) {
+    log.warn(
+      {},
+      'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE has no effect unless SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED is true',
+    );
+  }
+  const ca = selfSignedAllowed ? pemFile('SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE', trustedCaFile) : undefined;
+  const cert = pemFile('SYNC_CLIENT_TLS_CERT_FILE', settings.clientCertFile);
+  const key = pemFile('SYNC_CLIENT_TLS_KEY_FILE', settings.clientKeyFile);
+  const proxies = readProxies(env);
+  const extra = ca === undefined ? undefined : await extraAuthorities(env);
+  const own = await TlsFiles.open({ ca, cert, key });
+  const trusted = await TlsFiles.open({ ca });
+
+  const servers = [settings.serverUrl, ...(settings.serverWsUrl === undefined ? [] : [settings.serverWsUrl])];
+  const tls = tlsFor(
+    servers.map((url) => endpointOf(new URL(url))),
+    outgoingTls(own, 'also', extra),
+    outgoingTls(trusted, 'also', extra),
+  );
+  const stops = [own, trusted].map((files) => files.watch({ log }));
+  return {
+    tls,
+    dial: socketDial({ timeoutMs: CONNECT_TIMEOUT_MS, tls }, proxies),
+    dispatcher: (silenceTimeoutMs) =>
+      createDispatcher(silenceTimeoutMs, env, { connectTimeoutMs: CONNECT_TIMEOUT_MS, tls }),
+    close: () => {
+      for (const stop of stops) stop();
+    },
+  };
+}

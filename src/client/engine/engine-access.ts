@@ -1,0 +1,58 @@
+import type { Logger } from '../../lib/log.js';
+import { type OutgoingTls, outgoingTls, pemFile, TlsFiles } from '../../lib/tls.js';
+import { createDispatcher } from '../fetch/dispatcher.js';
+import { type EngineAuth, fixedAuth } from './engine-auth.js';
+import { createOauth } from './engine-auth-oauth.js';
+import { checkEngineAccess, type EngineAccessSettings } from './engine-auth-rules.js';
+
+/** How the engine is reached: what we send, whom we trust, what we show. */
+export interface EngineAccess {
+  readonly auth: EngineAuth;
+  readonly tls: OutgoingTls;
+  close(): Promise<void>;
+}
+
+/** Longest wait for a token of an OAuth server. */
+const OAUTH_TIMEOUT_MS = 10_000;
+
+/**
+ * Access by the settings (protocol-facts 6.2). SYNC_POLICY_STORE_TLS_CA is the only authority that the engine's
+ * certificate may come from, for every kind of authentication. `outgoing` is for the OAuth server. Rejects with
+ * `config_invalid`.
+ */
+export async function openEngineAccess(
+  settings: EngineAccessSettings,
+  deps: {
+    log: Logger;
+    env: Readonly<Record<string, string | undefined>>;
+    outgoing?: OutgoingTls | undefined;
+  },
+): Promise<EngineAccess> {
+  checkEngineAccess(settings);
+  const files = await TlsFiles.open({
+    cert: pemFile('SYNC_POLICY_STORE_TLS_CLIENT_CERT', settings.engineTlsCert),
+    key: pemFile('SYNC_POLICY_STORE_TLS_CLIENT_KEY', settings.engineTlsKey),
+    ca: pemFile('SYNC_POLICY_STORE_TLS_CA', settings.engineTlsCa),
+  });
+  const auth = authBy(settings, deps);
+  const stop = files.watch({ log: deps.log });
+  return {
+    auth,
+    tls: outgoingTls(files, 'only'),
+    close: async () => {
+      stop();
+      await auth.close();
+    },
+  };
+}
+
+function authBy(settings: EngineAccessSettings, deps: Parameters<typeof openEngineAccess>[1]): EngineAuth {
+  const { engineOauthServer: server, engineOauthClientId: clientId, engineOauthClientSecret: clientSecret } = settings;
+  if (settings.engineAuthType === 'token') return fixedAuth(settings.engineAuthToken);
+  if (settings.engineAuthType !== 'oauth') return fixedAuth();
+  if (server === undefined || clientId === undefined || clientSecret === undefined) {
+    throw new Error('checkEngineAccess lets no oauth without these pass');
+  }
+  const dispatcher = createDispatcher(OAUTH_TIMEOUT_MS, deps.env, { tls: deps.outgoing });
+  return createOauth({ server, clientId, clientSecret, timeoutMs: OAUTH_TIMEOUT_MS }, { log: deps.log, dispatcher });
+}

@@ -1,0 +1,140 @@
+import { z } from 'zod';
+import { SyncError } from '../../lib/errors.js';
+import { Secret } from '../../lib/log.js';
+import { shownUrl } from './http-rules.js';
+import type { FetchRequest } from './provider.js';
+
+/** What an entry asks of a Postgres database. */
+export interface PostgresRequest {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password: Secret | undefined;
+  readonly database: string;
+  readonly sslMode: SslMode;
+  /** One SELECT (or VALUES, TABLE, WITH ... SELECT), without a semicolon at its end. */
+  readonly query: string;
+  readonly shape: PostgresShape;
+}
+
+/** What the document is: all rows in a list, the first row, or rows by the value of a column. */
+export type PostgresShape =
+  | { readonly kind: 'list' }
+  | { readonly kind: 'one' }
+  | { readonly kind: 'keyed'; readonly column: string };
+
+/**
+ * As in libpq. `prefer`, the default: encrypted where the server can; `require`: encrypted; `verify-ca` and `verify-full`
+ * also check who the server is.
+ */
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
+export type SslMode = (typeof SSL_MODES)[number];
+
+const text = z.string().min(1);
+const port = z.coerce.number().int().min(1).max(65_535);
+
+/** `config` of an entry (protocol-facts 4.8, "External providers"). */
+const postgresConfig = z.strictObject({
+  fetcher: z.string().nullish(),
+  query: text,
+  connection_params: z
+    .strictObject({
+      database: text.nullish(),
+      user: text.nullish(),
+      password: z.string().nullish(),
+      host: text.nullish(),
+      port: port.nullish(),
+    })
+    .nullish(),
+  fetch_one: z.boolean().nullish(),
+  fetch_key: text.nullish(),
+});
+
+/** Members of the query of a URL that are understood; those without effect here are accepted. */
+const urlQuery = z.strictObject({
+  host: text.optional(),
+  port: port.optional(),
+  user: text.optional(),
+  password: z.string().optional(),
+  dbname: text.optional(),
+  sslmode: z.enum(SSL_MODES).optional(),
+  application_name: z.string().optional(),
+  connect_timeout: z.string().optional(),
+});
+
+/**
+ * Reads url (`postgresql://user:password@host:port/database?sslmode=...`) and `config` of an entry; `connection_params`
+ * win over the URL. Throws `fetch_config_invalid` that names the member at fault, and no password.
+ */
+export function postgresRequest({ url, config }: FetchRequest): PostgresRequest {
+  const given = checked(postgresConfig, config ?? {}, url, 'config');
+  const { connection_params: params } = given;
+  const place = placeOf(url);
+  const user = params?.user ?? place.user;
+  if (user === undefined) throw invalid(url, 'names no user');
+  const password = params?.password ?? place.password;
+  if (given.fetch_one === true && (given.fetch_key ?? undefined) !== undefined) {
+    throw invalid(url, 'config.fetch_key: does not go with fetch_one');
+  }
+  return {
+    host: params?.host ?? place.host ?? 'localhost',
+    port: params?.port ?? place.port ?? 5432,
+    user,
+    password: password === undefined ? undefined : new Secret(password),
+    database: params?.database ?? place.database ?? user,
+    sslMode: place.sslMode,
+    query: given.query.replace(/[\s;]+$/, ''),
+    shape:
+      given.fetch_one === true
+        ? { kind: 'one' }
+        : typeof given.fetch_key === 'string'
+          ? { kind: 'keyed', column: given.fetch_key }
+          : { kind: 'list' },
+  };
+}
+
+interface Place {
+  host: string | undefined;
+  port: number | undefined;
+  user: string | undefined;
+  password: string | undefined;
+  database: string | undefined;
+  sslMode: SslMode;
+}
+
+function placeOf(url: string): Place {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !/^postgres(ql)?:$/.test(parsed.protocol)) {
+    throw invalid(url, 'is not a URL of the form postgresql://user:password@host:port/database');
+  }
+  const query = checked(urlQuery, Object.fromEntries(parsed.searchParams), url, 'the URL');
+  return {
+    host: query.host ?? part(url, parsed.hostname.replace(/^\[(.*)\]$/, '$1')),
+    port: query.port ?? (parsed.port === '' ? undefined : Number(parsed.port)),
+    user: query.user ?? part(url, parsed.username),
+    password: query.password ?? part(url, parsed.password),
+    database: query.dbname ?? part(url, parsed.pathname.replace(/^\//, '')),
+    sslMode: query.sslmode ?? 'prefer',
+  };
+}
+
+/** A part of a URL as it is meant; undefined where there is none. */
+function part(url: string, encoded: string): string | undefined {
+  try {
+    return encoded === '' ? undefined : decodeURIComponent(encoded);
+  } catch {
+    throw invalid(url, 'has a percent sign that is no escape: write %25');
+  }
+}
+
+function checked<S extends z.ZodType>(schema: S, value: unknown, url: string, what: string): z.infer<S> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const place = issue === undefined || issue.path.length === 0 ? what : `${what}.${issue.path.join('.')}`;
+  throw invalid(url, `${place}: ${issue?.message}`);
+}
+
+function invalid(url: string, why: string): SyncError {
+  return new SyncError('fetch_config_invalid', `${shownUrl(url)}: ${why}`);
+}

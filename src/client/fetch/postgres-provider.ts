@@ -1,0 +1,144 @@
+import { Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+import type { Client, ClientConfig, QueryConfig } from 'pg';
+import type { OutgoingTls } from '../../lib/tls.js';
+import { type PostgresRequest, postgresRequest } from './postgres-config.js';
+import { isWithoutTls, postgresFailure } from './postgres-failure.js';
+import { documentOf, selectText } from './postgres-rows.js';
+import type { FetchProvider } from './provider.js';
+
+/** Options of {@link createPostgresProvider}. */
+export interface PostgresProviderOptions {
+  /** Longest wait for a connection. */
+  connectTimeoutMs: number;
+  /** Longest time for one statement; the server itself ends it then. */
+  statementTimeoutMs: number;
+  /** Authorities that `sslmode=verify-ca` and `verify-full` trust. Default: the well-known ones. */
+  tls?: OutgoingTls | undefined;
+}
+
+/** Time for an orderly end of a connection. */
+const END_MS = 1000;
+
+/**
+ * Reads documents from Postgres: the rows of one query, in a read-only transaction, by a connection of their own
+ * (protocol-facts 4.8, "External providers"). The database itself prints the rows as JSON, so that numbers of any size
+ * arrive as they are. `pg` is loaded with the first read.
+ */
+export function createPostgresProvider(options: PostgresProviderOptions): FetchProvider {
+  const { connectTimeoutMs, statementTimeoutMs } = options;
+  return {
+    names: ['PostgresFetchProvider', 'postgres'],
+    host: (request) => {
+      const { host, port } = postgresRequest(request);
+      return `${host}:${port}`;
+    },
+    async fetch(wanted, { sink, signal }) {
+      const request = postgresRequest(wanted);
+      let session: Session | undefined;
+      try {
+        session = await openSession(request, options, signal);
+        const { client } = session;
+        await client.query('BEGIN TRANSACTION READ ONLY');
+        await client.query(`SET LOCAL statement_timeout = ${Math.ceil(statementTimeoutMs)}`);
+        await client.query(oneStatement(`DECLARE policysync NO SCROLL CURSOR FOR ${selectText(request)}`));
+        const fetchRows = async (count: number): Promise<{ row: string; key: string | null }[]> => {
+          const { rows } = await client.query<{ row: string; key: string | null }>(`FETCH ${count} FROM policysync`);
+          return rows;
+        };
+        return { outcome: 'body', body: await sink.take(documentOf(request.shape, fetchRows)) };
+      } catch (error) {
+        signal.throwIfAborted(); // a stop that was asked for is no failure of the source
+        throw postgresFailure(wanted.url, request, error, connectTimeoutMs);
+      } finally {
+        await session?.close();
+      }
+    },
+  };
+}
+
+/** A connection that ends at once when the signal aborts. */
+interface Session {
+  readonly client: Client;
+  close(): Promise<void>;
+}
+
+async function openSession(
+  request: PostgresRequest,
+  options: PostgresProviderOptions,
+  signal: AbortSignal,
+): Promise<Session> {
+  if (request.sslMode !== 'prefer') return connect(request, tlsOf(request, options), options, signal);
+  try {
+    return await connect(request, tlsOf(request, options), options, signal);
+  } catch (error) {
+    if (!isWithoutTls(error)) throw error;
+    return connect(request, false, options, signal);
+  }
+}
+
+async function connect(
+  request: PostgresRequest,
+  ssl: false | ConnectionOptions,
+  { connectTimeoutMs }: PostgresProviderOptions,
+  signal: AbortSignal,
+): Promise<Session> {
+  const { default: pg } = await import('pg');
+  signal.throwIfAborted();
+  const socket = new Socket();
+  const { host, port, user, database, password } = request;
+  const config: ClientConfig = {
+    host,
+    port,
+    user,
+    database,
+    // A function: with an empty text `pg` would look into PGPASSWORD and ~/.pgpass, which belong to somebody else.
+    password: () => password?.reveal() ?? '',
+    ssl,
+    application_name: 'policysync',
+    connectionTimeoutMillis: connectTimeoutMs,
+    stream: () => socket,
+  };
+  const client = new pg.Client(config);
+  // A lost connection also fails the call under way, which is where it is dealt with.
+  client.on('error', () => undefined);
+  const onAbort = (): void => void socket.destroy();
+  signal.addEventListener('abort', onAbort, { once: true });
+  const close = async (): Promise<void> => {
+    signal.removeEventListener('abort', onAbort);
+    const timer = setTimeout(onAbort, END_MS);
+    await client.end();
+    clearTimeout(timer);
+    socket.destroy();
+  };
+  try {
+    await client.connect();
+    return { client, close };
+  } catch (error) {
+    socket.destroy();
+    signal.removeEventListener('abort', onAbort);
+    throw error;
+  }
+}
+
+function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProviderOptions): false | ConnectionOptions {
+  switch (sslMode) {
+    case 'disable':
+      return false;
+    case 'prefer':
+    case 'require':
+      // What libpq means by these: encrypted, whoever answers.
+      return { rejectUnauthorized: false };
+    case 'verify-ca':
+    case 'verify-full': {
+      const context = tls === undefined ? {} : { secureContext: tls.context({ host, port }) };
+      const anyName = sslMode === 'verify-ca' ? { checkServerIdentity: () => undefined } : {};
+      return { rejectUnauthorized: true, ...context, ...anyName };
+    }
+  }
+}
+
+/** By the extended protocol a server takes exactly one statement, whatever an entry's query has in it. */
+function oneStatement(text: string): QueryConfig & { queryMode: 'extended' } {
+  return { text, queryMode: 'extended' };
+}

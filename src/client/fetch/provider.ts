@@ -1,0 +1,64 @@
+import type { EntryConfig } from '../../wire/data.js';
+import type { OwnedBody } from './spool.js';
+
+/**
+ * The seam behind which data sources are read. `config.fetcher` of an entry names the provider (protocol-facts 4.8); HTTP
+ * and Postgres are built in, programs add their own.
+ */
+export interface FetchProvider {
+  /** What `config.fetcher` may be for this provider to fetch the entry; case does not matter. The first one is shown. */
+  readonly names: readonly string[];
+  /**
+   * The host that the request goes to: requests for one host share a limit, so that one that hangs does not take the turns
+   * of the others. Default: host and port of the URL. Throws as `fetch` does for what can never be fetched.
+   */
+  host?(request: FetchRequest): string;
+  /**
+   * Reads one document, once, and hands its bytes to `context.sink`. Throws `SyncError`s: `fetch_config_invalid` for an
+   * entry that cannot be fetched as it is written, else `fetch_failed` with `retryable` (it may pass by itself) and
+   * `retryAfterSeconds`; anything else that it throws counts as `fetch_failed`, retryable. Texts must not have secrets.
+   * Ends when `context.signal` aborts, with any error.
+   */
+  fetch(request: FetchRequest, context: FetchContext): Promise<FetchResult>;
+  /** Lets go of connections. Nothing is fetched after that. */
+  close?(): Promise<void>;
+}
+
+/** One document to read. */
+export interface FetchRequest {
+  url: string;
+  /** The entry's `config`; null and absent mean the defaults. */
+  config?: EntryConfig | null;
+  /** Of the document that the caller still has. */
+  previous?: Validators;
+}
+
+/** What a source said of the version of its document; sent back to ask whether there is a newer one. */
+export interface Validators {
+  etag?: string;
+  lastModified?: string;
+}
+
+/** What a provider works with during one read. */
+export interface FetchContext {
+  readonly sink: FetchSink;
+  /** Aborts when the client stops, the entry goes, or the read has taken too long. */
+  readonly signal: AbortSignal;
+}
+
+/** The bytes of a document, in pieces. */
+export type FetchSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/** Takes the document in. */
+export interface FetchSink {
+  /** Largest document that is taken. */
+  readonly limitBytes: number;
+  /**
+   * Reads `source` to its end, as fast as the disk takes it. Throws `fetch_too_large` beyond the limit, `fetch_not_json`
+   * unless the bytes are exactly one JSON value, `spool_unwritable`, and whatever `source` throws.
+   */
+  take(source: FetchSource): Promise<OwnedBody>;
+}
+
+/** What a read gave: a document that the caller disposes of, or that the caller's copy is still the newest. */
+export type FetchResult = ({ outcome: 'body'; body: OwnedBody } & Validators) | { outcome: 'unchanged' };

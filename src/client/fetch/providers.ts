@@ -1,0 +1,142 @@
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
+import { shownUrl } from './http-rules.js';
+import { createLimiter, type LimiterOptions } from './limiter.js';
+import type { FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
+import type { Spool } from './spool.js';
+
+/** Options of {@link createFetcher}. */
+export interface FetcherOptions extends LimiterOptions {
+  /** Longest time for one whole read; waiting for a turn is not counted. */
+  totalTimeoutMs: number;
+}
+
+/** Reads data source entries, each through the provider that its `config.fetcher` names. */
+export interface Fetcher {
+  /**
+   * Reads one document, once. Waits for its turn first. Nothing is handed on before all of it arrived and was found to be
+   * one JSON value within the limit. Throws `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json`,
+   * `spool_unwritable`: `retryable` says whether it may pass by itself, `retryAfterSeconds` what the source asked for.
+   * Rejects with the signal's reason when that aborts.
+   */
+  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResult>;
+  /** Closes all connections. */
+  close(): Promise<void>;
+}
+
+/** Longest delay that a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+/** Time for a provider to end after its signal has aborted. */
+const GRACE_MS = 2000;
+
+/**
+ * A fetcher. Bodies go to `deps.spool`, which also knows the size limit. The first provider is the one of entries that
+ * name none. Throws `config_invalid` where two providers have the same name.
+ */
+export function createFetcher(
+  options: FetcherOptions,
+  deps: { providers: readonly FetchProvider[]; spool: Spool; log: Logger },
+): Fetcher {
+  const { spool, log, providers } = deps;
+  const byName = namesOf(providers);
+  const limiter = createLimiter(options);
+
+  function providerOf({ url, config }: FetchRequest): FetchProvider {
+    const name = config?.fetcher ?? '';
+    const provider = byName.get((name === '' ? HTTP_PROVIDER_NAMES[0] : name).toLowerCase());
+    if (provider !== undefined) return provider;
+    const known = providers.map(({ names }) => names[0]).join(', ');
+    throw new SyncError(
+      'fetch_config_invalid',
+      `${shownUrl(url)}: the fetch provider ${JSON.stringify(name)} is not known; known are ${known}`,
+    );
+  }
+
+  /** One read within its time. */
+  async function fetchNow(provider: FetchProvider, request: FetchRequest, signal: AbortSignal): Promise<FetchResult> {
+    const startedAt = performance.now();
+    const stop = new AbortController();
+    const onAbort = (): void => stop.abort(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const timer = setTimeout(
+      () => stop.abort(tooLate(request, options.totalTimeoutMs)),
+      Math.min(options.totalTimeoutMs, MAX_TIMER_MS),
+    );
+    try {
+      signal.throwIfAborted();
+      const sink = { limitBytes: spool.limitBytes, take: (source: FetchSource) => spool.spool(source, stop.signal) };
+      const result = await untilAborted(provider.fetch(request, { sink, signal: stop.signal }), stop.signal);
+      stop.signal.throwIfAborted();
+      const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
+      const durationMs = Math.round(performance.now() - startedAt);
+      log.debug({ url: shownUrl(request.url), outcome: result.outcome, ...size, duration_ms: durationMs }, 'fetched');
+      return result;
+    } catch (error) {
+      stop.signal.throwIfAborted(); // what a stop makes of a read is no failure of the source
+      if (error instanceof SyncError) throw error;
+      const message = `${shownUrl(request.url)}: ${errorText(error)}`;
+      throw new SyncError('fetch_failed', message, { cause: error, retryable: true });
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  return {
+    async fetch(request, signal) {
+      const provider = providerOf(request);
+      const host = provider.host?.(request) ?? hostOf(request.url);
+      return limiter.run(host, signal, () => fetchNow(provider, request, signal));
+    },
+    close: async () => {
+      for (const provider of providers) await provider.close?.();
+    },
+  };
+}
+
+function namesOf(providers: readonly FetchProvider[]): ReadonlyMap<string, FetchProvider> {
+  const byName = new Map<string, FetchProvider>();
+  for (const provider of providers) {
+    for (const name of new Set(provider.names.map((each) => each.toLowerCase()))) {
+      if (byName.has(name)) throw new SyncError('config_invalid', `two fetch providers have the name "${name}"`);
+      byName.set(name, provider);
+    }
+  }
+  return byName;
+}
+
+/**
+ * What the read gives, or the signal's reason some time after it has aborted: a provider that does not listen to the
+ * signal must not keep its turn for ever.
+ */
+async function untilAborted(reading: Promise<FetchResult>, signal: AbortSignal): Promise<FetchResult> {
+  let timer: NodeJS.Timeout | undefined;
+  let onAbort = (): void => undefined;
+  const givenUp = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      timer = setTimeout(() => reject(signal.reason), GRACE_MS);
+    };
+  });
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    const result = await Promise.race([reading, givenUp]);
+    if (signal.aborted && result.outcome === 'body') await result.body.dispose();
+    return result;
+  } catch (error) {
+    // Of a document that comes all the same nobody will know: it is let go of. Any other end is of no interest by now.
+    reading.then((late) => (late.outcome === 'body' ? late.body.dispose() : undefined)).catch(() => undefined);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : '';
+}
+
+function tooLate({ url }: FetchRequest, limitMs: number): SyncError {
+  return new SyncError('fetch_failed', `${shownUrl(url)} was not read within ${limitMs / 1000} s`, { retryable: true });
+}

@@ -1,0 +1,199 @@
+import { setMaxListeners } from 'node:events';
+import type { Dial } from '../lib/connect.js';
+import type { Logger } from '../lib/log.js';
+import { isAbort } from '../lib/loop.js';
+import { hexId } from '../pubsub/hub.js';
+import { createSocketClient, type SocketSession } from '../pubsub/socket-client.js';
+import { parseKeepingData, peerUpdate } from '../wire/data.js';
+import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
+import type { ClientSettings } from './options.js';
+import type { DataUpdater } from './reconcile/data-updater.js';
+import type { EngineKeeper } from './reconcile/engine-keeper.js';
+import type { PolicyUpdater } from './reconcile/policy-updater.js';
+import { serverLoadAllows } from './server-load.js';
+import { outermostDirectories } from './topics.js';
+
+/** What follows the server: made before the follower itself, since they write to the engine through it. */
+export interface FollowedParts {
+  readonly policy: PolicyUpdater;
+  readonly data: DataUpdater;
+}
+
+/** One stretch of time during which the client follows the server. */
+interface Period {
+  readonly stop: AbortController;
+  readonly done: Promise<void>;
+}
+
+/** The reason that everything under way ends with when the client is disconnected; its name marks it as no failure. */
+const DISCONNECTED = 'disconnected from the sync server';
+
+/**
+ * Everything that follows the sync server: the socket, the policy updater and the data updater. It can be stopped and
+ * started again while the engine goes on serving (spec "Client server-connectivity"); what the updaters know of the
+ * engine stays with them meanwhile.
+ */
+export class Follower {
+  readonly #settings: ClientSettings;
+  readonly #keeper: EngineKeeper;
+  readonly #dial: Dial;
+  readonly #log: Logger;
+  readonly #askServerLoad: (signal: AbortSignal) => Promise<void>;
+  readonly #server = { connected: false, error: undefined as string | undefined };
+  readonly #statId: string;
+  #parts: FollowedParts | undefined;
+  #period: Period | undefined;
+  /** Ends {@link run} with the failure of a part. */
+  #fail: (error: unknown) => void = () => undefined;
+
+  constructor(
+    settings: ClientSettings,
+    deps: { keeper: EngineKeeper; askServerLoad: (signal: AbortSignal) => Promise<void>; dial: Dial; log: Logger },
+  ) {
+    this.#settings = settings;
+    this.#dial = deps.dial;
+    this.#statId = settings.clientStatId ?? `CLIENT_${hexId()}`;
+    this.#keeper = deps.keeper;
+    this.#askServerLoad = deps.askServerLoad;
+    this.#log = deps.log;
+  }
+
+  /** Whether the socket is up, and what ended it last. */
+  get server(): { readonly connected: boolean; readonly error: string | undefined } {
+    return this.#server;
+  }
+
+  get following(): boolean {
+    return this.#period !== undefined;
+  }
+
+  /** The updaters' way to the engine: a step that has not begun when the client is disconnected never begins. */
+  readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    this.#keeper.exclusive(step, this.#period?.stop.signal);
+
+  /** Says what is to follow; call once, before the first {@link start}. */
+  attach(parts: FollowedParts): void {
+    this.#parts = parts;
+  }
+
+  /** Starts to follow; policy and data arrive in the background. Nothing happens where it follows already. */
+  start(): void {
+    if (this.#period !== undefined) return;
+    const parts = this.#parts;
+    if (parts === undefined) throw new Error('the follower has nothing to follow');
+    const stop = new AbortController();
+    const { signal } = stop;
+    setMaxListeners(0, signal);
+    // Set before anything runs: the first step that a part takes asks for it.
+    const period = { stop, done: Promise.resolve() };
+    this.#period = period;
+    period.done = Promise.all([
+      parts.policy.run(signal),
+      parts.data.run(signal),
+      this.#followSocket(parts, signal),
+    ]).then(() => undefined);
+    period.done.catch((error: unknown) => this.#fail(error));
+  }
+
+  /** Ends everything that follows; steps that the engine has begun come to their end first. Twice is once. */
+  async stop(): Promise<void> {
+    const period = this.#period;
+    if (period === undefined) return;
+    period.stop.abort(new DOMException(DISCONNECTED, 'AbortError'));
+    try {
+      await period.done;
+    } finally {
+      if (this.#period === period) this.#period = undefined;
+      this.#server.connected = false;
+      this.#server.error = undefined;
+    }
+  }
+
+  /** Waits until the signal aborts and then stops; rejects when a part failed in a way that it does not mend itself. */
+  async run(signal: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#fail = reject;
+      if (signal.aborted) resolve();
+      else signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await this.stop();
+  }
+
+  async #followSocket(parts: FollowedParts, signal: AbortSignal): Promise<void> {
+    if (this.#settings.waitOnServerLoad) {
+      const onRefused = (reason: string): void => {
+        this.#server.error = reason;
+      };
+      try {
+        await serverLoadAllows({ ask: this.#askServerLoad, onRefused, log: this.#log }, signal);
+      } catch (error) {
+        if (isAbort(error, signal)) return;
+        throw error;
+      }
+    }
+    await this.#socket(parts, signal).run(signal);
+  }
+
+  #socket({ policy, data }: FollowedParts, signal: AbortSignal): ReturnType<typeof createSocketClient> {
+    const settings = this.#settings;
+    const server = this.#server;
+    const dataTopics = new Set(settings.dataUpdaterEnabled ? settings.dataTopics : []);
+    const directories = settings.policyUpdaterEnabled ? outermostDirectories(settings.policyDirs) : [];
+    const socketLog = this.#log.child({ component: 'socket' });
+    return createSocketClient(
+      {
+        url: `${settings.serverWsUrl ?? settings.serverUrl.replace(/^http/, 'ws')}/ws`,
+        token: settings.clientToken,
+        dial: this.#dial,
+        keepAliveIntervalMs: settings.keepAliveIntervalMs,
+        announceAs: settings.statisticsEnabled ? this.#statId : undefined,
+        reconnectMaxMs: settings.reconnectMaxMs,
+      },
+      {
+        log: socketLog,
+        topics: (session) => [
+          ...directories.map((directory) => policyTopicFor(session, directory, settings.scopeId)),
+          ...dataTopics,
+        ],
+        onConnected: async (session) => {
+          server.connected = true;
+          server.error = undefined;
+          socketLog.info({ server: settings.serverUrl, extensions: session.protocol ?? 'none' }, 'subscribed');
+          if (settings.policyUpdaterEnabled) policy.request();
+          if (settings.dataUpdaterEnabled) data.resync();
+        },
+        onNotify: (topic, dataText) => {
+          if (!dataTopics.has(topic)) {
+            policy.notified(dataText);
+            return;
+          }
+          const parsed = peerUpdate.safeParse(parseKeepingData(dataText));
+          if (parsed.success) data.receive(parsed.data, topic, dataText);
+          else {
+            // What it said is not known: reading the configuration again brings in what a server of ours retained.
+            socketLog.error(
+              { topic, problem: parsed.error.issues[0]?.message, at: parsed.error.issues[0]?.path.join('.') },
+              'a data update is not as documented',
+            );
+            data.resync();
+          }
+        },
+        onDisconnected: (reason) => {
+          server.connected = false;
+          server.error = reason;
+          if (!signal.aborted) socketLog.warn({ reason }, 'connection to the sync server lost');
+        },
+        onFailed: (reason) => {
+          server.error = reason;
+        },
+      },
+    );
+  }
+}
+
+/** Each client subscribes to one of the two forms of policy notices: the spec's from our servers, OPAL's from OPAL's. */
+function policyTopicFor(session: SocketSession, directory: string, scope: string): string {
+  return session.protocol === undefined && scope === 'default'
+    ? opalPolicyTopic(directory)
+    : policyTopic(directory, scope);
+}

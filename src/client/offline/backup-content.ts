@@ -1,0 +1,135 @@
+import { docPathUrl } from '../../wire/doc-path.js';
+import { type Layer, STATIC_ERA } from '../desired/layers.js';
+import { staticLayers } from '../desired/policy-content.js';
+import type { ClientSettings } from '../options.js';
+import type { Applier } from '../reconcile/applier.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
+import { concerns, type KnownEntry } from '../reconcile/entry.js';
+import type { PolicyUpdater } from '../reconcile/policy-updater.js';
+import { outermostDirectories } from '../topics.js';
+import type { BackupContent, BackupDocument, BackupEntry } from './backup-format.js';
+
+/** The parts of a client whose state is backed up. */
+export interface BackedUpParts {
+  readonly applier: Applier;
+  readonly policy: PolicyUpdater;
+  readonly data: DataUpdater;
+}
+
+/** What decides which parts of a backup a client is still to hold. */
+export type BackupSettings = Pick<
+  ClientSettings,
+  'policyUpdaterEnabled' | 'dataUpdaterEnabled' | 'dataTopics' | 'policyDirs' | 'scopeId'
+>;
+
+/** What the client holds at this moment. Call it between two engine steps. Bodies are those of the client: pin them. */
+export function captureContent({ applier, policy, data }: BackedUpParts, settings: BackupSettings): BackupContent {
+  const documents: BackupDocument[] = [];
+  const add = (layer: Layer, blocked: string | undefined): void => {
+    const known = data.entry(layer.id);
+    // Static data come from the policy part; a layer without an entry is about to go, unless no entry ever made it.
+    if (layer.rank.era === STATIC_ERA || (known === undefined && layer.rank.era > STATIC_ERA)) return;
+    documents.push({ layer, blocked, entry: known === undefined ? undefined : entryOf(known, layer) });
+  };
+  for (const layer of applier.layers.all()) add(layer, undefined);
+  for (const { layer, reason } of applier.blocked.values()) add(layer, reason);
+  const { position } = data;
+  return {
+    createdMs: Date.now(),
+    directories: outermostDirectories(settings.policyDirs),
+    scope: settings.scopeId,
+    policy: policy.held,
+    position: { ...position, seen: new Map(position.seen) },
+    documents,
+  };
+}
+
+function entryOf({ origin, epoch, entry, fetched }: KnownEntry, { content }: Layer): BackupEntry {
+  // Something newer may have been fetched that the engine does not hold yet: its validators are not those of the layer.
+  const isOfLayer = content.kind !== 'put' || content.body.hash === fetched?.hash;
+  return {
+    origin,
+    epoch,
+    saveMethod: entry.save_method,
+    topics: entry.topics,
+    fetched: isOfLayer ? fetched : undefined,
+  };
+}
+
+/** Keeps the bytes of all documents there until what it answers is called. */
+export function pinDocuments(documents: readonly BackupDocument[]): () => Promise<void> {
+  const pins = documents.flatMap(({ layer: { content } }) => {
+    const release = content.kind === 'put' ? content.body.pin?.() : undefined;
+    return release === undefined ? [] : [release];
+  });
+  return async () => {
+    for (const release of pins) await release();
+  };
+}
+
+/**
+ * The part of a backup that a client with these settings is to hold: topics and updaters may have changed since. What is
+ * left out is in `unused`.
+ */
+export function wantedContent(
+  content: BackupContent,
+  settings: BackupSettings,
+): { wanted: BackupContent; unused: readonly BackupDocument[] } {
+  const topics = new Set(settings.dataTopics);
+  const isWanted = ({ entry }: BackupDocument): boolean =>
+    settings.dataUpdaterEnabled && (entry === undefined || concerns({ topics: [...entry.topics] }, topics));
+  return {
+    wanted: {
+      ...content,
+      policy: settings.policyUpdaterEnabled ? content.policy : undefined,
+      documents: content.documents.filter(isWanted),
+    },
+    unused: content.documents.filter((document) => !isWanted(document)),
+  };
+}
+
+/** What {@link Applier.load} takes, from a backup. Throws `engine_refused` for a static document that cannot be used. */
+export function loadableContent({ policy, documents }: BackupContent): Parameters<Applier['load']>[0] {
+  const statics = policy === undefined ? [] : staticLayers(policy);
+  const held = documents.filter(({ blocked }) => blocked === undefined).map(({ layer }) => layer);
+  return {
+    policy: policy === undefined ? undefined : { hash: policy.hash, modules: policy.modules },
+    layers: [...statics, ...held],
+    blocked: documents.flatMap(({ layer, blocked }) => (blocked === undefined ? [] : [{ layer, reason: blocked }])),
+  };
+}
+
+/** Lets the updaters go on from what the engine was loaded with. */
+export function adoptContent(content: BackupContent, { policy, data }: BackedUpParts, settings: BackupSettings): void {
+  const { directories, scope, policy: held } = content;
+  if (held !== undefined) {
+    const own = outermostDirectories(settings.policyDirs);
+    const isSame = scope === settings.scopeId && [...directories].sort().join(':') === [...own].sort().join(':');
+    policy.adopt(held, isSame && held.hash !== '');
+  }
+  data.adopt(
+    content.position,
+    content.documents.flatMap((document) =>
+      document.entry === undefined ? [] : [knownEntry(document, document.entry)],
+    ),
+  );
+}
+
+function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): KnownEntry {
+  const abort = new AbortController();
+  // It has no source until the configuration lists it again.
+  abort.abort();
+  return {
+    id: layer.id,
+    path: layer.path,
+    rank: layer.rank,
+    later: undefined,
+    origin: entry.origin,
+    epoch: entry.epoch,
+    entry: { url: '', topics: [...entry.topics], dst_path: docPathUrl(layer.path), save_method: entry.saveMethod },
+    transaction: '',
+    state: blocked === undefined ? { kind: 'applied' } : { kind: 'blocked', error: blocked },
+    fetched: entry.fetched,
+    abort,
+  };
+}

@@ -1,0 +1,193 @@
+import { constants } from 'node:buffer';
+import { type FileHandle, open } from 'node:fs/promises';
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Layer } from '../desired/layers.js';
+import { parsePatch } from '../desired/patch.js';
+import type { PolicyContent } from '../desired/policy-content.js';
+import type { Spool } from '../fetch/spool.js';
+import {
+  BACKUP_START,
+  BACKUP_VERSION,
+  type BackupContent,
+  type BackupDocument,
+  type BackupEntry,
+  type BackupHeader,
+  backupHeader,
+  backupPolicy,
+  checksumLine,
+  DOCUMENT_SEPARATOR,
+  DOCUMENTS_END,
+  DOCUMENTS_START,
+  POLICY_START,
+} from './backup-format.js';
+import { FileReader, utf8 } from './file-reader.js';
+import { readOpalBackup } from './opal-backup.js';
+
+/** Longest header line: hundreds of thousands of documents. */
+const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
+
+/**
+ * Reads the backup at `path`, ours or one that an OPAL client wrote, and checks it to its last byte before it answers;
+ * undefined where there is no file. Documents go to the spool; whoever takes the content disposes of them. Throws
+ * `backup_invalid` with the reason: cut short, changed, another version, not JSON, nothing in it. The message names no
+ * path.
+ */
+export async function readBackup(path: string, spool: Spool, signal: AbortSignal): Promise<BackupContent | undefined> {
+  let file: FileHandle;
+  try {
+    file = await open(path, 'r');
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
+    throw invalid('it cannot be opened', cause);
+  }
+  const made: BackupDocument[] = [];
+  try {
+    const content = (await isOurs(file))
+      ? await readOurs(new FileReader(file), spool, made, signal)
+      : await readOpalBackup(await wholeText(file), spool, made, signal);
+    if (isEmpty(content)) throw new Error('it holds neither policies nor data');
+    return content;
+  } catch (cause) {
+    await disposeDocuments(made);
+    signal.throwIfAborted();
+    throw invalid(errorText(cause), cause);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Lets go of the documents of a content that is not used. */
+export async function disposeDocuments(documents: readonly BackupDocument[]): Promise<void> {
+  for (const { layer } of documents) if (layer.content.kind === 'put') await layer.content.body.dispose();
+}
+
+/** True for a content that would make an engine empty. */
+export function isEmpty({ policy, documents }: BackupContent): boolean {
+  return documents.length === 0 && (policy === undefined || (policy.modules.size === 0 && policy.data.length === 0));
+}
+
+function invalid(reason: string, cause: unknown): SyncError {
+  const code = cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? ` (${cause.code})` : '';
+  return new SyncError('backup_invalid', `the backup cannot be used: ${reason}${code}`);
+}
+
+async function isOurs(file: FileHandle): Promise<boolean> {
+  const start = Buffer.alloc(Buffer.byteLength(BACKUP_START));
+  const { bytesRead } = await file.read(start, 0, start.length, 0);
+  return start.subarray(0, bytesRead).toString() === BACKUP_START;
+}
+
+async function wholeText(file: FileHandle): Promise<string> {
+  const { size } = await file.stat();
+  if (size > constants.MAX_STRING_LENGTH) throw new Error(`a file of ${size} bytes in another form than ours`);
+  return utf8(await file.readFile());
+}
+
+async function readOurs(
+  reader: FileReader,
+  spool: Spool,
+  made: BackupDocument[],
+  signal: AbortSignal,
+): Promise<BackupContent> {
+  const header = parseHeader(await reader.line(HEADER_LIMIT_BYTES));
+  await reader.expect(POLICY_START);
+  const policy = backupPolicy.parse(JSON.parse(await reader.text(header.policy_size)));
+  await reader.expect(DOCUMENTS_START);
+  for (const [index, item] of header.documents.entries()) {
+    if (index > 0) await reader.expect(DOCUMENT_SEPARATOR);
+    made.push(await readDocument(item, reader, spool, signal));
+  }
+  await reader.expect(DOCUMENTS_END);
+  const line = checksumLine(reader.digest());
+  if ((await reader.line(line.length)) !== line.slice(0, -1)) throw new Error('its checksum does not fit its content');
+  await reader.expectEnd();
+  return contentOf(header, policy, made);
+}
+
+function parseHeader(line: string): BackupHeader {
+  const version = /^\d+/.exec(line.slice(BACKUP_START.length))?.[0];
+  if (version !== String(BACKUP_VERSION)) {
+    throw new Error(`it has version ${version ?? '?'}, and this program reads version ${BACKUP_VERSION}`);
+  }
+  const before = `${BACKUP_START}${version},"header":`;
+  if (!line.startsWith(before) || !line.endsWith(',')) throw new Error('its first line is not a header');
+  const parsed = backupHeader.safeParse(JSON.parse(line.slice(before.length, -1)));
+  if (parsed.success) return parsed.data;
+  const first = parsed.error.issues[0];
+  throw new Error(`its header is not as documented at ${first?.path.join('.')}: ${first?.message}`);
+}
+
+async function readDocument(
+  item: BackupHeader['documents'][number],
+  reader: FileReader,
+  spool: Spool,
+  signal: AbortSignal,
+): Promise<BackupDocument> {
+  const content = await readContent(item, reader, spool, signal);
+  const layer: Layer = { id: item.id, path: item.path, rank: rankOf(item.rank), content };
+  return { layer, blocked: item.blocked ?? undefined, entry: entryOf(item) };
+}
+
+async function readContent(
+  { kind, size, hash, path }: BackupHeader['documents'][number],
+  reader: FileReader,
+  spool: Spool,
+  signal: AbortSignal,
+): Promise<Layer['content']> {
+  switch (kind) {
+    case 'delete':
+      await reader.expect('null');
+      return { kind };
+    case 'patch':
+      return { kind, ops: parsePatch(await reader.text(size)) };
+    case 'put': {
+      const body = await spool.spool(reader.take(size), signal);
+      if (body.hash === hash) return { kind, body };
+      await body.dispose();
+      throw new Error(`the document at /${path.join('/')} is not the one that was saved`);
+    }
+  }
+}
+
+function rankOf([era, seq, index]: [number, number, number]): Layer['rank'] {
+  return { era, seq, index };
+}
+
+function entryOf({ entry }: BackupHeader['documents'][number]): BackupEntry | undefined {
+  if (entry === null) return undefined;
+  const { hash, etag, last_modified: lastModified } = entry.fetched ?? {};
+  return {
+    origin: entry.origin,
+    epoch: entry.epoch ?? undefined,
+    saveMethod: entry.save_method,
+    topics: entry.topics,
+    fetched:
+      hash === undefined
+        ? undefined
+        : { hash, ...(etag === undefined ? {} : { etag }), ...(lastModified === undefined ? {} : { lastModified }) },
+  };
+}
+
+function contentOf(
+  header: BackupHeader,
+  policy: ReturnType<typeof backupPolicy.parse>,
+  documents: readonly BackupDocument[],
+): BackupContent {
+  const { position } = header;
+  const held: PolicyContent | undefined =
+    policy === null ? undefined : { hash: policy.hash, modules: new Map(policy.modules), data: policy.data };
+  return {
+    createdMs: Date.parse(header.created),
+    directories: header.directories,
+    scope: header.scope,
+    policy: held,
+    position: {
+      epoch: position.epoch ?? undefined,
+      era: position.era,
+      next: position.next,
+      lastSeq: position.last_seq,
+      seen: new Map(position.seen.map(([id, hash, rank]) => [id, { hash, rank: rankOf(rank) }])),
+    },
+    documents,
+  };
+}

@@ -1,0 +1,117 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { SyncError } from '../../lib/errors.js';
+import type { Body } from '../engine/engine.js';
+import {
+  BACKUP_START,
+  BACKUP_VERSION,
+  type BackupContent,
+  checksumLine,
+  DOCUMENT_SEPARATOR,
+  DOCUMENTS_END,
+  DOCUMENTS_START,
+  headerOf,
+  layerText,
+  POLICY_START,
+  policyText,
+} from './backup-format.js';
+
+/**
+ * Writes a backup in place of the one at `path`, whole or not at all: to a file beside it that is flushed to the disk and
+ * then renamed. Whenever the program or the machine dies, there is either the old file or the new one. Throws
+ * `backup_unwritable`; the file that was there stays then.
+ */
+export async function writeBackup(path: string, content: BackupContent): Promise<void> {
+  const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      await writeContent(file, content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+    await syncFolder(dirname(path));
+  } catch (cause) {
+    await rm(temporary, { force: true }).catch(() => undefined); // the first error is what counts
+    throw unwritable(cause);
+  }
+}
+
+/** Moves a file that cannot be used out of the way, to the same name with `.refused`. */
+export async function setAside(path: string): Promise<void> {
+  try {
+    await rename(path, `${path}.refused`);
+  } catch (cause) {
+    if (codeOf(cause) !== 'ENOENT') throw unwritable(cause);
+  }
+}
+
+/** Deletes what a writer that was killed left beside the backup. */
+export async function removeLeftovers(path: string): Promise<void> {
+  const folder = dirname(path);
+  const isLeftover = (name: string): boolean =>
+    name.startsWith(`${basename(path)}.`) && /^[0-9a-f]{16}\.tmp$/.test(name.slice(basename(path).length + 1));
+  try {
+    for (const name of await readdir(folder)) if (isLeftover(name)) await rm(join(folder, name), { force: true });
+  } catch {
+    // There is no folder yet, or it cannot be written: the first backup will tell.
+  }
+}
+
+async function writeContent(file: FileHandle, content: BackupContent): Promise<void> {
+  const hash = createHash('sha256');
+  const write = async (part: string | Uint8Array): Promise<void> => {
+    const bytes = typeof part === 'string' ? Buffer.from(part) : part;
+    hash.update(bytes);
+    await file.writeFile(bytes); // goes on where the last one ended
+  };
+  const policy = Buffer.from(policyText(content.policy));
+  const header = JSON.stringify(headerOf(content, policy.length));
+  await write(`${BACKUP_START}${BACKUP_VERSION},"header":${header},\n${POLICY_START}`);
+  await write(policy);
+  await write(DOCUMENTS_START);
+  for (const [index, { layer }] of content.documents.entries()) {
+    if (index > 0) await write(DOCUMENT_SEPARATOR);
+    if (layer.content.kind === 'put') await writeBody(layer.content.body, write);
+    else await write(layerText(layer) ?? 'null');
+  }
+  await write(DOCUMENTS_END);
+  await file.writeFile(checksumLine(hash.digest('hex')));
+}
+
+/** Copies a body; one that is not as long as it says (its file was cut) must not make a backup that looks whole. */
+async function writeBody(body: Body, write: (part: string | Uint8Array) => Promise<void>): Promise<void> {
+  let written = 0;
+  const part = async (bytes: Uint8Array): Promise<void> => {
+    written += bytes.length;
+    await write(bytes);
+  };
+  const stream = body.stream();
+  if (typeof stream === 'string') await part(Buffer.from(stream));
+  else for await (const chunk of stream) await part(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
+  if (written !== body.sizeBytes) throw new Error(`a document has ${written} bytes where ${body.sizeBytes} are due`);
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/** The message has no path: it is shown in the health answer, which is open to everyone. */
+function unwritable(cause: unknown): SyncError {
+  const why = codeOf(cause) ?? (cause instanceof Error ? cause.message : String(cause));
+  return new SyncError('backup_unwritable', `the backup cannot be written: ${why}`, { retryable: true });
+}
+
+/** The code of a system error, for example ENOSPC. */
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}

@@ -1,0 +1,155 @@
+import { stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { isAbort, sleep } from '../../lib/loop.js';
+import { pinDocuments } from './backup-content.js';
+import { type BackupContent, headerOf } from './backup-format.js';
+import { isEmpty } from './backup-reader.js';
+import { removeLeftovers, setAside, writeBackup } from './backup-writer.js';
+
+/** What became of a save: `nothing`: there is no state that is worth the place of the last one. */
+export type SaveResult = 'saved' | 'unchanged' | 'nothing';
+
+/** How the backup stands, for status. */
+export interface BackupState {
+  /** When what is in the file was held; undefined where there is no file that is known to be good. */
+  readonly savedMs: number | undefined;
+  /** Why the last write, or the file that was found at the start, was no good. */
+  readonly error: string | undefined;
+}
+
+/**
+ * The backup of a client, kept last-known-good: it is written when something has changed, and never with less than what
+ * a client that is ready holds (protocol-facts 10, edge 44).
+ */
+export class Backup {
+  readonly #options: { path: string; intervalMs: number };
+  readonly #capture: () => Promise<BackupContent | undefined>;
+  readonly #log: Logger;
+  #tail: Promise<unknown> = Promise.resolve();
+  #last: { policy: BackupContent['policy']; rest: string } | undefined;
+  #savedMs: number | undefined;
+  #error: string | undefined;
+  /** The file there cannot be used: it is set aside, not overwritten. */
+  #isRefused = false;
+
+  /** `capture`: what the client holds, or undefined while it is not ready. */
+  constructor(
+    options: { path: string; intervalMs: number },
+    deps: { capture: () => Promise<BackupContent | undefined>; log: Logger },
+  ) {
+    this.#options = options;
+    this.#capture = deps.capture;
+    this.#log = deps.log;
+  }
+
+  get path(): string {
+    return this.#options.path;
+  }
+
+  get state(): BackupState {
+    return { savedMs: this.#savedMs, error: this.#error };
+  }
+
+  /** The file holds what the client holds now: it was loaded. Another program's file is replaced by the next save. */
+  async loaded(content: BackupContent): Promise<void> {
+    this.#savedMs = content.createdMs > 0 ? content.createdMs : undefined;
+    this.#error = undefined;
+    const held = content.createdMs > 0 ? await this.#capture() : undefined;
+    if (held !== undefined) this.#last = fingerprint(held);
+  }
+
+  /** The file cannot be used. */
+  refused(reason: string): void {
+    this.#isRefused = true;
+    this.#error = reason;
+  }
+
+  /** Saves what the client holds, if that is something else than the file has. Throws `backup_unwritable`. */
+  save(): Promise<SaveResult> {
+    const result = this.#tail.then(() => this.#save());
+    // The chain goes on whatever became of this save; its caller has the failure.
+    this.#tail = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Saves at the interval until the signal aborts; failures are told, and tried again. */
+  async run(signal: AbortSignal): Promise<void> {
+    await removeLeftovers(this.path);
+    try {
+      for (;;) {
+        await sleep(this.#options.intervalMs, signal);
+        await this.saveOrTell();
+      }
+    } catch (error) {
+      if (!isAbort(error, signal)) throw error;
+    }
+  }
+
+  /** {@link save} where nobody waits for the outcome: a failure goes to the log and to {@link state}. */
+  async saveOrTell(): Promise<void> {
+    try {
+      await this.save();
+    } catch (error) {
+      this.#log.error({ path: this.path, error: errorText(error) }, 'the backup could not be written');
+    }
+  }
+
+  async #save(): Promise<SaveResult> {
+    let unpin: (() => Promise<void>) | undefined;
+    try {
+      const content = await this.#capture();
+      if (content === undefined || isEmpty(content)) return 'nothing';
+      unpin = pinDocuments(content.documents);
+      const print = fingerprint(content);
+      const last = this.#last;
+      const isSame = last !== undefined && last.policy === print.policy && last.rest === print.rest;
+      if (isSame && (await isThere(this.path))) return 'unchanged';
+      if (this.#isRefused) await setAside(this.path);
+      this.#isRefused = false;
+      const startedMs = Date.now();
+      await writeBackup(this.path, content);
+      this.#last = print;
+      this.#savedMs = content.createdMs;
+      this.#error = undefined;
+      this.#log.info(
+        {
+          path: this.path,
+          documents: content.documents.length,
+          policy: content.policy?.hash ?? null,
+          duration_ms: Date.now() - startedMs,
+        },
+        'backup saved',
+      );
+      return 'saved';
+    } catch (error) {
+      this.#error = errorText(error);
+      throw error;
+    } finally {
+      await unpin?.();
+    }
+  }
+}
+
+/** `policysync/backup/opa.json` in XDG_STATE_HOME, else in `~/.local/state` (XDG Base Directory Specification). */
+export function defaultBackupPath(env: Readonly<Record<string, string | undefined>>): string {
+  const base = env.XDG_STATE_HOME ?? '';
+  const state = isAbsolute(base) ? base : join(env.HOME ?? homedir(), '.local', 'state');
+  return join(state, 'policysync', 'backup', 'opa.json');
+}
+
+/** What tells two contents apart: documents by their hashes, a policy by being the same one. */
+function fingerprint(content: BackupContent): { policy: BackupContent['policy']; rest: string } {
+  return { policy: content.policy, rest: JSON.stringify({ ...headerOf(content, 0), created: '' }) };
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch {
+    return false; // Gone, or not to be seen: writing it again will tell.
+  }
+}

@@ -1,0 +1,46 @@
+import type { Logger } from '../../lib/log.js';
+import type { BackoffOptions } from '../../lib/loop.js';
+import type { Follower } from '../follower.js';
+import type { ClientSettings } from '../options.js';
+import { Backup, defaultBackupPath } from './backup.js';
+import { captureContent } from './backup-content.js';
+import { Offline } from './offline.js';
+import { type RestoreDeps, restoreBackup } from './restore.js';
+
+/** What {@link createOffline} connects. */
+export interface CreateOfflineDeps extends RestoreDeps {
+  readonly follower: Follower;
+  readonly log: Logger;
+}
+
+/** Offline mode of a client: its connectivity and its backup. Nothing happens before they run. */
+export function createOffline(
+  options: {
+    settings: ClientSettings;
+    env: Readonly<Record<string, string | undefined>>;
+    backoff: BackoffOptions;
+  },
+  deps: CreateOfflineDeps,
+): { backup: Backup; offline: Offline } {
+  const { settings, env, backoff } = options;
+  const { keeper, status, log } = deps;
+  const backup = new Backup(
+    { path: settings.backupPath ?? defaultBackupPath(env), intervalMs: settings.backupIntervalMs },
+    // Only what a client that is ready holds is worth the place of the last backup.
+    { capture: () => keeper.between(() => (status.ready ? captureContent(deps, settings) : undefined)), log },
+  );
+  const offline = new Offline(
+    {
+      offlineMode: settings.offlineModeEnabled,
+      disconnectDefault: settings.startDisconnected,
+      policyEnabled: settings.policyUpdaterEnabled,
+      dataEnabled: settings.dataUpdaterEnabled,
+    },
+    {
+      ...deps,
+      backup,
+      restore: (signal) => restoreBackup({ path: backup.path, settings, backoff }, deps, signal),
+    },
+  );
+  return { backup, offline };
+}

@@ -1,0 +1,210 @@
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { isAbort } from '../../lib/loop.js';
+import type { Applier } from '../reconcile/applier.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
+import type { PolicyUpdater } from '../reconcile/policy-updater.js';
+import type { Backup } from './backup.js';
+import type { BackupContent } from './backup-format.js';
+import {
+  type ConnectivityAnswer,
+  type ConnectivityConditions,
+  type ConnectivityEffect,
+  type ConnectivityEvent,
+  type ConnectivityState,
+  transition,
+} from './connectivity.js';
+
+/** Settings of {@link Offline}. */
+export interface OfflineOptions {
+  readonly offlineMode: boolean;
+  readonly disconnectDefault: boolean;
+  readonly policyEnabled: boolean;
+  readonly dataEnabled: boolean;
+}
+
+/** What {@link Offline} works with. */
+export interface OfflineDeps {
+  readonly follower: { start(): void; stop(): Promise<void>; readonly server: { readonly connected: boolean } };
+  readonly backup: Pick<Backup, 'save' | 'saveOrTell' | 'loaded' | 'refused' | 'run' | 'state'>;
+  /** Reads the backup and fills the engine; see `restoreBackup`. */
+  readonly restore: (signal: AbortSignal) => Promise<BackupContent | undefined>;
+  readonly applier: Pick<Applier, 'isEmpty'>;
+  readonly policy: Pick<PolicyUpdater, 'wantComplete' | 'requestComplete'>;
+  readonly data: Pick<DataUpdater, 'reread'>;
+  readonly log: Logger;
+}
+
+/** What status and routes tell of it. */
+export interface ConnectivityView {
+  readonly disabled: boolean;
+  readonly offlineMode: boolean;
+  /** The backup; undefined with offline mode off. */
+  readonly backup: { readonly savedMs: number | undefined; readonly error: string | undefined } | undefined;
+}
+
+/**
+ * Does what the table of `connectivity.ts` says: one event after the other, the next state only when all that it needs
+ * is done. When a part of it fails the client is back in the state before.
+ */
+export class Offline {
+  readonly #options: OfflineOptions;
+  readonly #deps: OfflineDeps;
+  #state: ConnectivityState = 'starting';
+  #tail: Promise<unknown> = Promise.resolve();
+  #backupLoaded = false;
+  #signal: AbortSignal | undefined;
+
+  constructor(options: OfflineOptions, deps: OfflineDeps) {
+    this.#options = options;
+    this.#deps = deps;
+  }
+
+  get state(): ConnectivityState {
+    return this.#state;
+  }
+
+  get view(): ConnectivityView {
+    const { offlineMode } = this.#options;
+    return {
+      disabled: this.#state === 'disconnected',
+      offlineMode,
+      backup: offlineMode ? this.#deps.backup.state : undefined,
+    };
+  }
+
+  /** Starts, from the backup where there is one, and keeps the backup until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#signal = signal;
+    try {
+      await this.#enqueue(async () => {
+        // The engine has the backup before the server is asked for anything, whether it is to be asked or not.
+        if (this.#options.offlineMode) await this.#restore(signal);
+        signal.throwIfAborted();
+        await this.#take('start');
+      });
+      if (this.#options.offlineMode) await this.#deps.backup.run(signal);
+    } catch (error) {
+      if (!isAbort(error, signal)) throw error;
+    }
+    await this.#tail;
+  }
+
+  /** Follows the server again. Answers once that has begun; what it brings arrives in the background. */
+  enable(): Promise<ConnectivityAnswer> {
+    return this.#ask('enable');
+  }
+
+  /**
+   * Ends following the server, and answers once nothing of it is under way and the backup is saved. Throws
+   * `backup_unwritable`: the client follows the server as before then.
+   */
+  disable(): Promise<ConnectivityAnswer> {
+    return this.#ask('disable');
+  }
+
+  /** The engine came back empty and has been given what the client holds. */
+  engineRestarted(): void {
+    this.#enqueue(() => this.#take('engine_restarted')).catch((error: unknown) => {
+      if (this.#signal?.aborted !== true)
+        this.#deps.log.error({ error: errorText(error) }, 'after the engine restarted');
+    });
+  }
+
+  async #ask(event: 'enable' | 'disable'): Promise<ConnectivityAnswer> {
+    // While the start waits for the engine nobody should wait for the start.
+    const outcome = this.#state === 'starting' ? this.#take(event) : this.#enqueue(() => this.#take(event));
+    const answer = await outcome;
+    if (answer === undefined) throw new Error(`${event} has no answer in state ${this.#state}`);
+    return answer;
+  }
+
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#tail.then(work);
+    // The chain goes on whatever became of this one; its caller has the failure.
+    this.#tail = result.catch(() => undefined);
+    return result;
+  }
+
+  get #conditions(): ConnectivityConditions {
+    const { offlineMode, disconnectDefault } = this.#options;
+    return { offlineMode, disconnectDefault, backupLoaded: this.#backupLoaded };
+  }
+
+  async #take(event: ConnectivityEvent): Promise<ConnectivityAnswer | undefined> {
+    const before = this.#state;
+    const { next, effects, answer } = transition(before, event, this.#conditions);
+    try {
+      for (const effect of effects) await this.#do(effect);
+    } catch (error) {
+      // Back to what the state before means: it has not been left.
+      if (before === 'connected') this.#deps.follower.start();
+      else await this.#deps.follower.stop();
+      throw error;
+    }
+    this.#state = next;
+    if (next !== before) this.#deps.log.info({ event, before, now: next }, 'server connectivity');
+    return answer;
+  }
+
+  async #do(effect: ConnectivityEffect): Promise<void> {
+    const { follower, backup, policy, data, log, applier } = this.#deps;
+    const { policyEnabled, dataEnabled } = this.#options;
+    switch (effect) {
+      case 'warn_connecting':
+        log.warn(
+          { reason: this.#options.offlineMode ? (backup.state.error ?? 'there is no backup') : 'offline mode is off' },
+          'the client was to start disconnected, but has no backup to serve: connecting to the server',
+        );
+        return;
+      case 'start_following':
+        return follower.start();
+      case 'rehydrate':
+        // Asked for once the subscriptions stand, so that nothing is missed in between.
+        if (policyEnabled) policy.wantComplete();
+        return follower.start();
+      case 'stop_following':
+        return follower.stop();
+      case 'save_backup':
+        if ((await backup.save()) === 'nothing') {
+          log.warn({}, 'disconnected before there was anything to back up: the backup of before stays');
+        }
+        return;
+      case 'refetch':
+        // While the connection is down its return asks for both.
+        if (!follower.server.connected) return;
+        if (policyEnabled) policy.requestComplete();
+        if (dataEnabled) data.reread();
+        return;
+      case 'load_backup':
+        if (applier.isEmpty && this.#signal !== undefined) await this.#restore(this.#signal);
+        return;
+    }
+  }
+
+  async #restore(signal: AbortSignal): Promise<void> {
+    const { backup, restore, log } = this.#deps;
+    try {
+      const content = await restore(signal);
+      if (content === undefined) {
+        log.info({}, 'there is no backup yet');
+        return;
+      }
+      this.#backupLoaded = true;
+      await backup.loaded(content);
+      log.info(
+        {
+          policy: content.policy?.hash ?? null,
+          documents: content.documents.length,
+          saved_at: content.createdMs > 0 ? new Date(content.createdMs).toISOString() : null,
+        },
+        'the engine serves the backup',
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof SyncError)) throw error;
+      backup.refused(error.message);
+      log.error({ error: error.message }, 'the backup was refused');
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { members } from '../../lib/json-text.js';
+import { STATIC_ERA } from '../desired/layers.js';
+import type { Spool } from '../fetch/spool.js';
+import type { BackupContent, BackupDocument } from './backup-format.js';
+
+/** OPAL's backup file (protocol-facts 6.6). */
+const opalBackup = z.object({ policies: z.record(z.string(), z.string()), data: z.looseObject({}) });
+
+/** Below static data: a mirror of all that an OPAL client wrote, and anything that is known better stands above it. */
+const OPAL_ERA = STATIC_ERA - 1;
+
+/** The part of the tree that the engine keeps for itself. */
+const RESERVED = 'system';
+
+/**
+ * Reads a backup that an OPAL client wrote. It tells neither commit nor places in a log: the policy is served until the
+ * server's complete bundle is here, and its data stay, member by member, until something is written there (design 9.3:
+ * nothing is removed because somebody does not list it). Adds to `made` what it has spooled. Throws when it is no such
+ * file.
+ */
+export async function readOpalBackup(
+  text: string,
+  spool: Spool,
+  made: BackupDocument[],
+  signal: AbortSignal,
+): Promise<BackupContent> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new Error('it is not JSON', { cause });
+  }
+  const parsed = opalBackup.safeParse(value);
+  if (!parsed.success) throw new Error('it is neither a backup of this program nor one of an OPAL client');
+  const data = members(members(text.trim()).get('data') ?? '{}');
+  let index = 0;
+  for (const [key, member] of data) {
+    if (key === RESERVED) continue;
+    const body = await spool.spool([Buffer.from(member)], signal);
+    const rank = { era: OPAL_ERA, seq: 0, index: index++ };
+    made.push({
+      layer: { id: `opal-backup/${key}`, path: [key], rank, content: { kind: 'put', body } },
+      blocked: undefined,
+      entry: undefined,
+    });
+  }
+  const modules = new Map(Object.entries(parsed.data.policies));
+  return {
+    createdMs: 0,
+    directories: [],
+    scope: '',
+    policy: modules.size === 0 ? undefined : { hash: '', modules, data: [] },
+    position: { epoch: undefined, era: 1, next: 1, lastSeq: 0, seen: new Map() },
+    documents: made,
+  };
+}

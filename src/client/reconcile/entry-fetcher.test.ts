@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { SyncError } from '../../lib/errors.js';
+import { silentLogger } from '../../lib/log.js';
+import { peerEntry } from '../../wire/data.js';
+import { bodyOfText } from '../desired/text-body.js';
+import type { FetchRequest, FetchResult } from '../fetch/provider.js';
+import type { Applier } from './applier.js';
+import type { KnownEntry } from './entry.js';
+import { EntryFetcher } from './entry-fetcher.js';
+import { EntryTable } from './entry-table.js';
+import { TaskSet } from './task-set.js';
+
+/** Everything that happened, in order: reads, and the timers that a test sets to compare with. */
+let events: string[];
+let tasks: TaskSet;
+let entries: KnownEntry[];
+beforeEach(() => {
+  events = [];
+  tasks = new TaskSet(silentLogger());
+  entries = [];
+});
+afterEach(async () => {
+  for (const entry of entries) entry.abort.abort();
+  await tasks.settled();
+});
+
+type Source = (request: FetchRequest, count: number) => Promise<FetchResult> | FetchResult;
+
+/** A fetcher over a source; everything that arrives is in the engine at once. */
+function fetcherOver(
+  source: Source,
+  pollMinMs = 10,
+): { fetcher: EntryFetcher; written: string[]; reads: () => number } {
+  const written: string[] = [];
+  const layers = new Map<string, object>();
+  let reads = 0;
+  const table = new EntryTable({
+    onSettled: () => undefined,
+    onForgotten: () => undefined,
+    discard: () => undefined,
+    onStoppedFetching: () => undefined,
+  });
+  const fetcher = new EntryFetcher(
+    { backoff: { minMs: 1, maxMs: 2 }, pollMinMs },
+    {
+      applier: { layers } as unknown as Applier,
+      table,
+      tasks,
+      fetch: async (request) => {
+        reads++;
+        events.push('read');
+        return source(request, reads);
+      },
+      onArrived: (entry, body) => {
+        written.push(body?.text() ?? 'none');
+        layers.set(entry.id, { content: { kind: 'put', body } });
+        table.settle(entry, { kind: 'applied' });
+      },
+      log: silentLogger(),
+    },
+  );
+  return { fetcher, written, reads: () => reads };
+}
+
+function known(fields: object): KnownEntry {
+  const entry: KnownEntry = {
+    id: 'e',
+    path: ['a'],
+    rank: { era: 1, seq: 1, index: 0 },
+    later: undefined,
+    origin: 'base',
+    epoch: undefined,
+    entry: peerEntry.parse({ url: 'http://source/', dst_path: '/a', ...fields }),
+    transaction: 't',
+    state: { kind: 'fetching', error: undefined },
+    fetched: undefined,
+    abort: new AbortController(),
+  };
+  entries.push(entry);
+  return entry;
+}
+
+function document(text: string, etag?: string): FetchResult {
+  const body = bodyOfText(text);
+  return {
+    outcome: 'body',
+    body: { ...body, [Symbol.asyncDispose]: () => body.dispose() },
+    ...(etag === undefined ? {} : { etag }),
+  };
+}
+
+/** Waits until the source was read `count` times. */
+async function readTimes(count: number): Promise<void> {
+  while (events.filter((event) => event === 'read').length < count) await pause(1);
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Puts a mark among the events when a timer of that length, set now, is due. Timers keep their order under any load. */
+function mark(name: string, ms: number): Promise<void> {
+  return pause(ms).then(() => void events.push(name));
+}
+
+describe('a source that is read at an interval', () => {
+  it('keeps its rhythm when connections come and go: no timer starts anew, none is added', async () => {
+    const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
+    const entry = known({ periodic_update_interval: 0.4 });
+    fetcher.obtain(entry);
+    await readTimes(1);
+    await pause(250);
+    for (let reconnects = 1; reconnects <= 5; reconnects++) {
+      fetcher.obtain(entry);
+      await readTimes(reconnects + 1);
+    }
+    const before = reads();
+    const restarted = mark('an interval after the last reconnect', 400);
+    await readTimes(before + 1);
+    await restarted;
+    // Exactly one poll is due between: six timers would read six times, a restarted one after the mark.
+    assert.deepEqual(events.slice(before), ['read', 'an interval after the last reconnect']);
+  });
+
+  it('is asked with what it said of its document, and what has not changed is not written', async () => {
+    const asked: (string | undefined)[] = [];
+    const { fetcher, written } = fetcherOver((request, count) => {
+      asked.push(request.previous?.etag);
+      if (count <= 2) return count === 1 ? document('1', 'v1') : { outcome: 'unchanged' };
+      return count === 3 ? document('1') : document('2', 'v2');
+    });
+    const entry = known({ periodic_update_interval: 0.01 });
+    fetcher.obtain(entry);
+    await readTimes(5);
+    assert.deepEqual(asked.slice(0, 5), [undefined, 'v1', 'v1', undefined, 'v2']);
+    assert.deepEqual(written, ['1', '2']);
+    assert.equal(entry.state.kind, 'applied');
+  });
+
+  it('is read by its new interval once that is known, and no more when it has none', async () => {
+    const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
+    const entry = known({ periodic_update_interval: 3600 });
+    fetcher.obtain(entry);
+    await readTimes(1);
+    entry.entry = { ...entry.entry, periodic_update_interval: 0.01 };
+    fetcher.obtain(entry);
+    await readTimes(4);
+    entry.entry = { ...entry.entry, periodic_update_interval: null };
+    fetcher.obtain(entry);
+    const before = reads();
+    await tasks.settled();
+    assert(reads() <= before + 1);
+  });
+
+  it('is not read more often than allowed, whatever its entry asks for', async () => {
+    const { fetcher } = fetcherOver((_request, count) => document(String(count)), 60);
+    fetcher.obtain(known({ periodic_update_interval: 0.001 }));
+    await readTimes(1);
+    await Promise.all([mark('shorter', 50), readTimes(2)]);
+    assert.deepEqual(events, ['read', 'shorter', 'read']);
+  });
+
+  it('may have an interval that is longer than a timer can be', async () => {
+    const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
+    fetcher.obtain(known({ periodic_update_interval: 1e9 }));
+    await readTimes(1);
+    await pause(30);
+    assert.equal(reads(), 1);
+  });
+});
+
+describe('a read that is asked for', () => {
+  it('while one is under way follows it: a slow source is read although connections come and go', async () => {
+    let finish: () => void = () => undefined;
+    const slow = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const { fetcher, written } = fetcherOver(async (_request, count) => {
+      if (count === 1) await slow;
+      return document(String(count));
+    });
+    const entry = known({});
+    fetcher.obtain(entry);
+    await readTimes(1);
+    for (let reconnects = 0; reconnects < 5; reconnects++) fetcher.obtain(entry);
+    finish();
+    await tasks.settled();
+    assert.deepEqual(written, ['1', '2']);
+  });
+
+  it('ends the one under way where that asks for something else', async () => {
+    const { fetcher, written } = fetcherOver(async ({ config }, count) => {
+      if (config === null) await pause(20);
+      return document(String(count));
+    });
+    const entry = known({});
+    fetcher.obtain(entry);
+    await readTimes(1);
+    entry.entry = { ...entry.entry, config: { headers: { a: '1' } } };
+    fetcher.obtain(entry);
+    await tasks.settled();
+    assert.deepEqual(written, ['2']);
+  });
+
+  it('waits as long as the source has asked for', async () => {
+    const { fetcher, written } = fetcherOver((_request, count) => {
+      if (count === 1) throw new SyncError('fetch_failed', 'later', { retryable: true, retryAfterSeconds: 0.1 });
+      return document(String(count));
+    });
+    const entry = known({});
+    fetcher.obtain(entry);
+    await readTimes(1);
+    const early = mark('still early', 80);
+    fetcher.obtain(entry);
+    await Promise.all([early, tasks.settled()]);
+    assert.deepEqual([events, written], [['read', 'still early', 'read'], ['2']]);
+  });
+
+  it('is not tried again where its entry cannot be read as it is', async () => {
+    const { fetcher, reads } = fetcherOver(() => {
+      throw new SyncError('fetch_config_invalid', 'no such provider');
+    });
+    const entry = known({ periodic_update_interval: 0.01 });
+    fetcher.obtain(entry);
+    await tasks.settled();
+    assert.equal(reads(), 1);
+    assert.deepEqual(entry.state, { kind: 'fetching', error: 'no such provider' });
+  });
+});

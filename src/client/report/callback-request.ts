@@ -1,0 +1,80 @@
+import type { Secret } from '../../lib/log.js';
+import type { CallbackTarget } from './targets.js';
+
+/** One HTTP request to a callback. */
+export interface CallbackRequest {
+  readonly url: URL;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'HEAD' | 'DELETE';
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Our own server, whose callback route asks for the token that the client has from it. */
+export interface OwnServer {
+  readonly url: string;
+  readonly token: Secret | undefined;
+}
+
+/** They belong to the connection, or are computed from the body. */
+const NOT_CONFIGURABLE = ['content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'expect'];
+/** What every receiver may see. All others were configured for one origin. */
+const FOR_EVERY_ORIGIN = ['accept', 'content-type', 'user-agent'];
+
+/**
+ * The request that brings a report to a target. The client's token goes with it where the target is `own`, below the
+ * path of its URL, and no authorization was configured: else a secured server of ours would refuse the default callback.
+ */
+export function callbackRequest({ url, config }: CallbackTarget, report: string, own: OwnServer): CallbackRequest {
+  const place = new URL(url);
+  const headers: Record<string, string> = {
+    accept: '*/*',
+    'content-type': 'application/json',
+    'user-agent': 'policysync',
+  };
+  if (place.username !== '' || place.password !== '') headers.authorization = basicAuthorization(place);
+  for (const [name, value] of Object.entries(config.headers ?? {})) headers[name.toLowerCase()] = value;
+  for (const name of NOT_CONFIGURABLE) delete headers[name];
+  if (headers.authorization === undefined && own.token !== undefined && isOwn(place, own.url)) {
+    headers.authorization = `Bearer ${own.token.reveal()}`;
+  }
+  place.username = '';
+  place.password = '';
+  place.hash = '';
+  return { url: place, method: config.method.toUpperCase() as CallbackRequest['method'], headers, body: report };
+}
+
+/**
+ * The request that follows a redirect, with the same method and report: a report that became a GET would be lost
+ * unnoticed. Another origin gets none of the configured headers and not our token. Undefined: `location` leads nowhere.
+ */
+export function redirected(request: CallbackRequest, location: string | undefined): CallbackRequest | undefined {
+  if (location === undefined || !URL.canParse(location, request.url.href)) return undefined;
+  const url = new URL(location, request.url);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return undefined;
+  url.username = '';
+  url.password = '';
+  if (url.origin === request.url.origin) return { ...request, url };
+  const headers = Object.fromEntries(
+    Object.entries(request.headers).filter(([name]) => FOR_EVERY_ORIGIN.includes(name)),
+  );
+  return { ...request, url, headers };
+}
+
+function isOwn(place: URL, serverUrl: string): boolean {
+  const server = new URL(serverUrl.replace(/^ws/i, 'http'));
+  const base = server.pathname.replace(/\/+$/, '');
+  return place.origin === server.origin && (place.pathname === base || place.pathname.startsWith(`${base}/`));
+}
+
+function basicAuthorization({ username, password }: URL): string {
+  return `Basic ${Buffer.from(`${unescaped(username)}:${unescaped(password)}`).toString('base64')}`;
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a lone % stands for itself
+  }
+}

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLogger } from '../../lib/log.js';
+import { type PeerEntry, peerEntry } from '../../wire/data.js';
+import type { UpdateReport } from '../../wire/report.js';
+import { bodyOfText } from '../desired/text-body.js';
+import type { EntryState, KnownEntry } from '../reconcile/entry.js';
+import { ReportCollector } from './collector.js';
+
+/** One update per call of `update`; reports as `id: path fetched saved hash`. */
+function setup(failures = false) {
+  const reports: string[] = [];
+  const told: (readonly unknown[])[] = [];
+  const onReport = (report: UpdateReport, callbacks: readonly unknown[]): void => {
+    const items = report.reports.map(({ entry, fetched, saved, hash, superseded }) =>
+      [
+        entry.dst_path,
+        ...(fetched ? ['fetched'] : []),
+        ...(saved ? ['saved'] : []),
+        ...(hash === null ? [] : ['hashed']),
+        ...(superseded === true ? ['superseded'] : []),
+      ].join(' '),
+    );
+    reports.push(`${report.update_id}: ${items.join(', ')}`);
+    told.push(callbacks);
+  };
+  const collector = new ReportCollector({ hashForm: 'bytes', failures }, { onReport, log: silentLogger() });
+  let count = 0;
+
+  function known(path: string, more: Partial<PeerEntry> = {}): KnownEntry {
+    const entry = peerEntry.parse({ url: 'http://s/x', topics: ['t'], dst_path: path, ...more });
+    return {
+      id: `${path}/${++count}`,
+      path: [path],
+      rank: { era: 1, seq: count, index: 0 },
+      later: undefined,
+      origin: 'update',
+      epoch: undefined,
+      entry,
+      transaction: '',
+      state: { kind: 'fetching', error: undefined },
+      fetched: undefined,
+      abort: new AbortController(),
+    };
+  }
+
+  function update(id: string, entries: readonly KnownEntry[], isLoad = false): void {
+    const key = `${id}#${++count}`;
+    collector.begin(key, { id, callbacks: [id], isLoad });
+    for (const each of entries) {
+      each.transaction = key;
+      collector.concerns(key, each.entry, each);
+    }
+    collector.sealed(key);
+  }
+
+  function settle(entry: KnownEntry, state: EntryState): void {
+    entry.state = state;
+    collector.settled(entry);
+  }
+
+  return {
+    reports,
+    told,
+    collector,
+    known,
+    update,
+    settle,
+    ready: (entry: KnownEntry, text = '1') =>
+      settle(entry, { kind: 'ready', body: bodyOfText(text), error: undefined }),
+    apply: (entry: KnownEntry) => settle(entry, { kind: 'applied' }),
+    fail: (entry: KnownEntry) => settle(entry, { kind: 'fetching', error: 'no answer' }),
+    block: (entry: KnownEntry) => settle(entry, { kind: 'blocked', error: 'a rule' }),
+    forget: (entry: KnownEntry) => collector.forgotten(entry),
+  };
+}
+
+test('one report goes out when all entries of an update are in, with its own callbacks', () => {
+  const { reports, told, known, update, ready, apply, settle } = setup();
+  const [a, b] = [known('/a'), known('/b', { save_method: 'DELETE' })];
+  update('u', [a, b]);
+  ready(a);
+  apply(a);
+  assert.deepEqual(reports, []);
+  settle(b, { kind: 'ready', body: undefined, error: undefined });
+  apply(b);
+  assert.deepEqual(reports, ['u: /a fetched saved hashed, /b saved']);
+  assert.deepEqual(told, [['u']]);
+  apply(a);
+  assert.equal(reports.length, 1);
+});
+
+test('a failed update is not reported before it succeeds', () => {
+  const { reports, known, update, ready, apply, fail, block } = setup();
+  const a = known('/a');
+  update('u', [a]);
+  fail(a);
+  ready(a);
+  block(a);
+  assert.deepEqual(reports, []);
+  apply(a);
+  assert.deepEqual(reports, ['u: /a fetched saved hashed']);
+});
+
+test('with failures: reported once when each entry was tried, and again when all are in', () => {
+  const { reports, known, update, ready, apply, fail, block } = setup(true);
+  const [a, b, c] = [known('/a'), known('/b'), known('/c')];
+  update('u', [a, b, c]);
+  fail(a);
+  ready(c);
+  block(c);
+  assert.deepEqual(reports, [], '/b was not tried yet');
+  ready(b);
+  apply(b);
+  assert.deepEqual(reports, ['u: /a, /b fetched saved hashed, /c fetched hashed']);
+  fail(a);
+  ready(a);
+  apply(a);
+  assert.equal(reports.length, 1);
+  apply(c);
+  assert.deepEqual(reports.slice(1), ['u: /a fetched saved hashed, /b fetched saved hashed, /c fetched saved hashed']);
+});
+
+test('a patch that waits for a document that fails does not hold up the report of the failure', () => {
+  const { reports, known, update, ready, fail } = setup(true);
+  const [a, patch] = [known('/a'), known('/a/b', { save_method: 'PATCH' })];
+  update('u', [a, patch]);
+  ready(patch);
+  fail(a);
+  assert.deepEqual(reports, ['u: /a, /a/b fetched hashed']);
+});
+
+test('an entry that a later update replaced is reported as superseded, whenever that was', () => {
+  const { reports, collector, known, update, ready, apply, forget } = setup();
+  const [a, b] = [known('/a'), known('/b')];
+  update('u', [a, b]);
+  ready(a);
+  apply(a);
+  forget(b);
+  assert.deepEqual(reports, ['u: /a fetched saved hashed, /b superseded']);
+  collector.begin('late#1', { id: 'late', callbacks: [], isLoad: false });
+  collector.concerns('late#1', a.entry, undefined);
+  collector.sealed('late#1');
+  assert.deepEqual(reports.slice(1), ['late: /a superseded']);
+});
+
+test('an update without an entry for this client is not reported', () => {
+  const { reports, update } = setup(true);
+  update('u', []);
+  update('initial-load', [], true);
+  assert.deepEqual(reports, []);
+});
+
+test('an update whose entry came in with a read of the configuration is reported all the same', () => {
+  const { reports, known, update, ready, apply } = setup();
+  const a = known('/a');
+  update('initial-load', [a], true);
+  ready(a);
+  apply(a);
+  update('u', [a]);
+  assert.deepEqual(reports, ['initial-load: /a fetched saved hashed', 'u: /a fetched saved hashed']);
+});
+
+test('a read of the configuration reports what it changed, and nothing where all was in place', () => {
+  const { reports, collector, known, update, ready, apply } = setup();
+  const [a, b] = [known('/a'), known('/b')];
+  update('initial-load', [a, b], true);
+  for (const each of [a, b]) {
+    ready(each);
+    apply(each);
+  }
+  update('initial-load', [a, b], true);
+  apply(a); // its source has nothing new
+  ready(b, '2');
+  apply(b);
+  update('initial-load', [a, b], true);
+  apply(a);
+  apply(b);
+  // The load leaves alone what cannot change: it stays in the transaction before.
+  collector.begin('initial-load#9', { id: 'initial-load', callbacks: [], isLoad: true });
+  collector.concerns('initial-load#9', a.entry, a);
+  collector.sealed('initial-load#9');
+  assert.deepEqual(reports, [
+    'initial-load: /a fetched saved hashed, /b fetched saved hashed',
+    'initial-load: /b fetched saved hashed',
+  ]);
+});
+
+test('reads of the configuration while a source is dead come to one report', () => {
+  const { reports, known, update, ready, apply, fail } = setup();
+  const [dead, live] = [known('/dead'), known('/live')];
+  for (let round = 0; round < 3; round++) {
+    update('initial-load', [dead, live], true);
+    fail(dead);
+    if (round === 1) ready(live, String(round));
+    apply(live); // in the last round its source has nothing new
+  }
+  assert.deepEqual(reports, []);
+  ready(dead);
+  apply(dead);
+  assert.deepEqual(reports, ['initial-load: /dead fetched saved hashed, /live fetched saved hashed']);
+});
+
+test('new content of a polled source is an update of its own', () => {
+  const { reports, known, update, ready, apply } = setup();
+  const a = known('/a');
+  update('initial-load', [a], true);
+  ready(a);
+  apply(a);
+  apply(a); // polled: nothing new
+  ready(a, '2');
+  apply(a);
+  assert.equal(reports.length, 2);
+  assert.match(reports[1] ?? '', /^[0-9a-f]{32}: \/a fetched saved hashed$/);
+});

@@ -1,0 +1,105 @@
+import type { Dispatcher } from 'undici';
+import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
+import type { BackoffOptions } from '../../lib/loop.js';
+import type { FetcherConfig } from '../../wire/data.js';
+import type { UpdateReport } from '../../wire/report.js';
+import { ReportCollector, type UpdateObserver } from './collector.js';
+import { CallbackRegistry } from './registry.js';
+import { policyReport } from './report.js';
+import type { HashForm } from './report-hash.js';
+import { ReportSender, type SenderCounts } from './sender.js';
+import {
+  type CallbackConfig,
+  type CallbackTarget,
+  completeConfig,
+  DEFAULT_CALLBACK_CONFIG,
+  readTarget,
+  targetKey,
+} from './targets.js';
+
+/** The settings that reports depend on. */
+export interface ReporterOptions {
+  /** SYNC_SHOULD_REPORT_ON_DATA_UPDATES. */
+  readonly reportUpdates: boolean;
+  readonly reportFailedUpdates: boolean;
+  readonly reportHashForm: HashForm;
+  /** SYNC_DEFAULT_UPDATE_CALLBACKS; undefined: the server's own route. */
+  readonly updateCallbacks: { readonly callbacks: readonly unknown[] } | undefined;
+  readonly updateCallbackConfig: FetcherConfig | undefined;
+  readonly serverUrl: string;
+  readonly clientToken: Secret | undefined;
+  readonly timeoutMs: number;
+  readonly backoff: BackoffOptions;
+}
+
+/** What a client tells of its reports. */
+export interface ReporterDetails extends SenderCounts {
+  /** False: no report is sent. */
+  readonly enabled: boolean;
+  readonly registered: number;
+}
+
+/** The reports of a client: who is told, of what, and the telling (spec "Update report"). */
+export class Reporter {
+  /** Callbacks of every update; kept, and changed over the client API, also while reports are off. */
+  readonly registry: CallbackRegistry;
+  /** Watches the data updates; undefined while reports are off. */
+  readonly updates: UpdateObserver | undefined;
+  /** How a callback is called that is a URL alone. */
+  readonly defaults: CallbackConfig;
+  readonly #sender: ReportSender;
+  readonly #log: Logger;
+
+  constructor(options: ReporterOptions, deps: { dispatcher: Dispatcher; log: Logger }) {
+    const { updateCallbackConfig: config, serverUrl, timeoutMs, backoff } = options;
+    this.#log = deps.log;
+    this.defaults = config === undefined ? DEFAULT_CALLBACK_CONFIG : completeConfig(config);
+    const configured = options.updateCallbacks?.callbacks ?? [
+      `${serverUrl.replace(/^ws/i, 'http')}/data/callback_report`,
+    ];
+    this.registry = new CallbackRegistry(this.#targets(configured));
+    this.#sender = new ReportSender({ timeoutMs, backoff, own: { url: serverUrl, token: options.clientToken } }, deps);
+    this.updates = options.reportUpdates
+      ? new ReportCollector(
+          { hashForm: options.reportHashForm, failures: options.reportFailedUpdates },
+          { onReport: (report, callbacks) => this.#tell(report, callbacks), log: deps.log },
+        )
+      : undefined;
+  }
+
+  get details(): ReporterDetails {
+    return { enabled: this.updates !== undefined, registered: this.registry.all().length, ...this.#sender.counts };
+  }
+
+  /** A policy went in. */
+  policyApplied(hash: string): void {
+    if (this.updates !== undefined) this.#tell(policyReport(hash), []);
+  }
+
+  run(signal: AbortSignal): Promise<void> {
+    return this.#sender.run(signal);
+  }
+
+  close(): Promise<void> {
+    return this.#sender.close();
+  }
+
+  /** Sends a report to every registered callback and to the update's own; one that is in both hears it once. */
+  #tell(report: UpdateReport, oneTime: readonly unknown[]): void {
+    const targets = new Map<string, CallbackTarget>();
+    for (const target of [...this.registry.all(), ...this.#targets(oneTime)]) targets.set(targetKey(target), target);
+    const text = JSON.stringify(report);
+    for (const target of targets.values()) this.#sender.send(target, text, report.update_id);
+  }
+
+  #targets(items: readonly unknown[]): CallbackTarget[] {
+    return items.flatMap((item) => {
+      const target = readTarget(item, this.defaults);
+      if (target !== undefined) return [target];
+      const url: unknown = Array.isArray(item) ? item[0] : item;
+      const shown = typeof url === 'string' ? redactUrl(url) : 'none';
+      this.#log.warn({ url: shown }, 'a callback of an update cannot be called: only http and https URLs can');
+      return [];
+    });
+  }
+}

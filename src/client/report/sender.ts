@@ -1,0 +1,213 @@
+import { type Dispatcher, request } from 'undici';
+import { errorText, SyncError } from '../../lib/errors.js';
+import { type Logger, redactUrl } from '../../lib/log.js';
+import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
+import { createLimiter } from '../fetch/limiter.js';
+import { TaskSet } from '../reconcile/task-set.js';
+import { type CallbackRequest, callbackRequest, type OwnServer, redirected } from './callback-request.js';
+import type { CallbackTarget } from './targets.js';
+
+/** Attempts of one delivery: the first and three more. */
+const ATTEMPTS = 4;
+/** Requests under way; of these to one host. A host that hangs leaves the others their slots. */
+const CONCURRENCY = { concurrency: 8, perHost: 2 };
+/** What may wait: deliveries, and characters of reports (a first load of ten thousand entries has some millions). */
+const QUEUE = { deliveries: 1000, chars: 64 * 1024 * 1024 };
+const MAX_REDIRECTS = 5;
+/** Rest of an answer that is read so that the connection can be used again. */
+const DRAIN_BYTES = 16_384;
+/** Of the reports that are dropped while the queue is full, one in so many is logged. */
+const DROPS_PER_LINE = 100;
+
+/** What the sender works with. */
+export interface SenderOptions {
+  /** Longest time of one attempt. */
+  readonly timeoutMs: number;
+  readonly backoff: BackoffOptions;
+  readonly own: OwnServer;
+  /** How much may wait. Default: {@link QUEUE}. */
+  readonly queue?: { readonly deliveries: number; readonly chars: number };
+}
+
+/** Counts since the start. */
+export interface SenderCounts {
+  /** Deliveries that wait or are under way. */
+  readonly queued: number;
+  readonly delivered: number;
+  /** Given up: refused, or no answer to any attempt. */
+  readonly failed: number;
+  /** Dropped unsent because too many waited. */
+  readonly dropped: number;
+  readonly last_error: string | null;
+}
+
+interface Delivery {
+  readonly target: CallbackTarget;
+  readonly text: string;
+  readonly updateId: string | null;
+  readonly abort: AbortController;
+  /** True while a request is under way. */
+  busy: boolean;
+}
+
+/**
+ * Brings reports to callbacks, beside everything else: nobody waits for it, what piles up is bounded, and a failure is a
+ * line in the log and a count. Tried again after a failure of the connection or an answer of 500 and above; not after
+ * one that says that the request itself is wrong.
+ */
+export class ReportSender {
+  readonly #options: SenderOptions;
+  readonly #dispatcher: Dispatcher;
+  readonly #log: Logger;
+  readonly #limiter = createLimiter(CONCURRENCY);
+  readonly #tasks: TaskSet;
+  readonly #stop = new AbortController();
+  #closed: Promise<void> | undefined;
+  /** Oldest first. */
+  readonly #queue = new Set<Delivery>();
+  #chars = 0;
+  #delivered = 0;
+  #failed = 0;
+  #dropped = 0;
+  #lastError: string | null = null;
+
+  constructor(options: SenderOptions, deps: { dispatcher: Dispatcher; log: Logger }) {
+    this.#options = options;
+    this.#dispatcher = deps.dispatcher;
+    this.#log = deps.log;
+    this.#tasks = new TaskSet(deps.log);
+  }
+
+  get counts(): SenderCounts {
+    return {
+      queued: this.#queue.size,
+      delivered: this.#delivered,
+      failed: this.#failed,
+      dropped: this.#dropped,
+      last_error: this.#lastError,
+    };
+  }
+
+  /** Queues a report for a target and returns at once. `updateId` is for the log. */
+  send(target: CallbackTarget, text: string, updateId: string | null): void {
+    if (this.#stop.signal.aborted) return;
+    const delivery: Delivery = { target, text, updateId, abort: new AbortController(), busy: false };
+    this.#queue.add(delivery);
+    this.#chars += text.length;
+    this.#dropOldest(delivery);
+    this.#tasks.add(this.#deliver(delivery));
+  }
+
+  /** Until the signal aborts; then what still waits is given up. */
+  async run(signal: AbortSignal): Promise<void> {
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    await this.close();
+  }
+
+  /** Ends all deliveries and connections. Twice is once. */
+  close(): Promise<void> {
+    this.#closed ??= this.#end();
+    return this.#closed;
+  }
+
+  async #end(): Promise<void> {
+    this.#stop.abort();
+    for (const { abort } of this.#queue) abort.abort();
+    await this.#tasks.settled();
+    await this.#dispatcher.destroy();
+  }
+
+  /** Keeps the queue within its bounds. What is under way is left alone: it may have arrived already. */
+  #dropOldest(newest: Delivery): void {
+    const { deliveries, chars } = this.#options.queue ?? QUEUE;
+    for (const delivery of this.#queue) {
+      if (this.#queue.size <= deliveries && this.#chars <= chars) return;
+      if (delivery.busy || delivery === newest) continue;
+      this.#leave(delivery);
+      delivery.abort.abort();
+      this.#dropped++;
+      if (this.#dropped % DROPS_PER_LINE === 1) {
+        this.#log.warn({ dropped: this.#dropped }, 'too many reports wait for their callbacks: the oldest are dropped');
+      }
+    }
+  }
+
+  #leave(delivery: Delivery): void {
+    if (this.#queue.delete(delivery)) this.#chars -= delivery.text.length;
+  }
+
+  async #deliver(delivery: Delivery): Promise<void> {
+    const { target, text, abort, updateId } = delivery;
+    try {
+      const first = callbackRequest(target, text, this.#options.own);
+      for (let attempt = 1; ; attempt++) {
+        try {
+          await this.#limiter.run(first.url.host, abort.signal, () => this.#attempt(delivery, first));
+          this.#delivered++;
+          return;
+        } catch (error) {
+          if (abort.signal.aborted) return;
+          const isLast = attempt === ATTEMPTS || !(error instanceof SyncError && error.retryable);
+          const line = { url: redactUrl(target.url), update_id: updateId, attempt, error: errorText(error) };
+          if (isLast) {
+            this.#failed++;
+            this.#lastError = errorText(error);
+            this.#log.warn(line, 'a report was not delivered');
+            return;
+          }
+          this.#log.info(line, 'a callback failed, will try again');
+        }
+        try {
+          await sleep(backoffMs(attempt, this.#options.backoff), abort.signal);
+        } catch {
+          return; // Dropped, or the client stops: nobody waits for it.
+        }
+      }
+    } finally {
+      this.#leave(delivery);
+    }
+  }
+
+  /** One attempt, redirects included. Throws `callback_failed`. */
+  async #attempt(delivery: Delivery, first: CallbackRequest): Promise<void> {
+    const signal = AbortSignal.any([delivery.abort.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
+    delivery.busy = true;
+    try {
+      let at = first;
+      for (let redirects = 0; ; redirects++) {
+        const { status, location } = await this.#ask(at, signal);
+        // 303 answers that the report was taken, and names a page about it.
+        if ((status >= 200 && status <= 299) || status === 303) return;
+        if (![301, 302, 307, 308].includes(status)) throw failure(at, `answered ${status}`, status >= 500);
+        if (redirects === MAX_REDIRECTS) throw failure(at, `more than ${MAX_REDIRECTS} redirects`, false);
+        const next = redirected(at, location);
+        if (next === undefined) throw failure(at, `answered ${status} and names no place to go`, false);
+        at = next;
+      }
+    } finally {
+      delivery.busy = false;
+    }
+  }
+
+  async #ask(at: CallbackRequest, signal: AbortSignal): Promise<{ status: number; location: string | undefined }> {
+    const { url, method, headers, body } = at;
+    let answer: Dispatcher.ResponseData;
+    try {
+      answer = await request(url, { dispatcher: this.#dispatcher, method, headers, body, signal });
+    } catch (cause) {
+      const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+      const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
+      const why = isTimeout ? `no answer within ${this.#options.timeoutMs / 1000} s` : errorText(cause);
+      throw failure(at, why, code !== 'UND_ERR_INVALID_ARG', cause);
+    }
+    // The status is the answer; what goes wrong with the rest of it changes nothing.
+    answer.body.on('error', () => undefined);
+    await answer.body.dump({ limit: DRAIN_BYTES, signal }).catch(() => undefined);
+    const { location } = answer.headers;
+    return { status: answer.statusCode, location: Array.isArray(location) ? location[0] : location };
+  }
+}
+
+function failure(at: CallbackRequest, why: string, retryable: boolean, cause?: unknown): SyncError {
+  return new SyncError('callback_failed', `${at.method} ${redactUrl(at.url.href)}: ${why}`, { retryable, cause });
+}

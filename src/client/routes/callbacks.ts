@@ -1,0 +1,120 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import type { CallbackEntry, CallbackRegistry } from '../report/registry.js';
+import { maskedHeaders } from '../report/report.js';
+import { type CallbackConfig, callbackConfig, callbackUrl, completeConfig } from '../report/targets.js';
+
+/** What the callback routes need. */
+export interface CallbackRoutesDeps {
+  readonly registry: CallbackRegistry;
+  /** The configuration of a callback that is registered without one. */
+  readonly defaults: CallbackConfig;
+}
+
+/** Body of `POST /callbacks`. The key goes into a path, so it has only what stands there for itself. */
+const registration = z.object({
+  url: callbackUrl,
+  config: callbackConfig.nullish(),
+  key: z
+    .string()
+    .regex(/^[A-Za-z0-9._~:@-]{1,100}$/, 'must be 1 to 100 letters, digits or . _ ~ : @ -')
+    .nullish(),
+});
+
+const shownEntry = z.object({
+  key: z.string(),
+  url: z.string(),
+  config: z.object({
+    fetcher: z.string().nullable(),
+    headers: z.record(z.string(), z.string()).nullable(),
+    is_json: z.boolean(),
+    process_data: z.boolean(),
+    method: z.string(),
+    data: z.null(),
+  }),
+});
+
+const unknown = { description: 'No callback has this key' };
+
+/** The register of callbacks, `/callbacks` (protocol-facts 2.6). Header values are never shown: they are often secrets. */
+export function callbackRoutes(app: FastifyInstance, { registry, defaults }: CallbackRoutesDeps): void {
+  const declared = { access: ['listener'], tag: 'Callbacks' } as const;
+
+  addRoute(
+    app,
+    {
+      ...declared,
+      method: 'GET',
+      path: '/callbacks',
+      summary: 'The callbacks that hear of every update',
+      answers: { 200: { description: 'All of them', schema: z.array(shownEntry) } },
+    },
+    () => registry.all().map(shown),
+  );
+
+  addRoute(
+    app,
+    {
+      ...declared,
+      method: 'GET',
+      path: '/callbacks/:key',
+      summary: 'One callback',
+      answers: { 200: { description: 'The callback', schema: shownEntry }, 404: unknown },
+    },
+    ({ request }) => {
+      const entry = registry.get(keyOf(request.params));
+      if (entry === undefined) throw noCallback();
+      return shown(entry);
+    },
+  );
+
+  addRoute(
+    app,
+    {
+      ...declared,
+      method: 'POST',
+      path: '/callbacks',
+      summary: 'Register a callback until the client ends',
+      description: 'Without a key it gets one, made of its URL and configuration. A key that exists is taken over.',
+      body: registration,
+      answers: {
+        200: { description: 'The callback as it was saved', schema: shownEntry },
+        409: { description: 'There are too many callbacks' },
+      },
+    },
+    ({ body: { url, config, key } }) => {
+      const target = { url, config: config === null || config === undefined ? defaults : completeConfig(config) };
+      return shown(registry.put(target, key ?? undefined));
+    },
+  );
+
+  addRoute(
+    app,
+    {
+      ...declared,
+      method: 'DELETE',
+      path: '/callbacks/:key',
+      summary: 'Forget a callback',
+      answers: { 204: { description: 'It is gone' }, 404: unknown },
+    },
+    ({ request, reply }) => {
+      if (!registry.delete(keyOf(request.params))) throw noCallback();
+      return reply.code(204).send();
+    },
+  );
+}
+
+function shown({ key, url, config }: CallbackEntry): z.infer<typeof shownEntry> {
+  return { key, url, config: { ...config, headers: maskedHeaders(config.headers) } };
+}
+
+function keyOf(params: unknown): string {
+  return z.object({ key: z.string() }).parse(params).key;
+}
+
+/** The text is OPAL's. */
+function noCallback(): SyncError {
+  return new SyncError('not_found', 'no callback found with this key');
+}

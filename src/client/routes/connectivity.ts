@@ -1,0 +1,75 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import type { Offline } from '../offline/offline.js';
+
+/** Seconds after which to ask a client again that is being started. */
+const RETRY_AFTER_SECONDS = 1;
+
+/** The spec's path and OPAL's, each with the name that its users read (protocol-facts 2.6). */
+const FORMS = [
+  { base: '/sync-server/connectivity', field: 'sync_server_connectivity_disabled', server: 'sync' },
+  { base: '/opal-server/connectivity', field: 'opal_server_connectivity_disabled', server: 'OPAL' },
+] as const;
+
+const SUMMARIES = {
+  enable: 'Follow the sync server again',
+  disable: 'Stop following the sync server; the engine keeps serving, and a backup is saved',
+} as const;
+
+/** `GET` of server connectivity, and the switches for it (spec "Client server-connectivity"). */
+export function connectivityRoutes(
+  app: FastifyInstance,
+  { offline }: { offline: Pick<Offline, 'view' | 'enable' | 'disable'> },
+): void {
+  for (const { base, field, server } of FORMS) {
+    const common = { access: ['listener'], tag: 'Connectivity' } as const;
+    const shape = z.object({ [field]: z.boolean(), offline_mode_enabled: z.boolean() });
+    addRoute(
+      app,
+      {
+        ...common,
+        method: 'GET',
+        path: base,
+        summary: 'Whether the client follows the sync server',
+        answers: { 200: { description: 'How it is now', schema: shape } },
+      },
+      () => ({ [field]: offline.view.disabled, offline_mode_enabled: offline.view.offlineMode }),
+    );
+    for (const action of ['enable', 'disable'] as const) {
+      addRoute(
+        app,
+        {
+          ...common,
+          method: 'POST',
+          path: `${base}/${action}`,
+          summary: SUMMARIES[action],
+          answers: {
+            200: {
+              description: 'Done, or so already',
+              schema: z.object({ status: z.enum([`${action}d`, `already_${action}d`]) }),
+            },
+            400: { description: 'Offline mode is off' },
+            503: { description: 'The client is being started' },
+          },
+        },
+        async () => {
+          const status = await offline[action]();
+          if (status === 'offline_mode_off') {
+            throw new SyncError(
+              'offline_mode_off',
+              `Cannot ${action} ${server} server connectivity: offline mode is not enabled`,
+            );
+          }
+          if (status === 'starting') {
+            throw new SyncError('client_starting', 'the client is being started', {
+              retryAfterSeconds: RETRY_AFTER_SECONDS,
+            });
+          }
+          return { status };
+        },
+      );
+    }
+  }
+}

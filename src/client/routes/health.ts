@@ -1,0 +1,149 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { type AnswerDeclaration, addRoute } from '../../http/route.js';
+import type { HealthWriterState } from '../health/health-writer.js';
+import type { Offline } from '../offline/offline.js';
+import type { PolicyUpdater } from '../reconcile/policy-updater.js';
+import type { ReporterDetails } from '../report/reporter.js';
+import type { Status, TransactionResult } from '../status.js';
+
+/** What the health routes tell about. */
+export interface HealthRoutesDeps {
+  readonly status: Status;
+  readonly policy: Pick<PolicyUpdater, 'hash'>;
+  readonly server: () => { connected: boolean; error: string | undefined };
+  readonly engineMode: () => string;
+  readonly offline: Pick<Offline, 'view'>;
+  readonly reports: () => ReporterDetails;
+  /** How the health document in the engine stands; undefined where it is not asked for. */
+  readonly healthDocument: () => HealthWriterState | undefined;
+}
+
+const lastTransaction = z
+  .object({
+    id: z.string(),
+    success: z.boolean(),
+    error: z.string(),
+    actions: z.array(z.string()),
+    atMs: z.number(),
+  })
+  .nullable();
+
+/** Why it is as it is: the same for healthy and unhealthy, beside the fields that OPAL's users read. */
+const details = {
+  ready: z.boolean(),
+  healthy: z.boolean(),
+  policy: z.object({ hash: z.string().nullable(), last_transaction: lastTransaction }),
+  data: z.object({ last_transaction: lastTransaction, failing: z.array(z.string()) }),
+  engine: z.object({ online: z.boolean(), error: z.string().nullable(), policy_mode: z.string() }),
+  server: z.object({ connected: z.boolean(), error: z.string().nullable() }),
+  connectivity: z.object({
+    sync_server_connectivity_disabled: z.boolean(),
+    offline_mode_enabled: z.boolean(),
+    backup: z
+      .object({ saved_at: z.string().nullable(), age_seconds: z.number().nullable(), error: z.string().nullable() })
+      .nullable(),
+  }),
+  reports: z.object({
+    enabled: z.boolean(),
+    registered: z.number(),
+    queued: z.number(),
+    delivered: z.number(),
+    failed: z.number(),
+    dropped: z.number(),
+    last_error: z.string().nullable(),
+  }),
+  health_document: z.object({ written: z.boolean(), error: z.string().nullable() }).optional(),
+};
+
+const UNAVAILABLE: AnswerDeclaration = {
+  description: 'It is not; the fields say why',
+  schema: z.object({ status: z.literal('unavailable'), ...details }),
+};
+
+/** `GET /`, `/healthy`, `/healthcheck` and `/ready` (spec "Health states"; protocol-facts 2.6). */
+export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void {
+  const { status } = deps;
+
+  for (const path of ['/', '/healthy', '/healthcheck']) {
+    addRoute(
+      app,
+      {
+        method: 'GET',
+        path,
+        access: 'everyone',
+        tag: 'Health',
+        summary: 'Whether policy and data are current and the engine answers',
+        answers: {
+          200: {
+            description: 'Healthy',
+            schema: z.object({ status: z.literal('ok'), online: z.boolean(), ...details }),
+          },
+          503: UNAVAILABLE,
+        },
+      },
+      ({ reply }) => {
+        if (!status.healthy && !servesOffline(deps))
+          return reply.code(503).send({ status: 'unavailable', ...detailsOf(deps) });
+        return { status: 'ok', online: deps.server().connected, ...detailsOf(deps) };
+      },
+    );
+  }
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/ready',
+      access: 'everyone',
+      tag: 'Health',
+      summary: 'Whether policy and data were synced once',
+      answers: {
+        200: { description: 'Ready', schema: z.object({ status: z.literal('ok'), ...details }) },
+        503: UNAVAILABLE,
+      },
+    },
+    ({ reply }) => {
+      if (!status.ready) return reply.code(503).send({ status: 'unavailable', ...detailsOf(deps) });
+      return { status: 'ok', ...detailsOf(deps) };
+    },
+  );
+}
+
+/** Disconnected on purpose, with an engine that serves what it was given before (protocol-facts 2.6). */
+function servesOffline({ status, offline }: HealthRoutesDeps): boolean {
+  return offline.view.disabled && status.ready && status.engine.online;
+}
+
+function connectivityOf({ view: { disabled, offlineMode, backup } }: Pick<Offline, 'view'>): object {
+  const { savedMs, error } = backup ?? {};
+  const shownBackup = {
+    saved_at: savedMs === undefined ? null : new Date(savedMs).toISOString(),
+    age_seconds: savedMs === undefined ? null : Math.round((Date.now() - savedMs) / 1000),
+    error: error ?? null,
+  };
+  return {
+    sync_server_connectivity_disabled: disabled,
+    offline_mode_enabled: offlineMode,
+    backup: backup === undefined ? null : shownBackup,
+  };
+}
+
+function detailsOf({ status, policy, server, engineMode, offline, reports, healthDocument }: HealthRoutesDeps): object {
+  const document = healthDocument();
+  const { connected, error } = server();
+  return {
+    ready: status.ready,
+    healthy: status.healthy,
+    policy: { hash: policy.hash ?? null, last_transaction: shown(status.lastPolicy) },
+    data: { last_transaction: shown(status.lastData), failing: [...status.failing.values()] },
+    engine: { ...status.engine, error: status.engine.error ?? null, policy_mode: engineMode() },
+    server: { connected, error: error ?? null },
+    connectivity: connectivityOf(offline),
+    reports: reports(),
+    ...(document === undefined ? {} : { health_document: { ...document, error: document.error ?? null } }),
+  };
+}
+
+function shown(last: TransactionResult | undefined): TransactionResult | null {
+  return last ?? null;
+}

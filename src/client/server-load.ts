@@ -1,0 +1,41 @@
+import { errorText, SyncError } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import { type BackoffOptions, backoffMs, sleep } from '../lib/loop.js';
+
+/** Waits between two questions: as OPAL's clients do (protocol-facts 8.2, WAIT_ON_SERVER_LOAD). */
+const WAITS: BackoffOptions = { minMs: 1000, maxMs: 10_000 };
+
+/** What waiting for the server works with. */
+export interface ServerLoadDeps {
+  /** Asks `GET /loadlimit`; throws unless the answer is 200. */
+  readonly ask: (signal: AbortSignal) => Promise<void>;
+  /** Hears of each refusal. */
+  readonly onRefused: (reason: string) => void;
+  readonly log: Logger;
+  readonly waits?: BackoffOptions;
+}
+
+/**
+ * SYNC_WAIT_ON_SERVER_LOAD: returns once the server says that it takes one more client. Asks for ever, `Retry-After` is a
+ * floor; rejects with the signal's reason when that aborts.
+ */
+export async function serverLoadAllows(deps: ServerLoadDeps, signal: AbortSignal): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await deps.ask(signal);
+      if (attempt > 1) deps.log.info({ attempt }, 'the sync server takes one more client');
+      return;
+    } catch (error) {
+      signal.throwIfAborted();
+      const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+      const waitMs = backoffMs(attempt, deps.waits ?? WAITS, floorMs);
+      const reason = errorText(error);
+      deps.onRefused(reason);
+      deps.log[attempt <= 5 ? 'info' : 'warn'](
+        { attempt, retry_in_ms: Math.round(waitMs), error: reason },
+        'waiting for the sync server to take one more client',
+      );
+      await sleep(waitMs, signal);
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import type { ServerOptions } from 'node:https';
+import { createSecureContext, type SecureContextOptions, Server as TlsServer } from 'node:tls';
+import type { FastifyInstance } from 'fastify';
+import { errorText, SyncError } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import { type PemFiles, TlsFiles } from '../lib/tls.js';
+
+/** Longest handshake; Node's own limit would let a slow caller hold a connection for two minutes. */
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+
+/**
+ * The certificate of a listener, and the authority of the clients' certificates where these are due; undefined where none
+ * of its settings is set. Rejects with `config_invalid`.
+ */
+export async function openListenerTls(files: PemFiles): Promise<TlsFiles | undefined> {
+  const { cert, key, ca } = files;
+  if (ca !== undefined && cert === undefined && key === undefined) {
+    throw new SyncError('config_invalid', `${ca.setting} needs a certificate and a key of the listener`);
+  }
+  return cert === undefined && key === undefined ? undefined : await TlsFiles.open(files);
+}
+
+/** Options of Node's HTTPS server: TLS 1.2 at least, and a client certificate of the CA where one is set. */
+export function listenerOptions(files: TlsFiles): ServerOptions {
+  const mustIdentify = files.texts.ca !== undefined;
+  return {
+    ...contextOptions(files),
+    requestCert: mustIdentify,
+    rejectUnauthorized: mustIdentify,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    // Asked at each handshake that names a host: also for the second address of `localhost`, which has its own server.
+    SNICallback: (_name, done) => done(null, contextOf(files)),
+  };
+}
+
+/** Serves changed certificate files without a restart, and logs handshakes that fail, until the app closes. */
+export function keepListenerCurrent(app: FastifyInstance, files: TlsFiles, log: Logger): void {
+  const { server } = app;
+  if (!(server instanceof TlsServer)) throw new Error('the app was not made with TLS');
+  const stop = files.watch({ log, onChange: () => server.setSecureContext(contextOptions(files)) });
+  server.on('tlsClientError', (error, socket) => {
+    log.info({ address: socket.remoteAddress, error: errorText(error) }, 'TLS connection refused');
+  });
+  app.addHook('onClose', async () => stop());
+}
+
+const contexts = new WeakMap<object, ReturnType<typeof createSecureContext>>();
+
+function contextOf(files: TlsFiles): ReturnType<typeof createSecureContext> {
+  const context = contexts.get(files.texts) ?? createSecureContext(contextOptions(files));
+  contexts.set(files.texts, context);
+  return context;
+}
+
+function contextOptions({ texts }: TlsFiles): SecureContextOptions {
+  return { ...texts, minVersion: 'TLSv1.2' };
+}

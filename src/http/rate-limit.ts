@@ -1,0 +1,19 @@
+import type { FastifyInstance } from 'fastify';
+import { SyncError } from '../lib/errors.js';
+import type { RateLimit } from '../lib/rate.js';
+
+/** What an orchestrator asks all the time, and what must answer most of all while a server is under pressure. */
+const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready']);
+
+/** Holds each address to a rate: beyond it 429 with `Retry-After`, before anything else is done for the request. */
+export function useRateLimit(app: FastifyInstance, limit: RateLimit): void {
+  app.addHook('onRequest', async (request) => {
+    if (!FREE.has(request.routeOptions.url ?? '')) takeShare(limit, request.ip);
+  });
+}
+
+/** Takes one request of the key's share. Throws `rate_limited` (429) where there is none left. */
+export function takeShare(limit: RateLimit, key: string): void {
+  const waitMs = limit.take(key, Date.now());
+  if (waitMs > 0) throw new SyncError('rate_limited', limit.rate.text, { retryAfterSeconds: waitMs / 1000 });
+}

@@ -1,0 +1,169 @@
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { BlockList, isIP, type Socket } from 'node:net';
+import { SyncError } from './errors.js';
+import { Secret } from './log.js';
+import type { Endpoint, OutgoingTls } from './tls.js';
+
+/** A proxy, as the environment names it. */
+export interface ProxyServer {
+  /** Its address, without credentials. */
+  readonly url: URL;
+  /** Value of `Proxy-Authorization`, from user name and password of the address. */
+  readonly authorization: Secret | undefined;
+}
+
+/** Which connection goes through which proxy. */
+export interface Proxies {
+  /** The proxy for a connection to an http(s) or ws(s) URL; undefined: none. */
+  for(url: URL): ProxyServer | undefined;
+}
+
+/** No proxy for anything. */
+const NO_PROXIES: Proxies = { for: () => undefined };
+
+/**
+ * The proxies of an environment: HTTP_PROXY for http and ws, HTTPS_PROXY for https and wss, except what NO_PROXY lists;
+ * also in lower case, which wins. NO_PROXY: names (with everything below them), addresses, address ranges `10.0.0.0/8`,
+ * each with a port if wanted, or `*`. This machine itself (localhost, loopback addresses) is never behind a proxy. Throws
+ * `config_invalid` for an address of a proxy that is none.
+ */
+export function readProxies(env: Readonly<Record<string, string | undefined>>): Proxies {
+  const http = readProxy('HTTP_PROXY', env);
+  const https = readProxy('HTTPS_PROXY', env);
+  if (http === undefined && https === undefined) return NO_PROXIES;
+  const excluded = exclusions(setting('NO_PROXY', env));
+  return {
+    for: (url) => {
+      const secure = url.protocol === 'https:' || url.protocol === 'wss:';
+      const proxy = secure ? https : http;
+      if (proxy === undefined) return undefined;
+      const { host, port } = endpointOf(url);
+      return isLoopback(host) || excluded(host, port) ? undefined : proxy;
+    },
+  };
+}
+
+/** How {@link openTunnel} works. */
+export interface TunnelOptions {
+  readonly timeoutMs: number;
+  /** For a proxy that is itself spoken to over TLS. */
+  readonly tls?: OutgoingTls | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A connection to `host:port` through a proxy (CONNECT). Rejects with what the proxy said; never with its credentials. */
+export function openTunnel(
+  proxy: ProxyServer,
+  target: Endpoint,
+  { timeoutMs, tls, signal }: TunnelOptions,
+): Promise<Socket> {
+  const authority = `${isIP(target.host) === 6 ? `[${target.host}]` : target.host}:${target.port}`;
+  const overTls = proxy.url.protocol === 'https:';
+  const place = endpointOf(proxy.url);
+  return new Promise((resolve, reject) => {
+    const fail = (why: string, cause?: unknown): void =>
+      reject(new Error(`the proxy ${proxy.url.origin} ${why} for ${authority}`, { cause }));
+    const request = (overTls ? httpsRequest : httpRequest)({
+      method: 'CONNECT',
+      ...place,
+      path: authority,
+      agent: false,
+      headers: {
+        host: authority,
+        ...(proxy.authorization === undefined ? {} : { 'proxy-authorization': proxy.authorization.reveal() }),
+      },
+      ...(signal === undefined ? {} : { signal }),
+      ...(overTls ? { rejectUnauthorized: true } : {}),
+      ...(overTls && tls !== undefined ? { secureContext: tls.context(place) } : {}),
+    });
+    const timer = setTimeout(() => request.destroy(new Error(`no tunnel within ${timeoutMs} ms`)), timeoutMs);
+    request.once('connect', (response, socket, head) => {
+      clearTimeout(timer);
+      const status = response.statusCode ?? 0;
+      if (status < 200 || status > 299) {
+        socket.destroy();
+        fail(`answered ${status} to CONNECT`);
+        return;
+      }
+      if (head.length > 0) socket.unshift(head);
+      resolve(socket);
+    });
+    request.once('error', (cause) => {
+      clearTimeout(timer);
+      fail('opened no tunnel', cause);
+    });
+    request.end();
+  });
+}
+
+/** Where an http(s) or ws(s) URL leads, as sockets take it: an IPv6 address without brackets, the port always. */
+export function endpointOf({ hostname, port, protocol }: Pick<URL, 'hostname' | 'port' | 'protocol'>): Endpoint {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
+  return { host, port: port === '' ? (protocol === 'https:' || protocol === 'wss:' ? 443 : 80) : Number(port) };
+}
+
+function setting(name: string, env: Readonly<Record<string, string | undefined>>): string {
+  return env[name.toLowerCase()] ?? env[name] ?? '';
+}
+
+/** The address may have a password, so that no message shows it, not even as a cause. */
+function readProxy(name: string, env: Readonly<Record<string, string | undefined>>): ProxyServer | undefined {
+  const text = setting(name, env).trim();
+  if (text === '') return undefined;
+  const full = text.includes('://') ? text : `http://${text}`;
+  const url = URL.canParse(full) ? new URL(full) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new SyncError('config_invalid', `${name} is not the address of a proxy: it must be http://host:port`);
+  }
+  const credentials = decoded(name, `${url.username}:${url.password}`);
+  url.username = '';
+  url.password = '';
+  const authorization =
+    credentials === ':' ? undefined : new Secret(`Basic ${Buffer.from(credentials).toString('base64')}`);
+  return { url, authorization };
+}
+
+function decoded(name: string, credentials: string): string {
+  try {
+    return decodeURIComponent(credentials);
+  } catch {
+    throw new SyncError('config_invalid', `${name}: user name or password has a % that is not written as %25`);
+  }
+}
+
+function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host.endsWith('.localhost')) return true;
+  return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** Reads NO_PROXY. Items that make no sense exclude nothing, as everywhere. */
+function exclusions(text: string): (host: string, port: number) => boolean {
+  const rules = text
+    .split(/[,\s]+/)
+    .filter((item) => item !== '')
+    .map((item) => exclusion(item.toLowerCase()));
+  return (host, port) => rules.some((excludes) => excludes(host, port));
+}
+
+function exclusion(item: string): (host: string, port: number) => boolean {
+  if (item === '*') return () => true;
+  const range = /^([^/]+)\/(\d{1,3})$/.exec(item);
+  if (range !== null) return inRange(range[1] ?? '', Number(range[2]));
+  // An IPv6 address has colons of its own; with a port it is in brackets.
+  const [, name = item, port] = isIP(item) === 6 ? [] : (/^(.*?)(?::(\d+))?$/.exec(item) ?? []);
+  const wanted = name.replace(/^\[(.*)\]$/, '$1').replace(/^\*?\./, '');
+  return (host, at) => (port === undefined || Number(port) === at) && (host === wanted || host.endsWith(`.${wanted}`));
+}
+
+function inRange(network: string, bits: number): (host: string) => boolean {
+  const family = isIP(network);
+  if (family === 0 || bits > (family === 6 ? 128 : 32)) return () => false;
+  const list = new BlockList();
+  list.addSubnet(network, bits, family === 6 ? 'ipv6' : 'ipv4');
+  return (host) => isIP(host) !== 0 && list.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+}

@@ -1,0 +1,33 @@
+/** Who is at the other end of a socket and what it may do, as authentication found out. */
+export interface Peer {
+  /** Subject of its token; null where authentication is off. */
+  readonly subject: string | null;
+  /** Topics that it may subscribe to and publish on; undefined: any. */
+  readonly permittedTopics: ReadonlySet<string> | undefined;
+  /** Whether it may publish on other topics than those of statistics. */
+  readonly mayPublish: boolean;
+  /** When its token ends, in milliseconds since 1970; then it is disconnected. Undefined: never. */
+  readonly expiresAtMs: number | undefined;
+}
+
+/** A peer of a server that asks for no token. */
+export const ANY_PEER: Peer = {
+  subject: null,
+  permittedTopics: undefined,
+  mayPublish: true,
+  expiresAtMs: undefined,
+};
+
+/** The longest that a timer of Node takes; a longer one fires at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls back once the clock shows `timeMs`. Answers how to take that back. */
+export function atTime(timeMs: number, callback: () => void): () => void {
+  let timer: NodeJS.Timeout;
+  const arm = (): void => {
+    const leftMs = timeMs - Date.now();
+    timer = leftMs > 0 ? setTimeout(arm, Math.min(Math.ceil(leftMs), MAX_TIMER_MS)) : setTimeout(callback, 0);
+  };
+  arm();
+  return () => clearTimeout(timer);
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import { Refusals } from './refusals.js';
+
+test('an address is held back twice as long each time, to a limit, and starts anew after a minute', async () => {
+  let nowMs = 0;
+  const refusals = new Refusals(2, () => nowMs);
+  const heldMs = async (address: string): Promise<number> => {
+    const start = performance.now();
+    assert.equal(await refusals.hold(address, new PassThrough()), true);
+    return performance.now() - start;
+  };
+  for (const ms of [2, 4, 8, 16, 16]) assert.ok((await heldMs('a')) >= ms - 1, `${ms}`);
+  assert.ok((await heldMs('b')) < 16, 'another address');
+  nowMs = 60_000;
+  assert.ok((await heldMs('a')) < 16, 'forgotten');
+});
+
+test('what is held is bounded, for one address and over all', async () => {
+  const refusals = new Refusals(60_000);
+  const held: Promise<boolean>[] = [];
+  for (let peer = 0; peer < 32; peer++) held.push(refusals.hold('a', new PassThrough()));
+  assert.equal(await refusals.hold('a', new PassThrough()), false);
+  for (let peer = 0; peer < 968; peer++) held.push(refusals.hold(`address ${peer}`, new PassThrough()));
+  assert.equal(await refusals.hold('b', new PassThrough()), false);
+  assert.equal(refusals.heldCount, 1000);
+  refusals.end();
+  assert.deepEqual(new Set(await Promise.all(held)), new Set([true]));
+  assert.equal(refusals.heldCount, 0);
+  assert.equal(await refusals.hold('a', new PassThrough()), true, 'nothing is held after the end');
+});
+
+test('a peer that leaves is held no longer', async () => {
+  const refusals = new Refusals(60_000);
+  const leaving = new PassThrough();
+  const held = refusals.hold('a', leaving);
+  leaving.end();
+  assert.equal(await held, true);
+  assert.equal(refusals.heldCount, 0);
+});

@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import type { PeerInfo } from '../../pubsub/peer-info.js';
+
+/** What the statistics routes need. */
+export interface StatisticsDeps {
+  readonly peers: () => readonly PeerInfo[];
+  readonly version: string;
+}
+
+/** The settings that they depend on. */
+export interface StatisticsOptions {
+  /** SYNC_STATISTICS_ENABLED. */
+  readonly statisticsEnabled: boolean;
+  /** SYNC_MAX_CHANNELS_PER_CLIENT. */
+  readonly maxChannelsPerClient: number;
+}
+
+const channel = z.object({ rpc_id: z.string(), client_id: z.string(), topics: z.array(z.string()) });
+const statistics = z.object({
+  uptime: z.string().describe('When this server started (UTC), as OPAL names it'),
+  version: z.string(),
+  clients: z.record(z.string(), z.array(channel)),
+  servers: z.array(z.string()),
+});
+const brief = z.object({
+  uptime: z.string(),
+  version: z.string(),
+  client_count: z.number(),
+  server_count: z.number(),
+});
+const clientInfo = z.object({
+  client_id: z.string(),
+  source_host: z.string(),
+  source_port: z.number(),
+  connect_time: z.number().describe('Seconds since 1970'),
+  subscribed_topics: z.array(z.string()),
+  refcount: z.number(),
+  query_params: z.record(z.string(), z.string()),
+});
+
+/**
+ * OPAL's views of who is connected, in its shapes (protocol-facts 2.5): `/statistics`, `/stats`, `/pubsub_client_info`. They
+ * are made from the connections of this process as they are now, so nothing can leak or go stale.
+ */
+export function statisticsRoutes(app: FastifyInstance, options: StatisticsOptions, deps: StatisticsDeps): void {
+  const workerId = randomUUID().replaceAll('-', '');
+  // OPAL's form: UTC without a zone, with microseconds.
+  const uptime = `${new Date().toISOString().slice(0, -1)}000`;
+  const common = { method: 'GET', access: ['datasource', 'listener'], tag: 'Statistics' } as const;
+  const off = { 501: { description: 'SYNC_STATISTICS_ENABLED is not set' } };
+
+  addRoute(
+    app,
+    {
+      ...common,
+      path: '/statistics',
+      summary: 'Clients and their topics',
+      answers: { 200: { description: 'The clients of this server', schema: statistics }, ...off },
+    },
+    () => {
+      assertEnabled(options);
+      const clients = [...byClient(deps.peers())].map(([id, peers]) => {
+        const listed = peers.slice(0, options.maxChannelsPerClient);
+        return [id, listed.map(({ rpcId, id: own, topics }) => ({ rpc_id: rpcId ?? own, client_id: id, topics }))];
+      });
+      return { uptime, version: deps.version, clients: Object.fromEntries(clients), servers: [workerId] };
+    },
+  );
+
+  addRoute(
+    app,
+    {
+      ...common,
+      path: '/stats',
+      summary: 'How many clients and servers there are',
+      answers: { 200: { description: 'The numbers', schema: brief }, ...off },
+    },
+    () => {
+      assertEnabled(options);
+      return { uptime, version: deps.version, client_count: byClient(deps.peers()).size, server_count: 1 };
+    },
+  );
+
+  addRoute(
+    app,
+    {
+      ...common,
+      path: '/pubsub_client_info',
+      summary: 'The connections to the socket',
+      answers: { 200: { description: 'By client', schema: z.record(z.string(), clientInfo) } },
+    },
+    () => Object.fromEntries([...byClient(deps.peers())].map(([id, peers]) => [id, infoOf(id, peers)])),
+  );
+}
+
+/** The text is OPAL's, with our name of the setting beside its own (protocol-facts 2.5). */
+function assertEnabled(options: StatisticsOptions): void {
+  if (options.statisticsEnabled) return;
+  const text =
+    'This server does not have statistics turned on. To turn on, set SYNC_STATISTICS_ENABLED=true (or OPAL_STATISTICS_ENABLED=true)';
+  throw new SyncError('not_enabled', text, { detail: { error: text } });
+}
+
+/** Connections by client id; one without an id goes by its address (protocol-facts 1.6). */
+function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {
+  const clients = new Map<string, PeerInfo[]>();
+  for (const peer of peers) {
+    const id = peer.clientId ?? `${peer.host}:${peer.port}`;
+    clients.set(id, [...(clients.get(id) ?? []), peer]);
+  }
+  return clients;
+}
+
+function infoOf(id: string, peers: readonly PeerInfo[]): z.infer<typeof clientInfo> {
+  const [first] = peers;
+  return {
+    client_id: id,
+    source_host: first?.host ?? '?',
+    source_port: first?.port ?? 0,
+    connect_time: (first?.connectedAtMs ?? 0) / 1000,
+    subscribed_topics: [...new Set(peers.flatMap(({ topics }) => topics))],
+    refcount: peers.length,
+    query_params: { ...first?.query },
+  };
+}

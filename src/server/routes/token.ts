@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { bearerToken, PEER_TYPES } from '../../auth/caller.js';
+import { isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
+import { equalsSecret } from '../../auth/compare.js';
+import type { TokenIssuer } from '../../auth/issue.js';
+import { parseTtl } from '../../auth/ttl.js';
+import { parseBody, readJsonBody } from '../../http/json-body.js';
+import { addRoute } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import type { Secret } from '../../lib/log.js';
+
+const DAY_SECONDS = 86_400;
+/** Default of OPAL (protocol-facts 3.3). */
+const DEFAULT_TTL_SECONDS = 365 * DAY_SECONDS;
+/** Ten years. A token cannot be taken back: only new keys end it. */
+const MAX_TTL_SECONDS = 3660 * DAY_SECONDS;
+
+const ttl = z
+  .union([z.number(), z.string()])
+  .transform((value, context) => {
+    const seconds = parseTtl(value);
+    if (seconds !== undefined && seconds >= 1 && seconds <= MAX_TTL_SECONDS) return seconds;
+    const message =
+      seconds === undefined
+        ? 'must be a duration: seconds, HH:MM:SS, "D days, HH:MM:SS" or ISO 8601 as P1DT2H'
+        : `must be from 1 second to ${MAX_TTL_SECONDS / DAY_SECONDS} days`;
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  })
+  .default(DEFAULT_TTL_SECONDS)
+  .describe('Lifetime. Default: 365 days.');
+
+const claims = z
+  .record(z.string(), z.unknown())
+  .superRefine((value, context) => {
+    for (const name of RESERVED_CLAIMS) {
+      if (!Object.hasOwn(value, name)) continue;
+      context.addIssue({ code: 'custom', path: [name], message: 'is set by the server and cannot be asked for' });
+    }
+    if (value.permitted_topics !== undefined && !isTopicList(value.permitted_topics)) {
+      context.addIssue({ code: 'custom', path: ['permitted_topics'], message: 'must be a list of topics' });
+    }
+  })
+  .default({})
+  .describe('Custom claims. `permitted_topics` (a list) limits the topics of the holder.');
+
+/** Body of `POST /token` (spec AccessTokenRequest). A member that is not known is refused: a misspelt `claims` would be a token without limits. */
+const tokenRequest = z.strictObject({
+  id: z.string().refine(isUuid, 'must be a UUID').optional().describe('Subject of the token. Default: a new one.'),
+  type: z.enum(PEER_TYPES).default('client'),
+  ttl,
+  claims,
+});
+
+const tokenAnswer = z.object({
+  token: z.string(),
+  type: z.literal('bearer'),
+  details: z.object({
+    id: z.string(),
+    type: z.enum(PEER_TYPES),
+    expired: z.string().describe('UTC, without a zone.'),
+    claims: z.record(z.string(), z.unknown()),
+  }),
+});
+
+/** What the token route depends on. */
+export interface TokenRoutesOptions {
+  /** SYNC_AUTH_MASTER_TOKEN. */
+  readonly masterToken: Secret | undefined;
+}
+
+/**
+ * `POST /token` (spec; protocol-facts 3.3): signs a token for whoever has the master token. Without keys it answers 503, without
+ * a master token 403 (`tokens_not_issued`): nobody may mint tokens by default, unlike OPAL.
+ */
+export function tokenRoutes(
+  app: FastifyInstance,
+  { masterToken }: TokenRoutesOptions,
+  { issuer }: { issuer: TokenIssuer | undefined },
+): void {
+  const declaration = {
+    method: 'POST',
+    path: '/token',
+    // The master token is no token of ours: the handler asks for it, before it looks at the body.
+    access: 'everyone',
+    tag: 'Tokens',
+    summary: 'Issue a token',
+    description: 'Asks for `Authorization: Bearer <SYNC_AUTH_MASTER_TOKEN>`.',
+    body: tokenRequest,
+    rawBody: true,
+    answers: {
+      200: { description: 'The token', schema: tokenAnswer },
+      401: { description: 'The master token is missing or wrong' },
+      403: { description: 'The server has no master token' },
+      503: { description: 'The server has no keys' },
+    },
+  } as const;
+  addRoute(app, declaration, async ({ request, raw }) => {
+    if (issuer === undefined) {
+      const text = 'sync server was not configured with security, cannot generate tokens!';
+      throw new SyncError('tokens_not_issued', text);
+    }
+    checkMaster(request.headers.authorization, masterToken);
+    const asked = parseBody(tokenRequest, readJsonBody(request.headers['content-type'], raw));
+    const id = asked.id ?? randomUUID();
+    const { token, expiresAtMs } = await issuer.issue({ ...asked, id, ttlSeconds: asked.ttl });
+    return {
+      token,
+      type: 'bearer',
+      details: {
+        id: dashed(id),
+        type: asked.type,
+        expired: naiveUtc(expiresAtMs),
+        claims: { peer_type: asked.type, ...asked.claims },
+      },
+    };
+  });
+}
+
+function checkMaster(authorization: string | undefined, masterToken: Secret | undefined): void {
+  if (masterToken === undefined) {
+    const text = 'no master token is configured, so this server issues no tokens';
+    throw new SyncError('tokens_not_issued', text, { status: 403, detail: { error: text } });
+  }
+  if (authorization === undefined) throw tokenRefused('Authorization header is required!');
+  const given = bearerToken(authorization);
+  if (given === undefined || !equalsSecret(given, masterToken)) {
+    throw tokenRefused('unauthorized to access this endpoint!');
+  }
+}
+
+/** A UUID in its usual form. */
+function dashed(id: string): string {
+  return id
+    .replaceAll('-', '')
+    .toLowerCase()
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+/** As Python prints a UTC time without a zone: microseconds, no `Z`. */
+function naiveUtc(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, -1)}000`;
+}

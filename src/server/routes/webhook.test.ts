@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import type { Authenticator, PeerType } from '../../auth/caller.js';
+import { createHttpApp } from '../../http/app.js';
+import { SyncError } from '../../lib/errors.js';
+import { Secret, silentLogger } from '../../lib/log.js';
+import { type WebhookRouteOptions, webhookRoutes } from './webhook.js';
+
+/** Believes whoever names a peer type in place of a token. */
+const authenticator: Authenticator = {
+  enabled: true,
+  authenticate: async (authorization) => {
+    if (authorization === undefined) throw new SyncError('unauthorized', 'no token');
+    const peerType = authorization.replace('Bearer ', '') as PeerType;
+    return { subject: 's', peerType, permittedTopics: undefined, claims: {}, token: undefined };
+  },
+};
+
+async function start(options: Partial<WebhookRouteOptions>): Promise<{ app: FastifyInstance; looks: () => number }> {
+  const app = createHttpApp({ bodyLimitBytes: 100_000, authenticator }, { log: silentLogger() });
+  let looks = 0;
+  await webhookRoutes(
+    app,
+    {
+      sourceType: 'GIT',
+      sourceUrl: 'https://bot:pass@git.example.com/org/repo?key=pass',
+      branch: 'master',
+      secret: new Secret('secret'),
+      params: undefined,
+      enforceBranch: false,
+      ...options,
+    },
+    { requestLook: () => void looks++, log: silentLogger() },
+  );
+  return { app, looks: () => looks };
+}
+
+test('an API source takes a datasource token in place of a secret, and any body or none', async () => {
+  const { app, looks } = await start({ sourceType: 'API' });
+  const send = async (headers: Record<string, string>, payload?: string) => {
+    const answer = await app.inject({ method: 'POST', url: '/webhook', headers, ...(payload && { payload }) });
+    return [answer.statusCode, answer.json<unknown>()];
+  };
+  const taken = { status: 'ok', event: 'webhook_trigger', repo_url: 'https://***@git.example.com/org/repo?***' };
+  const datasource = { authorization: 'Bearer datasource' };
+  assert.deepEqual(await send(datasource), [200, taken]);
+  assert.deepEqual(await send({ ...datasource, 'content-type': 'text/plain' }, '{"not":'), [200, taken]);
+  assert.equal(looks(), 2);
+  assert.equal((await send({}))[0], 401);
+  assert.equal((await send({ authorization: 'Bearer client' }))[0], 401);
+  assert.equal((await send({ authorization: 'Bearer listener', 'x-hub-signature-256': 'secret' }))[0], 401);
+  assert.equal(looks(), 2);
+});
+
+test('an API source without an address ignores webhooks', async () => {
+  const { app, looks } = await start({ sourceType: 'API', sourceUrl: undefined });
+  const headers = { authorization: 'Bearer datasource' };
+  const answer = await app.inject({ method: 'POST', url: '/webhook', headers });
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { status: 'ignored', event: 'webhook_trigger' }]);
+  assert.equal(looks(), 0);
+});
+
+test('a git source asks for no token, and a token does not stand in for the secret', async () => {
+  const { app, looks } = await start({});
+  for (const headers of [{}, { authorization: 'Bearer datasource' }]) {
+    const answer = await app.inject({ method: 'POST', url: '/webhook', headers, payload: {} });
+    assert.deepEqual([answer.statusCode, answer.json()], [401, { detail: 'No secret was provided!' }]);
+    assert.equal(answer.headers['x-sync-error'], 'webhook_refused');
+  }
+  assert.equal(looks(), 0);
+});

@@ -1,0 +1,117 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
+import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
+import { judgeWebhook } from '../webhook/judge.js';
+import type { WebhookParams } from '../webhook/params.js';
+import { parsePayload } from '../webhook/payload.js';
+import { WEBHOOK_PRESETS } from '../webhook/presets.js';
+import { createSecretCheck } from '../webhook/verify.js';
+
+/** The settings that the webhook depends on. */
+export interface WebhookRouteOptions {
+  /** SYNC_POLICY_SOURCE_TYPE: a git service proves itself by its secret, whoever announces a bundle by a token. */
+  sourceType: 'GIT' | 'API';
+  /** Address of the policy source; undefined where none is configured. */
+  sourceUrl: string | undefined;
+  /** SYNC_POLICY_REPO_MAIN_BRANCH. */
+  branch: string;
+  /** SYNC_POLICY_REPO_WEBHOOK_SECRET. */
+  secret: Secret | undefined;
+  /** SYNC_POLICY_REPO_WEBHOOK_PARAMS; undefined: those of GitHub. */
+  params: WebhookParams | undefined;
+  /** SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH. */
+  enforceBranch: boolean;
+}
+
+/** What the webhook works with. */
+export interface WebhookRouteDeps {
+  /** Asks for a look at the policy source that begins after the call; must not wait for it. */
+  requestLook(): void;
+  log: Logger;
+}
+
+const outcome = z.union([
+  z.object({ status: z.literal('ok'), event: z.string(), repo_url: z.string() }),
+  z.object({ status: z.literal('ignored'), event: z.string() }),
+]);
+
+/**
+ * `POST /webhook` (spec Endpoints; protocol-facts 2.4): has the policy source looked at. Answers before the look, so that a
+ * remote that hangs holds up no git service. Rejects with `config_invalid` for a regular expression that cannot be used.
+ */
+export async function webhookRoutes(
+  app: FastifyInstance,
+  options: WebhookRouteOptions,
+  deps: WebhookRouteDeps,
+): Promise<void> {
+  if (options.sourceType === 'API') bundleWebhook(app, options, deps);
+  else await gitWebhook(app, options, deps);
+}
+
+async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, deps: WebhookRouteDeps): Promise<void> {
+  const { secret, sourceUrl } = options;
+  const { log } = deps;
+  const params = options.params ?? WEBHOOK_PRESETS.github;
+  const rules = { params, repoUrl: sourceUrl, onlyBranch: options.enforceBranch ? options.branch : undefined };
+  const checkSecret = await createSecretCheck(params, secret);
+  if (secret === undefined && sourceUrl !== undefined) {
+    log.warn(
+      'SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever reaches POST /webhook can have the repository fetched',
+    );
+  }
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/webhook',
+      access: 'everyone', // git services have no token of ours; the secret says who they are
+      tag: 'Policy',
+      summary: 'Takes the webhooks of a git service',
+      description: 'A push to the followed repository has it fetched. Secret and event are read as configured.',
+      body: z.record(z.string(), z.unknown()),
+      rawBody: true,
+      answers: {
+        200: { description: 'Taken or ignored; null for a push to another branch', schema: outcome.nullable() },
+        400: { description: 'The payload names no repository' },
+        401: { description: 'The secret is missing or wrong' },
+        422: { description: 'The body is not a JSON object' },
+      },
+    },
+    ({ request, reply, raw }) => {
+      checkSecret(request.headers, raw);
+      const payload = parsePayload(request.headers['content-type'], raw);
+      const { kind, event } = judgeWebhook(rules, request.headers, payload);
+      if (kind === 'push') {
+        deps.requestLook();
+        log.info({ event }, 'webhook: the policy repository is looked at');
+      } else log.debug({ event, kind }, 'webhook ignored');
+      if (kind === 'other-branch') return reply.type('application/json').send('null');
+      if (kind === 'other-repository' || sourceUrl === undefined) return { status: 'ignored', event };
+      return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
+    },
+  );
+}
+
+/** The webhook of a bundle server: the request alone says that there is something new, its body does not matter. */
+function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions, deps: WebhookRouteDeps): void {
+  const event = 'webhook_trigger';
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/webhook',
+      access: ['datasource'],
+      tag: 'Policy',
+      summary: 'Has the policy bundle downloaded',
+      rawBody: true,
+      answers: { 200: { description: 'Taken', schema: outcome } },
+    },
+    () => {
+      if (sourceUrl === undefined) return { status: 'ignored', event };
+      deps.requestLook();
+      deps.log.info({ event }, 'webhook: the bundle server is looked at');
+      return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
+    },
+  );
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { BAD_ARCHIVES, type CraftedEntry, TEST_LIMITS, tar, tarGz } from '../../../test/support/archive.js';
+import { tempDir } from '../../../test/support/temp-dir.js';
+import { archiveFiles, checkArchive } from './archive.js';
+
+const NEVER = new AbortController().signal;
+
+/** What is read from an archive: path and text of each file. */
+async function read(bytes: Buffer, limits = TEST_LIMITS): Promise<Map<string, string>> {
+  await using dir = await tempDir();
+  const file = join(dir.path, 'bundle.tar.gz');
+  await writeFile(file, bytes);
+  const files = new Map<string, string>();
+  for await (const { path, sizeBytes, content } of archiveFiles(file, limits, NEVER)) {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of content) chunks.push(chunk);
+    assert.equal(Buffer.concat(chunks).length, sizeBytes);
+    files.set(path, Buffer.concat(chunks).toString());
+  }
+  return files;
+}
+
+async function readEntries(entries: readonly CraftedEntry[]): Promise<Record<string, string>> {
+  return Object.fromEntries(await read(await tarGz(entries)));
+}
+
+test('reads files of every size and depth, in normal form', async () => {
+  const long = `${'d'.repeat(90)}/${'e'.repeat(90)}/${'f'.repeat(90)}.rego`;
+  const large = 'x'.repeat(200_000);
+  assert.deepEqual(
+    await readEntries([
+      { name: './', type: 'directory' },
+      { name: './a.rego', content: 'package a' },
+      { name: 'dir/', type: 'directory' },
+      { name: 'dir//./b.rego', content: large },
+      { name: 'empty.rego' },
+      { name: long, content: 'long' },
+      { name: 'ünï/코드.rego', content: 'unicode' },
+      { name: '.gitignore', content: 'no .git folder' },
+      { name: '.manifest', content: 'a.rego' },
+    ]),
+    {
+      'a.rego': 'package a',
+      'dir/b.rego': large,
+      'empty.rego': '',
+      [long]: 'long',
+      'ünï/코드.rego': 'unicode',
+      '.gitignore': 'no .git folder',
+      '.manifest': 'a.rego',
+    },
+  );
+});
+
+test('reads an archive that is compressed in several parts', async () => {
+  const bytes = await tar([{ name: 'a.rego', content: 'package a' }]);
+  const parts = Buffer.concat([gzipSync(bytes.subarray(0, 700)), gzipSync(bytes.subarray(700))]);
+  assert.deepEqual([...(await read(parts)).keys()], ['a.rego']);
+});
+
+test('of several entries with one path the last counts', async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, 'bundle.tar.gz');
+  const bytes = await tarGz([
+    { name: 'a.rego', content: 'package old' },
+    { name: './a.rego', content: 'package new' },
+  ]);
+  await writeFile(file, bytes);
+  assert.equal(await checkArchive(file, TEST_LIMITS, NEVER), 1);
+  assert.equal((await read(bytes)).get('a.rego'), 'package new');
+});
+
+for (const [which, { bytes, says }] of Object.entries(BAD_ARCHIVES)) {
+  test(`refuses an archive ${which}`, async () => {
+    await using dir = await tempDir();
+    const file = join(dir.path, 'bundle.tar.gz');
+    await writeFile(file, await bytes());
+    await assert.rejects(checkArchive(file, TEST_LIMITS, NEVER), { code: 'bundle_archive_refused', message: says });
+  });
+}
+
+test('stops a bomb where it gets too large, not when it is unpacked', async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, 'bundle.tar.gz');
+  // A gigabyte of zeros in a megabyte: whole, its unpacking takes seconds.
+  const megabytes = gzipSync(Buffer.alloc(64 * 1024 * 1024));
+  await writeFile(
+    file,
+    Buffer.concat([gzipSync((await tar([{ name: 'b', content: '' }])).subarray(0, 512)), ...Array(16).fill(megabytes)]),
+  );
+  const before = process.memoryUsage().rss;
+  await assert.rejects(checkArchive(file, { ...TEST_LIMITS, unpackedBytes: 16 * 1024 * 1024 }, NEVER), {
+    message: /unpacks to more than the 16777216 bytes/,
+  });
+  assert(process.memoryUsage().rss - before < 128 * 1024 * 1024, 'it is not held in memory');
+});
+
+test('a name is shown with its control characters written out, and never whole when it is huge', async () => {
+  const name = `${'n'.repeat(100_000)}\n`;
+  await assert.rejects(readEntries([{ name, content: 'x' }]), ({ message }: Error) => {
+    assert(message.length < 400, message);
+    return !message.includes('\n');
+  });
+});
+
+test('ends when it is told to, and says so', async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, 'bundle.tar.gz');
+  await writeFile(
+    file,
+    await tarGz([
+      { name: 'a', content: 'x' },
+      { name: 'b', content: 'y' },
+    ]),
+  );
+  const stop = new AbortController();
+  const reason = new Error('stopped');
+  await assert.rejects(async () => {
+    for await (const _ of archiveFiles(file, TEST_LIMITS, stop.signal)) stop.abort(reason);
+  }, reason);
+});
+
+test('a file that is not there is no refusal of the archive', async () => {
+  await assert.rejects(checkArchive('/nonexistent/bundle.tar.gz', TEST_LIMITS, NEVER), { code: 'ENOENT' });
+});

@@ -1,0 +1,133 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { extract, type Header } from 'tar-stream';
+import { SyncError } from '../../lib/errors.js';
+import { isAbort } from '../../lib/loop.js';
+import { ArchiveFraming } from './archive-framing.js';
+import { ArchiveNames, archivePath } from './archive-names.js';
+import type { ImportFile } from './local-repo-import.js';
+
+/** Larger pieces than zlib's default of 16 KiB: fewer turns. */
+const CHUNK_BYTES = 65_536;
+/** Part of a name that a message shows. */
+const SHOWN_NAME_CHARS = 200;
+
+/** Budgets of one archive. */
+export interface ArchiveLimits {
+  /** Of the tar archive inside, its headers and padding included. */
+  unpackedBytes: number;
+  /** Entries; and files and folders, those that only appear in names included. */
+  entries: number;
+}
+
+/**
+ * The files of a tar.gz archive, in its order; of several with one path the last counts. Every entry is checked before its
+ * content is handed on, and the archive as a whole at the end: no absolute paths, no `..`, no `.git`, no links or devices,
+ * no path that is both file and folder, nothing over the budgets, nothing missing at the end and nothing behind it. Throws
+ * `bundle_archive_refused` with the entry's name. Each content is read before the next file is asked for.
+ */
+export async function* archiveFiles(
+  archivePathOnDisk: string,
+  limits: ArchiveLimits,
+  signal: AbortSignal,
+): AsyncGenerator<ImportFile> {
+  const names = new ArchiveNames(limits.entries);
+  const { size } = await stat(archivePathOnDisk);
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
+  const entries = extract();
+  const flow = pipeline(
+    createReadStream(archivePathOnDisk),
+    gunzip,
+    new ArchiveFraming(limits.unpackedBytes),
+    entries,
+    { signal },
+  );
+  flow.catch(() => undefined); // awaited below; it may fail before
+  let last: string | undefined;
+  let count = 0;
+  const reasonOf = (error: unknown): unknown => (isAbort(error, signal) ? signal.reason : asRefusal(error, last));
+  try {
+    for await (const entry of entries) {
+      const { header } = entry;
+      last = header.name;
+      const path = checked(header, ++count, names, limits);
+      if (path !== undefined) yield { path, sizeBytes: header.size, content: contentOf(entry, reasonOf) };
+      entry.resume(); // a folder has no content, a file's was read
+    }
+    await flow;
+    // zlib stops at the end of the last member and leaves what is behind it unread.
+    if (gunzip.bytesWritten !== size) throw new Error('there is data after the end of the compressed archive');
+  } catch (error) {
+    throw reasonOf(error);
+  } finally {
+    entries.destroy();
+    await flow.catch(() => undefined); // how it ended was thrown above, or is of no interest to who stopped reading
+  }
+}
+
+/** Reads the whole archive and answers how many files it has. Throws what {@link archiveFiles} throws; also when it has none. */
+export async function checkArchive(file: string, limits: ArchiveLimits, signal: AbortSignal): Promise<number> {
+  const paths = new Set<string>();
+  for await (const { path, content } of archiveFiles(file, limits, signal)) {
+    for await (const _ of content); // only what is wrong with it counts
+    paths.add(path);
+  }
+  if (paths.size === 0) throw new SyncError('bundle_archive_refused', 'the bundle archive has no files');
+  return paths.size;
+}
+
+/** The path of a file; undefined for a folder. */
+function checked(header: Header, count: number, names: ArchiveNames, limits: ArchiveLimits): string | undefined {
+  try {
+    if (count > limits.entries) {
+      throw new Error(`is beyond the ${limits.entries} entries of SYNC_POLICY_BUNDLE_LIMIT_ENTRIES`);
+    }
+    const { type, size } = header;
+    const isFolder = type === 'directory';
+    if (!isFolder && type !== 'file' && type !== 'contiguous-file') {
+      // Types that tar-stream does not know have none, whatever its declaration says.
+      throw new Error(`is a ${(type as string | null) ?? 'special entry'}; only files and folders are taken`);
+    }
+    const pax = Object.keys(header.pax ?? {});
+    // A sparse file's content is a map of holes; a size of its own would frame the archive differently for other readers.
+    if (pax.some((key) => key.startsWith('GNU.sparse.'))) throw new Error('is a sparse file');
+    if (pax.includes('size') || (isFolder && size !== 0)) throw new Error('has a size that cannot be');
+    const path = archivePath(header.name);
+    names.add(path, isFolder ? 'folder' : 'file');
+    return isFolder ? undefined : path;
+  } catch (error) {
+    throw refused(header.name, error as Error); // ours, thrown above
+  }
+}
+
+/** The content of an entry; what breaks off its reading is thrown as `reasonOf` has it. */
+async function* contentOf(
+  entry: AsyncIterable<unknown>,
+  reasonOf: (error: unknown) => unknown,
+): AsyncGenerator<Uint8Array> {
+  try {
+    // tar-stream does not declare that its streams are of bytes.
+    yield* entry as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    throw reasonOf(error);
+  }
+}
+
+function refused(name: string, cause: Error): SyncError {
+  return new SyncError('bundle_archive_refused', `the bundle archive is refused: ${shown(name)} ${cause.message}`);
+}
+
+/** Whatever the readers found wrong, with the place; a file that cannot be read is not the archive's fault. */
+function asRefusal(error: unknown, last: string | undefined): unknown {
+  if (error instanceof SyncError || !(error instanceof Error) || 'syscall' in error) return error;
+  const place = last === undefined ? 'at its start' : `at or after ${shown(last)}`;
+  return new SyncError('bundle_archive_refused', `the bundle archive is refused: ${error.message} (${place})`, {
+    cause: error,
+  });
+}
+
+function shown(name: string): string {
+  return JSON.stringify(name.length > SHOWN_NAME_CHARS ? `${name.slice(0, SHOWN_NAME_CHARS)}...` : name);
+}

@@ -1,0 +1,214 @@
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { Dispatcher } from 'undici';
+import { errorText, SyncError } from '../../lib/errors.js';
+import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
+import type { BundleLocation } from './bundle-api-config.js';
+import { signGet } from './sigv4.js';
+
+/** More is taken for a circle. */
+const MAX_REDIRECTS = 5;
+/** Longest silence of a bundle server: to connect, to answer, between two parts of the body. */
+const DEFAULT_SILENCE_MS = 30_000;
+/** Start of an error answer of S3 that is read for its code. */
+const ERROR_BODY_BYTES = 4_096;
+/** Longest delay that a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'ENOENT', 'EISDIR'];
+/** An entity tag that can be sent back: visible characters. Longer ones are not kept. */
+const USABLE_ETAG = /^[\x20-\x7e]{1,1024}$/;
+
+/** How a bundle server is asked. */
+export interface BundleServerOptions {
+  location: BundleLocation;
+  /** Most bytes of the archive as it is sent. */
+  limitBytes: number;
+  /** Longest time for one whole read. */
+  timeoutMs: number;
+  silenceTimeoutMs?: number | undefined;
+  /** Environment to take HTTP_PROXY, HTTPS_PROXY and NO_PROXY from. */
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+/** What a bundle server answered; `etag` is the archive's, where it came with one. */
+export type BundleAnswer =
+  /** The archive is still the one of the entity tag that was asked with. */
+  | { outcome: 'unchanged' }
+  /** It is in the file. */
+  | { outcome: 'archive'; etag: string | undefined; sha256: string }
+  /** It is over the limit and was not read to its end. */
+  | { outcome: 'too-large'; etag: string | undefined };
+
+/** One archive over HTTP (spec, "Bundle server"; protocol-facts 7). */
+export interface BundleServer {
+  /**
+   * Reads the archive into `file`, which is written anew, unless it still has `etag`. Redirects are followed within the
+   * origin only: credentials never travel to another. Throws `bundle_server_failed`, `bundle_unwritable`; rejects with the
+   * signal's reason when that aborts.
+   */
+  get(etag: string | undefined, file: string, signal: AbortSignal): Promise<BundleAnswer>;
+}
+
+/**
+ * A {@link BundleServer}. Connections are closed after each answer: the next one is asked for seconds or hours later. Throws
+ * `config_invalid` for a proxy address that is none.
+ */
+export function createBundleServer(options: BundleServerOptions): BundleServer {
+  const { location } = options;
+  const proxy = readProxies(options.env).for(location.url);
+  const fail = (why: string, cause?: unknown): SyncError =>
+    new SyncError('bundle_server_failed', `${location.display}: ${why}`, { cause, retryable: true });
+
+  /** Follows redirects to an answer that is none. */
+  async function ask(
+    etag: string | undefined,
+    dispatcher: Dispatcher,
+    signal: AbortSignal,
+  ): Promise<Dispatcher.ResponseData> {
+    let url = location.url;
+    for (let redirects = 0; ; redirects++) {
+      const hop = requestOf(location, url, etag);
+      const answer = await dispatcher.request({
+        origin: hop.url.origin,
+        path: `${hop.url.pathname}${hop.url.search}`,
+        method: 'GET',
+        headers: hop.headers,
+        signal,
+      });
+      answer.body.on('error', () => undefined); // whoever reads the body gets its error
+      if (![301, 302, 303, 307, 308].includes(answer.statusCode)) return answer;
+      if (redirects === MAX_REDIRECTS) throw fail(`more than ${MAX_REDIRECTS} redirects`);
+      url = redirectTarget(url, answer);
+    }
+  }
+
+  function redirectTarget(from: URL, answer: Dispatcher.ResponseData): URL {
+    const to = text(answer.headers.location);
+    const region = text(answer.headers['x-amz-bucket-region']);
+    const hint = region === undefined ? '' : `; the bucket is in region ${JSON.stringify(region)}`;
+    if (to === undefined || !URL.canParse(to, from.href)) {
+      throw fail(`answered ${answer.statusCode} without saying where to go${hint}`);
+    }
+    const target = new URL(to, from.href);
+    if (target.origin !== from.origin) {
+      throw fail(
+        `answered ${answer.statusCode} to ${target.origin}; only redirects within the origin are followed, set SYNC_POLICY_BUNDLE_URL${hint}`,
+      );
+    }
+    return target;
+  }
+
+  /** The hash of the archive, now in the file; undefined when it is over the limit. */
+  async function save(answer: Dispatcher.ResponseData, file: string): Promise<string | undefined> {
+    const limit = options.limitBytes;
+    if (Number(text(answer.headers['content-length'])) > limit) return undefined;
+    const sha256 = createHash('sha256');
+    let size = 0;
+    async function* withinLimit(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const chunk of chunks) {
+        size += chunk.length;
+        if (size > limit) return; // which ends the read too
+        sha256.update(chunk);
+        yield chunk;
+      }
+    }
+    await pipeline(answer.body, withinLimit, createWriteStream(file, { mode: 0o600 }));
+    return size > limit ? undefined : sha256.digest('hex');
+  }
+
+  async function read(
+    etag: string | undefined,
+    file: string,
+    dispatcher: Dispatcher,
+    signal: AbortSignal,
+  ): Promise<BundleAnswer> {
+    const answer = await ask(etag, dispatcher, signal);
+    const { statusCode: status, headers } = answer;
+    if (status === 304 && etag !== undefined) return { outcome: 'unchanged' };
+    if (status === 404) throw fail('answered 404: there is no bundle');
+    if (status !== 200) throw fail(`answered ${status}${await s3Code(location, answer)}`);
+    const newTag = usableEtag(text(headers.etag));
+    // Servers that do not know If-None-Match send the archive again, under the same tag.
+    if (etag !== undefined && newTag === etag) return { outcome: 'unchanged' };
+    const sha256 = await save(answer, file);
+    return sha256 === undefined ? { outcome: 'too-large', etag: newTag } : { outcome: 'archive', etag: newTag, sha256 };
+  }
+
+  return {
+    get: async (etag, file, signal) => {
+      const timeout = AbortSignal.timeout(Math.min(options.timeoutMs, MAX_TIMER_MS));
+      const dispatcher = await createDispatcher(options.silenceTimeoutMs ?? DEFAULT_SILENCE_MS, proxy);
+      try {
+        return await read(etag, file, dispatcher, AbortSignal.any([signal, timeout]));
+      } catch (error) {
+        if (signal.aborted) throw signal.reason;
+        if (timeout.aborted) throw fail(`was not read within ${options.timeoutMs / 1000} s`, error);
+        if (error instanceof SyncError) throw error;
+        const local = localCode(error);
+        if (local !== undefined) throw unwritable(local);
+        throw fail(errorText(error), error);
+      } finally {
+        await dispatcher.destroy();
+      }
+    },
+  };
+}
+
+/** What is sent for one hop: each is signed for itself. */
+function requestOf(
+  { auth }: BundleLocation,
+  url: URL,
+  etag: string | undefined,
+): { url: URL; headers: Record<string, string> } {
+  const headers: Record<string, string> = {
+    accept: 'application/gzip, application/octet-stream;q=0.9, */*;q=0.5',
+    // The archive is compressed already; its bytes are what is hashed.
+    'accept-encoding': 'identity',
+    'user-agent': 'policysync',
+    ...(etag === undefined ? {} : { 'if-none-match': etag }),
+  };
+  if (auth.kind === 'header') return { url, headers: { ...headers, authorization: auth.value.reveal() } };
+  if (auth.kind === 'none') return { url, headers };
+  const signed = signGet(url, auth, new Date());
+  return { url: signed.url, headers: { ...headers, ...signed.headers } };
+}
+
+/** Loaded when first needed: a server that follows git has no use for undici. */
+async function createDispatcher(silence: number, proxy: HttpProxy | undefined): Promise<Dispatcher> {
+  const [{ Agent }, { httpConnector }] = await Promise.all([import('undici'), import('../../lib/connect.js')]);
+  const connect = httpConnector({ timeoutMs: silence }, proxy);
+  return new Agent({ headersTimeout: silence, bodyTimeout: silence, connect });
+}
+
+/** The code of an S3 error, ` (NoSuchKey)`. Nothing else of an answer is shown: it repeats what was sent. */
+async function s3Code({ auth }: BundleLocation, answer: Dispatcher.ResponseData): Promise<string> {
+  if (auth.kind !== 's3') return '';
+  let start = '';
+  for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    start += chunk.toString('latin1');
+    if (start.length > ERROR_BODY_BYTES) break;
+  }
+  const code = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(start)?.[1];
+  return code === undefined ? '' : ` (${code})`;
+}
+
+function usableEtag(etag: string | undefined): string | undefined {
+  return etag !== undefined && USABLE_ETAG.test(etag) ? etag : undefined;
+}
+
+function text(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** The code of an error of the disk. No path goes into the message: the health answer shows it to everyone. */
+function localCode(error: unknown): string | undefined {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return DISK_ERRORS.includes(code) ? code : undefined;
+}
+
+function unwritable(code: string): SyncError {
+  return new SyncError('bundle_unwritable', `the bundle archive cannot be written to the policy folder: ${code}`, {
+    retryable: true,
+  });
+}

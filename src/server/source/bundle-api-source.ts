@@ -1,0 +1,216 @@
+import { rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { ArchiveLimits } from './archive.js';
+import type { BundleLocation } from './bundle-api-config.js';
+import { type BundleAnswer, type BundleServer, createBundleServer } from './bundle-api-http.js';
+import { type BundleState, readBundleState, writeBundleState } from './bundle-api-state.js';
+import { createGitCommand, type GitCommand } from './git-command.js';
+import { createGitObjects, type GitObjects } from './git-objects.js';
+import { type LocalRepo, localRepo } from './local-repo.js';
+import { importCommit } from './local-repo-import.js';
+import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
+import type { PolicySource } from './source.js';
+
+/** Times for one read where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
+const DEFAULT_TIMEOUT_MS = 600_000;
+/**
+ * When an archive is read once more although its entity tag says that it is known. Tags of many file servers are made of
+ * times with a resolution of a second, and a server may answer in the middle of a write (RFC 9110 section 8.8.2.2; the minute
+ * is that of RFC 7232): without this, a bundle could stay unseen for ever.
+ */
+const CONFIRM_AFTER_MS = 60_000;
+/** The download, inside the repository folder so that it is on a disk with room; swept after a kill by its form. */
+const DOWNLOAD_FILE = 'tmp_bundle.tar.gz';
+/** The commit of the archive that was taken last; and the one that passed all checks last. */
+const FETCHED_REF = 'refs/policysync/fetched';
+const SERVED_REF = 'refs/policysync/served/bundle';
+
+/** What a bundle source is made with. */
+export interface BundleSourceOptions extends ArchiveLimits {
+  location: BundleLocation;
+  /** Folder of the repository that archives become commits of. */
+  repoPath: string;
+  /** SYNC_POLICY_BUNDLE_LIMIT_BYTES. */
+  limitBytes: number;
+  /** SYNC_POLICY_REPO_CLONE_TIMEOUT; 0 for the default. */
+  fetchTimeoutMs: number;
+  /** Default: a minute. */
+  confirmAfterMs?: number;
+  /** Environment of git and for proxies. */
+  env: NodeJS.ProcessEnv;
+}
+
+/**
+ * Follows a `bundle.tar.gz` on an HTTP or S3 server (spec, "Bundle source tracking"). Each archive becomes one commit of a
+ * local bare repository that has exactly the archive's files; the commit depends on nothing but these, so the same content
+ * is the same commit, on every server instance. An archive is checked whole before anything of it is taken. While its entity
+ * tag stays, it is read once more after a minute and then no more, also when it was refused. One call of `open` or `fetch` at a time; the objects may be read meanwhile.
+ */
+export function createBundleSource(
+  options: BundleSourceOptions,
+  deps: { log: Logger },
+): PolicySource & { readonly objects: GitObjects } {
+  return new BundleSource(options, deps.log);
+}
+
+/** An archive that was refused: its next sight gives the same error. `sha256` is unknown where it was too large to read. */
+interface Refusal {
+  etag: string | undefined;
+  sha256: string | undefined;
+  error: SyncError;
+}
+
+class BundleSource implements PolicySource {
+  readonly objects: GitObjects;
+  readonly #options: BundleSourceOptions;
+  readonly #log: Logger;
+  readonly #server: BundleServer;
+  readonly #folder: MirrorFolder;
+  readonly #git: GitCommand;
+  readonly #repo: LocalRepo;
+  /** The archive that {@link FETCHED_REF} is of. */
+  #taken: BundleState | undefined;
+  #refused: Refusal | undefined;
+  /** When the tag that was seen last is not relied on, once. */
+  #confirmAtMs: number | undefined;
+  #served: string | undefined;
+  #open = false;
+  #distrusted = false;
+
+  constructor(options: BundleSourceOptions, log: Logger) {
+    this.#options = options;
+    this.#log = log;
+    const timeoutMs = options.fetchTimeoutMs || DEFAULT_TIMEOUT_MS;
+    this.#server = createBundleServer({ ...options, timeoutMs });
+    this.#folder = mirrorFolder(resolve(options.repoPath), options.location.display);
+    const config = [
+      // Names that differ in case are different files, whatever the file system of the repository thinks.
+      ['core.ignorecase', 'false'],
+      // The fastest: a new bundle is waited for, and the disk is ours.
+      ['core.compression', '1'],
+    ] as const;
+    this.#git = createGitCommand({ gitDir: this.#folder.path, env: options.env, config });
+    this.#repo = localRepo(this.#git, this.#folder);
+    this.objects = createGitObjects(this.#git);
+  }
+
+  async open(signal: AbortSignal): Promise<string | undefined> {
+    const found = await this.#folder.claim();
+    if (found === 'new') await this.#repo.init(signal);
+    else await this.#folder.removeLeftovers();
+    const state = await readBundleState(this.#folder.path);
+    const taken = state && (await this.#repo.resolve(state.commit, signal));
+    this.#taken = taken === undefined ? undefined : state;
+    this.#confirmLater();
+    const head = (await this.#repo.resolve(SERVED_REF, signal)) ?? taken;
+    this.#open = true;
+    if (head === undefined || (await this.#repo.isWhole(head, signal))) return head;
+    this.#log.warn({ folder: this.#folder.path }, 'the local policy repository is damaged and will be made anew');
+    this.#distrusted = true;
+    return undefined;
+  }
+
+  async fetch(signal: AbortSignal): Promise<string> {
+    if (!this.#open) await this.open(signal);
+    const file = join(this.#folder.path, DOWNLOAD_FILE);
+    const taken = this.#distrusted ? undefined : this.#taken;
+    const seen = this.#refused ?? taken;
+    const confirms = this.#confirmAtMs !== undefined && Date.now() >= this.#confirmAtMs;
+    try {
+      const answer = await this.#server.get(confirms ? undefined : seen?.etag, file, signal);
+      if (confirms) this.#confirmAtMs = undefined;
+      if (!isKnown(answer, seen)) this.#confirmLater();
+      if (answer.outcome === 'archive') return await this.#take(file, answer, taken, signal);
+      if (answer.outcome === 'too-large') this.#refused = this.#tooLarge(answer.etag);
+    } finally {
+      await rm(file, { force: true });
+    }
+    // Refused just now; or unchanged, and the tag that was sent is the refused archive's or the taken one's.
+    if (this.#refused !== undefined) throw this.#refused.error;
+    if (taken === undefined) throw new Error('an archive was answered as unchanged that was not asked for so');
+    return taken.commit;
+  }
+
+  async markServed(hash: string): Promise<void> {
+    await this.#repo.setRef(SERVED_REF, hash);
+    this.#served = hash;
+  }
+
+  distrust(): void {
+    this.#distrusted = true;
+    this.#refused = undefined;
+  }
+
+  #confirmLater(): void {
+    this.#confirmAtMs = Date.now() + (this.#options.confirmAfterMs ?? CONFIRM_AFTER_MS);
+  }
+
+  #tooLarge(etag: string | undefined): Refusal {
+    const limit = `the ${this.#options.limitBytes} bytes of SYNC_POLICY_BUNDLE_LIMIT_BYTES`;
+    const error = new SyncError('bundle_archive_refused', `the bundle archive is refused: it has more than ${limit}`);
+    return { etag, sha256: undefined, error };
+  }
+
+  /** Turns the archive in a file into the commit to serve. */
+  async #take(
+    file: string,
+    { etag, sha256 }: { etag: string | undefined; sha256: string },
+    taken: BundleState | undefined,
+    signal: AbortSignal,
+  ): Promise<string> {
+    if (this.#refused?.sha256 === sha256) {
+      this.#refused = { ...this.#refused, etag };
+      throw this.#refused.error;
+    }
+    if (taken?.sha256 === sha256) return this.#remember({ commit: taken.commit, etag, sha256 });
+    const files = await this.#check(file, { etag, sha256 }, signal);
+    const commit = await this.#import(file, signal);
+    this.#log.info({ hash: commit, etag, sha256, files }, 'policy bundle taken');
+    return this.#remember({ commit, etag, sha256 });
+  }
+
+  async #check(file: string, seen: { etag: string | undefined; sha256: string }, signal: AbortSignal): Promise<number> {
+    const { checkArchive } = await import('./archive.js'); // with tar-stream, which a git source has no use for
+    try {
+      return await checkArchive(file, this.#options, signal);
+    } catch (error) {
+      if (error instanceof SyncError && error.code === 'bundle_archive_refused') this.#refused = { ...seen, error };
+      throw error;
+    }
+  }
+
+  async #import(file: string, signal: AbortSignal): Promise<string> {
+    const { archiveFiles } = await import('./archive.js');
+    try {
+      if (this.#distrusted) await this.#repo.init(signal, [DOWNLOAD_FILE]); // the old copy goes only now that there is a new one
+      await importCommit(this.#git, FETCHED_REF, archiveFiles(file, this.#options, signal), signal);
+      const commit = await this.#repo.resolve(FETCHED_REF, signal);
+      if (commit === undefined)
+        throw new SyncError('git_failed', 'git fast-import made no commit', { retryable: true });
+      if (this.#distrusted && commit === this.#served) await this.markServed(commit);
+      this.#distrusted = false;
+      return commit;
+    } catch (error) {
+      // Whatever ended the import may have left locks behind: the next fetch starts with a look at the repository.
+      this.#open = false;
+      throw error;
+    }
+  }
+
+  async #remember(state: BundleState): Promise<string> {
+    this.#refused = undefined;
+    if (state.etag !== this.#taken?.etag || state.sha256 !== this.#taken?.sha256) {
+      await writeBundleState(this.#folder.path, state);
+    }
+    this.#taken = state;
+    return state.commit;
+  }
+}
+
+/** True for the archive that was seen last, under the same tag. */
+function isKnown(answer: BundleAnswer, seen: Pick<Refusal, 'etag' | 'sha256'> | BundleState | undefined): boolean {
+  if (answer.outcome === 'unchanged') return true;
+  return answer.etag === seen?.etag && (answer.outcome === 'too-large' || answer.sha256 === seen?.sha256);
+}

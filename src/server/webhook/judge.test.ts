@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict';
+import type { IncomingHttpHeaders } from 'node:http';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { SyncError } from '../../lib/errors.js';
+import { judgeWebhook, type Verdict, type WebhookRules } from './judge.js';
+import { parsePayload } from './payload.js';
+import { WEBHOOK_PRESETS, type WebhookPreset } from './presets.js';
+
+/** One push of a service: its headers, the members of its payload that matter, and the repository's address there. */
+interface Sample {
+  repoUrl: string;
+  headers: IncomingHttpHeaders;
+  payload: Record<string, unknown>;
+  /** What makes it another event. */
+  otherEvent: { headers?: IncomingHttpHeaders; payload?: Record<string, unknown> };
+}
+
+/** The shapes are those that the services document for a push to `main` of `acme/policies`. */
+const SAMPLES: Record<WebhookPreset, Sample> = {
+  github: {
+    repoUrl: 'git@github.com:acme/policies.git',
+    headers: { 'x-github-event': 'push' },
+    payload: {
+      ref: 'refs/heads/main',
+      after: 'a'.repeat(40),
+      deleted: false,
+      repository: {
+        name: 'policies',
+        full_name: 'acme/policies',
+        html_url: 'https://github.com/acme/policies',
+        url: 'https://github.com/acme/policies',
+        git_url: 'git://github.com/acme/policies.git',
+        ssh_url: 'git@github.com:acme/policies.git',
+        clone_url: 'https://github.com/acme/policies.git',
+      },
+    },
+    otherEvent: { headers: { 'x-github-event': 'issues' } },
+  },
+  gitlab: {
+    repoUrl: 'https://oauth2:token@gitlab.example.com/acme/policies.git',
+    headers: { 'x-gitlab-event': 'Push Hook' },
+    payload: {
+      object_kind: 'push',
+      ref: 'refs/heads/main',
+      project: {
+        path_with_namespace: 'acme/policies',
+        git_http_url: 'https://gitlab.example.com/acme/policies.git',
+        git_ssh_url: 'git@gitlab.example.com:acme/policies.git',
+      },
+      repository: { name: 'policies', url: 'git@gitlab.example.com:acme/policies.git' },
+    },
+    otherEvent: { headers: { 'x-gitlab-event': 'Tag Push Hook' } },
+  },
+  azure: {
+    repoUrl: 'https://acme@dev.azure.com/acme/Policies/_git/policies',
+    headers: {},
+    payload: {
+      eventType: 'git.push',
+      publisherId: 'tfs',
+      resource: {
+        refUpdates: [{ name: 'refs/heads/main', oldObjectId: 'a', newObjectId: 'b' }],
+        repository: { id: '1', name: 'policies', remoteUrl: 'https://dev.azure.com/acme/Policies/_git/policies' },
+      },
+    },
+    otherEvent: { payload: { eventType: 'git.pullrequest.created' } },
+  },
+  bitbucket: {
+    repoUrl: 'git@bitbucket.org:acme/policies.git',
+    headers: { 'x-event-key': 'repo:push' },
+    payload: {
+      push: {
+        changes: [{ old: { type: 'branch', name: 'main' }, new: { type: 'branch', name: 'main' }, closed: false }],
+      },
+      repository: {
+        type: 'repository',
+        name: 'policies',
+        full_name: 'acme/policies',
+        links: { html: { href: 'https://bitbucket.org/acme/policies' } },
+      },
+    },
+    otherEvent: { headers: { 'x-event-key': 'pullrequest:created' } },
+  },
+};
+
+const PRESETS = Object.keys(SAMPLES) as WebhookPreset[];
+
+function judge(preset: WebhookPreset, rules: Partial<WebhookRules> = {}, change: Sample['otherEvent'] = {}): Verdict {
+  const { repoUrl, headers, payload } = SAMPLES[preset];
+  return judgeWebhook(
+    { params: WEBHOOK_PRESETS[preset], repoUrl, onlyBranch: undefined, ...rules },
+    { ...headers, ...change.headers },
+    { ...payload, ...change.payload },
+  );
+}
+
+for (const preset of PRESETS) {
+  test(`${preset}: a push to the repository counts, also with only its branch; others are ignored`, () => {
+    const event = WEBHOOK_PRESETS[preset].push_event_value;
+    assert.deepEqual(judge(preset), { kind: 'push', event });
+    assert.deepEqual(judge(preset, { onlyBranch: 'main' }), { kind: 'push', event });
+    assert.deepEqual(judge(preset, { onlyBranch: 'other' }), { kind: 'other-branch', event });
+    assert.deepEqual(judge(preset, { repoUrl: 'https://example.com/acme/other' }), { kind: 'other-repository', event });
+    assert.deepEqual(judge(preset, { repoUrl: undefined }), { kind: 'other-repository', event });
+    assert.equal(judge(preset, {}, SAMPLES[preset].otherEvent).kind, 'other-event');
+  });
+}
+
+test('a tag with the name of the branch is another branch', () => {
+  const tag = { refUpdates: [{ name: 'refs/tags/main' }], repository: { remoteUrl: SAMPLES.azure.repoUrl } };
+  assert.equal(judge('github', { onlyBranch: 'main' }, { payload: { ref: 'refs/tags/main' } }).kind, 'other-branch');
+  assert.equal(judge('azure', { onlyBranch: 'main' }, { payload: { resource: tag } }).kind, 'other-branch');
+});
+
+test('one of several pushed branches is enough', () => {
+  const refUpdates = [{ name: 'refs/heads/other' }, { name: 'refs/heads/main' }];
+  const resource = { refUpdates, repository: { remoteUrl: SAMPLES.azure.repoUrl } };
+  assert.equal(judge('azure', { onlyBranch: 'main' }, { payload: { resource } }).kind, 'push');
+});
+
+test('a push that names no repository is refused; an event that is no push never is', () => {
+  const nameless = { repository: null };
+  const text = 'repo url or full name not found in payload!';
+  assert.throws(() => judge('github', {}, { payload: nameless }), {
+    code: 'webhook_unreadable',
+    status: 400,
+    message: text,
+  });
+  // A request that names no event at all is refused too, as OPAL does.
+  assert.throws(() => judge('github', {}, { headers: { 'x-github-event': '' }, payload: nameless }), { message: text });
+  assert.deepEqual(judge('github', {}, { headers: { 'x-github-event': 'ping' }, payload: nameless }), {
+    kind: 'other-repository',
+    event: 'ping',
+  });
+});
+
+test('without match_sender_url every push counts, whatever it names', () => {
+  const params = { ...WEBHOOK_PRESETS.github, match_sender_url: false };
+  assert.equal(judge('github', { params, repoUrl: 'https://example.com/other' }).kind, 'push');
+  assert.equal(judge('github', { params }, { payload: { repository: null } }).kind, 'push');
+});
+
+test('the event header wins over the key of the body; a request that names none is a ping', () => {
+  const params = { ...WEBHOOK_PRESETS.github, event_request_key: 'eventType' };
+  const headers = { 'x-github-event': 'issues' };
+  assert.equal(judge('github', { params }, { headers, payload: { eventType: 'push' } }).event, 'issues');
+  const byKey = { ...params, event_header_name: null };
+  assert.equal(judge('github', { params: byKey }, { headers, payload: { eventType: 'push' } }).kind, 'push');
+  for (const eventType of [undefined, null, 1, {}, ['push']]) {
+    assert.deepEqual(judge('azure', {}, { payload: { eventType } }), { kind: 'other-event', event: 'ping' });
+  }
+});
+
+test('an answer repeats only the start of a long event name', () => {
+  assert.equal(judge('azure', {}, { payload: { eventType: 'x'.repeat(10_000) } }).event.length, 128);
+});
+
+test('whatever the body and headers are, the outcome is a verdict or a refusal of the sender', () => {
+  const name = fc.constantFrom(
+    ...['ref', 'refUpdates', 'name', 'repository', 'project', 'resource', 'push', 'changes', 'new', 'old', 'type'],
+    ...['url', 'clone_url', 'full_name', 'path_with_namespace', 'remoteUrl', 'links', 'html', 'href', 'eventType'],
+    ...['__proto__', 'constructor', 'toString'],
+  );
+  const text = fc.constantFrom('push', 'git.push', 'refs/heads/main', 'git@h:org/repo', 'https://[', '%', '');
+  const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 6, depthSize: 'large' },
+      fc.oneof(text, fc.string({ unit: 'binary' }), fc.double(), fc.boolean(), fc.constant(null)),
+      fc.array(tie('value'), { maxLength: 4 }),
+      fc.dictionary(name, tie('value'), { maxKeys: 5 }),
+    ),
+  }));
+  const body = fc.oneof(
+    value.map((any) => Buffer.from(JSON.stringify(any) ?? '')),
+    fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+    value.map((any) => Buffer.from(`payload=${encodeURIComponent(JSON.stringify(any) ?? '')}`)),
+  );
+  const type = fc.constantFrom('application/json', 'application/x-www-form-urlencoded', 'x', undefined);
+  const event = fc.oneof(text, fc.string(), fc.constant(undefined), fc.array(fc.string()));
+  let judged = 0;
+  fc.assert(
+    fc.property(
+      body,
+      type,
+      event,
+      fc.constantFrom(...PRESETS),
+      fc.boolean(),
+      (raw, contentType, named, preset, only) => {
+        const headers = { 'x-github-event': named, 'x-gitlab-event': named, 'x-event-key': named };
+        const onlyBranch = only ? 'main' : undefined;
+        const rules = { params: WEBHOOK_PRESETS[preset], repoUrl: SAMPLES[preset].repoUrl, onlyBranch };
+        try {
+          const verdict = judgeWebhook(rules, headers as IncomingHttpHeaders, parsePayload(contentType, raw));
+          judged++;
+          assert(verdict.event.length <= 128);
+        } catch (error) {
+          assert(error instanceof SyncError && error.status >= 400 && error.status < 500, String(error));
+        }
+      },
+    ),
+    { numRuns: 3_000 },
+  );
+  assert(judged > 50, `only ${judged} came as far as a verdict`);
+});

@@ -1,0 +1,52 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { SyncError } from '../../lib/errors.js';
+import type { Secret } from '../../lib/log.js';
+import { createFirstMatch } from './first-match.js';
+import type { WebhookParams } from './params.js';
+
+/** Longest header value that is looked at. Signatures have 64 digits, the longest tokens of the services below 1000. */
+const HEADER_LIMIT = 4096;
+
+/** Throws `webhook_refused` (401) when the sender does not know the secret. */
+export type SecretCheck = (headers: IncomingHttpHeaders, body: Buffer) => void;
+
+/**
+ * Makes the check of a webhook's secret (spec Authentication 5; texts from protocol-facts 2.4). It is over the bytes of the
+ * body as they came, before anything is parsed, and takes the same time wherever the first difference is. With no secret
+ * everyone is believed, as in OPAL. Rejects with `config_invalid` for an expression that cannot be used.
+ */
+export async function createSecretCheck(
+  params: Pick<WebhookParams, 'secret_header_name' | 'secret_type' | 'secret_parsing_regex'>,
+  secret: Secret | undefined,
+): Promise<SecretCheck> {
+  const find = await createFirstMatch(params.secret_parsing_regex);
+  if (secret === undefined) return () => undefined;
+  const key = secret.reveal();
+  const isSignature = params.secret_type === 'signature';
+  return (headers, body) => {
+    const value = headerValue(headers, params.secret_header_name);
+    const given = value.length > HEADER_LIMIT ? undefined : find(value);
+    if (given === undefined || given === '') throw new SyncError('webhook_refused', 'No secret was provided!');
+    const known = isSignature
+      ? isSame(given.toLowerCase(), createHmac('sha256', key).update(body).digest('hex'))
+      : isSame(given, Buffer.from(key, 'utf8'));
+    if (known) return;
+    throw new SyncError('webhook_refused', isSignature ? "signatures didn't match!" : "secret-tokens didn't match!");
+  };
+}
+
+/** A header; of one that came several times the first. Empty where it is missing. */
+export function headerValue(headers: IncomingHttpHeaders, name: string): string {
+  const value = headers[name.toLowerCase()];
+  return (Array.isArray(value) ? value[0] : value) ?? '';
+}
+
+/** Node gives the bytes of a header as latin1, so that is how they become bytes again. Hashes have one length. */
+function isSame(given: string, expected: string | Buffer): boolean {
+  return timingSafeEqual(sha256(Buffer.from(given, 'latin1')), sha256(expected));
+}
+
+function sha256(value: string | Buffer): Buffer {
+  return createHash('sha256').update(value).digest();
+}

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decodeJwt } from 'jose';
+import type { PeerType } from '../../src/auth/caller.js';
+import { createClient } from '../../src/client/client.js';
+import { CLIENT_SETTINGS } from '../../src/client/options.js';
+import type { RouteDeclaration } from '../../src/http/route.js';
+import { silentLogger } from '../../src/lib/log.js';
+import { loadSettings } from '../../src/lib/options.js';
+import { SERVER_SETTINGS } from '../../src/server/options.js';
+import { createServer } from '../../src/server/server.js';
+import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
+import { field, request } from '../support/http.js';
+import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
+
+/**
+ * Who may call what with authentication on (design 9.11): a literal table, compared with the routes that the programs have, and
+ * each route called by each kind of caller. A new route fails here until it stands in the table.
+ */
+
+type Row = 'everyone' | 'token' | 'master' | 'datasource' | 'listener' | 'datasource or listener';
+
+const SERVER: Readonly<Record<string, Row>> = {
+  'GET /': 'everyone',
+  'GET /healthcheck': 'everyone',
+  'GET /.well-known/jwks.json': 'everyone',
+  'GET /policy-data': 'everyone',
+  'GET /openapi.json': 'everyone',
+  'GET /docs': 'everyone',
+  'POST /webhook': 'everyone', // by its secret
+  'POST /token': 'master',
+  'GET /policy': 'token',
+  'GET /data/config': 'token',
+  'POST /data/callback_report': 'token',
+  'GET /loadlimit': 'token',
+  'POST /data/config': 'datasource',
+  'GET /statistics': 'datasource or listener',
+  'GET /stats': 'datasource or listener',
+  'GET /pubsub_client_info': 'datasource or listener',
+};
+
+const CLIENT: Readonly<Record<string, Row>> = {
+  'GET /': 'everyone',
+  'GET /healthy': 'everyone',
+  'GET /healthcheck': 'everyone',
+  'GET /ready': 'everyone',
+  'GET /openapi.json': 'everyone',
+  'GET /docs': 'everyone',
+  'GET /policy-store/config': 'listener',
+  'POST /policy-updater/trigger': 'listener',
+  'POST /data-updater/trigger': 'listener',
+  'GET /callbacks': 'listener',
+  'POST /callbacks': 'listener',
+  'GET /callbacks/:key': 'listener',
+  'DELETE /callbacks/:key': 'listener',
+  'GET /sync-server/connectivity': 'listener',
+  'POST /sync-server/connectivity/enable': 'listener',
+  'POST /sync-server/connectivity/disable': 'listener',
+  'GET /opal-server/connectivity': 'listener',
+  'POST /opal-server/connectivity/enable': 'listener',
+  'POST /opal-server/connectivity/disable': 'listener',
+};
+
+const CALLERS = ['nobody', 'nonsense', 'foreign', 'expired', 'client', 'datasource', 'listener'] as const;
+type CallerKind = (typeof CALLERS)[number];
+
+function mayCall(row: Row, caller: CallerKind): boolean {
+  if (row === 'everyone') return true;
+  if (row === 'master') return false;
+  if (caller !== 'client' && caller !== 'datasource' && caller !== 'listener') return false;
+  return row === 'token' || row.split(' or ').includes(caller);
+}
+
+/** The header of each caller; the tokens are of one server. */
+async function headersOf(serverUrl: string, foreignUrl: string): Promise<Record<CallerKind, Record<string, string>>> {
+  const short = await tokenOf(serverUrl, { type: 'datasource', ttl: 1 });
+  const valid = async (type: PeerType) => bearer(await tokenOf(serverUrl, { type }));
+  const headers = {
+    nobody: {},
+    nonsense: bearer('nonsense'),
+    foreign: bearer(await tokenOf(foreignUrl, { type: 'datasource' })),
+    expired: bearer(short),
+    client: await valid('client'),
+    datasource: await valid('datasource'),
+    listener: await valid('listener'),
+  };
+  const endsMs = (decodeJwt(short).exp ?? 0) * 1000;
+  await until(() => Date.now() > endsMs, { withinMs: 5000, what: 'the short token has expired' });
+  return headers;
+}
+
+async function startServer(env: Record<string, string>) {
+  const folder = await tempDir();
+  const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0', ...env } });
+  const server = createServer({ ...values, stateDir: folder.path }, { log: silentLogger(), env: process.env });
+  const { url } = await server.start();
+  return {
+    url,
+    routes: server.routes,
+    [Symbol.asyncDispose]: async () => {
+      await server.stop();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function startClient(env: Record<string, string>) {
+  const closed = 'http://127.0.0.1:9';
+  const { values } = loadSettings(CLIENT_SETTINGS, {
+    env: {
+      SYNC_CLIENT_API_SERVER_PORT: '0',
+      SYNC_SERVER_URL: closed,
+      SYNC_POLICY_STORE_URL: closed,
+      SYNC_INLINE_ENGINE_ENABLED: 'false',
+      ...env,
+    },
+  });
+  const client = createClient(values, { log: silentLogger(), env: process.env });
+  const { url } = await client.start();
+  return { url, routes: client.routes, [Symbol.asyncDispose]: () => client.stop() };
+}
+
+/** Routes as the table has them; the files of the documentation page count as the page. */
+function namesOf(routes: readonly RouteDeclaration[]): string[] {
+  return routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !name.startsWith('GET /docs/'));
+}
+
+async function callEach(url: string, table: Readonly<Record<string, Row>>, headers: Record<CallerKind, object>) {
+  for (const [name, row] of Object.entries(table)) {
+    const [method = '', path = ''] = name.split(' ');
+    for (const caller of CALLERS) {
+      const what = `${name} by ${caller}`;
+      const init = { method, headers: { 'content-type': 'application/json', ...headers[caller] } };
+      const answer = await request(
+        `${url}${path.replace(/:\w+/g, 'x')}`,
+        method === 'GET' ? init : { ...init, body: '{}' },
+      );
+      assert.equal(answer.status !== 401, mayCall(row, caller), `${what}: ${answer.status} ${answer.text}`);
+      if (answer.status !== 401) continue;
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer', what);
+      assert.equal(typeof field(answer.json, 'detail', 'error'), 'string', what);
+      assert.doesNotMatch(answer.text, /nonsense|eyJ/, what);
+    }
+  }
+}
+
+test('server: the table has every route, and each route takes exactly whom the table says', async () => {
+  await using server = await startServer(withKeys());
+  await using foreign = await startServer(withKeys());
+  assert.deepEqual(namesOf(server.routes).sort(), Object.keys(SERVER).sort());
+  await callEach(server.url, SERVER, await headersOf(server.url, foreign.url));
+});
+
+test('client: the table has every route, and each route takes exactly whom the table says', async () => {
+  const pair = keyPair();
+  await using server = await startServer(withKeys(pair));
+  await using foreign = await startServer(withKeys());
+  await using client = await startClient({ SYNC_AUTH_PUBLIC_KEY: pair.publicKey });
+  assert.deepEqual(namesOf(client.routes).sort(), Object.keys(CLIENT).sort());
+  await callEach(client.url, CLIENT, await headersOf(server.url, foreign.url));
+});
+
+test('with authentication off nothing asks for a token', async () => {
+  await using server = await startServer({});
+  await using client = await startClient({});
+  const open = (table: Readonly<Record<string, Row>>) =>
+    Object.fromEntries(Object.keys(table).map((name): [string, Row] => [name, 'everyone']));
+  const headers = Object.fromEntries(CALLERS.map((caller) => [caller, {}])) as Record<CallerKind, object>;
+  await callEach(server.url, open(SERVER), headers);
+  await callEach(client.url, open(CLIENT), headers);
+});

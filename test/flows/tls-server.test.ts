@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { copyFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { connect as tlsConnect } from 'node:tls';
+import { makeAuthority, type Pair, type TestAuthority } from '../support/certificates.js';
+import { runCommand } from '../support/command.js';
+import { startDataSource } from '../support/data-source.js';
+import { gitRepo } from '../support/git-repo.js';
+import { field } from '../support/http.js';
+import { following, startClient } from '../support/start-client.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
+import { requestBy } from '../support/tls-request.js';
+import { until } from '../support/until.js';
+
+let authority: TestAuthority;
+let stranger: TestAuthority;
+let serverPair: Pair;
+let clientPair: Pair;
+let strangerPair: Pair;
+before(async () => {
+  [authority, stranger] = await Promise.all([makeAuthority('test authority'), makeAuthority('a stranger')]);
+  serverPair = await authority.issue('server');
+  clientPair = await authority.issue('client');
+  strangerPair = await stranger.issue('client');
+});
+after(async () => {
+  await authority[Symbol.asyncDispose]();
+  await stranger[Symbol.asyncDispose]();
+});
+
+/** Settings of a server that speaks TLS. */
+function serving(pair: Pair, more: Record<string, string> = {}): Record<string, string> {
+  return { SYNC_SERVER_TLS_CERT_FILE: pair.cert, SYNC_SERVER_TLS_KEY_FILE: pair.key, ...more };
+}
+
+/** Settings of a client that trusts an authority, and shows a certificate where one is given. */
+function trusting(file: string, own?: Pair): Record<string, string> {
+  return {
+    SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED: 'true',
+    SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE: file,
+    ...(own === undefined ? {} : { SYNC_CLIENT_TLS_CERT_FILE: own.cert, SYNC_CLIENT_TLS_KEY_FILE: own.key }),
+  };
+}
+
+async function publishBy(server: StartedServer, ...command: string[]): Promise<{ code: number | null; text: string }> {
+  const env: Record<string, string> = { SYNC_SERVER_URL: server.url, ...trusting(command[0] ?? '') };
+  if (command[1] !== undefined) Object.assign(env, trusting(command[0] ?? '', clientPair));
+  const args = ['publish-data-update', '--data', '{"by":"command"}', '-t', 'policy_data', '--dst-path', '/published'];
+  const { code, stderr } = await runCommand('client', args, env);
+  return { code, text: stderr };
+}
+
+describe('TLS of the sync server', () => {
+  test('policy, base data and updates reach a client over https and wss when it trusts the authority', async () => {
+    await using repo = await gitRepo();
+    await repo.commit({ 'app.rego': 'package app\n\nallow := data.users.ann\n' });
+    await using source = await startDataSource();
+    source.serve('/users', { ann: true });
+    const entry = { url: `${source.url}/users`, topics: ['policy_data'], dst_path: '/users' };
+    await using server = await startServer(
+      serving(serverPair, {
+        ...following(repo),
+        SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries: [entry] } }),
+      }),
+    );
+    assert.match(server.url, /^https:/);
+    await using client = await startClient({ serverUrl: server.url, env: trusting(authority.file) });
+    await client.answers('/app/allow', {}, true);
+    await client.healthy();
+    const published = await publishBy(server, authority.file);
+    assert.equal(published.code, 0, published.text);
+    await client.holds('/published', { by: 'command' });
+  });
+
+  test('a client that does not trust the authority says so in /healthy and in its log, and keeps trying', async () => {
+    await using server = await startServer(serving(serverPair));
+    await using client = await startClient({ serverUrl: server.url, env: trusting(stranger.file) });
+    const answer = await client.tells('the certificate is refused', (health) =>
+      /unable to verify|self-signed/.test(String(field(health, 'server', 'error'))),
+    );
+    assert.equal(answer.status, 503);
+    const refusals = () =>
+      client.log.filter(({ msg, error }) => msg === 'not connected' && /unable to verify/.test(String(error)));
+    await until(() => refusals().length >= 2, { withinMs: 10_000, what: 'a second attempt' });
+    const command = await publishBy(server, stranger.file);
+    assert.notEqual(command.code, 0);
+    assert.match(command.text, /unable to verify/);
+  });
+
+  test('a CA file without the permission to use it is not trusted, and the log says why', async () => {
+    await using server = await startServer(serving(serverPair));
+    const env = { ...trusting(authority.file), SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED: 'false' };
+    await using client = await startClient({ serverUrl: server.url, env });
+    await client.tells('the certificate is refused', (health) =>
+      /unable to verify/.test(String(field(health, 'server', 'error'))),
+    );
+    assert(client.log.some(({ msg }) => /SSL_CONTEXT_TRUSTED_CA_FILE has no effect unless/.test(msg)));
+  });
+
+  test('a server with a CA serves callers that show a certificate of it, and no others', async () => {
+    const env = serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file });
+    await using server = await startServer(env);
+    await using known = await startClient({ serverUrl: server.url, env: trusting(authority.file, clientPair) });
+    await using nameless = await startClient({ serverUrl: server.url, env: trusting(authority.file) });
+    await using wrong = await startClient({ serverUrl: server.url, env: trusting(authority.file, strangerPair) });
+    await known.tells('it is connected', (health) => field(health, 'server', 'connected') === true);
+    for (const [client, says] of [
+      [nameless, /TLS alert "certificate required"/],
+      [wrong, /cannot connect to wss:/], // Node ends such a connection without a word
+    ] as const) {
+      await client.tells('it is refused', (health) => says.test(String(field(health, 'server', 'error'))));
+      assert.equal(field((await client.health()).json, 'server', 'connected'), false);
+    }
+    assert.equal((await publishBy(server, authority.file, 'with certificate')).code, 0);
+    await known.holds('/published', { by: 'command' });
+    assert.notEqual((await publishBy(server, authority.file)).code, 0);
+    assert.equal(await nameless.data('/published'), undefined);
+  });
+
+  test('data of the sync server itself is read with the client certificate, other sources never see it', async () => {
+    await using server = await startServer(serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file }));
+    // Another listener of the same machine that wants a certificate, too: there, none is shown.
+    await using other = await startServer(serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file }));
+    await using client = await startClient({ serverUrl: server.url, env: trusting(authority.file, clientPair) });
+    const ask = requestBy({ ca: authority.file, own: clientPair });
+    const entries = [
+      { url: `${server.url}/healthcheck`, topics: ['policy_data'], dst_path: '/own' },
+      { url: `${other.url}/healthcheck`, topics: ['policy_data'], dst_path: '/other' },
+    ];
+    const body = JSON.stringify({ entries, reason: 'test' });
+    assert.equal((await ask(`${server.url}/data/config`, { method: 'POST', body })).status, 200);
+    await until(async () => (await client.data('/own')) !== undefined, { withinMs: 10_000, what: 'its own document' });
+    await client.tells('the other source failed', (health) => /other/.test(JSON.stringify(field(health, 'data'))));
+    assert.equal(await client.data('/other'), undefined);
+  });
+
+  test('a renewed certificate is served without a restart', async () => {
+    const files = { cert: `${authority.dir}/live.pem`, key: `${authority.dir}/live.key` };
+    await copyFile(serverPair.cert, files.cert);
+    await copyFile(serverPair.key, files.key);
+    await using server = await startServer(serving(files));
+    const first = await serverCertificate(server.port);
+    const renewed = await authority.issue('renewed');
+    await copyFile(renewed.cert, files.cert);
+    await copyFile(renewed.key, files.key);
+    await until(async () => (await serverCertificate(server.port)) !== first, {
+      withinMs: 15_000,
+      what: 'the renewed certificate is served',
+    });
+    assert.equal((await requestBy({ ca: authority.file })(`${server.url}/healthcheck`)).status, 200);
+  });
+
+  test('TLS 1.1 is refused', async () => {
+    await using server = await startServer(serving(serverPair));
+    const problem = await new Promise<Error | undefined>((resolve) => {
+      const socket = tlsConnect({
+        port: server.port,
+        host: '127.0.0.1',
+        maxVersion: 'TLSv1.1',
+        minVersion: 'TLSv1.1',
+        ciphers: 'DEFAULT@SECLEVEL=0',
+        rejectUnauthorized: false,
+      });
+      socket.once('error', resolve).once('secureConnect', () => {
+        socket.destroy();
+        resolve(undefined);
+      });
+    });
+    assert.match(String(problem), /alert|protocol version/i);
+  });
+
+  for (const [what, env, says] of [
+    [
+      'a certificate without a key',
+      () => ({ SYNC_SERVER_TLS_CERT_FILE: serverPair.cert }),
+      /SYNC_SERVER_TLS_CERT_FILE/,
+    ],
+    ['a CA alone', () => ({ SYNC_SERVER_TLS_CA_FILE: authority.file }), /SYNC_SERVER_TLS_CA_FILE/],
+    [
+      'the key of another certificate',
+      () => serving({ cert: serverPair.cert, key: clientPair.key }),
+      /SYNC_SERVER_TLS_KEY_FILE: .*client\.key is not the key of/,
+    ],
+    [
+      'a file that is not there',
+      () => serving({ ...serverPair, cert: '/nowhere.pem' }),
+      /\/nowhere\.pem cannot be read/,
+    ],
+    ['a key in place of a certificate', () => serving({ ...serverPair, cert: serverPair.key }), /has no certificate/],
+  ] as const) {
+    test(`does not start with ${what}, and names setting and file`, async () => {
+      await assert.rejects(startServer(env()), { code: 'config_invalid', message: says });
+    });
+  }
+});
+
+describe('TLS of the client API', () => {
+  test('answers https, to callers with a certificate of its CA alone where one is set', async () => {
+    await using server = await startServer();
+    const ask = requestBy({ ca: authority.file, own: clientPair });
+    const env = {
+      SYNC_POLICY_UPDATER_ENABLED: 'false',
+      SYNC_CLIENT_API_TLS_CERT_FILE: serverPair.cert,
+      SYNC_CLIENT_API_TLS_KEY_FILE: serverPair.key,
+      SYNC_CLIENT_API_TLS_CA_FILE: authority.file,
+    };
+    await using client = await startClient({ serverUrl: server.url, env, ask });
+    assert.match(client.url, /^https:/);
+    await client.healthy();
+    await assert.rejects(requestBy({ ca: authority.file })(`${client.url}/healthy`));
+    await assert.rejects(requestBy({ ca: authority.file, own: strangerPair })(`${client.url}/healthy`));
+    assert(client.log.some(({ msg }) => msg === 'TLS connection refused'));
+  });
+});
+
+/** Serial number of the certificate that a server shows. */
+function serverCertificate(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = tlsConnect({ port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate().serialNumber);
+      socket.destroy();
+    });
+    socket.once('error', reject);
+  });
+}

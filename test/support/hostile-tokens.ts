@@ -1,0 +1,81 @@
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
+import type { Headers } from './hostile-wire.js';
+
+/** What forged tokens are made from. */
+export interface ForgeInput {
+  /** A valid token: forgeries claim what it claims. */
+  readonly good: string;
+  readonly publicKey: string;
+  readonly privateKey: string;
+}
+
+/** Authorization headers that no program may take, by what is wrong with them. All but the last few claim to be a valid token. */
+export function badAuthorizations({ good, publicKey, privateKey }: ForgeInput): Readonly<Record<string, Headers>> {
+  const [head = '', body = '', signature = ''] = good.split('.');
+  const header = decoded(head);
+  const claims = decoded(body);
+  const own = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const ownJwk = own.publicKey.export({ format: 'jwk' });
+  const signed = (headers: object, payload: object | string, key: string | typeof own.privateKey, hash = 'sha256') => {
+    const input = `${encoded(headers)}.${encoded(payload)}`;
+    return `${input}.${sign(hash, Buffer.from(input), key).toString('base64url')}`;
+  };
+  const hmac = (headers: object): string => {
+    const input = `${encoded(headers)}.${body}`;
+    return `${input}.${createHmac('sha256', publicKey).update(input).digest('base64url')}`;
+  };
+  const seconds = Math.floor(Date.now() / 1000);
+  const { exp, ...endless } = claims;
+  const tokens: Readonly<Record<string, string>> = {
+    'the algorithm none': `${encoded({ alg: 'none', typ: 'JWT' })}.${body}.`,
+    'the algorithm NonE and the old signature': `${encoded({ alg: 'NonE' })}.${body}.${signature}`,
+    'HS256 with the public key as secret': hmac({ alg: 'HS256', typ: 'JWT' }),
+    'HS256 under the name RS256': hmac(header),
+    'a signature of another key': signed(header, claims, own.privateKey),
+    'a key of its own in the header': signed({ ...header, jwk: ownJwk }, claims, own.privateKey),
+    'a key URL of its own': signed({ ...header, jku: 'http://127.0.0.1:9/jwks.json' }, claims, own.privateKey),
+    'a key id that is a path': signed({ ...header, kid: '../../../dev/null' }, claims, own.privateKey),
+    'another algorithm of the right key': signed({ ...header, alg: 'RS512' }, claims, privateKey, 'sha512'),
+    'an extension that must be understood': signed({ ...header, crit: ['x'], x: 1 }, claims, privateKey),
+    'an unencoded payload': signed({ ...header, crit: ['b64'], b64: false }, claims, privateKey),
+    'claims that were changed': `${head}.${encoded({ ...claims, peer_type: 'datasource', sub: 'f'.repeat(32) })}.${signature}`,
+    'a token that has expired': signed(header, { ...claims, exp: seconds - 60 }, privateKey),
+    'a token for later': signed(header, { ...claims, nbf: seconds + 3600 }, privateKey),
+    'a token that never expires': signed(header, endless, privateKey),
+    'an expiry that is no number': signed(header, { ...claims, exp: 'never' }, privateKey),
+    'another audience': signed(header, { ...claims, aud: 'https://elsewhere.example/' }, privateKey),
+    'another issuer': signed(header, { ...claims, iss: 'https://elsewhere.example/' }, privateKey),
+    'topics that are no list': signed(header, { ...claims, permitted_topics: { length: 1 } }, privateKey),
+    'a signed text that is no object': signed(header, '"claims"', privateKey),
+    'a signed text that is no JSON': signed(header, '{', privateKey),
+    'half a token': good.slice(0, -20),
+    'a token of four parts': `${good}.${signature}`,
+    '8,000 dots': '.'.repeat(8000),
+  };
+  return {
+    ...Object.fromEntries(
+      Object.entries(tokens).map(([name, token]) => [name, [['Authorization', `Bearer ${token}`]]]),
+    ),
+    'no token': [],
+    'an empty header': [['Authorization', '']],
+    'Bearer alone': [['Authorization', 'Bearer']],
+    'a Basic header': [['Authorization', `Basic ${Buffer.from('admin:not-the-password').toString('base64')}`]],
+    'the token without Bearer': [['Authorization', good]],
+    'two tokens in one header': [['Authorization', `Bearer ${tokens['half a token']}, Bearer ${good}`]],
+    'a wrong header before the right one': [
+      ['Authorization', 'Bearer not-a-token-at-all'],
+      ['Authorization', `Bearer ${good}`],
+    ],
+    'the token as a cookie and in the URL alone': [['Cookie', `token=${good}`]],
+    'a token of 20 KB': [['Authorization', `Bearer ${'a'.repeat(20_000)}`]],
+    'bytes that are no text': [['Authorization', 'Bearer \xff\xfe\x80not-utf-8']],
+  };
+}
+
+function decoded(part: string): Readonly<Record<string, unknown>> {
+  return JSON.parse(Buffer.from(part, 'base64url').toString()) as Readonly<Record<string, unknown>>;
+}
+
+function encoded(part: object | string): string {
+  return Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url');
+}
