@@ -118,7 +118,8 @@ async function send(
   let status: number;
   let text: string;
   try {
-    const request = { method: 'POST', headers, body, timeoutMs: PUBLISH_TIMEOUT_MS };
+    // A redirect is no success: followed, a 301 would turn the request into a GET, whose answer says nothing of the update.
+    const request = { method: 'POST', headers, body, redirect: 'manual', timeoutMs: PUBLISH_TIMEOUT_MS } as const;
     ({ status, text } = await askServer(url, request, env));
   } catch (cause) {
     if (cause instanceof SyncError) throw cause;

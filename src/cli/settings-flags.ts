@@ -41,7 +41,7 @@ export function loadFromCommand<S extends Settings>(
 
 /**
  * The configuration in effect as lines of an environment file, grouped, each with where its value came from. Secrets,
- * credentials in URLs and header values are shown as `***`.
+ * credentials in URLs, header values and members named as secrets are shown as `***`.
  */
 export function configText<S extends Settings>(
   settings: S,
@@ -95,14 +95,20 @@ function shownValue(setting: Setting<unknown>, text: string): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(redacted(value)) : text;
 }
 
-/** A JSON value with header values, and credentials in URLs, hidden. */
+/** Members of a JSON setting that hold a secret, such as the password among a data source's connection parameters. */
+const SECRET_MEMBER = /(password|passwd|passphrase|secret|token|credentials?|api_?key)$/i;
+
+/** A JSON value with header values, secret members, and credentials in URLs, hidden. */
 function redacted(value: unknown): unknown {
   if (typeof value === 'string') return URL.canParse(value) ? redactUrl(value) : value;
   if (Array.isArray(value)) return value.map(redacted);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [key, key === 'headers' ? hiddenValues(member) : redacted(member)]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shownMember(key, member)]));
+}
+
+function shownMember(key: string, member: unknown): unknown {
+  if (key === 'headers') return hiddenValues(member);
+  return SECRET_MEMBER.test(key) && typeof member === 'string' ? '***' : redacted(member);
 }
 
 function hiddenValues(headers: unknown): unknown {

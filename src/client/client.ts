@@ -7,7 +7,7 @@ import { closeHttpApp, listenHttp } from '../http/app.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { errorText } from '../lib/errors.js';
-import type { Logger } from '../lib/log.js';
+import { type Logger, redactUrl } from '../lib/log.js';
 import { pemFile } from '../lib/tls.js';
 import { openConnections } from './connections.js';
 import { createEngine, type RunningEngine } from './engine/create-engine.js';
@@ -267,7 +267,12 @@ export function createClient(
       await Promise.allSettled(parts);
     });
     log.info(
-      { ...address, server: settings.serverUrl, engine: settings.engineUrl, policy_mode: engine.engine.policyMode },
+      {
+        ...address,
+        server: redactUrl(settings.serverUrl),
+        engine: redactUrl(settings.engineUrl),
+        policy_mode: engine.engine.policyMode,
+      },
       'sync client is listening',
     );
     return address;
@@ -277,14 +282,21 @@ export function createClient(
     stopping.abort();
     // A start under way is let finish its step; what it opened is closed below.
     await starting?.catch(() => undefined);
-    for (const end of ends.splice(0).reverse()) await end();
+    await endAll();
+  }
+
+  /** Ends what was started, last first; a failure of one keeps none of the others from ending. */
+  async function endAll(): Promise<void> {
+    const failures: unknown[] = [];
+    for (const end of ends.splice(0).reverse()) await end().catch((error: unknown) => failures.push(error));
+    if (failures.length > 0) throw new AggregateError(failures);
   }
 
   return {
     start: () => {
       starting ??= start().catch(async (error: unknown) => {
         stopping.abort();
-        for (const end of ends.splice(0).reverse()) await end();
+        await endAll();
         throw error;
       });
       return starting;

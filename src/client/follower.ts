@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Dial } from '../lib/connect.js';
-import type { Logger } from '../lib/log.js';
+import { type Logger, redactUrl } from '../lib/log.js';
 import { isAbort } from '../lib/loop.js';
 import { hexId } from '../pubsub/hub.js';
 import { createSocketClient, type SocketSession } from '../pubsub/socket-client.js';
@@ -43,6 +43,8 @@ export class Follower {
   readonly #statId: string;
   #parts: FollowedParts | undefined;
   #period: Period | undefined;
+  /** {@link run} has ended: what starts now nobody would stop. */
+  #isOver = false;
   /** Ends {@link run} with the failure of a part. */
   #fail: (error: unknown) => void = () => undefined;
 
@@ -63,8 +65,9 @@ export class Follower {
     return this.#server;
   }
 
+  /** False from the moment on that it is to stop. */
   get following(): boolean {
-    return this.#period !== undefined;
+    return this.#period !== undefined && !this.#period.stop.signal.aborted;
   }
 
   /** The updaters' way to the engine: a step that has not begun when the client is disconnected never begins. */
@@ -76,9 +79,9 @@ export class Follower {
     this.#parts = parts;
   }
 
-  /** Starts to follow; policy and data arrive in the background. Nothing happens where it follows already. */
+  /** Starts to follow; policy and data arrive in the background. Nothing happens where it follows already, or has ended. */
   start(): void {
-    if (this.#period !== undefined) return;
+    if (this.#period !== undefined || this.#isOver) return;
     const parts = this.#parts;
     if (parts === undefined) throw new Error('the follower has nothing to follow');
     const stop = new AbortController();
@@ -111,12 +114,16 @@ export class Follower {
 
   /** Waits until the signal aborts and then stops; rejects when a part failed in a way that it does not mend itself. */
   async run(signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.#fail = reject;
-      if (signal.aborted) resolve();
-      else signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-    await this.stop();
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#fail = reject;
+        if (signal.aborted) resolve();
+        else signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+    } finally {
+      this.#isOver = true;
+      await this.stop();
+    }
   }
 
   async #followSocket(parts: FollowedParts, signal: AbortSignal): Promise<void> {
@@ -158,7 +165,10 @@ export class Follower {
         onConnected: async (session) => {
           server.connected = true;
           server.error = undefined;
-          socketLog.info({ server: settings.serverUrl, extensions: session.protocol ?? 'none' }, 'subscribed');
+          socketLog.info(
+            { server: redactUrl(settings.serverUrl), extensions: session.protocol ?? 'none' },
+            'subscribed',
+          );
           if (settings.policyUpdaterEnabled) policy.request();
           if (settings.dataUpdaterEnabled) data.resync();
         },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
-import { LOG_LEVELS } from '../lib/log.js';
+import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
 import {
   choiceSetting,
   flagSetting,
@@ -460,6 +460,7 @@ export const CLIENT_SETTINGS = {
     choices: LOG_LEVELS,
     default: 'info',
     ignoreCase: true,
+    also: OPAL_LOG_LEVELS,
     description: 'Least severe level that is logged.',
   }),
   logFormat: choiceSetting({

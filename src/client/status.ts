@@ -155,9 +155,12 @@ export class Status implements DataStatus {
     this.#changed();
   }
 
-  /** The engine was filled from a backup, which is only ever made by a client that is ready. */
-  restored(): void {
-    this.#policyOnce = true;
+  /**
+   * The engine was filled from a backup, which is only ever made by a client that is ready. It may be without policy where
+   * that client had none to keep.
+   */
+  restored(backup: { hasPolicy: boolean }): void {
+    if (backup.hasPolicy) this.#policyOnce = true;
     this.#dataOnce = true;
     this.#changed();
   }

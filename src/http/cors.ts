@@ -1,18 +1,23 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
+import { SyncError } from '../lib/errors.js';
 
 /** How long a browser may remember what it was told: as OPAL says (protocol-facts 0.3). */
 const MAX_AGE_SECONDS = 600;
+/** Methods that change nothing, whose answers a browser shows to no page that may not see them; and its question itself. */
+const HARMLESS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
  * Lets web pages of the given origins call the API (`*`: of all). With none, which is the default here unlike OPAL's,
  * nothing is said and browsers refuse: an API without authentication on this machine would else be open to every page
- * that somebody looks at.
+ * that somebody looks at. Browsers send some requests without asking first, so those of other pages are refused here
+ * (`origin_refused`).
  */
 export function useCors(app: FastifyInstance, origins: readonly string[]): void {
-  if (origins.length === 0) return;
   app.addHook('onRequest', async (request, reply) => {
     const { origin } = request.headers;
-    if (origin === undefined || !(origins.includes('*') || origins.includes(origin))) return;
+    if (!HARMLESS.has(request.method)) refuseForeignPages(request.headers, origins);
+    if (origin === undefined || !isListed(origin, origins)) return;
     reply.header('access-control-allow-origin', origin).header('vary', 'origin');
     reply.header('access-control-allow-credentials', 'true');
     if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) return;
@@ -23,4 +28,18 @@ export function useCors(app: FastifyInstance, origins: readonly string[]): void 
     if (wanted !== undefined) reply.header('access-control-allow-headers', wanted);
     return reply.code(200).type('text/plain').send('OK');
   });
+}
+
+/**
+ * Throws `origin_refused` (403) for what a web page of another site sent: one that is neither of this address nor listed. Sockets
+ * need it most, since browsers let every page open one to everywhere. Programs send no `Origin`, or that of this address.
+ */
+export function refuseForeignPages({ origin, host }: IncomingHttpHeaders, origins: readonly string[]): void {
+  if (origin === undefined || isListed(origin, origins)) return;
+  if (URL.canParse(origin) && new URL(origin).host === host?.toLowerCase()) return;
+  throw new SyncError('origin_refused', 'web pages of this origin may not do that: see SYNC_ALLOWED_ORIGINS');
+}
+
+function isListed(origin: string, origins: readonly string[]): boolean {
+  return origins.includes('*') || origins.includes(origin);
 }

@@ -29,6 +29,11 @@ export const ERROR_CODES = {
       'The server issues no tokens: it has no keys (503), or no master token that would allow to ask for one (403).',
     remedy: 'Set SYNC_AUTH_PRIVATE_KEY, SYNC_AUTH_PUBLIC_KEY and SYNC_AUTH_MASTER_TOKEN; see docs/security.md.',
   },
+  origin_refused: {
+    status: 403,
+    cause: 'A web page of another site wants to change something, or to open the socket.',
+    remedy: 'Add its origin to SYNC_ALLOWED_ORIGINS of the server if it is one of yours.',
+  },
   webhook_refused: {
     status: 401,
     cause: 'A webhook does not carry the secret, or carries another one.',

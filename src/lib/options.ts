@@ -147,16 +147,24 @@ function parseFlag(text: string): boolean {
   throw new Error('must be true or false');
 }
 
-/** One of a fixed set of words. */
+/** One of a fixed set of words; `also` has other words, in upper case, that are taken in any case for one of them. */
 export function choiceSetting<const T extends string>(
-  spec: SettingSpec & { choices: readonly T[]; default: NoInfer<T>; ignoreCase?: boolean },
+  spec: SettingSpec & {
+    choices: readonly T[];
+    default: NoInfer<T>;
+    ignoreCase?: boolean;
+    also?: Readonly<Record<string, NoInfer<T>>>;
+  },
 ): Setting<T> {
   return declare<T>(spec, {
     form: spec.choices.join('|'),
     parse: (text) => {
-      const found = spec.choices.find(
-        (choice) => choice === text || (spec.ignoreCase && choice.toLowerCase() === text.toLowerCase()),
-      );
+      const named = new Map(Object.entries(spec.also ?? {})).get(text.toUpperCase());
+      const found =
+        named ??
+        spec.choices.find(
+          (choice) => choice === text || (spec.ignoreCase && choice.toLowerCase() === text.toLowerCase()),
+        );
       if (found === undefined) throw new Error(`must be one of ${spec.choices.join(', ')}`);
       return found;
     },

@@ -43,3 +43,12 @@ test('forgets keys whose period is over', () => {
   assert.equal(limit.take('new', 5000), 0);
   assert.equal(limit.take('old 1', 5000), 0);
 });
+
+test('any number of addresses costs bounded memory, and each the same time', () => {
+  const limit = new RateLimit(parseRate('1 per day'));
+  for (let key = 0; key < 120_000; key++) limit.take(`key ${key}`, 0);
+  assert.equal(limit.size, 100_000);
+  assert(limit.take('key 119999', 1) > 0, 'the last ones are held to their share');
+  assert.equal(limit.take('later', 86_400_000), 0);
+  assert.equal(limit.size, 1, 'what is over is forgotten');
+});

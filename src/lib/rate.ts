@@ -22,8 +22,8 @@ export function parseRate(text: string): Rate {
   return { count, periodMs: multiple * seconds * 1000, text: `${count} per ${multiple} ${unit}` };
 }
 
-/** Keys that are remembered before those whose period is over are cleared away. */
-const SWEEP_AT = 10_000;
+/** Keys that are remembered: some 15 MB. Beyond, the oldest one goes, whose share then starts anew. */
+const MAX_KEYS = 100_000;
 
 /**
  * Counts per key in fixed periods that begin with the first of a key. A library for this costs 11 MB of memory at rest
@@ -31,17 +31,24 @@ const SWEEP_AT = 10_000;
  */
 export class RateLimit {
   readonly rate: Rate;
+  /** Begun last stands last, so that those that are over stand first. */
   readonly #windows = new Map<string, { endsMs: number; left: number }>();
 
   constructor(rate: Rate) {
     this.rate = rate;
   }
 
+  /** Keys that are remembered now. */
+  get size(): number {
+    return this.#windows.size;
+  }
+
   /** Takes one for the key; answers 0, or how many milliseconds to wait where the period's share is used up. */
   take(key: string, nowMs: number): number {
     let window = this.#windows.get(key);
     if (window === undefined || window.endsMs <= nowMs) {
-      if (this.#windows.size >= SWEEP_AT) this.#sweep(nowMs);
+      this.#windows.delete(key);
+      this.#forget(nowMs);
       window = { endsMs: nowMs + this.rate.periodMs, left: this.rate.count };
       this.#windows.set(key, window);
     }
@@ -50,7 +57,11 @@ export class RateLimit {
     return 0;
   }
 
-  #sweep(nowMs: number): void {
-    for (const [key, { endsMs }] of this.#windows) if (endsMs <= nowMs) this.#windows.delete(key);
+  /** Makes room. Stops at the first key that stays: with many addresses, a walk over all for each would be the attack. */
+  #forget(nowMs: number): void {
+    for (const [key, { endsMs }] of this.#windows) {
+      if (endsMs > nowMs && this.#windows.size < MAX_KEYS) break;
+      this.#windows.delete(key);
+    }
   }
 }

@@ -25,8 +25,9 @@ export interface ConnectionDeps {
 
 /** Topics of OPAL's statistics (protocol-facts 1.7): passed on between peers, never stored. */
 const STATISTICS_PREFIX = '__opal_stats';
-/** More than any client has; bounds what one peer makes us remember. */
+/** More than any client has; both bound what one peer makes us remember: a topic may be as long as a frame. */
 const MAX_TOPICS = 10_000;
+const MAX_TOPICS_CHARACTERS = 1_048_576;
 /** Topics of one publish: each is delivered on its own. */
 const MAX_PUBLISH_TOPICS = 1_000;
 /** Publishes of one peer that wait for their turn before we stop reading from it. */
@@ -48,6 +49,7 @@ export class Connection implements Subscriber {
   readonly #stopHeartbeat: () => void;
   readonly #stopExpiry: () => void;
   readonly #topics = new Set<string>();
+  #topicsCharacters = 0;
   readonly #about: { address: string; query: Readonly<Record<string, string>> };
   readonly #connectedAtMs = Date.now();
   #clientId: string | undefined;
@@ -219,6 +221,10 @@ export class Connection implements Subscriber {
     if (!this.#permits(topics)) return this.#complainOnce('subscribe to a topic that the token does not permit');
     const added = new Set(topics.filter((topic) => !this.#topics.has(topic)));
     if (this.#topics.size + added.size > MAX_TOPICS) return this.#complainOnce(`more than ${MAX_TOPICS} topics`);
+    const characters = [...added].reduce((sum, topic) => sum + topic.length, this.#topicsCharacters);
+    if (characters > MAX_TOPICS_CHARACTERS)
+      return this.#complainOnce(`topics of more than ${MAX_TOPICS_CHARACTERS} characters`);
+    this.#topicsCharacters = characters;
     for (const topic of added) this.#topics.add(topic);
     this.#deps.hub.subscribe(this, added);
     return true;
@@ -226,7 +232,7 @@ export class Connection implements Subscriber {
 
   #unsubscribe(topics: string[] | undefined): boolean {
     if (topics === undefined) return this.#complainOnce('unsubscribe without a list of topics');
-    for (const topic of topics) this.#topics.delete(topic);
+    for (const topic of topics) if (this.#topics.delete(topic)) this.#topicsCharacters -= topic.length;
     this.#deps.hub.unsubscribe(this, topics);
     return true;
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { Refusals } from './refusals.js';
@@ -29,6 +30,15 @@ test('what is held is bounded, for one address and over all', async () => {
   assert.deepEqual(new Set(await Promise.all(held)), new Set([true]));
   assert.equal(refusals.heldCount, 0);
   assert.equal(await refusals.hold('a', new PassThrough()), true, 'nothing is held after the end');
+});
+
+test('a peer that has left before is not held', async () => {
+  const refusals = new Refusals(60_000);
+  const gone = new PassThrough();
+  gone.end();
+  gone.resume();
+  await once(gone, 'end');
+  assert.equal(await refusals.hold('a', gone), true);
 });
 
 test('a peer that leaves is held no longer', async () => {

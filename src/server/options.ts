@@ -1,5 +1,5 @@
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
-import { LOG_LEVELS } from '../lib/log.js';
+import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
 import {
   choiceSetting,
   flagSetting,
@@ -329,6 +329,7 @@ export const SERVER_SETTINGS = {
     choices: LOG_LEVELS,
     default: 'info',
     ignoreCase: true,
+    also: OPAL_LOG_LEVELS,
     description: 'Least severe level that is logged.',
   }),
   logFormat: choiceSetting({

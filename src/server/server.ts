@@ -1,11 +1,13 @@
 import { permitTopics } from '../auth/permit.js';
 import { serverSecurity } from '../auth/security.js';
 import { closeHttpApp, createHttpApp, listenHttp } from '../http/app.js';
+import { refuseForeignPages } from '../http/cors.js';
 import { docsRoutes } from '../http/docs.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { ApiInfo } from '../http/openapi.js';
 import { takeShare } from '../http/rate-limit.js';
 import type { RouteDeclaration } from '../http/route.js';
+import { onWebSocketUpgrade } from '../http/upgrade.js';
 import type { Logger } from '../lib/log.js';
 import { RateLimit } from '../lib/rate.js';
 import { pemFile } from '../lib/tls.js';
@@ -95,8 +97,9 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       },
       {
         hub,
-        screen: ({ socket }) => {
+        screen: ({ socket, headers }) => {
           if (rateLimit !== undefined) takeShare(rateLimit, socket.remoteAddress ?? '');
+          refuseForeignPages(headers, options.allowedOrigins);
         },
         log: log.child({ component: 'socket' }),
         authenticate: ({ headers }) => socketPeer(authenticator, headers.authorization),
@@ -112,6 +115,10 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     );
 
     const app = createHttpApp({ ...options, tls, rateLimit, authenticator }, { log: log.child({ component: 'http' }) });
+    ends.push(async () => {
+      // Together: the HTTP server waits for its sockets too.
+      await Promise.all([sockets.close(), closeHttpApp(app)]);
+    });
     routes = app.declaredRoutes;
     rootRoutes(app);
     healthRoutes(app, { policySource: policy?.tracker, log: updateLog });
@@ -122,17 +129,14 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     });
     dataRoutes(app, options, { publisher, updateLog, log: log.child({ component: 'data' }) });
     tokenRoutes(app, { masterToken: options.authMasterToken }, security);
-    jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
     loadLimitRoutes(app, options);
     statisticsRoutes(app, options, { peers: sockets.peers, version: packageVersion() });
     docsRoutes(app, apiInfo(), { log: log.child({ component: 'docs' }) });
-    app.server.on('upgrade', sockets.handleUpgrade);
+    // Last, since its path is the operator's and must not be one of the others.
+    jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
+    onWebSocketUpgrade(app.server, sockets.handleUpgrade);
     // Beyond the sockets there is room for requests, so that a full server still says that it is well.
     app.server.maxConnections = options.maxConnections + REQUEST_CONNECTIONS;
-    ends.push(async () => {
-      // Together: the HTTP server waits for its sockets too.
-      await Promise.all([sockets.close(), closeHttpApp(app)]);
-    });
     const address = await listenHttp(app, options);
     log.info({ ...address, state_dir: stateDir, head: updateLog.head }, 'sync server is listening');
     if (policy !== undefined) follow(policy.tracker);

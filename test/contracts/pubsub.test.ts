@@ -416,3 +416,17 @@ test('close ends everyone with 1012, also who takes no part, and refuses who com
   assert.match(await refusal(server.url), /^503 1 /);
   deaf.destroy();
 });
+
+test('what a peer subscribes to is bounded in characters, and leaving a topic makes room again', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  const half = (letter: string): string => letter.repeat(524_288);
+  const subscribe = async (...topics: string[]): Promise<unknown> =>
+    ((await peer.call('subscribe', { topics })) as { result: unknown }).result;
+  assert.equal(await subscribe(half('a'), half('b')), true);
+  assert.equal(await subscribe(half('a')), true, 'what is there already counts once');
+  assert.equal(await subscribe('c'), false);
+  assert.equal(server.hub.subscriberCount(['c']), 0);
+  await peer.call('unsubscribe', { topics: [half('a')] });
+  assert.equal(await subscribe('c'), true);
+});

@@ -137,7 +137,9 @@ test('the path of the JWKS is a setting', async () => {
   await using server = await startServer({ ...withKeys(), SYNC_AUTH_JWKS_URL: '/keys/jwks.json' });
   assert.equal((await request(`${server.url}/keys/jwks.json`)).status, 200);
   assert.equal((await request(`${server.url}/.well-known/jwks.json`)).status, 404);
-  await assert.rejects(startServer({ SYNC_AUTH_JWKS_URL: 'http://x/:a' }), { code: 'config_invalid' });
+  for (const SYNC_AUTH_JWKS_URL of ['http://x/:a', '/policy', '/loadlimit', '/docs', '/openapi.json']) {
+    await assert.rejects(startServer({ SYNC_AUTH_JWKS_URL }), { code: 'config_invalid' }, SYNC_AUTH_JWKS_URL);
+  }
 });
 
 for (const program of ['server', 'client'] as const) {

@@ -92,6 +92,8 @@ test('permitted_topics limit subscriptions, policy topics too, and the data conf
   const config = async (headers: Record<string, string>) =>
     paths((await request(`${server.url}/data/config`, { headers })).json);
   for (const form of [{}, { 'x-sync-protocol': '1' }]) {
+    const answer = await request(`${server.url}/data/config`, { headers: { ...(await limited('a')), ...form } });
+    assert.equal(field(answer.json, 'epoch') !== undefined, 'x-sync-protocol' in form, 'each form is kept by itself');
     assert.deepEqual(await config({ ...(await limited('a')), ...form }), ['/a/deep', '/base-a']);
     assert.deepEqual(await config({ ...(await limited('b')), ...form }), ['/b', '/base-b']);
     assert.deepEqual(await config({ ...(await limited()), ...form }), []);

@@ -97,6 +97,23 @@ for (const mode of ['inline', 'external'] as const) {
       assert.equal(engine.applier.layers.size, 0);
     });
 
+    it('what is withheld because it lies there stays withheld, whatever policy comes', async () => {
+      await using engine = await startMode(mode);
+      await load(engine, policy('c1', { 'a.rego': 'package a\nx = 1' }));
+      const inTheWay = [layer('/system', 1, '5'), layer('/system/sync', 2, '{"ready":5}'), layer('/b', 3, '1')];
+      for (const each of inTheWay) {
+        await engine.keeper.exclusive((signal) => engine.applier.withhold(each, 'the engine refuses it', signal));
+      }
+      await load(engine, policy('c2', { 'a.rego': 'package a\nx = 2' }));
+      assert.deepEqual([...engine.applier.blocked.keys()].sort(), ['/system/sync@2', '/system@1']);
+      assert.deepEqual(
+        [...engine.applier.layers.all()].map(({ id }) => id),
+        ['/b@3'],
+      );
+      await assertOwnDocuments(engine);
+      assert.deepEqual([await engine.query('a/x'), await engine.data(['b'])], [2, 1]);
+    });
+
     it('a policy that would take one over is refused whole, and the last good one keeps serving', async () => {
       await using engine = await startMode(mode);
       await load(engine, policy('c1', { 'a.rego': 'package a\nx = 1' }));

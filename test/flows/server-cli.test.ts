@@ -118,7 +118,7 @@ test('--print-config shows each value with its origin, flag before environment b
     OPAL_POLICY_REPO_URL: 'https://me:hush@git.example/policy.git',
     SYNC_POLICY_REPO_SSH_KEY: 'hush',
     SYNC_DATA_CONFIG_SOURCES:
-      '{"config":{"entries":[{"url":"http://d/?key=hush","config":{"headers":{"Authorization":"hush"}}}]}}',
+      '{"config":{"entries":[{"url":"http://d/?key=hush","config":{"headers":{"Authorization":"hush"},"connection_params":{"user":"me","password":"hush"}}}]}}',
   };
   const args = ['--server-bind-port', '7200', '--data-updates-retained'];
   const run = await runCommand('server', ['run', ...args, '--print-config'], env);

@@ -102,6 +102,30 @@ test('by default no page of another origin may call', async () => {
   assert.equal(answer.headers.get('access-control-allow-origin'), null);
 });
 
+test('a web page of another site can change nothing and open no socket; programs and listed pages can', async () => {
+  await using server = await startServer({ SYNC_ALLOWED_ORIGINS: 'https://console.example' });
+  const update = { entries: [{ url: 'http://evil.example/', topics: ['t'], dst_path: '/x' }] };
+  const publish = async (headers: Record<string, string>): Promise<number> => {
+    // Bytes have no Content-Type, so a browser would not ask before it sends them.
+    const body = Buffer.from(JSON.stringify(update));
+    return (await fetch(`${server.url}/data/config`, { method: 'POST', headers, body })).status;
+  };
+  const open = async (headers: Record<string, string>): Promise<unknown> => {
+    await using peer = await startPeer(server.url, headers);
+    return await peer.call('subscribe', { topics: ['t'] });
+  };
+  for (const origin of ['https://evil.example', 'null', `http://127.0.0.1:${server.port + 1}`]) {
+    assert.equal(await publish({ origin }), 403, origin);
+  }
+  await assert.rejects(open({ origin: 'https://evil.example' }), /403/);
+  const { entries } = (await request(`${server.url}/data/config`)).json as { entries: unknown[] };
+  assert.deepEqual(entries, []);
+  for (const headers of [{}, { origin: server.url }, { origin: 'https://console.example' }]) {
+    assert.equal(await publish(headers), 200);
+    assert.equal(await open(headers), true);
+  }
+});
+
 test('statistics list clients by the id that they announced, with their topics, until they leave', async () => {
   await using server = await startServer({ SYNC_STATISTICS_ENABLED: 'true', SYNC_MAX_CHANNELS_PER_CLIENT: '1' });
   const get = async (path: string) => (await request(`${server.url}${path}`)).json;

@@ -19,11 +19,11 @@ function publish(
 }
 
 /** A server that answers every request in the same way and keeps what it was sent. */
-async function startFake(status: number, body: string) {
+async function startFake(status: number, body: string, headers: Record<string, string> = {}) {
   const received: { headers: IncomingMessage['headers']; url: string | undefined; body: string }[] = [];
   const server = createServer(async (request: IncomingMessage, response: ServerResponse) => {
     received.push({ headers: request.headers, url: request.url, body: await readText(request) });
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -145,4 +145,16 @@ test('a wrong call ends with 2 before anything is sent', async () => {
     assert.match(stderr, message);
   }
   assert.equal(fake.received.length, 0);
+});
+
+test('a redirect is no success: nothing was published, and nothing is sent elsewhere', async () => {
+  await using target = await startFake(200, '{"entries":[]}');
+  for (const status of [301, 307]) {
+    await using server = await startFake(status, '', { location: `${target.url}/data/config` });
+    const { code, stdout, stderr } = await publish(server.url, ['--src-url', 'http://data.example/', ...ENTRY]);
+    assert.equal(code, 1);
+    assert.doesNotMatch(stdout, /success/);
+    assert.match(stderr, new RegExp(`not published: the server answered ${status}`));
+  }
+  assert.deepEqual(target.received, []);
 });

@@ -134,3 +134,13 @@ test('numbers in text fields: refused from people, read from the external data s
   assert.equal(refused.status, 422);
   assert.deepEqual(field(refused.json, 'detail', 0, 'loc'), ['body', 'entries', 0, 'dst_path']);
 });
+
+test('an update with more entries than allowed is refused whole', async () => {
+  await using server = await startServer();
+  const entries = Array.from({ length: 10_001 }, (_, n) => ({ url: '', topics: ['t'], dst_path: `/n${n}`, data: n }));
+  const refused = await postJson(`${server.url}/data/config`, { entries });
+  assert.equal(refused.status, 422);
+  assert.deepEqual(field(refused.json, 'detail', 0, 'loc'), ['body', 'entries']);
+  assert.deepEqual((await request(`${server.url}/data/config`)).json, { entries: [] });
+  assert.equal((await postJson(`${server.url}/data/config`, { entries: entries.slice(1) })).status, 200);
+});

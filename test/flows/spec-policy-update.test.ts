@@ -9,7 +9,7 @@ import { startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
-/** The policy flows of the specification with real git, server, client and OPA: what is asked for when, and the file rules. */
+/** The policy flows of the specification with real git, server, client and OPA: what is asked for, and when. */
 
 async function holdsPolicy(client: StartedClient, hash: string): Promise<void> {
   await client.tells(`it holds ${hash}`, (health) => field(health, 'policy', 'hash') === hash);
@@ -61,76 +61,10 @@ test('a commit of neither modules nor data is announced to nobody', async () => 
   assert.deepEqual(await peer.notified(1), [third]);
 });
 
-test('file rules: data lies under its folder and is replaced whole, SYNC_BUNDLE_IGNORE leaves out, the manifest orders', async () => {
-  await using repo = await gitRepo();
-  await repo.commit({
-    'roles/data.json': '{"admin":["write"],"reader":["read"]}',
-    'users/eu/user_data.json': '{"ann":"admin"}',
-    'other.json': '{"never":"loaded"}',
-    'private/data.json': '{"never":"loaded"}',
-    'private/p.rego': 'package p\n\nx := 1\n',
-    'app/allow.rego': 'package app\n\nimport data.lib\n\nallow := lib.may(input.user)\n',
-    'lib/may.rego': 'package lib\n\nmay(user) := data.roles[data.users.eu[user]]\n',
-    'order/.manifest': 'first.rego\n',
-    'order/first.rego': 'package first\n\nx := 1\n',
-  });
-  await using server = await startServer({
-    ...following(repo),
-    SYNC_BUNDLE_IGNORE: 'private/**',
-    SYNC_POLICY_REPO_MANIFEST_PATH: 'order',
-  });
-  await using client = await startClient({ serverUrl: server.url });
-  await client.healthy();
-  assert.deepEqual(await client.data('/roles'), { admin: ['write'], reader: ['read'] });
-  assert.deepEqual(await client.data('/users'), { eu: { ann: 'admin' } });
-  assert.deepEqual(await client.query('/app/allow', { user: 'ann' }), ['write']);
-  for (const path of ['/never', '/private', '/p', '/other']) assert.equal(await client.data(path), undefined, path);
-  const { json } = await request(`${server.url}/policy`);
-  assert.deepEqual(field(json, 'manifest'), [
-    'order/first.rego',
-    'app/allow.rego',
-    'lib/may.rego',
-    'roles/data.json',
-    'users/eu/user_data.json',
-  ]);
-
-  await repo.commit({ 'roles/data.json': '{"admin":["everything"]}' });
-  await client.holds('/roles', { admin: ['everything'] });
-});
-
-const USES_LIB = 'package app\n\nimport data.lib\n\nx := lib.twice(2)\n';
-
-for (const mode of ['inline', 'external'] as const) {
-  test(`a module that is listed before what it imports is loaded all the same; without it the commit is refused by name (${mode})`, async () => {
-    await using opa = mode === 'external' ? await startOpa() : undefined;
-    await using repo = await gitRepo();
-    await repo.commit({
-      '.manifest': 'a.rego\nz.rego\n',
-      'a.rego': USES_LIB,
-      'z.rego': 'package lib\n\ntwice(n) := n * 2\n',
-    });
-    await using server = await startServer(following(repo));
-    const engine = opa === undefined ? {} : { engineUrl: opa.url };
-    await using client = await startClient({ serverUrl: server.url, ...engine });
-    await client.answers('/app/x', {}, 4);
-    await client.healthy();
-
-    await repo.commit({ 'z.rego': null });
-    const told = await client.tells('it is refused', (health) =>
-      String(field(health, 'policy', 'last_transaction', 'error')).includes('a.rego'),
-    );
-    assert.equal(told.status, 503);
-    assert.match(
-      String(field(told.json, 'policy', 'last_transaction', 'error')),
-      /undefined function data\.lib\.twice/,
-    );
-    assert.equal(await client.query('/app/x'), 4, 'the last good policy keeps serving');
-  });
-}
-
 test('an engine that is given a module before what it imports raises an error', async () => {
   await using opa = await startOpa();
-  const answer = await request(`${opa.url}/v1/policies/a.rego`, { method: 'PUT', body: USES_LIB });
+  const body = 'package app\n\nimport data.lib\n\nx := lib.twice(2)\n';
+  const answer = await request(`${opa.url}/v1/policies/a.rego`, { method: 'PUT', body });
   assert.equal(answer.status, 400);
   assert.match(answer.text, /undefined function data\.lib\.twice/);
 });

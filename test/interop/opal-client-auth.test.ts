@@ -3,110 +3,30 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { opalHash } from '../../src/client/report/report-hash.js';
 import { bundleOf } from '../support/archive.js';
-import { bearer, keyPair, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
+import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
 import { bundleHttpServer } from '../support/bundle-http-server.js';
-import { startDataSource } from '../support/data-source.js';
-import { gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
-import { baseEntries } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
+import { CLIENT_ID, REPORTS, SOURCE_HEADER, startOpalClientStage, WEBHOOK_SECRET } from './opal-client-stage.js';
 import { runOpal } from './opal-python.js';
 import { type PassedRequest, type RecordingProxy, recordingProxy } from './recording-proxy.js';
 import {
   allowing,
   data,
-  opalKeys,
   publish,
   type RunningServer,
-  reaches,
   sharedStage,
   startOpalClient,
   startOurServer,
   WITHIN_MS,
 } from './stage.js';
 
-/**
- * An OPAL 0.9.9 client and our server with authentication on. Everything that the client sends passes a proxy that keeps it.
- * The client has its token from our server by OPAL's own command, and sends its reports twice: as OPAL does by itself, and
- * with the token configured.
- */
+/** An OPAL 0.9.9 client and our server with authentication on; see `opal-client-stage.ts`. */
 
-const WEBHOOK_SECRET = 'secret-of-the-webhook';
-const CLIENT_ID = 'opal-client-one';
-const SOURCE_HEADER = 'Bearer token-of-the-source';
-const REPORTS = '/data/callback_report';
-
-const world = sharedStage(async (opalBin, keep) => {
-  const folder = keep(await tempDir());
-  const keys = await opalKeys(folder.path);
-  const repo = keep(await gitRepo());
-  await repo.commit(allowing('admin'));
-  const source = keep(await startDataSource());
-  source.serve('/base', { from: 'base' });
-  const sourceProxy = keep(await recordingProxy(source.url));
-  const auth = {
-    SYNC_AUTH_PUBLIC_KEY: keys.publicKey,
-    SYNC_AUTH_PRIVATE_KEY: keys.privateKey,
-    SYNC_AUTH_MASTER_TOKEN: MASTER_TOKEN,
-  };
-  const server = keep(
-    await startOurServer(folder.path, {
-      ...auth,
-      SYNC_STATISTICS_ENABLED: 'true',
-      SYNC_POLICY_REPO_URL: repo.url,
-      SYNC_POLICY_REPO_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      ...baseEntries({
-        url: `${sourceProxy.url}/base`,
-        dst_path: '/base',
-        config: { headers: { Authorization: SOURCE_HEADER } },
-      }),
-    }),
-  );
-  const proxy = keep(await recordingProxy(server.url));
-  const obtain = ['obtain-token', MASTER_TOKEN, '--server-url', server.url];
-  const token = (await runOpal(opalBin, 'opal-client', [...obtain, '--ttl', '2', 'days'], folder.path)).trim();
-  const [datasource, listener] = [
-    await tokenOf(server.url, { type: 'datasource' }),
-    await tokenOf(server.url, { type: 'listener' }),
-  ];
-  const reports = `${proxy.url}${REPORTS}`;
-  const withToken = { method: 'post', headers: { ...bearer(token), 'content-type': 'application/json' } };
-  const engine = keep(await startOpa());
-  const client = keep(
-    await startOpalClient(opalBin, folder.path, {
-      serverUrl: proxy.url,
-      engine,
-      env: {
-        OPAL_CLIENT_TOKEN: token,
-        OPAL_AUTH_PUBLIC_KEY: keys.publicKey,
-        OPAL_DATA_TOPICS: 'policy_data,tenants',
-        OPAL_OPAL_CLIENT_STAT_ID: CLIENT_ID,
-        OPAL_DEFAULT_UPDATE_CALLBACKS: JSON.stringify({ callbacks: [reports, [reports, withToken]] }),
-      },
-    }),
-  );
-  const programs = [client.output, server.output];
-  await reaches(engine, '/base', { from: 'base' }, programs);
-  return {
-    opalBin,
-    folder: folder.path,
-    auth,
-    repo,
-    source,
-    sourceProxy,
-    server,
-    proxy,
-    engine,
-    client,
-    tokens: { client: token, datasource, listener },
-    reports: { url: reports, withToken },
-    /** Waits for what the engine of the client answers. */
-    reaches: (path: string, value: unknown, input?: unknown) => reaches(engine, path, value, programs, input),
-  };
-});
+const world = sharedStage(startOpalClientStage);
 
 /** Makes the client lose its server and find another one in its place; ends with the client back where it was. */
 function leadAway(proxy: RecordingProxy, { to, back }: { to: RunningServer; back: RunningServer }): AsyncDisposable {

@@ -112,7 +112,7 @@ export async function publish(
 }
 
 /** Waits until a server answers. */
-export async function serverAnswers(url: string): Promise<void> {
+async function serverAnswers(url: string): Promise<void> {
   await until(async () => (await request(url)).status === 200, { withinMs: WITHIN_MS, what: `${url} answers` });
 }
 

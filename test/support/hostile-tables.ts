@@ -94,6 +94,11 @@ export const ODD_HEADERS: Readonly<Record<string, Headers>> = {
   'a protocol version of 1e999': [['X-Sync-Protocol', '1e999']],
   'a nonsense encoding': [['Accept-Encoding', 'gzip;q=NaN, *;q=-1, \xff']],
   'a thousand entity tags': [['If-None-Match', '"x", '.repeat(1000)]],
+  'an offer of HTTP/2': [
+    ['Connection', 'close, Upgrade, HTTP2-Settings'],
+    ['Upgrade', 'h2c'],
+    ['HTTP2-Settings', 'AAEAAEAA'],
+  ],
   'a range': [['Range', 'bytes=-1-,5-2']],
   'a forwarded address': [['X-Forwarded-For', '127.0.0.1, () { :; }; id']],
   'a foreign origin': [['Origin', 'http://evil.example']],

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import { type Logger, redactUrl } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
 import { endpointOf } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
@@ -222,7 +222,9 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
         if (problem === undefined) return;
         const waitedMs = performance.now() - startedAt;
         if (waitedMs > warnAfterMs) {
-          log.warn(`the engine was started at ${address} and does not answer at ${options.engineUrl}: ${problem}`);
+          log.warn(
+            `the engine was started at ${address} and does not answer at ${redactUrl(options.engineUrl)}: ${problem}`,
+          );
           warnAfterMs *= 2;
         }
         await sleep(backoffMs(attempt, READY_POLL), signal);

@@ -225,6 +225,15 @@ describe('a read', () => {
   });
 });
 
+it('an engine that cannot be reached is named without the password of its address', async () => {
+  const rest = new OpaRest({ url: 'http://me:secret@127.0.0.1:1', timeoutMs: 1000 });
+  await assert.rejects(rest.healthy(signal), {
+    code: 'engine_unreachable',
+    message: 'the policy engine at http://***@127.0.0.1:1 cannot be reached for GET /health',
+  });
+  await rest.close();
+});
+
 describe('problems in the words of OPA', () => {
   it('have the file without a leading slash, and no place where there is none', () => {
     assert.deepEqual(opaProblems([{ message: 'm', location: { file: './a/b.rego', row: 1 } }]), [

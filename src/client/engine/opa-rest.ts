@@ -1,7 +1,9 @@
 import { Agent, request } from 'undici';
 import { z } from 'zod';
+import { withAnySignal } from '../../lib/any-signal.js';
 import { httpConnector } from '../../lib/connect.js';
 import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
 import { type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
@@ -63,6 +65,8 @@ export interface OpaRestOptions {
 /** OPA's REST API, as far as the client needs it (protocol-facts 6.1). */
 export class OpaRest {
   readonly #url: string;
+  /** The address without user name and password, for messages. */
+  readonly #shownUrl: string;
   readonly #timeoutMs: number;
   readonly #auth: EngineAuth;
   readonly #agent: Agent;
@@ -71,6 +75,7 @@ export class OpaRest {
 
   constructor(options: OpaRestOptions) {
     this.#url = options.url;
+    this.#shownUrl = redactUrl(options.url).replace(/\/$/, '');
     this.#timeoutMs = options.timeoutMs;
     this.#auth = options.auth ?? fixedAuth();
     this.#agent = new Agent({
@@ -223,22 +228,28 @@ export class OpaRest {
     body: string | NodeJS.ReadableStream | undefined,
     headers: Record<string, string>,
   ): Promise<Answer> {
-    const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
-      const response = await request(`${this.#url}${path}`, {
-        method,
-        dispatcher: this.#agent,
-        signal: AbortSignal.any([signal, timeout]),
-        ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
-        headers,
-      });
-      return { status: response.statusCode, text: await response.body.text() };
+      const ask = async (within: AbortSignal): Promise<Answer> => {
+        const response = await request(`${this.#url}${path}`, {
+          method,
+          dispatcher: this.#agent,
+          signal: within,
+          ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
+          headers,
+        });
+        return { status: response.statusCode, text: await response.body.text() };
+      };
+      return await withAnySignal([signal], ask, this.#timeoutMs);
     } catch (cause) {
       signal.throwIfAborted();
-      const why = timeout.aborted
-        ? `did not answer ${method} ${path} within ${this.#timeoutMs} ms`
-        : `cannot be reached for ${method} ${path}`;
-      throw new SyncError('engine_unreachable', `the policy engine at ${this.#url} ${why}`, { cause, retryable: true });
+      const why =
+        cause instanceof Error && cause.name === 'TimeoutError'
+          ? `did not answer ${method} ${path} within ${this.#timeoutMs} ms`
+          : `cannot be reached for ${method} ${path}`;
+      throw new SyncError('engine_unreachable', `the policy engine at ${this.#shownUrl} ${why}`, {
+        cause,
+        retryable: true,
+      });
     }
   }
 

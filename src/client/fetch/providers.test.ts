@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
-import type { FetchProvider, FetchRequest } from './provider.js';
+import type { FetchProvider, FetchRequest, FetchResult } from './provider.js';
 import { loadProviderModules } from './provider-modules.js';
 import { createFetcher, type Fetcher } from './providers.js';
 import { createSpool } from './spool.js';
@@ -144,6 +144,18 @@ describe('fetch providers', () => {
     assert.equal(most, 1);
     await fetcher.close();
     assert.deepEqual(closed, ['a', 'b']);
+  });
+
+  it('that cannot be closed keep neither the others nor the client open', { timeout: 10_000 }, async () => {
+    const closed: string[] = [];
+    const idle = async (): Promise<FetchResult> => ({ outcome: 'unchanged' });
+    const fetcher = await fetcherOf([
+      provider('fails', idle, { close: () => Promise.reject(new Error('it is stuck')) }),
+      provider('hangs', idle, { close: () => new Promise(() => undefined) }),
+      provider('good', idle, { close: async () => void closed.push('good') }),
+    ]);
+    await fetcher.close();
+    assert.deepEqual(closed, ['good']);
   });
 });
 

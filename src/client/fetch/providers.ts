@@ -27,7 +27,7 @@ export interface Fetcher {
 
 /** Longest delay that a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** Time for a provider to end after its signal has aborted. */
+/** Time for a provider to end after its signal has aborted, or after it was closed. */
 const GRACE_MS = 2000;
 
 /**
@@ -90,7 +90,7 @@ export function createFetcher(
       return limiter.run(host, signal, () => fetchNow(provider, request, signal));
     },
     close: async () => {
-      for (const provider of providers) await provider.close?.();
+      await Promise.all(providers.map((provider) => closeProvider(provider, log)));
     },
   };
 }
@@ -130,6 +130,21 @@ async function untilAborted(reading: Promise<FetchResult>, signal: AbortSignal):
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** Closes a provider within its time: the stop of the client must not depend on it. */
+async function closeProvider(provider: FetchProvider, log: Logger): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`it did not end within ${GRACE_MS / 1000} s`)), GRACE_MS);
+  });
+  try {
+    await Promise.race([provider.close?.(), tooLong]);
+  } catch (error) {
+    log.error({ provider: provider.names[0], error: errorText(error) }, 'a fetch provider could not be closed');
+  } finally {
+    clearTimeout(timer);
   }
 }
 

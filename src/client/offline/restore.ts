@@ -49,7 +49,7 @@ export async function restoreBackup(
     throw error;
   }
   adoptContent(wanted, deps, settings);
-  deps.status.restored();
+  deps.status.restored({ hasPolicy: wanted.policy !== undefined });
   return wanted;
 }
 

@@ -13,6 +13,7 @@ import {
   assertRoomFor,
   type BlockedLayer,
   colliding,
+  isReserved,
   OWN_DOCUMENTS,
 } from './collisions.js';
 import { type LayerChange, Step } from './step.js';
@@ -196,7 +197,9 @@ export class Applier {
     await this.#judge(policy, statics, signal);
     const oldStatics = [...this.#layers.all()].filter((layer) => layer.rank.era === STATIC_ERA);
     const waiting = [...this.#blocked.values()];
-    const withheld = new Map<string, BlockedLayer>();
+    // No policy makes room for what lies where the client has its own documents.
+    const withheld = new Map([...this.#blocked].filter(([, { layer }]) => isReserved(layer, this.#engine.reserved)));
+    const lasting = withheld.size;
     const before = { policy: this.#policy, roots: this.#roots };
     // What is in the way of the new rules and goes with this commit has to go first.
     let dataFirst = this.#isInTheWay(policy);
@@ -206,7 +209,7 @@ export class Applier {
         drop: [...oldStatics.map((layer) => layer.id), ...withheld.keys()],
       });
       try {
-        await this.#applyPolicyStep(policy, step, dataFirst || withheld.size > 0, signal);
+        await this.#applyPolicyStep(policy, step, dataFirst || withheld.size > lasting, signal);
         this.#blocked.clear();
         for (const [id, entry] of withheld) this.#blocked.set(id, entry);
         return;
@@ -287,6 +290,7 @@ export class Applier {
     const roots = this.#engine.roots(policy, held);
     const ops = step.ops(this.#closed(roots), new Map());
     assertRoomFor(this.#layers, roots);
+    assertRoomFor(this.#layers, this.#reservedParents(), OWN_DOCUMENTS);
     // What is in the way of the policy has to go first; the roots that are still active take no such write.
     const early = dataFirst ? step.ops(this.#closed(outermost([...this.#roots, ...roots])), new Map()) : [];
     await this.#write(early, signal);

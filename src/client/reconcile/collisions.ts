@@ -26,10 +26,16 @@ export function assertRoomFor(layers: LayerSet, roots: readonly DocPath[], what 
 /** What is kept for the client itself, in messages. */
 export const OWN_DOCUMENTS = "the client's own documents";
 
+/** True for a layer that lies where the client has a document of its own. */
+export function isReserved({ path }: Pick<Layer, 'path'>, reserved: readonly DocPath[]): boolean {
+  return reserved.some((own) => isAtOrBelow(path, own));
+}
+
 /** Throws a refusal for a layer that lies where the client has a document of its own. */
 export function assertNotReserved(layers: readonly Layer[], reserved: readonly DocPath[]): void {
-  for (const { path } of layers) {
-    if (!reserved.some((own) => isAtOrBelow(path, own))) continue;
+  for (const layer of layers) {
+    if (!isReserved(layer, reserved)) continue;
+    const { path } = layer;
     const message = `${docPathText(path)} is kept for ${OWN_DOCUMENTS}`;
     throw new EngineRefusal(message, [{ message, conflictPath: path }]);
   }

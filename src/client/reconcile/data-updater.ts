@@ -74,6 +74,8 @@ export class DataUpdater {
   /** Place of such a server's configuration: before the updates that came since it was asked for. */
   #reserved = 0;
   #configWasRead = false;
+  /** What is held came from a backup, and nothing is known of the server's log yet. */
+  #isAdopted = false;
   /** Those who want to know how the next read of the configuration ends. */
   readonly #refreshes: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   /** How often the sources were to be asked, and up to which of these they were. */
@@ -125,6 +127,7 @@ export class DataUpdater {
 
   /** Takes over what the engine was given from a backup, before the first {@link run}. */
   adopt(position: DataPosition, entries: readonly KnownEntry[]): void {
+    this.#isAdopted = true;
     this.#epoch = position.epoch;
     this.#era = position.era;
     this.#lastSeq = position.lastSeq;
@@ -189,9 +192,7 @@ export class DataUpdater {
 
   /** Takes a data update that arrived on a topic; `text` is its exact text. */
   receive(update: PeerUpdate, topic: string, text: string): void {
-    // Before the first configuration the update itself tells which log it is of; it must not wait for a configuration
-    // that may be long in coming.
-    if (!this.#configWasRead) this.#epoch ??= update.epoch;
+    if (!this.#configWasRead) this.#takeEpoch(update.epoch);
     // A server that retains nothing has no epoch in its configuration; its updates count as they arrive.
     const isPlaced = this.#epoch !== undefined && update.seq !== undefined;
     if (isPlaced && update.epoch !== this.#epoch) {
@@ -201,6 +202,22 @@ export class DataUpdater {
     }
     if (!isPlaced && this.#duplicates.seen(topic, text, Date.now())) return;
     this.#take(update, topic, isPlaced ? update.seq : undefined);
+  }
+
+  /**
+   * Before the first configuration an update itself tells which log it is of; it must not wait for a configuration that
+   * may be long in coming, or never lists it.
+   */
+  #takeEpoch(epoch: string | undefined): void {
+    if (epoch === undefined || epoch === this.#epoch || (this.#epoch !== undefined && !this.#isAdopted)) return;
+    this.#epoch = epoch;
+    this.#reserved = 0; // below every place of a log
+    if (!this.#isAdopted) return;
+    // The places of what came from the backup are of another log, or of none: they do not compare with those of this one.
+    this.#isAdopted = false;
+    this.#era++;
+    this.#next = 1;
+    this.#lastSeq = 0;
   }
 
   #take(update: PeerUpdate, topic: string, seq: number | undefined): void {
@@ -392,9 +409,10 @@ export class DataUpdater {
       entry.transaction = transaction;
       this.#deps.status.joined(transaction, entry);
     }
-    if (state.kind === 'ready') return;
     if (state.kind === 'blocked') this.#table.settle(entry, state);
-    else this.#fetcher.obtain(entry);
+    // What waits for the engine, or is refused by it, is replaced when its source has something else by now.
+    const isHere = state.kind === 'ready' || state.kind === 'blocked';
+    if (!isHere || (asks && !isFixed)) this.#fetcher.obtain(entry);
   }
 }
 

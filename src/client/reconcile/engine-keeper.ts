@@ -1,3 +1,4 @@
+import { withAnySignal } from '../../lib/any-signal.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/loop.js';
@@ -86,7 +87,7 @@ export class EngineKeeper {
     const result = this.#tail.then(async () => {
       const signal = this.#signal;
       if (signal === undefined) throw new Error('the engine keeper does not run');
-      await this.#present.pass(caller === undefined ? signal : AbortSignal.any([signal, caller]));
+      await withAnySignal(caller === undefined ? [signal] : [signal, caller], (either) => this.#present.pass(either));
       caller?.throwIfAborted();
       await this.#ensureOurs(signal);
       caller?.throwIfAborted();
@@ -207,9 +208,8 @@ export class EngineKeeper {
   async #look(signal: AbortSignal): Promise<boolean> {
     const before = this.#status.engine.online;
     try {
-      const found = await this.#engine.hasMarker(
-        AbortSignal.any([signal, AbortSignal.timeout(this.#options.probeTimeoutMs)]),
-      );
+      const ask = (within: AbortSignal): Promise<boolean> => this.#engine.hasMarker(within);
+      const found = await withAnySignal([signal], ask, this.#options.probeTimeoutMs);
       if (!before) this.#log.info({}, 'the engine answers');
       const isOurs = found && this.#state !== 'lost';
       this.#status.engineSeen(isOurs, isOurs ? undefined : NOT_OURS);

@@ -189,6 +189,31 @@ describe('a read that is asked for', () => {
     assert.deepEqual(written, ['1', '2']);
   });
 
+  it('with other headers is not asked with what the source said to the ones before', async () => {
+    const asked: unknown[] = [];
+    const { fetcher, written } = fetcherOver(({ config, previous }) => {
+      asked.push([config?.headers, previous?.etag]);
+      return previous === undefined
+        ? document(JSON.stringify(config?.headers ?? null), 'v1')
+        : { outcome: 'unchanged' };
+    });
+    const entry = known({ config: { headers: { tenant: 'a' } } });
+    fetcher.obtain(entry);
+    await readTimes(1);
+    await tasks.settled();
+    fetcher.obtain(entry);
+    await tasks.settled();
+    entry.entry = { ...entry.entry, config: { headers: { tenant: 'b' } } };
+    fetcher.obtain(entry);
+    await tasks.settled();
+    assert.deepEqual(asked, [
+      [{ tenant: 'a' }, undefined],
+      [{ tenant: 'a' }, 'v1'],
+      [{ tenant: 'b' }, undefined],
+    ]);
+    assert.deepEqual(written, ['{"tenant":"a"}', '{"tenant":"b"}']);
+  });
+
   it('ends the one under way where that asks for something else', async () => {
     const { fetcher, written } = fetcherOver(async ({ config }, count) => {
       if (config === null) await pause(20);

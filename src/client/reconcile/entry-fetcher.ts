@@ -59,6 +59,8 @@ export class EntryFetcher {
   readonly #polledAt = new WeakMap<KnownEntry, number>();
   /** Until when a source has asked to be left alone. */
   readonly #notBefore = new WeakMap<KnownEntry, number>();
+  /** What was asked for when the validators of an entry were sent: with other headers it may be another document. */
+  readonly #validFor = new WeakMap<KnownEntry, string>();
   /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
   readonly #seen = new Map<string, SeenContent>();
 
@@ -139,7 +141,9 @@ export class EntryFetcher {
 
   async #fetchOnce(entry: KnownEntry, signal: AbortSignal): Promise<void> {
     const { url, config } = entry.entry;
-    const previous = this.#isHeld(entry) && entry.fetched !== undefined ? { previous: entry.fetched } : {};
+    const asked = requestText(entry);
+    const isValid = this.#isHeld(entry) && (this.#validFor.get(entry) ?? asked) === asked;
+    const previous = isValid && entry.fetched !== undefined ? { previous: entry.fetched } : {};
     const result = await this.#deps.fetch({ url, config: config ?? null, ...previous }, signal);
     if (result.outcome === 'unchanged') {
       if (!signal.aborted) this.#unchanged(entry);
@@ -160,6 +164,7 @@ export class EntryFetcher {
       ...(etag === undefined ? {} : { etag }),
       ...(lastModified === undefined ? {} : { lastModified }),
     };
+    this.#validFor.set(entry, asked);
     if (same) {
       this.#unchanged(entry);
       return;

@@ -40,7 +40,9 @@ export class EntryWriter {
 
   constructor(options: { backoff: BackoffOptions }, deps: EntryWriterDeps) {
     this.#deps = deps;
-    this.#loop = new RetryLoop('writing data to the engine', options.backoff, deps.log, () => this.#writeReady());
+    this.#loop = new RetryLoop('writing data to the engine', options.backoff, deps.log, (signal) =>
+      this.#writeReady(signal),
+    );
   }
 
   get loop(): RetryLoop {
@@ -92,11 +94,12 @@ export class EntryWriter {
   }
 
   /** Writes what has arrived, in batches; a batch that is refused is split until the guilty entry stands alone. */
-  async #writeReady(): Promise<void> {
+  async #writeReady(stop: AbortSignal): Promise<void> {
     for (let batch = this.#nextBatch(); batch.length > 0; batch = this.#nextBatch()) {
       try {
         await this.#deps.exclusive((signal) => this.#writeBatch(batch, signal));
       } catch (error) {
+        stop.throwIfAborted(); // a stop that was asked for is no failure of what waits
         for (const entry of batch) {
           this.#troubled.add(entry);
           if (entry.state.kind === 'ready' && this.#ready.has(entry)) {

@@ -9,7 +9,8 @@ const MAX_AGE_SECONDS = 300;
 
 /**
  * The public key as a JWKS (RFC 7517), at the path of SYNC_AUTH_JWKS_URL; `{"keys":[]}` where authentication is off (OPAL
- * answers `{}`, which is no JWKS). Throws `config_invalid` for a path that cannot be one.
+ * answers `{}`, which is no JWKS). Throws `config_invalid` for a path that cannot be one, or that another route has: add it
+ * after all others.
  */
 export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, keys: readonly PublishedKey[]): void {
   if (!/^(\/[\w.~-]+)+$/.test(path)) {
@@ -17,6 +18,9 @@ export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, key
       'config_invalid',
       `SYNC_AUTH_JWKS_URL must be a path like /.well-known/jwks.json (is ${JSON.stringify(path)})`,
     );
+  }
+  if (app.hasRoute({ method: 'GET', url: path })) {
+    throw new SyncError('config_invalid', `SYNC_AUTH_JWKS_URL: ${path} is the path of something else`);
   }
   addRoute(
     app,

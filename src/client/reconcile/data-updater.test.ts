@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { silentLogger } from '../../lib/log.js';
+import { type PeerDataConfig, type PeerUpdate, parseKeepingData, peerDataConfig, peerUpdate } from '../../wire/data.js';
+import { parseDocPath } from '../../wire/doc-path.js';
+import { bodyOfText } from '../desired/text-body.js';
+import type { PolicyEngine } from '../engine/engine.js';
+import { Status } from '../status.js';
+import { Applier } from './applier.js';
+import { DataUpdater } from './data-updater.js';
+import type { Exclusive } from './entry-writer.js';
+
+/** An engine that takes everything. */
+const ENGINE: PolicyEngine = {
+  policyMode: 'modules',
+  reserved: [],
+  roots: () => [],
+  check: async () => undefined,
+  activate: async () => undefined,
+  write: async () => undefined,
+  writeReserved: async () => undefined,
+  startAfresh: () => undefined,
+  beginMarker: async () => undefined,
+  hasMarker: async () => true,
+  putMarker: async () => undefined,
+};
+
+const never = new AbortController().signal;
+
+interface Parts {
+  exclusive?: Exclusive;
+  config?: () => Promise<PeerDataConfig>;
+  /** Text of the one source. */
+  source?: () => string;
+}
+
+function updaterWith(more: Parts = {}) {
+  const applier = new Applier(ENGINE);
+  const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
+  const updater = new DataUpdater(
+    { topics: ['policy_data'], backoff: { minMs: 1, maxMs: 2 } },
+    {
+      applier,
+      exclusive: more.exclusive ?? ((step) => step(never)),
+      fetch: async () => {
+        const body = bodyOfText(more.source?.() ?? 'null');
+        return { outcome: 'body', body: { ...body, [Symbol.asyncDispose]: () => body.dispose() } };
+      },
+      fetchConfig: more.config ?? (async () => peerDataConfig.parse({ entries: [] })),
+      status,
+      log: silentLogger(),
+    },
+  );
+  const value = (path: string): string | undefined => {
+    const node = applier.layers.compose(parseDocPath(path));
+    return node?.kind === 'leaf' ? node.text() : undefined;
+  };
+  return { updater, applier, status, value };
+}
+
+function receive(updater: DataUpdater, data: unknown, place: { seq: number; epoch: string }): void {
+  const entries = [{ url: '', topics: ['policy_data'], dst_path: '/a', data }];
+  const text = JSON.stringify({ id: `u${place.seq}`, entries, ...place });
+  const update: PeerUpdate = peerUpdate.parse(parseKeepingData(text));
+  updater.receive(update, 'policy_data', text);
+}
+
+async function settled(condition: () => boolean): Promise<void> {
+  for (const giveUp = Date.now() + 5000; !condition(); ) {
+    assert(Date.now() < giveUp, 'it does not come to pass');
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+describe('an update that arrives before the first configuration', () => {
+  for (const epoch of [undefined, 'before']) {
+    it(`wins over what a backup has of a server ${epoch === undefined ? 'whose updates had no places' : 'with another log'}`, () =>
+      winsOverBackup(epoch));
+  }
+});
+
+async function winsOverBackup(epoch: string | undefined): Promise<void> {
+  // A server that retains nothing: no epoch in its configuration, but epoch and seq in its updates.
+  let answer: (config: PeerDataConfig) => void = () => undefined;
+  const { updater, applier, value } = updaterWith({
+    config: () => new Promise((resolve) => (answer = resolve)),
+  });
+  const rank = { era: 1, seq: 57, index: 0 };
+  const layer = {
+    id: 'live/1/57/0',
+    path: ['a'],
+    rank,
+    content: { kind: 'put', body: bodyOfText('"old"') },
+  } as const;
+  await applier.load({ policy: undefined, layers: [layer], blocked: [] }, never);
+  const abort = new AbortController();
+  abort.abort();
+  updater.adopt({ epoch, era: 1, next: 58, lastSeq: 57, seen: new Map() }, [
+    {
+      ...{ id: layer.id, path: ['a'], rank, later: undefined, origin: 'update', epoch, transaction: '' },
+      entry: { url: '', topics: ['policy_data'], dst_path: '/a', save_method: 'PUT' },
+      ...{ state: { kind: 'applied' }, fetched: undefined, abort },
+    },
+  ]);
+  const stop = new AbortController();
+  const run = updater.run(stop.signal);
+  updater.resync();
+  receive(updater, 'new', { seq: 3, epoch: 'e' });
+  await settled(() => value('/a') === '"new"');
+  const base = [{ url: '', topics: ['policy_data'], dst_path: '/a', data: 'base' }];
+  answer(peerDataConfig.parse(parseKeepingData(JSON.stringify({ entries: base }))));
+  await settled(() => updater.pending.length === 0);
+  assert.equal(value('/a'), '"new"', 'it came after that configuration was asked for');
+  receive(updater, 'newer', { seq: 4, epoch: 'e' });
+  await settled(() => value('/a') === '"newer"');
+  stop.abort();
+  await run;
+}
+
+describe('what waits for the engine when the client is disconnected', () => {
+  it('has not failed, and goes in once it follows again', async () => {
+    const stop = new AbortController();
+    let isThere = false;
+    let waits = false;
+    const { updater, status, value } = updaterWith({
+      exclusive: (step) => {
+        if (isThere) return step(never);
+        waits = true;
+        return new Promise((_resolve, reject) => {
+          stop.signal.addEventListener('abort', () => reject(stop.signal.reason));
+        });
+      },
+    });
+    const run = updater.run(stop.signal);
+    receive(updater, 1, { seq: 1, epoch: 'e' });
+    await settled(() => waits);
+    stop.abort(new DOMException('disconnected from the sync server', 'AbortError'));
+    await run;
+    assert.deepEqual([...status.failing.values()], []);
+    assert.notEqual(status.lastData?.success, false);
+
+    isThere = true;
+    const again = new AbortController();
+    const next = updater.run(again.signal);
+    await settled(() => value('/a') === '1');
+    again.abort();
+    await next;
+  });
+});
+
+describe('a base entry that is read again after a reconnect', () => {
+  const config = async (): Promise<PeerDataConfig> =>
+    peerDataConfig.parse({
+      entries: [{ url: 'http://source/', topics: ['policy_data'], dst_path: '/' }],
+      epoch: 'e',
+      head: 1,
+    });
+
+  it('goes in when its source was mended, although the engine had refused what it had before', async () => {
+    let text = '5';
+    const { updater, status, value } = updaterWith({ config, source: () => text });
+    const stop = new AbortController();
+    const run = updater.run(stop.signal);
+    updater.resync();
+    await settled(() => [...status.failing.values()].some((each) => each.includes('must be an object')));
+    text = '{"a":1}';
+    updater.resync();
+    await settled(() => value('/a') === '1' && status.failing.size === 0);
+    stop.abort();
+    await run;
+  });
+
+  it('has the newest content, also where the one before still waits for the engine', async () => {
+    let text = '{"a":1}';
+    let open: () => void = () => undefined;
+    const isThere = new Promise<void>((resolve) => (open = resolve));
+    let waits = 0;
+    const { updater, value } = updaterWith({
+      config,
+      source: () => text,
+      exclusive: async (step) => {
+        waits++;
+        await isThere;
+        return step(never);
+      },
+    });
+    const stop = new AbortController();
+    const run = updater.run(stop.signal);
+    updater.resync();
+    await settled(() => waits === 1);
+    text = '{"a":2}';
+    await updater.refresh();
+    open();
+    await settled(() => updater.pending.length === 0 && value('/a') === '2');
+    stop.abort();
+    await run;
+  });
+});

@@ -1,0 +1,32 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { Server as TlsServer } from 'node:tls';
+
+/** Takes the `upgrade` event of an `http.Server`. */
+export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+
+/**
+ * Hands upgrades to WebSocket to the handler, and serves every other request with an `Upgrade` header as if it had none,
+ * which is what a server does that does not speak the other protocol (RFC 9110, 7.8). Java's HTTP client, for one, offers
+ * `h2c` with its requests; Node hands all of them to whoever listens for upgrades.
+ */
+export function onWebSocketUpgrade(server: Server, handle: UpgradeHandler): void {
+  server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    if (/\bwebsocket\b/i.test(request.headers.upgrade ?? '')) handle(request, socket, head);
+    else serveWithoutUpgrade(server, request, socket, head);
+  });
+}
+
+/** Puts the request back before what was not read yet, without the offer, and has the connection served anew. */
+function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  const { method, url, httpVersion, rawHeaders, headers } = request;
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const isOffer = /^(upgrade|connection|http2-settings)$/i.test(rawHeaders[at] ?? '');
+    if (!isOffer) lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+  }
+  if (/\bclose\b/i.test(headers.connection ?? '')) lines.push('Connection: close');
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+  server.emit(server instanceof TlsServer ? 'secureConnection' : 'connection', socket);
+}
