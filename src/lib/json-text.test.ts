@@ -100,6 +100,25 @@ describe('elements', () => {
   });
 });
 
+describe('text that is no JSON', () => {
+  it('is cut somehow or refused with a SyntaxError, and never goes on for ever', () => {
+    const unit = fc.constantFrom('{', '}', '[', ']', '"', ',', ':', '\\', ' ', '1', 'a', '"a":');
+    const text = fc.tuple(fc.constantFrom('{', '['), fc.string({ unit, maxLength: 12 })).map((parts) => parts.join(''));
+    fc.assert(
+      fc.property(text, (broken) => {
+        for (const cut of [members, elements]) {
+          try {
+            cut(broken);
+          } catch (error) {
+            assert(error instanceof SyntaxError, String(error));
+          }
+        }
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+});
+
 describe('objectText', () => {
   it('puts together what members took apart', () => {
     fc.assert(

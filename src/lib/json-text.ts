@@ -60,6 +60,7 @@ function skipSpace(text: string, at: number): number {
 function skipString(text: string, at: number): number {
   let end = text.indexOf('"', at + 1);
   for (;;) {
+    if (end === -1) throw new SyntaxError('a JSON string does not end');
     let slashes = 0;
     while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++;
     if (slashes % 2 === 0) return end + 1;
@@ -77,10 +78,11 @@ function skipValue(text: string, at: number): number {
       const code = text.charCodeAt(index);
       if (code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY || code <= 0x20) break;
     }
+    if (index === at) throw new SyntaxError('a JSON value is missing');
     return index;
   }
   let depth = 0;
-  for (let index = at; ; ) {
+  for (let index = at; index < text.length; ) {
     const code = text.charCodeAt(index);
     if (code === QUOTE) {
       index = skipString(text, index);
@@ -93,13 +95,23 @@ function skipValue(text: string, at: number): number {
       if (depth === 0) return index;
     }
   }
+  throw new SyntaxError('a JSON value does not end');
 }
 
-/** The members of a JSON object text, values as written. Of a repeated name the last wins, as in OPA. */
+/** Where the next member or element begins, or the end; a text that ends without it is not what it was taken for. */
+function assertWithin(text: string, at: number): number {
+  if (at < text.length) return at;
+  throw new SyntaxError('a JSON value does not end');
+}
+
+/**
+ * The members of a JSON object text, values as written. Of a repeated name the last wins, as in OPA. The text was checked
+ * before; one that ends too early is a `SyntaxError` all the same.
+ */
 export function members(text: string): Map<string, string> {
   const found = new Map<string, string>();
   let at = skipSpace(text, 1);
-  while (text.charCodeAt(at) !== CLOSE_OBJECT) {
+  while (text.charCodeAt(assertWithin(text, at)) !== CLOSE_OBJECT) {
     const keyEnd = skipString(text, at);
     const key = JSON.parse(text.slice(at, keyEnd)) as string;
     const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
@@ -111,11 +123,11 @@ export function members(text: string): Map<string, string> {
   return found;
 }
 
-/** The elements of a JSON array text, as written. */
+/** The elements of a JSON array text, as written; see {@link members}. */
 export function elements(text: string): string[] {
   const found: string[] = [];
   let at = skipSpace(text, 1);
-  while (text.charCodeAt(at) !== CLOSE_ARRAY) {
+  while (text.charCodeAt(assertWithin(text, at)) !== CLOSE_ARRAY) {
     const end = skipValue(text, at);
     found.push(text.slice(at, end));
     at = skipSpace(text, end);

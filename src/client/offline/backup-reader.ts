@@ -1,6 +1,7 @@
 import { constants } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { JsonText } from '../../lib/json-text.js';
 import type { Layer } from '../desired/layers.js';
 import { parsePatch } from '../desired/patch.js';
 import type { PolicyContent } from '../desired/policy-content.js';
@@ -139,7 +140,8 @@ async function readContent(
       await reader.expect('null');
       return { kind };
     case 'patch':
-      return { kind, ops: parsePatch(await reader.text(size)) };
+      // The checksum comes last: until then this may be anything.
+      return { kind, ops: parsePatch(JsonText.parse(await reader.text(size)).text) };
     case 'put': {
       const body = await spool.spool(reader.take(size), signal);
       if (body.hash === hash) return { kind, body };
