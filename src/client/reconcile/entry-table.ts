@@ -35,10 +35,14 @@ export class EntryTable extends PathIndex<KnownEntry> {
     return this.atOrAbove(path).some((other) => entryReplaces(other.entry) && compareRank(other.rank, rank) > 0);
   }
 
-  /** Moves an entry to another state. */
+  /**
+   * Moves an entry to another state. Of one that was forgotten meanwhile nobody is told: a write that was under way then
+   * may still fail, and would leave it among the failing entries for good.
+   */
   settle(entry: KnownEntry, state: EntryState): void {
     const wasFetching = entry.state.kind === 'fetching';
     entry.state = state;
+    if (!this.holds(entry)) return;
     this.#onSettled(entry);
     if (wasFetching && state.kind !== 'fetching') this.#onStoppedFetching();
   }
