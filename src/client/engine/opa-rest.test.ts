@@ -14,7 +14,7 @@ import { OpaRest, opaProblems } from './opa-rest.js';
 type Reply = { status: number; body?: string } | 'silence' | 'hang up';
 
 /** A stand-in for an engine, which answers as it is told (204 otherwise) and remembers what it was asked. */
-async function standIn(reply: (request: string) => Reply | undefined) {
+async function standIn(reply: (request: string) => Reply | undefined, timeoutMs = 10_000) {
   const requests: string[] = [];
   const server: Server = createServer((request, response) => {
     const line = `${request.method} ${request.url}`;
@@ -31,7 +31,7 @@ async function standIn(reply: (request: string) => Reply | undefined) {
   const address = server.address();
   assert(address !== null && typeof address === 'object');
   const url = `http://127.0.0.1:${address.port}`;
-  const rest = new OpaRest({ url, timeoutMs: 300 });
+  const rest = new OpaRest({ url, timeoutMs });
   return {
     url,
     rest,
@@ -174,13 +174,13 @@ describe('an answer that is no success', () => {
 
   for (const reply of ['silence', 'hang up'] as const) {
     it(`of ${reply} is tried again`, async () => {
-      await using opa = await standIn(() => reply);
+      await using opa = await standIn(() => reply, 300);
       await assert.rejects(opa.rest.healthy(signal), { code: 'engine_unreachable', retryable: true });
     });
   }
 
   it('is none where the caller has stopped: that is an abort', async () => {
-    await using opa = await standIn(() => 'silence');
+    await using opa = await standIn(() => 'silence', 300);
     const stop = new AbortController();
     const asked = opa.rest.getData(['a'], stop.signal);
     stop.abort();

@@ -45,8 +45,8 @@ test('a path is left out when any pattern matches, and none is without patterns'
 });
 
 test('a pattern with many stars is compared in no time', () => {
-  const ignore = compileIgnore([`${'*a'.repeat(8)}b`]);
-  const started = performance.now();
-  assert.equal(ignore('a'.repeat(40)), false);
-  assert(performance.now() - started < 5_000);
+  // Would not end in years if each star were tried with each length.
+  const ignore = compileIgnore([`${'*a'.repeat(30)}b`, '**a**a**b']);
+  assert.equal(ignore('a'.repeat(2000)), false);
+  assert.equal(ignore(`${'xa'.repeat(1000)}b`), true);
 });
