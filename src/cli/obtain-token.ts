@@ -5,12 +5,9 @@ import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl, Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
-import { problemText } from './publish-data-update.js';
 import { UsageError } from './run-program.js';
-import { askServer } from './server-fetch.js';
+import { parsedOrUndefined, postToServer, type ServerRequest } from './server-fetch.js';
 
-/** Longest wait for the server's answer. */
-const ANSWER_TIMEOUT_MS = 30_000;
 /** Units of `--ttl`, in seconds (protocol-facts 8.3). */
 const UNIT_SECONDS: Readonly<Record<string, number>> = {
   weeks: 604_800,
@@ -66,7 +63,7 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
   ).values;
   if (!/^https?:/.test(serverUrl)) throw new UsageError('--server-url must start with http:// or https://');
   const body = { type: options.type, ttl: seconds, claims: readClaims(options.claims) };
-  const answer = await ask(`${serverUrl}/token`, JSON.stringify(body), new Secret(master), env);
+  const answer = await ask({ url: `${serverUrl}/token`, token: new Secret(master), body: JSON.stringify(body) }, env);
   console.log(options.justTheToken ? answer.token : JSON.stringify(answer, null, 2));
 }
 
@@ -92,31 +89,10 @@ function readClaims(text: string): object {
 }
 
 /** Throws `server_unreachable` or `server_refused` with what the server said. */
-async function ask(
-  url: string,
-  body: string,
-  master: Secret,
-  env: NodeJS.ProcessEnv,
-): Promise<z.infer<typeof tokenAnswer>> {
-  let status: number;
-  let text: string;
-  try {
-    const headers = { 'content-type': 'application/json', authorization: `Bearer ${master.reveal()}` };
-    // The master token goes to the server that was named and to no other: no redirect is followed.
-    const request = { method: 'POST', headers, body, redirect: 'manual', timeoutMs: ANSWER_TIMEOUT_MS } as const;
-    ({ status, text } = await askServer(url, request, env));
-  } catch (cause) {
-    if (cause instanceof SyncError) throw cause;
-    throw new SyncError('server_unreachable', `no token: no answer from ${redactUrl(url)}`, { cause });
-  }
-  if (status !== 200) {
-    throw new SyncError('server_refused', `no token: the server answered ${status}: ${problemText(text)}`);
-  }
-  try {
-    return tokenAnswer.parse(JSON.parse(text));
-  } catch (cause) {
-    throw new SyncError('server_refused', `no token: ${redactUrl(url)} did not answer as a sync server does`, {
-      cause,
-    });
-  }
+async function ask(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.infer<typeof tokenAnswer>> {
+  const text = await postToServer(request, { code: 'server_refused', what: 'no token' }, env);
+  const parsed = tokenAnswer.safeParse(parsedOrUndefined(text));
+  if (parsed.success) return parsed.data;
+  // Not shown: it may have a token in it.
+  throw new SyncError('server_refused', `no token: ${redactUrl(request.url)} did not answer as a sync server does`);
 }

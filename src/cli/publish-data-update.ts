@@ -4,17 +4,12 @@ import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { errorText, SyncError } from '../lib/errors.js';
-import { redactUrl, type Secret } from '../lib/log.js';
+import { redactUrl } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { UsageError } from './run-program.js';
-import { askServer } from './server-fetch.js';
+import { parsedOrUndefined, postToServer, type ServerRequest, shortened } from './server-fetch.js';
 import { buildUpdate, type EntrySummary, type UpdateOptions } from './update-options.js';
-
-/** Longest wait for the server's answer. */
-const PUBLISH_TIMEOUT_MS = 30_000;
-/** How much of an answer that is not understood is shown. */
-const SHOWN_ANSWER_CHARACTERS = 500;
 
 interface PublishOptions extends UpdateOptions {
   serverUrl?: string;
@@ -67,7 +62,7 @@ async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise
   console.log(`Publishing to ${redactUrl(url)}`);
   for (const entry of update.entries) console.log(`  ${entryText(entry)}`);
   console.log(`Reason: ${update.reason === '' ? '(none)' : update.reason}`);
-  const answer = await send(url, update.text, clientToken, env);
+  const answer = await send({ url, token: clientToken, body: update.text }, env);
   console.log(answerText(answer));
 }
 
@@ -81,7 +76,7 @@ async function readEntries(file: string): Promise<string> {
 
 function publishUrl(serverUrl: string, route: string): string {
   if (!/^https?:/.test(serverUrl))
-    throw new UsageError(`--server-url must start with http:// or https:// (is ${serverUrl})`);
+    throw new UsageError(`--server-url must start with http:// or https:// (is ${redactUrl(serverUrl)})`);
   return `${serverUrl}/${route.replace(/^\/+/, '')}`;
 }
 
@@ -107,62 +102,12 @@ function answerText(answer: z.infer<typeof publishAnswer>): string {
 }
 
 /** Sends the update; throws `publish_failed` or `server_unreachable` with what the server said. */
-async function send(
-  url: string,
-  body: string,
-  token: Secret | undefined,
-  env: NodeJS.ProcessEnv,
-): Promise<z.infer<typeof publishAnswer>> {
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
-  if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
-  let status: number;
-  let text: string;
-  try {
-    // A redirect is no success: followed, a 301 would turn the request into a GET, whose answer says nothing of the update.
-    const request = { method: 'POST', headers, body, redirect: 'manual', timeoutMs: PUBLISH_TIMEOUT_MS } as const;
-    ({ status, text } = await askServer(url, request, env));
-  } catch (cause) {
-    if (cause instanceof SyncError) throw cause;
-    throw new SyncError('server_unreachable', `not published: no answer from ${redactUrl(url)}`, { cause });
-  }
-  if (status !== 200) {
-    throw new SyncError('publish_failed', `not published: the server answered ${status}: ${problemText(text)}`);
-  }
+async function send(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.infer<typeof publishAnswer>> {
+  const text = await postToServer(request, { code: 'publish_failed', what: 'not published' }, env);
   const parsed = publishAnswer.safeParse(parsedOrUndefined(text));
   if (parsed.success) return parsed.data;
   throw new SyncError(
     'publish_failed',
-    `${redactUrl(url)} answered 200, but not as a sync server does: ${shortened(text)}`,
+    `${redactUrl(request.url)} answered 200, but not as a sync server does: ${shortened(text)}`,
   );
-}
-
-const refusal = z.object({
-  detail: z.union([
-    z.string(),
-    z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string() })),
-    z.object({ error: z.string() }),
-  ]),
-});
-
-/** What a server says in the body of an error answer, as one sentence. */
-export function problemText(text: string): string {
-  const parsed = refusal.safeParse(parsedOrUndefined(text));
-  if (!parsed.success) return shortened(text);
-  const { detail } = parsed.data;
-  if (typeof detail === 'string') return detail;
-  if ('error' in detail) return detail.error;
-  return detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ');
-}
-
-function parsedOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the schema then refuses it, and the caller shows the text
-  }
-}
-
-function shortened(text: string): string {
-  if (text.trim() === '') return 'an empty answer';
-  return text.length > SHOWN_ANSWER_CHARACTERS ? `${text.slice(0, SHOWN_ANSWER_CHARACTERS)}...` : text;
 }

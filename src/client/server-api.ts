@@ -1,16 +1,19 @@
-import { Agent, type Dispatcher, request } from 'undici';
+import { type Dispatcher, request } from 'undici';
 import type { z } from 'zod';
+import { withAnySignal } from '../lib/any-signal.js';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, parseKeepingData, peerDataConfig } from '../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
-import { headerText, isRedirect } from './fetch/http-rules.js';
+import { type Hop, headerText, isRedirect, nextHop, redirectPlace, retryAfterSeconds } from './fetch/http-rules.js';
 
 /** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
 const ANSWER_TIMEOUT_MS = 120_000;
 /** More is taken for a circle. */
 const MAX_REDIRECTS = 10;
+/** A server that asks for more is asked again anyway. */
+const RETRY_AFTER_MAX_SECONDS = 300;
 
 /** Where the sync server is. */
 export interface ServerApiOptions {
@@ -19,22 +22,20 @@ export interface ServerApiOptions {
   readonly dataConfigUrl: string | undefined;
   readonly token: Secret | undefined;
   readonly policyDirs: readonly string[];
-  /** Its connections; they end with the API. Default: directly, with the well-known authorities. */
-  readonly dispatcher?: Dispatcher;
+  /** Its connections; they end with the API. */
+  readonly dispatcher: Dispatcher;
 }
 
 /** The client's calls to a sync server, ours or OPAL's. */
 export class ServerApi {
   readonly #options: ServerApiOptions;
-  readonly #agent: Dispatcher;
 
   constructor(options: ServerApiOptions) {
     this.#options = options;
-    this.#agent = options.dispatcher ?? new Agent({ connect: { timeout: 10_000 } });
   }
 
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await this.#options.dispatcher.destroy();
   }
 
   /** `GET /policy`: a delta from `baseHash`, or the complete bundle. */
@@ -56,55 +57,58 @@ export class ServerApi {
     await this.#get(`${this.#options.serverUrl}/loadlimit`, signal);
   }
 
+  #get(url: string, signal: AbortSignal): Promise<string> {
+    return withAnySignal([signal], (within) => this.#follow(url, within, signal), ANSWER_TIMEOUT_MS);
+  }
+
   /** Follows redirects: `GET /data/config` may lead to an external API (spec "External data source API"). */
-  async #get(url: string, signal: AbortSignal): Promise<string> {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
-    let at = new URL(url);
+  async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<string> {
+    let hop = this.#firstHop(url);
     for (let redirects = 0; ; redirects++) {
       const who = redirects === 0 ? 'the sync server' : 'the API that the sync server redirects to';
       let answer: { status: number; headers: Dispatcher.ResponseData['headers']; text: string };
       try {
-        answer = await this.#ask(at, at.origin === new URL(url).origin, within);
+        answer = await this.#ask(hop, within);
       } catch (cause) {
         signal.throwIfAborted();
-        const message = `${who} does not answer at ${redactUrl(at.href)}`;
+        const message = `${who} does not answer at ${redactUrl(hop.url.href)}`;
         throw new SyncError('server_unreachable', message, { cause, retryable: true });
       }
       const { status, headers, text } = answer;
       if (status === 200) return text;
-      const location = headerText(headers.location) ?? '';
-      if (isRedirect(status) && URL.canParse(location, at.href) && redirects < MAX_REDIRECTS) {
-        at = new URL(location, at);
+      const place = isRedirect(status) ? redirectPlace(headerText(headers.location), hop.url) : undefined;
+      if (place !== undefined && redirects < MAX_REDIRECTS) {
+        hop = nextHop(hop, status, place.href);
         continue;
       }
-      const seconds = Number(headerText(headers['retry-after']));
+      const seconds = retryAfterSeconds(headerText(headers['retry-after']), Date.now()) ?? 0;
       // 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2).
       const code = status === 503 ? 'policy_not_ready' : 'server_refused';
       const said = this.#withoutToken(text).slice(0, 300);
-      throw new SyncError(code, `${who} answered ${status} for ${redactUrl(at.href)}: ${said}`, {
+      throw new SyncError(code, `${who} answered ${status} for ${redactUrl(hop.url.href)}: ${said}`, {
         retryable: true,
-        ...(Number.isFinite(seconds) && seconds > 0 ? { retryAfterSeconds: Math.min(seconds, 300) } : {}),
+        ...(seconds > 0 ? { retryAfterSeconds: Math.min(seconds, RETRY_AFTER_MAX_SECONDS) } : {}),
       });
     }
   }
 
   /** The token goes to the server alone; where that redirects to, it is in the address. */
+  #firstHop(url: string): Hop {
+    const { token } = this.#options;
+    const headers = {
+      accept: 'application/json',
+      [PROTOCOL_HEADER]: String(PROTOCOL_VERSION),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token.reveal()}` }),
+    };
+    return { url: new URL(url), method: 'GET', headers, conditional: false };
+  }
+
   async #ask(
-    url: URL,
-    isServer: boolean,
+    { url, method, headers }: Hop,
     signal: AbortSignal,
   ): Promise<{ status: number; headers: Dispatcher.ResponseData['headers']; text: string }> {
-    const { token } = this.#options;
-    const { statusCode, headers, body } = await request(url, {
-      dispatcher: this.#agent,
-      signal,
-      headers: {
-        accept: 'application/json',
-        [PROTOCOL_HEADER]: String(PROTOCOL_VERSION),
-        ...(token === undefined || !isServer ? {} : { authorization: `Bearer ${token.reveal()}` }),
-      },
-    });
-    return { status: statusCode, headers, text: await body.text() };
+    const answer = await request(url, { dispatcher: this.#options.dispatcher, method, signal, headers });
+    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
   }
 
   /** Some APIs repeat what they were asked. */

@@ -33,6 +33,15 @@ export class JsonText {
   }
 }
 
+/** The value of a text that may be something else than JSON; undefined where it is, which no JSON text means. */
+export function jsonOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // what that means the caller knows
+  }
+}
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN_OBJECT = 0x7b;

@@ -132,7 +132,8 @@ function decoded(name: string, credentials: string): string {
   }
 }
 
-function isLoopback(host: string): boolean {
+/** True for a name or address of this machine itself; `host` as {@link endpointOf} has it. */
+export function isLoopback(host: string): boolean {
   if (host === 'localhost' || host.endsWith('.localhost')) return true;
   return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }

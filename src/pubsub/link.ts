@@ -93,7 +93,7 @@ export class Link {
       perMessageDeflate: false,
       handshakeTimeout: options.openTimeoutMs,
       maxPayload: options.frameLimitBytes,
-      ...(options.dial === undefined ? {} : { createConnection: connectionBy(options.dial, options.url, signal) }),
+      ...(options.dial === undefined ? {} : { createConnection: connectionBy(options.dial, options, signal) }),
     });
     const onAbort = (): void => ws.terminate();
     signal.addEventListener('abort', onAbort, { once: true });
@@ -217,10 +217,13 @@ export class Link {
   }
 }
 
-/** A dial as the option of Node's requests, which `ws` passes on: they take a socket later, by a callback. */
-function connectionBy(dial: Dial, url: string, signal: AbortSignal): typeof createConnection {
+/**
+ * A dial as the option of Node's requests, which `ws` passes on: they take a socket later, by a callback. The time for
+ * opening is set here, since Node does that only for sockets that it makes itself; `ws` takes it back at the upgrade.
+ */
+function connectionBy(dial: Dial, { url, openTimeoutMs }: LinkOptions, signal: AbortSignal): typeof createConnection {
   const connect = (_: unknown, done: (error: unknown, socket?: Socket) => void): void => {
-    dial(new URL(url), signal).then((socket) => done(null, socket), done);
+    dial(new URL(url), signal).then((socket) => done(null, socket.setTimeout(openTimeoutMs)), done);
   };
   // The declared type is that of a function that answers with the socket at once.
   return connect as unknown as typeof createConnection;

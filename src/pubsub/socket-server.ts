@@ -144,7 +144,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       'Content-Type: application/json',
       `Content-Length: ${Buffer.byteLength(body)}`,
       ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
-      ...(retryAfter === undefined ? [] : [`Retry-After: ${retryAfter}`]),
+      ...(retryAfter === undefined ? [] : [`Retry-After: ${Math.ceil(retryAfter)}`]),
     ];
     socket.once('finish', () => socket.destroy());
     socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`);

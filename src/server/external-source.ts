@@ -1,9 +1,7 @@
 import { SyncError } from '../lib/errors.js';
 import { redactUrl } from '../lib/log.js';
+import { endpointOf, isLoopback } from '../lib/proxy.js';
 import type { ServerDataSources } from '../wire/data.js';
-
-/** Names and addresses that never leave this machine. */
-const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d{1,3}){3}|\[::1\])$/i;
 
 /**
  * Clients are sent to the external data source with their token in the query, so it must be HTTPS (spec Authentication 3). Plain
@@ -15,7 +13,7 @@ export function checkExternalSource(
 ): void {
   if (sources === undefined || !('external_source_url' in sources) || allowInsecure) return;
   const url = new URL(sources.external_source_url);
-  if (url.protocol === 'https:' || LOOPBACK.test(url.hostname)) return;
+  if (url.protocol === 'https:' || isLoopback(endpointOf(url).host)) return;
   throw new SyncError(
     'config_invalid',
     `SYNC_DATA_CONFIG_SOURCES: external_source_url must be https, since clients send their tokens there (is ${redactUrl(url.href)}); SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE=true takes http all the same`,

@@ -1,5 +1,4 @@
-import type { Authenticator } from '../auth/caller.js';
-import { expiresAtMs } from '../auth/caller.js';
+import { type Authenticator, expiresAtMs } from '../auth/caller.js';
 import { ANY_PEER, type Peer } from '../pubsub/peer.js';
 
 /**

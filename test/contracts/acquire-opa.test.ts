@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import { dirname, join } from 'node:path';
@@ -10,6 +9,7 @@ import { type AcquireOptions, acquireOpa } from '../../src/client/engine/acquire
 import type { AcquireProgress } from '../../src/client/engine/acquire-progress.js';
 import { OPA_VERSION } from '../../src/client/engine/opa-release.js';
 import { SyncError } from '../../src/lib/errors.js';
+import { type ListeningServer, listening } from '../support/http-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
 // The executables of these tests are shell scripts that answer `version` as OPA does.
@@ -52,20 +52,9 @@ async function place() {
   };
 }
 
-/** A release server; closing it also ends connections that a test left hanging. */
-async function releaseServer(listener: RequestListener) {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+/** A release server. */
+function releaseServer(listener: RequestListener): Promise<ListeningServer> {
+  return listening(createServer(listener));
 }
 
 /** The error that says all ways failed. */

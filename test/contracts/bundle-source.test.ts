@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
@@ -16,6 +14,7 @@ import { type ImportFile, importCommit } from '../../src/server/source/local-rep
 import { BAD_ARCHIVES, bundleOf, TEST_LIMITS, tarGz } from '../support/archive.js';
 import { type BundleHttpServer, bundleHttpServer } from '../support/bundle-http-server.js';
 import { runGit } from '../support/git-repo.js';
+import { listening } from '../support/http-server.js';
 import { followSource, type PolicyPart, type PolicyPartOptions } from '../support/policy-part.js';
 import { S3_KEYS, s3Server } from '../support/s3.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -329,22 +328,16 @@ test('an import that breaks off makes no commit, and what broke it is thrown on'
 test('goes through the proxy that the environment names', async () => {
   await using dir = await tempDir();
   const asked: string[] = [];
-  const proxy = createServer()
-    .on('connect', ({ url }, socket) => {
-      asked.push(url ?? '');
-      socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
-    })
-    .listen(0, '127.0.0.1');
-  await once(proxy, 'listening');
-  const env = {
-    PATH: process.env.PATH ?? '',
-    HTTP_PROXY: `http://u:s3cret@127.0.0.1:${(proxy.address() as AddressInfo).port}`,
-  };
+  const server = createServer().on('connect', ({ url }, socket) => {
+    asked.push(url ?? '');
+    socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n', () => socket.destroy());
+  });
+  await using proxy = await listening(server);
+  const env = { PATH: process.env.PATH ?? '', HTTP_PROXY: `http://u:s3cret@127.0.0.1:${proxy.port}` };
   await using part = follow({ SYNC_POLICY_BUNDLE_URL: 'http://bundles.example/b' }, dir.path, { env });
   await says(part, /proxy .*answered 502/);
   assert.doesNotMatch(JSON.stringify(part.tracker.status()), /s3cret/);
   assert.equal(asked[0], 'bundles.example:80');
-  proxy.close();
 });
 
 test('S3: wrong keys and a wrong region are refused and said with the code of S3; the keys are not', async () => {
@@ -448,6 +441,24 @@ test('a damaged repository is made anew from the server, and the broken bundle o
   await part.serves(head);
   assert.equal((await part.bundle()).policy_modules[0]?.rego, 'package a');
   assert.equal(await runGit(['-C', path, 'rev-parse', 'refs/policysync/served/bundle']), head);
+});
+
+test('a repository that a kill left half made is made anew at the start', async () => {
+  await using dir = await tempDir();
+  await using server = await bundleHttpServer();
+  const env = { SYNC_POLICY_BUNDLE_URL: server.url };
+  await server.put(await bundleOf({ 'm.rego': 'package a' }));
+  const path = join(dir.path, 'repo');
+  let head: string | undefined;
+  {
+    await using part = follow(env, path);
+    await part.serves();
+    head = part.tracker.head();
+  }
+  await rm(join(path, 'objects'), { recursive: true }); // git init makes it last, after HEAD
+  await using part = follow(env, path);
+  await part.serves(head);
+  assert.equal((await part.bundle()).policy_modules[0]?.rego, 'package a');
 });
 
 test('a state file that cannot be read costs a download, nothing else', async () => {

@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { brotliCompressSync, createGzip, deflateSync, gzipSync } from 'node:zlib';
 import { createHttpProvider, type HttpProviderOptions } from '../../src/client/fetch/http-fetch.js';
-import { createFetcher, type Fetcher, type FetcherOptions } from '../../src/client/fetch/providers.js';
-import { createSpool } from '../../src/client/fetch/spool.js';
-import { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
-import { tempDir } from '../support/temp-dir.js';
+import type { FetcherOptions } from '../../src/client/fetch/providers.js';
+import { failureOf, startFetcher, type TestFetcher, textOf } from '../support/fetcher.js';
 import { until } from '../support/until.js';
 
 const never = new AbortController().signal;
@@ -61,51 +57,11 @@ function rawSource(bytes: string, then: (socket: Socket) => void): Promise<Sourc
   );
 }
 
-interface Setup extends AsyncDisposable, Fetcher {
-  /** What is in the spool folder. */
-  files(): Promise<string[]>;
-}
-
 type Options = FetcherOptions & HttpProviderOptions & { limitBytes: number };
 
-async function setup(options: Partial<Options> = {}): Promise<Setup> {
-  const folder = await tempDir();
+async function setup(options: Partial<Options> = {}): Promise<TestFetcher> {
   const { limitBytes = 1_000_000, silenceTimeoutMs = 5000, env = {}, ...rest } = options;
-  const fetcher = createFetcher(
-    { totalTimeoutMs: 20_000, concurrency: 6, perHost: 4, ...rest },
-    {
-      providers: [createHttpProvider({ silenceTimeoutMs, env })],
-      spool: await createSpool({ dir: folder.path, limitBytes }),
-      log: silentLogger(),
-    },
-  );
-  return {
-    ...fetcher,
-    files: () => readdir(folder.path),
-    async [Symbol.asyncDispose]() {
-      await fetcher.close();
-      await folder[Symbol.asyncDispose]();
-    },
-  };
-}
-
-/** The text that a read gave. */
-async function textOf(fetcher: Fetcher, request: Parameters<Fetcher['fetch']>[0]): Promise<string> {
-  const result = await fetcher.fetch(request, never);
-  assert.equal(result.outcome, 'body');
-  await using body = result.body;
-  return body.text();
-}
-
-/** The error that a read ended with. */
-async function failureOf(promise: Promise<unknown>): Promise<SyncError> {
-  try {
-    await promise;
-  } catch (error) {
-    assert.ok(error instanceof SyncError, String(error));
-    return error;
-  }
-  throw new Error('expected a failure');
+  return startFetcher(createHttpProvider({ silenceTimeoutMs, env }), { limitBytes, ...rest });
 }
 
 describe('http fetcher, documents', () => {

@@ -1,70 +1,35 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { createPostgresProvider } from '../../src/client/fetch/postgres-provider.js';
 import type { FetchRequest } from '../../src/client/fetch/provider.js';
-import { createFetcher, type Fetcher } from '../../src/client/fetch/providers.js';
-import { createSpool } from '../../src/client/fetch/spool.js';
-import { SyncError } from '../../src/lib/errors.js';
-import { silentLogger } from '../../src/lib/log.js';
+import type { Fetcher } from '../../src/client/fetch/providers.js';
+import type { SyncError } from '../../src/lib/errors.js';
 import { type OutgoingTls, outgoingTls, TlsFiles } from '../../src/lib/tls.js';
 import { makeAuthority } from '../support/certificates.js';
 import { cutCable } from '../support/cut-cable.js';
+import { failureOf as anyFailureOf, startFetcher, type TestFetcher, textOf } from '../support/fetcher.js';
 import { NO_POSTGRES, ROLE, startPostgres, type TestPostgres } from '../support/postgres.js';
-import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 const never = new AbortController().signal;
 
-interface Setup extends AsyncDisposable, Fetcher {
-  files(): Promise<string[]>;
-}
-
-async function setup(
+function setup(
   times: { connectMs?: number; statementMs?: number; totalMs?: number; limitBytes?: number; tls?: OutgoingTls } = {},
-): Promise<Setup> {
+): Promise<TestFetcher> {
   const { connectMs = 5000, statementMs = 20_000, totalMs = 20_000, limitBytes = 50_000_000, tls } = times;
-  const folder = await tempDir();
-  const fetcher = createFetcher(
-    { totalTimeoutMs: totalMs, concurrency: 4, perHost: 4 },
-    {
-      providers: [createPostgresProvider({ connectTimeoutMs: connectMs, statementTimeoutMs: statementMs, tls })],
-      spool: await createSpool({ dir: folder.path, limitBytes }),
-      log: silentLogger(),
-    },
-  );
-  return {
-    ...fetcher,
-    files: () => readdir(folder.path),
-    async [Symbol.asyncDispose]() {
-      await fetcher.close();
-      await folder[Symbol.asyncDispose]();
-    },
-  };
+  const provider = createPostgresProvider({ connectTimeoutMs: connectMs, statementTimeoutMs: statementMs, tls });
+  return startFetcher(provider, { totalTimeoutMs: totalMs, concurrency: 4, limitBytes });
 }
 
 function request(url: string, query: string, more: object = {}): FetchRequest {
   return { url, config: { fetcher: 'PostgresFetchProvider', query, ...more } };
 }
 
-async function textOf(fetcher: Fetcher, wanted: FetchRequest): Promise<string> {
-  const result = await fetcher.fetch(wanted, never);
-  assert.equal(result.outcome, 'body');
-  await using body = result.body;
-  assert.equal(body.hash, createHash('sha256').update(body.text()).digest('hex'));
-  return body.text();
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<SyncError> {
-  try {
-    await promise;
-  } catch (error) {
-    assert(error instanceof SyncError, String(error));
-    assert(!`${error.message} ${error.stack} ${String(error.cause)}`.includes(ROLE.password), error.message);
-    return error;
-  }
-  throw new Error('expected a failure');
+/** The error that a read ended with; it never shows the password. */
+async function failureOf(read: Promise<unknown>): Promise<SyncError> {
+  const error = await anyFailureOf(read);
+  assert(!`${error.message} ${error.stack} ${String(error.cause)}`.includes(ROLE.password), error.message);
+  return error;
 }
 
 /** Connections that the provider has open. */
@@ -235,7 +200,7 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
     await using authority = await makeAuthority('postgres authority');
     await using stranger = await makeAuthority('stranger');
     await using postgres = await startPostgres(await authority.issue('db'));
-    const trusting = async (file: string): Promise<Setup> =>
+    const trusting = async (file: string): Promise<TestFetcher> =>
       setup({ tls: outgoingTls(await TlsFiles.open({ ca: { setting: 'CA', path: file } }), 'only') });
     await using fetcher = await trusting(authority.file);
     await using strange = await trusting(stranger.file);

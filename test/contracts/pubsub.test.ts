@@ -293,6 +293,7 @@ test('a refused peer gets an HTTP answer with the reason', async () => {
         const token = request.headers.authorization;
         if (token === 'Bearer good') return ANY_PEER;
         if (token === 'Bearer bug') throw new Error('a secret detail');
+        if (token === 'Bearer often') throw new SyncError('rate_limited', 'too many', { retryAfterSeconds: 0.25 });
         throw new SyncError('request_invalid', 'the token is not valid', { status: 403 });
       },
     },
@@ -301,6 +302,7 @@ test('a refused peer gets an HTTP answer with the reason', async () => {
   assert.equal(await refusal(server.url), '403 - {"detail":"the token is not valid"}');
   assert.ok(performance.now() - start >= 29, 'held back');
   assert.equal(await refusal(server.url, { authorization: 'Bearer bug' }), '500 - {"detail":"Internal Server Error"}');
+  assert.equal(await refusal(server.url, { authorization: 'Bearer often' }), '429 1 {"detail":"too many"}');
   assert.match(await refusal(server.url.replace('/ws', '/other')), /^404 - .*it is at \/ws/);
   await using peer = await RawPeer.connect(`${server.url}?__opal_client_id=x`, { authorization: 'Bearer good' });
   assert.equal(peer.closed, undefined);

@@ -4,7 +4,9 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, test } from 'node:test';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { socketDial } from '../../src/lib/connect.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
+import { readProxies } from '../../src/lib/proxy.js';
 import {
   createSocketClient,
   type SocketClientDeps,
@@ -285,6 +287,28 @@ test('a server that accepts and never answers is left after the time for opening
   const seen = startClient(server.url, { openTimeoutMs: 50 });
   await until(() => server.peers.length === 2, 'it tries again');
   assert.deepEqual(seen.lines, []);
+});
+
+test('a server that never answers the handshake is left after the time for opening, also over a dial of our own', async () => {
+  let connections = 0;
+  const http = createServer();
+  http.on('connection', () => connections++);
+  http.on('upgrade', (_request, socket) => socket.on('error', () => undefined)); // however the client leaves
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  try {
+    const url = `ws://127.0.0.1:${(http.address() as AddressInfo).port}/ws`;
+    const errors: string[] = [];
+    const dial = socketDial({ timeoutMs: 10_000 }, readProxies({}));
+    startClient(url, { openTimeoutMs: 50, dial }, { onFailed: (reason) => errors.push(reason) });
+    await until(() => connections >= 2 && errors.length > 0, 'it tries again');
+    assert.match(errors[0] ?? '', /cannot connect to .*timed out/);
+  } finally {
+    stop.abort();
+    await running;
+    http.close();
+    http.closeAllConnections();
+  }
 });
 
 /** An HTTP server that refuses every upgrade. */

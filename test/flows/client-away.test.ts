@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, request as forward } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { cutCable } from '../support/cut-cable.js';
 import { startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { startOpa } from '../support/opa.js';
 import { baseEntries, following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -211,17 +210,7 @@ async function writesTo(opaUrl: string): Promise<{ url: string; writes: string[]
     onward.on('error', () => outgoing.destroy());
     incoming.pipe(onward);
   });
-  proxy.listen(0, '127.0.0.1');
-  await once(proxy, 'listening');
-  return {
-    url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
-    writes,
-    [Symbol.asyncDispose]: async () => {
-      proxy.close();
-      proxy.closeAllConnections();
-      await once(proxy, 'close');
-    },
-  };
+  return { ...(await listening(proxy)), writes };
 }
 
 test('after a reconnect, what the engine holds already is not written again', async () => {

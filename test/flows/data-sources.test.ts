@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, test } from 'node:test';
 import { runCommand } from '../support/command.js';
 import { cutCable } from '../support/cut-cable.js';
 import { field, postJson, request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { NO_POSTGRES, ROLE, startPostgres } from '../support/postgres.js';
 import {
   baseEntries,
@@ -50,17 +49,8 @@ async function source(answer: (asked: Asked, response: ServerResponse) => void):
       all.push(asked);
       answer(asked, response);
     });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked: all,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
-  };
+  });
+  return { ...(await listening(server)), asked: all };
 }
 
 test('an entry says by which method, headers and body its source is asked, and may take a text', async () => {

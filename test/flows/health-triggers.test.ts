@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
 import { cutCable } from '../support/cut-cable.js';
 import { startDataSource } from '../support/data-source.js';
 import { startFakeOpal } from '../support/fake-opal.js';
 import { type Answer, field, request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { startOpa } from '../support/opa.js';
 import { baseEntries, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -150,46 +149,34 @@ test('SYNC_WAIT_ON_SERVER_LOAD: the server is asked until it answers 200, and no
     asked.push(incoming.url ?? '');
     socket.destroy();
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  try {
-    await using client = await startClient({
-      serverUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      env: { SYNC_WAIT_ON_SERVER_LOAD: 'true' },
-    });
-    const waiting = await client.tells('it waits', (health) => /429/.test(String(field(health, 'server', 'error'))));
-    assert.equal(waiting.status, 503);
-    await until(() => asked.length >= 2, { withinMs: 15_000, what: 'it is asked again' });
-    assert.deepEqual([...new Set(asked)], ['/loadlimit']);
-    allowed = true;
-    await until(() => asked.includes('/ws'), { withinMs: 15_000, what: 'it follows' });
-    assert.equal(
-      asked.find((path) => path !== '/loadlimit'),
-      '/ws',
-    );
-  } finally {
-    server.close();
-    server.closeAllConnections();
-  }
+  await using loaded = await listening(server);
+  await using client = await startClient({
+    serverUrl: loaded.url,
+    env: { SYNC_WAIT_ON_SERVER_LOAD: 'true' },
+  });
+  const waiting = await client.tells('it waits', (health) => /429/.test(String(field(health, 'server', 'error'))));
+  assert.equal(waiting.status, 503);
+  await until(() => asked.length >= 2, { withinMs: 15_000, what: 'it is asked again' });
+  assert.deepEqual([...new Set(asked)], ['/loadlimit']);
+  allowed = true;
+  await until(() => asked.includes('/ws'), { withinMs: 15_000, what: 'it follows' });
+  assert.equal(
+    asked.find((path) => path !== '/loadlimit'),
+    '/ws',
+  );
 });
 
 test('a client that waits for the load of a server stops at once', async () => {
   const server = createServer((_incoming, response) => void response.writeHead(429, { 'retry-after': '300' }).end());
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  try {
-    await using client = await startClient({
-      serverUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      env: { SYNC_WAIT_ON_SERVER_LOAD: 'true' },
-    });
-    await client.tells('it waits', (health) => /429/.test(String(field(health, 'server', 'error'))));
-    const startedMs = performance.now();
-    await client.stop();
-    assert(performance.now() - startedMs < 3000, `took ${performance.now() - startedMs} ms`);
-  } finally {
-    server.close();
-    server.closeAllConnections();
-  }
+  await using loaded = await listening(server);
+  await using client = await startClient({
+    serverUrl: loaded.url,
+    env: { SYNC_WAIT_ON_SERVER_LOAD: 'true' },
+  });
+  await client.tells('it waits', (health) => /429/.test(String(field(health, 'server', 'error'))));
+  const startedMs = performance.now();
+  await client.stop();
+  assert(performance.now() - startedMs < 3000, `took ${performance.now() - startedMs} ms`);
 });
 
 test('a server that limits starting clients lets each in, in its time', async () => {

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { type CommandResult, runCommand } from '../support/command.js';
 import { request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { startServer } from '../support/start-server.js';
 
 const ENTRY = ['-t', 'policy_data', '--dst-path', '/users'];
@@ -25,19 +24,7 @@ async function startFake(status: number, body: string, headers: Record<string, s
     received.push({ headers: request.headers, url: request.url, body: await readText(request) });
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    port,
-    received,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
-  };
+  return { ...(await listening(server)), received };
 }
 
 test('publishes an entry and says what, why, where it stands and that it worked', async () => {

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { pino } from 'pino';
 import { tokenOf, withKeys } from '../support/auth.js';
 import { startCallbackReceiver } from '../support/callback-receiver.js';
 import { startDataSource } from '../support/data-source.js';
 import { field, postJson, request } from '../support/http.js';
+import { type ListeningServer, listening } from '../support/http-server.js';
 import { startOpa } from '../support/opa.js';
 import { recorder } from '../support/recorder.js';
 import { startClient } from '../support/start-client.js';
@@ -21,21 +20,12 @@ const DATA_ONLY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
 const USERS = '{"ann" : {"role":"admin"}}';
 
 /** A data source that answers those only who send its key. */
-async function guardedSource(key: string): Promise<{ url: string } & AsyncDisposable> {
+function guardedSource(key: string): Promise<ListeningServer> {
   const server = createServer(({ headers }, response) => {
     if (headers.authorization === `Bearer ${key}`) response.setHeader('content-type', 'application/json').end(USERS);
     else response.writeHead(401).end('who are you?');
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
-  };
+  return listening(server);
 }
 
 test('a data update step by step: logged, fetched with its config, saved with 204, recorded, written to the health document, reported', async () => {

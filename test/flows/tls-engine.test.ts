@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { makeAuthority, type Pair, type TestAuthority } from '../support/certificates.js';
 import { startProxy } from '../support/connect-proxy.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { freePort, startOpa, type TestOpa } from '../support/opa.js';
 import { following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -301,7 +300,7 @@ describe('inline engine', () => {
 
 /** A token endpoint: tokens `issued-1`, `issued-2` and so on, for the client `policysync` with its secret. */
 async function startOauthServer() {
-  const state = { issued: 0, expiresIn: 3600, secret: OAUTH_SECRET, url: '' };
+  const state = { issued: 0, expiresIn: 3600, secret: OAUTH_SECRET };
   const server = createServer((request, response) => {
     request.resume();
     const due = `Basic ${Buffer.from(`policysync:${state.secret}`).toString('base64')}`;
@@ -313,14 +312,6 @@ async function startOauthServer() {
     state.issued++;
     response.end(JSON.stringify({ access_token: `issued-${state.issued}`, expires_in: state.expiresIn }));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  state.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`;
-  return Object.assign(state, {
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  });
+  const listener = await listening(server);
+  return Object.assign(state, listener, { url: `${listener.url}/token` });
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listening } from './http-server.js';
 
 /**
  * A bundle server as an operator has one: `GET <base>/bundle.tar.gz`; `/moved/bundle.tar.gz` redirects there. `await using`
@@ -53,11 +52,11 @@ export async function bundleHttpServer(
   const server = createServer((request, response) => {
     serve(request, response);
     requests.push({ headers: request.headers, status: response.statusCode });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  });
+  const listener = await listening(server);
   return {
-    url: `http://127.0.0.1:${port}/base`,
+    ...listener,
+    url: `${listener.url}/base`,
     requests,
     answered: (status) => requests.filter((request) => request.status === status).length,
     put: async (bytes) => {
@@ -65,11 +64,6 @@ export async function bundleHttpServer(
     },
     misbehave: (how) => {
       wrong = how;
-    },
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
     },
   };
 }

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { field } from './http.js';
+import { field, parsed } from './http.js';
+import { listening } from './http-server.js';
 
 /** One request that a {@link CallbackReceiver} got, whole. */
 export interface ReceivedCall {
@@ -47,11 +46,9 @@ export async function startCallbackReceiver(): Promise<CallbackReceiver> {
       give(response, (left.length > 1 ? left.shift() : left[0]) ?? 200);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   const at = (path: string): ReceivedCall[] => calls.filter((call) => call.path === path);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...(await listening(server)),
     calls,
     answer: (path, ...given) => void answers.set(path, given),
     at,
@@ -59,11 +56,6 @@ export async function startCallbackReceiver(): Promise<CallbackReceiver> {
       at(path)
         .map(({ json }) => field(json, 'update_id'))
         .filter((id) => id !== null),
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
   };
 }
 
@@ -72,12 +64,4 @@ function give(response: ServerResponse, answer: ReceiverAnswer): void {
   if (answer === 'cut') response.destroy();
   else if (typeof answer === 'number') response.writeHead(answer).end('told');
   else response.writeHead(answer.status ?? 307, { location: answer.redirect }).end();
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // documented above
-  }
 }

@@ -1,6 +1,6 @@
-import { once } from 'node:events';
 import { createServer, request as httpRequest } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { listening } from './http-server.js';
 
 /** An HTTP proxy of a test: tunnels (CONNECT) and forwards plain requests; every name leads to 127.0.0.1. */
 export interface TestProxy extends AsyncDisposable {
@@ -55,16 +55,13 @@ export async function startProxy(): Promise<TestProxy> {
     }
     near.once('close', () => far.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const listener = await listening(server);
   return {
-    url: `http://ann:${PROXY_PASSWORD}@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://ann:${PROXY_PASSWORD}@127.0.0.1:${listener.port}`,
     requests,
     [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
       for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
+      await listener[Symbol.asyncDispose]();
     },
   };
 }

@@ -1,6 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listening } from './http-server.js';
 
 /** How a data source answers requests for one path. */
 export interface SourceAnswer {
@@ -44,18 +43,11 @@ export async function startDataSource(): Promise<DataSource> {
       () => response.destroy(),
     );
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...(await listening(server)),
     answer: (path, how) => void answers.set(path, how),
     serve: (path, value) => void answers.set(path, { text: JSON.stringify(value) }),
     count: (path) => (path === undefined ? requests : requests.filter((other) => other === path)).length,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
   };
 }
 

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { hexId } from '../../src/pubsub/hub.js';
 import { field } from './http.js';
+import { listening } from './http-server.js';
 
 /**
  * A server that behaves as OPAL's does towards a client (protocol-facts 1.3 to 1.9, 2.2, 2.3): it knows no extension,
@@ -100,10 +99,9 @@ export async function startFakeOpal(): Promise<FakeOpal> {
     });
   }
 
-  http.listen(0, '127.0.0.1');
-  await once(http, 'listening');
+  const listener = await listening(http);
   const opal: FakeOpal = {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
+    url: listener.url,
     policy: () => undefined,
     entries: [],
     requests,
@@ -123,9 +121,7 @@ export async function startFakeOpal(): Promise<FakeOpal> {
     [Symbol.asyncDispose]: async () => {
       for (const { ws } of connections) ws.terminate();
       sockets.close();
-      http.close();
-      http.closeAllConnections();
-      await once(http, 'close');
+      await listener[Symbol.asyncDispose]();
     },
   };
   return opal;

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listening } from './http-server.js';
 
 /** A smart-HTTP git server. `await using` stops it. */
 export interface GitHttpServer extends AsyncDisposable {
@@ -34,19 +33,11 @@ export async function gitHttpServer(
     if (held === undefined) runBackend(root, request, response);
     else void held.then(() => runBackend(root, request, response));
   });
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  const { port: listening } = server.address() as AddressInfo;
   const state: GitHttpServer = {
-    url: `http://127.0.0.1:${listening}`,
+    ...(await listening(server, port)),
     hang: false,
     hold: undefined,
     requests,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
   };
   return state;
 }

@@ -26,7 +26,8 @@ export function postJson(url: string, body: unknown, headers: Record<string, str
   });
 }
 
-function parsed(text: string): unknown {
+/** The value of a JSON text; undefined where it is not JSON. */
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

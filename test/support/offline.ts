@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { field, postJson } from './http.js';
+import { listening } from './http-server.js';
 import type { StartedClient } from './start-client.js';
 import { until } from './until.js';
 
@@ -52,19 +51,12 @@ export interface DeafServer extends AsyncDisposable {
 
 export async function deafServer(): Promise<DeafServer> {
   let connections = 0;
-  const server: Server = createServer((_, response) => response.writeHead(503).end());
+  const server = createServer((_, response) => response.writeHead(503).end());
   server.on('connection', () => {
     connections++;
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...(await listening(server)),
     connections: () => connections,
-    [Symbol.asyncDispose]: async () => {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
-    },
   };
 }

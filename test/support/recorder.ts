@@ -1,7 +1,7 @@
-import { once } from 'node:events';
 import { createServer, request as forward, type IncomingMessage } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { listening } from './http-server.js';
 
 /** One exchange that passed a {@link Recorder}. */
 export interface Recorded {
@@ -47,20 +47,17 @@ export async function recorder(target: string): Promise<Recorder> {
     sockets.add(near);
     near.on('close', () => sockets.delete(near));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const listener = await listening(server);
   const dropSockets = (): void => {
     for (const socket of sockets) socket.destroy();
   };
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: listener.url,
     seen,
     dropSockets,
     [Symbol.asyncDispose]: async () => {
       dropSockets();
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
+      await listener[Symbol.asyncDispose]();
     },
   };
 }

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { AwsClient, AwsV4Signer } from 'aws4fetch';
 // @ts-expect-error it has no types
 import S3rver from 's3rver';
+import { listening } from './http-server.js';
 import { tempDir } from './temp-dir.js';
 import { until } from './until.js';
 
@@ -62,12 +63,11 @@ export async function s3Server(folder = 'team%20a'): Promise<S3Server> {
   const front = createServer((request, response) => {
     response.on('finish', () => request.method === 'GET' && statuses.push(response.statusCode));
     answer(request, response).catch(() => response.destroy()); // whoever asked sees that
-  }).listen(0, '127.0.0.1');
-  await once(front, 'listening');
-  const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}/${BUCKET}/${folder}`;
+  });
+  const listener = await listening(front);
   const admin = new AwsClient({ ...S3_KEYS, service: 's3', region });
   return {
-    url,
+    url: `${listener.url}/${BUCKET}/${folder}`,
     region,
     statuses,
     put: (archive) =>
@@ -80,9 +80,7 @@ export async function s3Server(folder = 'team%20a'): Promise<S3Server> {
         await until(stored, { withinMs: 10_000, what: 'the object is stored' });
       }),
     [Symbol.asyncDispose]: async () => {
-      front.close();
-      front.closeAllConnections();
-      await once(front, 'close');
+      await listener[Symbol.asyncDispose]();
       await back.close();
       await dir[Symbol.asyncDispose]();
     },

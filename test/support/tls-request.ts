@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { Agent, fetch } from 'undici';
 import type { Pair } from './certificates.js';
-import type { Answer, request } from './http.js';
+import { type Answer, parsed, type request } from './http.js';
 
 /** How a test identifies itself, and which authority it trusts. */
 export interface TlsCaller {
@@ -39,12 +39,4 @@ export function requestBy({ ca, own, token }: TlsCaller): typeof request {
       await dispatcher.destroy();
     }
   };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // not JSON: the test looks at the text
-  }
 }

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import { regionsText } from './bundle-archive.js';
 import { type EngineProblem, EngineRefusal, type PolicySet, type Region } from './engine.js';
 import { opaError, opaProblems, problemsInText } from './opa-rest.js';
@@ -49,7 +50,8 @@ function run(execPath: string, args: readonly string[], dir: string, signal: Abo
         resolve([]);
         return;
       }
-      const parsed = checkOutput.safeParse(tryJson(stdout));
+      // Without the JSON report the program's own failure is passed on.
+      const parsed = checkOutput.safeParse(jsonOrUndefined(stdout));
       if (!parsed.success || parsed.data.errors.length === 0) {
         reject(error);
         return;
@@ -65,12 +67,4 @@ function run(execPath: string, args: readonly string[], dir: string, signal: Abo
       resolve(problems);
     });
   });
-}
-
-function tryJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // Not the JSON report: the caller passes the program's own failure on.
-  }
 }

@@ -1,6 +1,8 @@
 import { type Dispatcher, request } from 'undici';
 import { z } from 'zod';
+import { withAnySignal } from '../../lib/any-signal.js';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import { type Logger, redactUrl, Secret } from '../../lib/log.js';
 import type { EngineAuth } from './engine-auth.js';
 
@@ -76,7 +78,7 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
 
   async function askServer(): Promise<Token> {
     const askedAt = now();
-    const { status, text } = await send();
+    const { status, text } = await sendInTime();
     const parsed = status === 200 ? tokenAnswer.safeParse(jsonOrUndefined(text)) : undefined;
     if (parsed === undefined) {
       const refusal = tokenRefusal.safeParse(jsonOrUndefined(text));
@@ -93,30 +95,34 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
     };
   }
 
-  async function send(): Promise<{ status: number; text: string }> {
-    const timeout = AbortSignal.timeout(options.timeoutMs);
+  async function send(signal: AbortSignal): Promise<{ status: number; text: string }> {
+    const answer = await request(options.server, {
+      method: 'POST',
+      dispatcher: deps.dispatcher,
+      signal,
+      headers: {
+        accept: 'application/json',
+        authorization: `Basic ${credentials.reveal()}`,
+        'content-type': 'application/x-www-form-urlencoded;charset=UTF-8',
+      },
+      body: 'grant_type=client_credentials',
+    });
+    const chunks: Buffer[] = [];
+    let sizeBytes = 0;
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT} bytes`);
+      chunks.push(chunk);
+    }
+    return { status: answer.statusCode, text: Buffer.concat(chunks).toString('utf8') };
+  }
+
+  async function sendInTime(): Promise<{ status: number; text: string }> {
     try {
-      const answer = await request(options.server, {
-        method: 'POST',
-        dispatcher: deps.dispatcher,
-        signal: AbortSignal.any([stop.signal, timeout]),
-        headers: {
-          accept: 'application/json',
-          authorization: `Basic ${credentials.reveal()}`,
-          'content-type': 'application/x-www-form-urlencoded;charset=UTF-8',
-        },
-        body: 'grant_type=client_credentials',
-      });
-      const chunks: Buffer[] = [];
-      let sizeBytes = 0;
-      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-        sizeBytes += chunk.length;
-        if (sizeBytes > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT} bytes`);
-        chunks.push(chunk);
-      }
-      return { status: answer.statusCode, text: Buffer.concat(chunks).toString('utf8') };
+      return await withAnySignal([stop.signal], send, options.timeoutMs);
     } catch (cause) {
-      throw failure(timeout.aborted ? `did not answer within ${options.timeoutMs} ms` : 'cannot be reached', cause);
+      const isLate = cause instanceof Error && cause.name === 'TimeoutError';
+      throw failure(isLate ? `did not answer within ${options.timeoutMs} ms` : 'cannot be reached', cause);
     }
   }
 
@@ -164,12 +170,4 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     signal.addEventListener('abort', onAbort, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
-}
-
-function jsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the schema refuses it, and the status says what happened
-  }
 }

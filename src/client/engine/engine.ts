@@ -61,6 +61,19 @@ export class EngineRefusal extends Error {
   }
 }
 
+/** The document by which a client knows the engine's content as its own (design 9.7). */
+export interface EngineMarker {
+  /** Marks the engine as being filled: it is not ours yet, but a restart from now on will be noticed. */
+  begin(signal: AbortSignal): Promise<void>;
+  /** True when the engine holds the marker that this client wrote. Throws when it cannot be reached. */
+  isThere(signal: AbortSignal): Promise<boolean>;
+  /**
+   * Replaces the mark of {@link begin}: from now on the engine's content is ours to know. Throws when that mark is gone,
+   * that is when the engine started anew while it was filled.
+   */
+  complete(signal: AbortSignal): Promise<void>;
+}
+
 /** A policy engine that the client keeps current. Calls are made one at a time. */
 export interface PolicyEngine {
   /** Which way policy goes in; shown in status (design 9.4). */
@@ -70,6 +83,7 @@ export interface PolicyEngine {
    * below one of them, and what lies above is written around it.
    */
   readonly reserved: readonly DocPath[];
+  readonly marker: EngineMarker;
   /**
    * Subtrees that, with this policy active, are written by {@link activate} only (the roots of the engine's bundle).
    * `held` are the subtrees of the active policy that have documents: they stay, so that these are never absent.
@@ -96,13 +110,9 @@ export interface PolicyEngine {
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void>;
   /** Forgets what is known of the engine's content: it may have started anew. */
   startAfresh(): void;
-  /** Marks the engine as being filled: it is not ours yet, but a restart from now on will be noticed. */
-  beginMarker(signal: AbortSignal): Promise<void>;
-  /** True when the engine holds the marker that this client wrote (design 9.7). Throws when it cannot be reached. */
-  hasMarker(signal: AbortSignal): Promise<boolean>;
-  /**
-   * Replaces the mark of {@link beginMarker}: from now on the engine's content is ours to know. Throws when that mark is
-   * gone, that is when the engine started anew while it was filled.
-   */
-  putMarker(signal: AbortSignal): Promise<void>;
+}
+
+/** One complaint as a line for people: with its place where it has one. */
+export function problemText({ message, file, row }: EngineProblem): string {
+  return file === undefined ? message : `${file}${row === undefined ? '' : `:${row}`}: ${message}`;
 }

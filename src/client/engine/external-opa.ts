@@ -17,10 +17,10 @@ type Change = { readonly id: string; readonly rego: string | undefined };
 export class ExternalOpa implements PolicyEngine {
   readonly policyMode = 'modules';
   readonly reserved: readonly DocPath[];
+  readonly marker: Marker;
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
-  readonly #marker: Marker;
   /** What the engine holds, once it was asked. */
   #held: Map<string, string> | undefined;
 
@@ -33,7 +33,7 @@ export class ExternalOpa implements PolicyEngine {
   }) {
     this.#rest = deps.rest;
     this.reserved = [MARKER_PATH, ...(deps.reserved ?? [])];
-    this.#marker = new Marker(deps.rest);
+    this.marker = new Marker(deps.rest);
     this.#check = deps.check;
     this.#log = deps.log;
   }
@@ -137,17 +137,5 @@ export class ExternalOpa implements PolicyEngine {
   startAfresh(): void {
     this.#held = undefined;
     this.#rest.reset();
-  }
-
-  hasMarker(signal: AbortSignal): Promise<boolean> {
-    return this.#marker.isThere(signal);
-  }
-
-  beginMarker(signal: AbortSignal): Promise<void> {
-    return this.#marker.begin(signal);
-  }
-
-  putMarker(signal: AbortSignal): Promise<void> {
-    return this.#marker.complete(signal);
   }
 }

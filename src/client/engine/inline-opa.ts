@@ -22,11 +22,11 @@ export interface InlineOpaOptions {
 export class InlineOpa implements PolicyEngine {
   readonly policyMode = 'bundle';
   readonly reserved: readonly DocPath[];
+  readonly marker: Marker;
   readonly #options: InlineOpaOptions;
   readonly #bundles: BundleService;
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck;
-  readonly #marker: Marker;
   #attempts = 0;
 
   constructor(options: InlineOpaOptions, deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck }) {
@@ -34,7 +34,7 @@ export class InlineOpa implements PolicyEngine {
     this.reserved = [MARKER_PATH, ...(options.reserved ?? [])];
     this.#bundles = deps.bundles;
     this.#rest = deps.rest;
-    this.#marker = new Marker(deps.rest);
+    this.marker = new Marker(deps.rest);
     this.#check = deps.check;
   }
 
@@ -69,17 +69,5 @@ export class InlineOpa implements PolicyEngine {
   startAfresh(): void {
     this.#rest.reset();
     this.#bundles.clear();
-  }
-
-  hasMarker(signal: AbortSignal): Promise<boolean> {
-    return this.#marker.isThere(signal);
-  }
-
-  beginMarker(signal: AbortSignal): Promise<void> {
-    return this.#marker.begin(signal);
-  }
-
-  putMarker(signal: AbortSignal): Promise<void> {
-    return this.#marker.complete(signal);
   }
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import type { EngineLogFormat } from './opa-args.js';
 
 /** A line of the engine's output: a JSON log line, or anything else (usage errors, Go panics). */
@@ -23,19 +24,11 @@ const LEVELS: Readonly<Record<string, EngineLogLevel>> = {
 
 /** Reads one line; whatever is not an OPA log object is text. */
 export function parseEngineLine(line: string): EngineLine {
+  // Also half a line, or text that begins with a brace, is text.
   const parsed = line.startsWith('{') ? jsonLine.safeParse(jsonOrUndefined(line)) : undefined;
   if (parsed?.success !== true) return { kind: 'text', text: line };
   const { level, msg, time: _ours, 'fields.time': _same, ...fields } = parsed.data;
   return { kind: 'json', level: LEVELS[level] ?? 'info', message: msg, fields };
-}
-
-function jsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Half a line, or text that begins with a brace: it is passed on as text.
-    return undefined;
-  }
 }
 
 /**

@@ -175,7 +175,7 @@ describe('an answer that is no success', () => {
   for (const reply of ['silence', 'hang up'] as const) {
     it(`of ${reply} is tried again`, async () => {
       await using opa = await standIn(() => reply, 300);
-      await assert.rejects(opa.rest.healthy(signal), { code: 'engine_unreachable', retryable: true });
+      await assert.rejects(opa.rest.getData(['a'], signal), { code: 'engine_unreachable', retryable: true });
     });
   }
 
@@ -211,14 +211,6 @@ describe('a read', () => {
     ]);
   });
 
-  it('of the health is what the engine says', async () => {
-    let status = 200;
-    await using opa = await standIn(() => ({ status, body: '{}' }));
-    assert.equal(await opa.rest.healthy(signal), true);
-    status = 500;
-    assert.equal(await opa.rest.healthy(signal), false);
-  });
-
   it('removing a policy that is not there succeeds', async () => {
     await using opa = await standIn(() => ({ status: 404, body: '{}' }));
     await opa.rest.deletePolicy('gone.rego', signal);
@@ -227,9 +219,9 @@ describe('a read', () => {
 
 it('an engine that cannot be reached is named without the password of its address', async () => {
   const rest = new OpaRest({ url: 'http://me:secret@127.0.0.1:1', timeoutMs: 1000 });
-  await assert.rejects(rest.healthy(signal), {
+  await assert.rejects(rest.getData(['a'], signal), {
     code: 'engine_unreachable',
-    message: 'the policy engine at http://***@127.0.0.1:1 cannot be reached for GET /health',
+    message: 'the policy engine at http://***@127.0.0.1:1 cannot be reached for GET /v1/data/a',
   });
   await rest.close();
 });

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { httpConnector } from '../../lib/connect.js';
 import { SyncError } from '../../lib/errors.js';
+import { jsonOrUndefined } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
@@ -196,11 +197,6 @@ export class OpaRest {
     if (answer.status !== 200 && answer.status !== 404) this.#fail(answer, `DELETE ${policyUrl(id)}`);
   }
 
-  /** True when GET /health answers 200. */
-  async healthy(signal: AbortSignal): Promise<boolean> {
-    return (await this.#call('GET', '/health', signal)).status === 200;
-  }
-
   /** One call with our credentials; once more where the engine refused them and there are newer ones. */
   async #call(
     method: 'GET' | 'PUT' | 'PATCH' | 'DELETE',
@@ -254,7 +250,8 @@ export class OpaRest {
   }
 
   #fail(answer: Answer, what: string): never {
-    const parsed = errorBody.safeParse(tryJson(answer.text));
+    // In another form than OPA's (a proxy's page) the raw text goes into the message.
+    const parsed = errorBody.safeParse(jsonOrUndefined(answer.text));
     const body = parsed.success ? parsed.data : {};
     const message = `${what} answered ${answer.status}: ${body.message ?? answer.text.slice(0, 200)}`;
     if (answer.status === 401 || answer.status === 403) {
@@ -279,14 +276,6 @@ export function problemsInText(text: string): EngineProblem[] {
     ([, file, row, message]) =>
       opaProblems([{ message: message ?? text, location: { file, row: Number(row) } }])[0] ?? { message: text },
   );
-}
-
-function tryJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // Not OPA's error form (a proxy's page): the raw text goes into the message.
-  }
 }
 
 function policyUrl(id: string): string {

@@ -82,6 +82,13 @@ export function isRedirect(status: number): boolean {
   return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
 }
 
+/** The place that a `Location` header names, seen from `from`; undefined for none, or one that HTTP does not go to. */
+export function redirectPlace(location: string | undefined, from: URL): URL | undefined {
+  if (location === undefined || location === '' || !URL.canParse(location, from.href)) return undefined;
+  const url = new URL(location, from);
+  return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined;
+}
+
 /**
  * The request that follows a redirect: 303 becomes GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4);
  * credentials stay within their origin. Throws `fetch_failed`, not retryable, where `location` leads nowhere.
@@ -154,15 +161,20 @@ function parseHttpUrl(text: string, base?: URL): URL {
   return url;
 }
 
+/** User name and password of a URL as the `authorization` header has them; undefined where it has neither. */
+export function basicAuthorization({ username, password }: URL): string | undefined {
+  if (username === '' && password === '') return undefined;
+  return `Basic ${Buffer.from(`${unescaped(username)}:${unescaped(password)}`).toString('base64')}`;
+}
+
 /** Moves a user name and password of the URL into the header that HTTP has for them. */
 function withUserInfo(hop: Hop): Hop {
-  const { username, password } = hop.url;
-  if (username === '' && password === '') return hop;
+  const authorization = basicAuthorization(hop.url);
+  if (authorization === undefined) return hop;
   const url = new URL(hop.url);
   url.username = '';
   url.password = '';
-  const basic = Buffer.from(`${unescaped(username)}:${unescaped(password)}`).toString('base64');
-  return { ...hop, url, headers: { authorization: `Basic ${basic}`, ...hop.headers } };
+  return { ...hop, url, headers: { authorization, ...hop.headers } };
 }
 
 function unescaped(text: string): string {

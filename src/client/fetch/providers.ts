@@ -31,8 +31,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 const GRACE_MS = 2000;
 
 /**
- * A fetcher. Bodies go to `deps.spool`, which also knows the size limit. The first provider is the one of entries that
- * name none. Throws `config_invalid` where two providers have the same name.
+ * A fetcher. Bodies go to `deps.spool`, which also knows the size limit. Entries that name no provider are for the one of
+ * HTTP. Throws `config_invalid` where two providers have the same name.
  */
 export function createFetcher(
   options: FetcherOptions,

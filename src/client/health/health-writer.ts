@@ -1,5 +1,5 @@
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, isAbort, sleep } from '../../lib/loop.js';
+import { type BackoffOptions, sleep } from '../../lib/loop.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import { RetryLoop } from '../reconcile/retry-loop.js';
@@ -74,14 +74,6 @@ export class HealthWriter {
     const absences = this.#absences;
     for (const path of this.#paths) await this.#engine.writeReserved(path, text, signal);
     if (absences === this.#absences) this.#written = text;
-    await pause(signal);
-  }
-}
-
-async function pause(signal: AbortSignal): Promise<void> {
-  try {
     await sleep(PAUSE_MS, signal);
-  } catch (error) {
-    if (!isAbort(error, signal)) throw error;
   }
 }

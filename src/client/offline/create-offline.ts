@@ -1,4 +1,3 @@
-import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import type { Follower } from '../follower.js';
 import type { ClientSettings } from '../options.js';
@@ -10,7 +9,6 @@ import { type RestoreDeps, restoreBackup } from './restore.js';
 /** What {@link createOffline} connects. */
 export interface CreateOfflineDeps extends RestoreDeps {
   readonly follower: Follower;
-  readonly log: Logger;
 }
 
 /** Offline mode of a client: its connectivity and its backup. Nothing happens before they run. */

@@ -73,10 +73,11 @@ export class FileReader {
     if ((await this.#read()) === 0) throw new Error('it is cut short');
   }
 
+  /** Called when all that was read is taken. */
   async #read(): Promise<number> {
     const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
     const { bytesRead } = await this.#file.read(buffer, 0, CHUNK_BYTES);
-    this.#rest = Buffer.concat([this.#rest, buffer.subarray(0, bytesRead)]);
+    this.#rest = buffer.subarray(0, bytesRead);
     return bytesRead;
   }
 }

@@ -37,7 +37,6 @@ function started(options: { disconnected: boolean; fails?: string }): {
           step('save');
           return 'saved';
         },
-        saveOrTell: async () => undefined,
         loaded: async () => step('loaded'),
         refused: () => step('refused'),
         run: async () => undefined,

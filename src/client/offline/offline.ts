@@ -4,7 +4,7 @@ import { isAbort } from '../../lib/loop.js';
 import type { Applier } from '../reconcile/applier.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
-import type { Backup } from './backup.js';
+import type { Backup, BackupState } from './backup.js';
 import type { BackupContent } from './backup-format.js';
 import {
   type ConnectivityAnswer,
@@ -26,7 +26,7 @@ export interface OfflineOptions {
 /** What {@link Offline} works with. */
 export interface OfflineDeps {
   readonly follower: { start(): void; stop(): Promise<void>; readonly server: { readonly connected: boolean } };
-  readonly backup: Pick<Backup, 'save' | 'saveOrTell' | 'loaded' | 'refused' | 'run' | 'state'>;
+  readonly backup: Pick<Backup, 'save' | 'loaded' | 'refused' | 'run' | 'state'>;
   /** Reads the backup and fills the engine; see `restoreBackup`. */
   readonly restore: (signal: AbortSignal) => Promise<BackupContent | undefined>;
   readonly applier: Pick<Applier, 'isEmpty'>;
@@ -40,7 +40,7 @@ export interface ConnectivityView {
   readonly disabled: boolean;
   readonly offlineMode: boolean;
   /** The backup; undefined with offline mode off. */
-  readonly backup: { readonly savedMs: number | undefined; readonly error: string | undefined } | undefined;
+  readonly backup: BackupState | undefined;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
-import { EngineRefusal } from '../engine/engine.js';
+import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Spool } from '../fetch/spool.js';
 import type { EngineKeeper } from '../reconcile/engine-keeper.js';
 import type { Status } from '../status.js';
@@ -80,8 +80,6 @@ async function load(
 
 function refusedByEngine(error: unknown): SyncError {
   const [problem] = error instanceof EngineRefusal ? error.problems : [];
-  const place =
-    problem?.file === undefined ? '' : `${problem.file}${problem.row === undefined ? '' : `:${problem.row}`}: `;
-  const reason = problem === undefined ? errorText(error) : `${place}${problem.message}`;
+  const reason = problem === undefined ? errorText(error) : problemText(problem);
   return new SyncError('backup_invalid', `the backup cannot be used: the engine refuses it: ${reason}`);
 }

@@ -313,9 +313,9 @@ export class Applier {
    */
   async restore(signal: AbortSignal): Promise<void> {
     this.#engine.startAfresh();
-    await this.#engine.beginMarker(signal);
+    await this.#engine.marker.begin(signal);
     await this.#fill(signal);
-    await this.#engine.putMarker(signal);
+    await this.#engine.marker.complete(signal);
   }
 
   async #fill(signal: AbortSignal): Promise<void> {

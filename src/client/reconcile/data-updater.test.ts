@@ -14,15 +14,13 @@ import type { Exclusive } from './entry-writer.js';
 const ENGINE: PolicyEngine = {
   policyMode: 'modules',
   reserved: [],
+  marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
   roots: () => [],
   check: async () => undefined,
   activate: async () => undefined,
   write: async () => undefined,
   writeReserved: async () => undefined,
   startAfresh: () => undefined,
-  beginMarker: async () => undefined,
-  hasMarker: async () => true,
-  putMarker: async () => undefined,
 };
 
 const never = new AbortController().signal;

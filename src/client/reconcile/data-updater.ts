@@ -398,8 +398,7 @@ export class DataUpdater {
   /** An entry that is known already. A base entry's source is asked whether it has something else by now. */
   #revalidate(entry: KnownEntry, transaction: string, asks: boolean): void {
     const { state } = entry;
-    const isFixed =
-      entry.origin === 'update' || (entry.entry.data ?? null) !== null || entry.entry.save_method === 'DELETE';
+    const isFixed = entry.origin === 'update' || !isRead(entry.entry);
     const isLeft = isPeriodic(entry) && entry.abort.signal.aborted;
     if (state.kind === 'applied' && (isFixed || !asks) && !isLeft) return;
     // An update that is under way stays the same one; what the load before was to bring in is for this one now.
@@ -420,8 +419,12 @@ function notFollowing(): SyncError {
   return new SyncError('updater_disabled', 'The client no longer follows the sync server.');
 }
 
+/** True when the content of the entry comes from a source. */
+function isRead({ data, save_method: method }: PeerEntry): boolean {
+  return (data ?? null) === null && method !== 'DELETE';
+}
+
 /** True when the source of the entry is read at an interval. */
 function isPeriodic({ entry }: KnownEntry): boolean {
-  const isRead = (entry.data ?? null) === null && entry.save_method !== 'DELETE';
-  return isRead && (entry.periodic_update_interval ?? null) !== null;
+  return isRead(entry) && (entry.periodic_update_interval ?? null) !== null;
 }

@@ -208,7 +208,7 @@ export class EngineKeeper {
   async #look(signal: AbortSignal): Promise<boolean> {
     const before = this.#status.engine.online;
     try {
-      const ask = (within: AbortSignal): Promise<boolean> => this.#engine.hasMarker(within);
+      const ask = (within: AbortSignal): Promise<boolean> => this.#engine.marker.isThere(within);
       const found = await withAnySignal([signal], ask, this.#options.probeTimeoutMs);
       if (!before) this.#log.info({}, 'the engine answers');
       const isOurs = found && this.#state !== 'lost';

@@ -5,7 +5,7 @@ import type { BackoffOptions } from '../../lib/loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
-import { EngineRefusal } from '../engine/engine.js';
+import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
 import { RetryLoop } from './retry-loop.js';
@@ -196,11 +196,7 @@ function isServerAway(error: unknown): boolean {
 
 function describe(error: EngineRefusal): string {
   if (error.problems.length === 0) return error.message;
-  const shown = error.problems.slice(0, 5).map((problem) => {
-    const place =
-      problem.file === undefined ? '' : `${problem.file}${problem.row === undefined ? '' : `:${problem.row}`}: `;
-    return place + problem.message;
-  });
+  const shown = error.problems.slice(0, 5).map(problemText);
   const more = error.problems.length - shown.length;
   return shown.join('; ') + (more > 0 ? `; and ${more} more` : '');
 }

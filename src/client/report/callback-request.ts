@@ -1,4 +1,5 @@
 import type { Secret } from '../../lib/log.js';
+import { basicAuthorization, redirectPlace } from '../fetch/http-rules.js';
 import type { CallbackTarget } from './targets.js';
 
 /** One HTTP request to a callback. */
@@ -32,7 +33,8 @@ export function callbackRequest({ url, config }: CallbackTarget, report: string,
     'content-type': 'application/json',
     'user-agent': 'policysync',
   };
-  if (place.username !== '' || place.password !== '') headers.authorization = basicAuthorization(place);
+  const basic = basicAuthorization(place);
+  if (basic !== undefined) headers.authorization = basic;
   for (const [name, value] of Object.entries(config.headers ?? {})) headers[name.toLowerCase()] = value;
   for (const name of NOT_CONFIGURABLE) delete headers[name];
   if (headers.authorization === undefined && own.token !== undefined && isOwn(place, own.url)) {
@@ -49,9 +51,8 @@ export function callbackRequest({ url, config }: CallbackTarget, report: string,
  * unnoticed. Another origin gets none of the configured headers and not our token. Undefined: `location` leads nowhere.
  */
 export function redirected(request: CallbackRequest, location: string | undefined): CallbackRequest | undefined {
-  if (location === undefined || !URL.canParse(location, request.url.href)) return undefined;
-  const url = new URL(location, request.url);
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return undefined;
+  const url = redirectPlace(location, request.url);
+  if (url === undefined) return undefined;
   url.username = '';
   url.password = '';
   if (url.origin === request.url.origin) return { ...request, url };
@@ -65,16 +66,4 @@ function isOwn(place: URL, serverUrl: string): boolean {
   const server = new URL(serverUrl.replace(/^ws/i, 'http'));
   const base = server.pathname.replace(/\/+$/, '');
   return place.origin === server.origin && (place.pathname === base || place.pathname.startsWith(`${base}/`));
-}
-
-function basicAuthorization({ username, password }: URL): string {
-  return `Basic ${Buffer.from(`${unescaped(username)}:${unescaped(password)}`).toString('base64')}`;
-}
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text; // a lone % stands for itself
-  }
 }

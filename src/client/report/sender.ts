@@ -2,6 +2,7 @@ import { type Dispatcher, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
+import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';
 import { TaskSet } from '../reconcile/task-set.js';
 import { type CallbackRequest, callbackRequest, type OwnServer, redirected } from './callback-request.js';
@@ -178,7 +179,7 @@ export class ReportSender {
         const { status, location } = await this.#ask(at, signal);
         // 303 answers that the report was taken, and names a page about it.
         if ((status >= 200 && status <= 299) || status === 303) return;
-        if (![301, 302, 307, 308].includes(status)) throw failure(at, `answered ${status}`, status >= 500);
+        if (!isRedirect(status)) throw failure(at, `answered ${status}`, status >= 500);
         if (redirects === MAX_REDIRECTS) throw failure(at, `more than ${MAX_REDIRECTS} redirects`, false);
         const next = redirected(at, location);
         if (next === undefined) throw failure(at, `answered ${status} and names no place to go`, false);
@@ -203,8 +204,7 @@ export class ReportSender {
     // The status is the answer; what goes wrong with the rest of it changes nothing.
     answer.body.on('error', () => undefined);
     await answer.body.dump({ limit: DRAIN_BYTES, signal }).catch(() => undefined);
-    const { location } = answer.headers;
-    return { status: answer.statusCode, location: Array.isArray(location) ? location[0] : location };
+    return { status: answer.statusCode, location: headerText(answer.headers.location) };
   }
 }
 

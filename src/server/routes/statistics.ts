@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
+import { naiveUtc } from '../../wire/naive-utc.js';
 
 /** What the statistics routes need. */
 export interface StatisticsDeps {
@@ -48,8 +49,7 @@ const clientInfo = z.object({
  */
 export function statisticsRoutes(app: FastifyInstance, options: StatisticsOptions, deps: StatisticsDeps): void {
   const workerId = randomUUID().replaceAll('-', '');
-  // OPAL's form: UTC without a zone, with microseconds.
-  const uptime = `${new Date().toISOString().slice(0, -1)}000`;
+  const uptime = naiveUtc(Date.now());
   const common = { method: 'GET', access: ['datasource', 'listener'], tag: 'Statistics' } as const;
   const off = { 501: { description: 'SYNC_STATISTICS_ENABLED is not set' } };
 
@@ -110,7 +110,9 @@ function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {
   const clients = new Map<string, PeerInfo[]>();
   for (const peer of peers) {
     const id = peer.clientId ?? `${peer.host}:${peer.port}`;
-    clients.set(id, [...(clients.get(id) ?? []), peer]);
+    const known = clients.get(id);
+    if (known === undefined) clients.set(id, [peer]);
+    else known.push(peer);
   }
   return clients;
 }

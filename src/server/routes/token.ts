@@ -10,6 +10,7 @@ import { parseBody, readJsonBody } from '../../http/json-body.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Secret } from '../../lib/log.js';
+import { naiveUtc } from '../../wire/naive-utc.js';
 
 const DAY_SECONDS = 86_400;
 /** Default of OPAL (protocol-facts 3.3). */
@@ -137,9 +138,4 @@ function dashed(id: string): string {
     .replaceAll('-', '')
     .toLowerCase()
     .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-}
-
-/** As Python prints a UTC time without a zone: microseconds, no `Z`. */
-function naiveUtc(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, -1)}000`;
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
+import { withAnySignal } from '../../lib/any-signal.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
 import type { BundleLocation } from './bundle-api-config.js';
@@ -136,21 +137,23 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
   }
 
   return {
-    get: async (etag, file, signal) => {
-      const timeout = AbortSignal.timeout(Math.min(options.timeoutMs, MAX_TIMER_MS));
-      const dispatcher = await createDispatcher(options.silenceTimeoutMs ?? DEFAULT_SILENCE_MS, proxy);
-      try {
-        return await read(etag, file, dispatcher, AbortSignal.any([signal, timeout]));
-      } catch (error) {
-        if (signal.aborted) throw signal.reason;
-        if (timeout.aborted) throw fail(`was not read within ${options.timeoutMs / 1000} s`, error);
-        if (error instanceof SyncError) throw error;
-        const local = localCode(error);
-        if (local !== undefined) throw unwritable(local);
-        throw fail(errorText(error), error);
-      } finally {
-        await dispatcher.destroy();
-      }
+    get: (etag, file, signal) => {
+      const attempt = async (within: AbortSignal): Promise<BundleAnswer> => {
+        const dispatcher = await createDispatcher(options.silenceTimeoutMs ?? DEFAULT_SILENCE_MS, proxy);
+        try {
+          return await read(etag, file, dispatcher, within);
+        } catch (error) {
+          if (signal.aborted) throw signal.reason;
+          if (within.aborted) throw fail(`was not read within ${options.timeoutMs / 1000} s`, error);
+          if (error instanceof SyncError) throw error;
+          const local = localCode(error);
+          if (local !== undefined) throw unwritable(local);
+          throw fail(errorText(error), error);
+        } finally {
+          await dispatcher.destroy();
+        }
+      };
+      return withAnySignal([signal], attempt, Math.min(options.timeoutMs, MAX_TIMER_MS));
     },
   };
 }

@@ -97,16 +97,13 @@ class BundleSource implements PolicySource {
   }
 
   async open(signal: AbortSignal): Promise<string | undefined> {
-    const found = await this.#folder.claim();
-    if (found === 'new') await this.#repo.init(signal);
-    else await this.#folder.removeLeftovers();
+    const found = await this.#repo.open([SERVED_REF, FETCHED_REF], signal);
     const state = await readBundleState(this.#folder.path);
     const taken = state && (await this.#repo.resolve(state.commit, signal));
     this.#taken = taken === undefined ? undefined : state;
     this.#confirmLater();
-    const head = (await this.#repo.resolve(SERVED_REF, signal)) ?? taken;
     this.#open = true;
-    if (head === undefined || (await this.#repo.isWhole(head, signal))) return head;
+    if (found === undefined || found.isWhole) return found?.head;
     this.#log.warn({ folder: this.#folder.path }, 'the local policy repository is damaged and will be made anew');
     this.#distrusted = true;
     return undefined;

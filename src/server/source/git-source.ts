@@ -72,22 +72,12 @@ class Mirror implements GitSource {
   }
 
   async open(signal: AbortSignal): Promise<string | undefined> {
-    const state = await this.#folder.claim();
-    if (state === 'new') await this.#repo.init(signal);
-    else await this.#folder.removeLeftovers();
-    const head =
-      (await this.#repo.resolve(this.#servedRef, signal)) ?? (await this.#repo.resolve(this.#branchRef, signal));
-    if (head === undefined) {
-      // Nothing to lose: whatever a broken first fetch left goes.
-      if (state === 'existing') await this.#repo.init(signal);
-    } else if (!(await this.#repo.isWhole(head, signal))) {
-      this.#log.warn({ folder: this.#folder.path }, 'the local mirror is damaged and will be made anew');
-      this.#distrusted = true;
-      this.#open = true;
-      return undefined;
-    }
+    const found = await this.#repo.open([this.#servedRef, this.#branchRef], signal);
     this.#open = true;
-    return head;
+    if (found === undefined || found.isWhole) return found?.head;
+    this.#log.warn({ folder: this.#folder.path }, 'the local mirror is damaged and will be made anew');
+    this.#distrusted = true;
+    return undefined;
   }
 
   async fetch(signal: AbortSignal): Promise<string> {

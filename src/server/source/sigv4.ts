@@ -25,17 +25,19 @@ export function signGet(
   const { region } = credentials;
   const time = now.toISOString().replace(/[:-]|\.\d{3}/g, '');
   const day = time.slice(0, 8);
+  const path = canonicalPath(url);
+  const query = canonicalQuery(url);
   const signedUrl = new URL(url);
-  signedUrl.pathname = canonicalPath(url);
-  signedUrl.search = canonicalQuery(url);
+  signedUrl.pathname = path;
+  signedUrl.search = query;
   signedUrl.hash = '';
   const headers: Record<string, string> = { ...given, 'x-amz-content-sha256': EMPTY_SHA256, 'x-amz-date': time };
   const signed = Object.entries({ ...headers, host: signedUrl.host }).sort(([a], [b]) => (a < b ? -1 : 1));
   const names = signed.map(([name]) => name).join(';');
   const canonicalRequest = [
     'GET',
-    canonicalPath(url),
-    canonicalQuery(url),
+    path,
+    query,
     ...signed.map(([name, value]) => `${name}:${value.trim().replace(/\s+/g, ' ')}`),
     '',
     names,
