@@ -5,7 +5,7 @@
 //   npm run test:long             the same with SYNC_TEST_LONG=1: the long walks in full
 //   npm run test:interop          against the Python programs
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Fatal, main, run } from './lib/run.mjs';
@@ -13,6 +13,8 @@ import { removeStale, testFiles } from './lib/test-files.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = join(ROOT, 'build');
+/** Test files at a time: most of them wait more than they compute, so one more than there are cores; memory has a bound. */
+const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
@@ -56,6 +58,23 @@ async function opa() {
   }
 }
 
+/**
+ * Has the backbone servers made before the tests run, beside the engine: built amid them, the first run would take the
+ * processor away from tests that measure time. Where one cannot be had its tests are skipped and say why.
+ */
+async function backboneServers() {
+  const { natsProgram, redisProgram } = await import(
+    pathToFileURL(join(BUILD, 'test', 'support', 'server-programs.js'))
+  );
+  const programs = { redis: redisProgram, nats: natsProgram };
+  await Promise.all(
+    Object.entries(programs).map(async ([name, get]) => {
+      const found = await get();
+      console.log(`${name}: ${'missing' in found ? found.missing : `using ${found.path}`}`);
+    }),
+  );
+}
+
 async function runFiles(files, { long }, opaPath) {
   const dir = mkdtempSync(join(tmpdir(), 'policysync-test-run-'));
   const totals = join(dir, 'totals');
@@ -64,7 +83,7 @@ async function runFiles(files, { long }, opaPath) {
       process.execPath,
       [
         '--test',
-        '--test-concurrency=2',
+        `--test-concurrency=${CONCURRENCY}`,
         `--test-timeout=${long ? TIMEOUT_MS.long : TIMEOUT_MS.normal}`,
         '--test-reporter=spec',
         '--test-reporter-destination=stdout',
@@ -96,7 +115,8 @@ await main(async () => {
         : 'There are no test files of this kind; look into test/.',
     );
   }
-  const opaPath = await opa();
+  const isWhole = !chosen.interop && chosen.filters.length === 0;
+  const [opaPath] = await Promise.all([opa(), isWhole ? backboneServers() : undefined]);
   console.log(`running ${files.length} test files ...`);
   return runFiles(files, chosen, opaPath);
 });

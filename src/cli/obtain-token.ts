@@ -3,10 +3,11 @@ import { z } from 'zod';
 import { PEER_TYPES, type PeerType } from '../auth/caller.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
+import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl, Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { UsageError } from './run-program.js';
-import { parsedOrUndefined, postToServer, type ServerRequest } from './server-fetch.js';
+import { askServer, type ServerRequest } from './server-fetch.js';
 
 /** Units of `--ttl`, in seconds (protocol-facts 8.3). */
 const UNIT_SECONDS: Readonly<Record<string, number>> = {
@@ -90,8 +91,8 @@ function readClaims(text: string): object {
 
 /** Throws `server_unreachable` or `server_refused` with what the server said. */
 async function ask(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.infer<typeof tokenAnswer>> {
-  const text = await postToServer(request, { code: 'server_refused', what: 'no token' }, env);
-  const parsed = tokenAnswer.safeParse(parsedOrUndefined(text));
+  const { text } = await askServer(request, { code: 'server_refused', what: 'no token' }, env);
+  const parsed = tokenAnswer.safeParse(jsonOrUndefined(text));
   if (parsed.success) return parsed.data;
   // Not shown: it may have a token in it.
   throw new SyncError('server_refused', `no token: ${redactUrl(request.url)} did not answer as a sync server does`);

@@ -4,18 +4,25 @@ import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { errorText, SyncError } from '../lib/errors.js';
+import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { UsageError } from './run-program.js';
-import { parsedOrUndefined, postToServer, type ServerRequest, shortened } from './server-fetch.js';
+import { askServer, type ServerRequest, shortened } from './server-fetch.js';
 import { buildUpdate, type EntrySummary, type UpdateOptions } from './update-options.js';
+
+/** `--wait` without a number, and the most that a server takes. */
+const DEFAULT_WAIT_SECONDS = 5;
+const MAX_WAIT_SECONDS = 60;
 
 interface PublishOptions extends UpdateOptions {
   serverUrl?: string;
   serverRoute: string;
   token?: string;
   entriesFile?: string;
+  wait?: string | true;
+  idempotencyKey?: string;
 }
 
 /** What our servers answer; an OPAL server says `status` alone. */
@@ -23,7 +30,13 @@ const publishAnswer = z.object({
   id: z.string().optional(),
   seq: z.number().optional(),
   subscribers: z.number().optional(),
+  applied: z.number().optional(),
+  lagging: z.array(z.object({ client_id: z.string(), reason: z.string() })).optional(),
+  lagging_count: z.number().optional(),
+  unknown: z.array(z.string()).optional(),
+  incomplete: z.string().optional(),
 });
+type PublishAnswer = z.infer<typeof publishAnswer>;
 
 /** Adds `publish-data-update`: sends one data update to a sync server (spec "Command line tools"). */
 export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): void {
@@ -43,6 +56,11 @@ export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): voi
     .option('--entries-file <file>', 'publish the entries of this file (a JSON array); - reads standard input')
     .option('--reason <text>', 'why, for the logs of the clients')
     .option('--id <id>', 'id of the update; by default the server makes one')
+    .option(
+      '--idempotency-key <key>',
+      'name of this publish: repeated with the same key it is done once (for 24 hours)',
+    )
+    .option('--wait [seconds]', 'end when all clients concerned have applied it: with 1 where not in time (default: 5)')
     .optionsGroup('Where:')
     .option('--server-url <url>', 'the sync server (default: "http://localhost:7002", env: SYNC_SERVER_URL)')
     .option('--server-route <path>', 'path of its publish endpoint', '/data/config')
@@ -58,12 +76,44 @@ async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise
   const entriesText = options.entriesFile === undefined ? undefined : await readEntries(options.entriesFile);
   const update = buildUpdate(options, entriesText);
   const url = publishUrl(serverUrl, options.serverRoute);
+  const waitSeconds = readWait(options.wait);
 
   console.log(`Publishing to ${redactUrl(url)}`);
   for (const entry of update.entries) console.log(`  ${entryText(entry)}`);
   console.log(`Reason: ${update.reason === '' ? '(none)' : update.reason}`);
-  const answer = await send({ url, token: clientToken, body: update.text }, env);
+  const { idempotencyKey: key } = options;
+  const headers = key === undefined ? {} : { 'idempotency-key': key };
+  const answer = await send({ url, token: clientToken, body: update.text, headers }, waitSeconds, env);
   console.log(answerText(answer));
+  if (waitSeconds !== undefined) tellWait(answer, waitSeconds);
+}
+
+/** `--wait` in seconds; undefined: not asked for. */
+function readWait(wait: string | true | undefined): number | undefined {
+  if (wait === undefined) return undefined;
+  const seconds = wait === true ? DEFAULT_WAIT_SECONDS : Number(wait);
+  if (seconds > 0 && seconds <= MAX_WAIT_SECONDS) return seconds;
+  throw new UsageError(`--wait must be a number of seconds, at most ${MAX_WAIT_SECONDS} (is ${String(wait)})`);
+}
+
+/** Says who has applied the update; throws `not_applied` with those that have not. */
+function tellWait(
+  { applied, lagging = [], lagging_count, unknown = [], incomplete }: PublishAnswer,
+  seconds: number,
+): void {
+  if (applied === undefined)
+    throw new SyncError('not_applied', 'this server does not tell what its clients have applied');
+  console.log(`Applied by ${applied} ${applied === 1 ? 'client' : 'clients'}.`);
+  if (unknown.length > 0) console.log(`Not known of: ${unknown.join(', ')} (they do not say what they hold).`);
+  const more = (lagging_count ?? lagging.length) - lagging.length;
+  const behind = [
+    ...lagging.map(({ client_id, reason }) => `${client_id}: ${reason}`),
+    ...(more > 0 ? [`and ${more} more`] : []),
+    ...(incomplete === undefined ? [] : [incomplete]),
+  ];
+  if (behind.length === 0) return;
+  const list = behind.map((line) => `\n  ${line}`).join('');
+  throw new SyncError('not_applied', `published, but not applied everywhere within ${seconds} s:${list}`);
 }
 
 async function readEntries(file: string): Promise<string> {
@@ -90,7 +140,7 @@ function entryText(entry: EntrySummary): string {
   return `${entry.save_method} ${entry.dst_path === '' ? '/' : entry.dst_path}${source}, topics ${entry.topics.join(', ')}`;
 }
 
-function answerText(answer: z.infer<typeof publishAnswer>): string {
+function answerText(answer: PublishAnswer): string {
   const id = answer.id === undefined ? '' : ` as update ${answer.id}`;
   const seq = answer.seq === undefined ? '' : `, seq ${answer.seq}`;
   const { subscribers } = answer;
@@ -102,12 +152,19 @@ function answerText(answer: z.infer<typeof publishAnswer>): string {
 }
 
 /** Sends the update; throws `publish_failed` or `server_unreachable` with what the server said. */
-async function send(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.infer<typeof publishAnswer>> {
-  const text = await postToServer(request, { code: 'publish_failed', what: 'not published' }, env);
-  const parsed = publishAnswer.safeParse(parsedOrUndefined(text));
+async function send(
+  request: ServerRequest,
+  waitSeconds: number | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<PublishAnswer> {
+  const waitMs = Math.ceil((waitSeconds ?? 0) * 1000);
+  const url = waitMs === 0 ? request.url : `${request.url}?wait=applied&timeout=${waitMs}ms`;
+  const rules = { good: [200, 202], code: 'publish_failed', what: 'not published' } as const;
+  const { status, text } = await askServer({ ...request, url, extraTimeMs: waitMs }, rules, env);
+  const parsed = publishAnswer.safeParse(jsonOrUndefined(text));
   if (parsed.success) return parsed.data;
   throw new SyncError(
     'publish_failed',
-    `${redactUrl(request.url)} answered 200, but not as a sync server does: ${shortened(text)}`,
+    `${redactUrl(url)} answered ${status}, but not as a sync server does: ${shortened(text)}`,
   );
 }

@@ -1,8 +1,7 @@
-import { fetch } from 'undici';
 import { z } from 'zod';
-import { openConnections } from '../client/connections.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { type ErrorCode, SyncError } from '../lib/errors.js';
+import { jsonOrUndefined } from '../lib/json-text.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 
@@ -11,65 +10,79 @@ const ANSWER_TIMEOUT_MS = 30_000;
 /** How much of an answer that is not understood is shown. */
 const SHOWN_ANSWER_CHARACTERS = 500;
 
-/** What a command sends to a sync server. */
+/** What a command asks of a sync server or client. */
 export interface ServerRequest {
   readonly url: string;
   readonly token: Secret | undefined;
-  /** JSON text. */
-  readonly body: string;
+  /** JSON text, which makes it a POST; without it, a GET. */
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Time for the answer in ms, beyond the usual: for what the server was asked to wait for. */
+  readonly extraTimeMs?: number;
 }
 
-/** How a command fails: the code of a refusal, and what did not happen, such as `not published`. */
-export interface ServerFailure {
+/** Which statuses are success, and how a command fails: the code of a refusal, and what did not happen (`not published`). */
+export interface AnswerRules {
+  readonly good?: readonly number[];
   readonly code: ErrorCode;
-  readonly what: string;
+  readonly what?: string;
+}
+
+/** The status (a good one) and the text of an answer. */
+export interface ServerAnswer {
+  readonly status: number;
+  readonly text: string;
 }
 
 /**
- * Posts to a server the way the client itself would: with the authority and the client certificate of the settings
+ * Asks a server the way the client itself would: with the authority and the client certificate of the settings
  * (SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, SYNC_CLIENT_TLS_CERT_FILE and their companions) and the proxies of the
- * environment. Answers with the text of a 200. Rejects with `config_invalid` for these settings, `server_unreachable`
- * without an answer, and the code of `failure` with what the server said for any other status.
+ * environment. Rejects with `config_invalid` for these settings, `server_unreachable` without an answer, and the code of
+ * `rules` with what the server said for a status that is not good (200 alone where none are named).
  */
-export async function postToServer(
+export async function askServer(
   request: ServerRequest,
-  failure: ServerFailure,
+  { good = [200], code, what }: AnswerRules,
   env: NodeJS.ProcessEnv,
-): Promise<string> {
-  let answer: { status: number; text: string };
+): Promise<ServerAnswer> {
+  const failed = what === undefined ? '' : `${what}: `;
+  let answer: ServerAnswer;
   try {
-    answer = await post(request, env);
+    answer = await send(request, env);
   } catch (cause) {
     if (cause instanceof SyncError) throw cause;
-    const message = `${failure.what}: no answer from ${redactUrl(request.url)}`;
+    const message = `${failed}no answer from ${redactUrl(request.url)}`;
     throw new SyncError('server_unreachable', message, { cause });
   }
-  const { status, text } = answer;
-  if (status === 200) return text;
-  throw new SyncError(failure.code, `${failure.what}: the server answered ${status}: ${problemText(text)}`);
+  if (good.includes(answer.status)) return answer;
+  const who = what === undefined ? redactUrl(request.url) : 'the server';
+  throw new SyncError(code, `${failed}${who} answered ${answer.status}: ${problemText(answer.text)}`);
 }
 
-async function post(
-  { url, token, body }: ServerRequest,
+async function send(
+  { url, token, body, headers: given = {}, extraTimeMs = 0 }: ServerRequest,
   env: NodeJS.ProcessEnv,
-): Promise<{ status: number; text: string }> {
+): Promise<ServerAnswer> {
+  // Here alone: a wrong call, and help, need none of it.
+  const [{ fetch }, { openConnections }] = await Promise.all([import('undici'), import('../client/connections.js')]);
   const { selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile } = CLIENT_SETTINGS;
   const { values } = loadSettings({ selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile }, { env });
   const log = createLogger('policysync', { level: 'warn', format: 'pretty' });
   const connections = await openConnections({ ...values, serverUrl: url, serverWsUrl: undefined }, { log, env });
-  const dispatcher = connections.dispatcher(ANSWER_TIMEOUT_MS);
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  const timeoutMs = ANSWER_TIMEOUT_MS + extraTimeMs;
+  const dispatcher = connections.dispatcher(timeoutMs);
+  const headers: Record<string, string> = { ...given };
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
   try {
     const response = await fetch(url, {
-      method: 'POST',
-      headers,
-      body,
+      ...(body === undefined
+        ? { headers }
+        : { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body }),
       // The token goes to the server that was named and to no other. And a redirect is no success: followed, a 301 would
-      // turn the request into a GET, whose answer says nothing of it.
+      // turn a POST into a GET, whose answer says nothing of it.
       redirect: 'manual',
       dispatcher,
-      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
     return { status: response.status, text: await response.text() };
   } finally {
@@ -88,21 +101,12 @@ const refusal = z.object({
 
 /** What a server says in the body of an error answer, as one sentence. */
 function problemText(text: string): string {
-  const parsed = refusal.safeParse(parsedOrUndefined(text));
+  const parsed = refusal.safeParse(jsonOrUndefined(text));
   if (!parsed.success) return shortened(text);
   const { detail } = parsed.data;
   if (typeof detail === 'string') return detail;
   if ('error' in detail) return detail.error;
   return detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ');
-}
-
-/** An answer as JSON; undefined where it is none, which a schema then refuses. */
-export function parsedOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // see above
-  }
 }
 
 /** An answer for messages, bounded. */

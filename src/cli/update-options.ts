@@ -1,7 +1,8 @@
 import { errorText } from '../lib/errors.js';
 import { JsonText, printJson } from '../lib/json-text.js';
-import { dataUpdate, entryConfig, parseKeepingData } from '../wire/data.js';
+import { dataUpdate, entryConfig } from '../wire/data.js';
 import { fieldProblems } from '../wire/error-body.js';
+import { parseKeepingData } from '../wire/inline-data.js';
 import { UsageError } from './run-program.js';
 
 /** What `publish-data-update` is told about the update, as it was written on the command line. */

@@ -6,10 +6,13 @@ import { clientAuthenticator } from '../auth/security.js';
 import { closeHttpApp, listenHttp } from '../http/app.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { RouteDeclaration } from '../http/route.js';
-import { errorText } from '../lib/errors.js';
+import { errorText, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
+import { createMetrics } from '../lib/metrics.js';
 import { pemFile } from '../lib/tls.js';
+import { addClientReadings, createClientMetrics } from './client-metrics.js';
 import { openConnections } from './connections.js';
+import { DriftCheck } from './drift/drift-check.js';
 import { createEngine, type RunningEngine } from './engine/create-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
 import { createPostgresProvider } from './fetch/postgres-provider.js';
@@ -23,6 +26,9 @@ import { HealthWriter } from './health/health-writer.js';
 import { clientHttp } from './http.js';
 import { createOffline } from './offline/create-offline.js';
 import type { ClientSettings } from './options.js';
+import { clientIdOf } from './position/client-id.js';
+import { PositionWaits } from './position/position-waits.js';
+import { StateReporter } from './position/state-reporter.js';
 import { Applier } from './reconcile/applier.js';
 import { DataUpdater } from './reconcile/data-updater.js';
 import { EngineKeeper } from './reconcile/engine-keeper.js';
@@ -105,13 +111,16 @@ export function createClient(
       outgoing: connections.tls,
     });
     ends.push(() => engine.close());
-    const applier = new Applier(engine.engine);
+    const metrics = createMetrics();
+    const meter = createClientMetrics(metrics);
+    const applier = new Applier(meter.engine(engine.engine));
     const keeper = new EngineKeeper(
       {
         tellsStart: settings.inlineEngineEnabled,
         probeEnabled: settings.probeEnabled,
         probeIntervalMs: settings.probeIntervalMs,
         probeTimeoutMs: settings.probeTimeoutMs,
+        mayResume: settings.offlineModeEnabled && engine.engine.seals !== undefined,
         backoff,
       },
       {
@@ -176,19 +185,56 @@ export function createClient(
     });
     ends.push(() => api.close());
 
+    /** What cannot be read may list something that is missing here: that shows in the status until it is read. */
+    const orTell = async <T>(answer: Promise<T>, fetchSignal: AbortSignal): Promise<T> => {
+      try {
+        return await answer;
+      } catch (error) {
+        const isFailure = !(error instanceof SyncError && error.code === 'not_enabled');
+        if (isFailure && !fetchSignal.aborted) status.configFailed(errorText(error));
+        throw error;
+      }
+    };
+    const waits: PositionWaits = new PositionWaits({
+      standing: (seq) => {
+        const standing = data.standing(seq);
+        // Who asks reads the engine next: one that is away, or being filled again, has nothing to show yet.
+        return standing === 'applied' && !status.engine.online ? 'pending' : standing;
+      },
+      catchUp: () => data.catchUp(),
+    });
+    const stateReporter: StateReporter = new StateReporter(
+      { clientId: clientIdOf(settings) },
+      {
+        state: () => ({
+          position: data.logPosition,
+          policy_hash: policy.hash ?? null,
+          ready: status.ready,
+          healthy: status.healthy,
+          engine: { kind: 'opa', version: engine.version ?? null, online: status.engine.online },
+          failing: status.failingPaths,
+          blocked: data.blockedSeqs,
+        }),
+        log: log.child({ component: 'session' }),
+      },
+    );
+    status.watch(() => {
+      stateReporter.changed();
+      waits.changed();
+    });
+
     const data: DataUpdater = new DataUpdater(
       { topics: settings.dataTopics, backoff, pollMinMs: settings.pollMinMs },
       {
         applier,
         exclusive: follower.exclusive,
-        fetch: (request, fetchSignal) => fetcher.fetch(request, fetchSignal),
-        fetchConfig: async (fetchSignal) => {
-          try {
-            return await api.dataConfig(fetchSignal);
-          } catch (error) {
-            if (!fetchSignal.aborted) status.configFailed(errorText(error));
-            throw error;
-          }
+        fetch: meter.fetch((request, fetchSignal) => fetcher.fetch(request, fetchSignal)),
+        fetchConfig: (fetchSignal) => orTell(api.dataConfig(fetchSignal), fetchSignal),
+        fetchBase: (fetchSignal) => orTell(api.baseConfig(fetchSignal), fetchSignal),
+        fetchUpdates: (query, fetchSignal) => orTell(api.updates(query, fetchSignal), fetchSignal),
+        onPosition: () => {
+          waits.changed();
+          stateReporter.changed();
         },
         status,
         observer: reporter.updates,
@@ -200,7 +246,7 @@ export function createClient(
       {
         applier,
         exclusive: follower.exclusive,
-        fetchBundle: (baseHash, fetchSignal) => api.policy(baseHash, fetchSignal),
+        fetchBundle: meter.bundle((baseHash, fetchSignal) => api.policy(baseHash, fetchSignal)),
         onApplied: () => {
           data.policyChanged();
           if (policy.hash !== undefined) reporter.policyApplied(policy.hash);
@@ -210,15 +256,43 @@ export function createClient(
       },
     );
 
-    follower.attach({ policy, data });
+    follower.attach({ policy, data, reporter: stateReporter });
+    const drift =
+      settings.driftCheckIntervalMs === 0
+        ? undefined
+        : new DriftCheck(
+            { intervalMs: settings.driftCheckIntervalMs },
+            {
+              applier,
+              engine: engine.engine,
+              exclusive: keeper.exclusive,
+              log: log.child({ component: 'drift' }),
+            },
+          );
     const { backup, offline } = createOffline(
       { settings, env, backoff },
-      { applier, keeper, policy, data, status, spool, follower, log: log.child({ component: 'offline' }) },
+      {
+        ...{ engine: engine.engine, applier, keeper, policy, data, status, spool, follower },
+        log: log.child({ component: 'offline' }),
+      },
     );
     // Runs once nothing changes any more, and while the spool is still there.
-    if (settings.offlineModeEnabled) ends.push(() => backup.saveOrTell());
+    if (settings.offlineModeEnabled) {
+      ends.push(async () => {
+        await backup.saveOrTell();
+        await backup.settled();
+      });
+    }
 
+    addClientReadings(metrics, {
+      status,
+      connected: () => follower.server.connected,
+      connections: () => follower.server.connections,
+      position: () => data.logPosition,
+      reports: () => reporter.details,
+    });
     const app = clientHttp({
+      metrics: { access: settings.metricsAccess, metrics },
       authenticator,
       tls,
       status,
@@ -227,6 +301,9 @@ export function createClient(
       engineMode: () => engine.engine.policyMode,
       reports: () => reporter.details,
       callbacks: reporter,
+      data,
+      drift: () => drift?.state,
+      position: { data, waits },
       healthDocument: () => healthWriter?.state,
       refetchPolicy: settings.policyUpdaterEnabled ? () => policy.refetch() : undefined,
       refreshData: settings.dataUpdaterEnabled ? () => data.refresh() : undefined,
@@ -253,6 +330,7 @@ export function createClient(
       engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, signal),
       keeper.run(signal),
       healthWriter?.run(signal),
+      drift?.run(signal),
       follower.run(signal),
       offline.run(signal),
       reporter.run(signal),

@@ -3,10 +3,22 @@ import type { Dial } from '../lib/connect.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { isAbort } from '../lib/loop.js';
 import { hexId } from '../pubsub/hub.js';
-import { createSocketClient, type SocketSession } from '../pubsub/socket-client.js';
-import { parseKeepingData, peerUpdate } from '../wire/data.js';
+import { createSocketClient, type OpenSession } from '../pubsub/socket-client.js';
+import { peerUpdate } from '../wire/data.js';
+import { parseKeepingData } from '../wire/inline-data.js';
+import {
+  HEARTBEAT_METHOD,
+  heartbeat,
+  type Position,
+  SESSION_PROTOCOL,
+  type SessionAnswer,
+  type SessionSubscribe,
+  sessionAnswer,
+} from '../wire/session.js';
 import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
 import type { ClientSettings } from './options.js';
+import type { PositionRecord } from './position/position.js';
+import type { StateReporter } from './position/state-reporter.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
 import type { EngineKeeper } from './reconcile/engine-keeper.js';
 import type { PolicyUpdater } from './reconcile/policy-updater.js';
@@ -17,6 +29,8 @@ import { outermostDirectories } from './topics.js';
 export interface FollowedParts {
   readonly policy: PolicyUpdater;
   readonly data: DataUpdater;
+  /** Tells a server of ours how this client stands. */
+  readonly reporter: StateReporter;
 }
 
 /** One stretch of time during which the client follows the server. */
@@ -39,7 +53,7 @@ export class Follower {
   readonly #dial: Dial;
   readonly #log: Logger;
   readonly #askServerLoad: (signal: AbortSignal) => Promise<void>;
-  readonly #server = { connected: false, error: undefined as string | undefined };
+  readonly #server = { connected: false, error: undefined as string | undefined, connections: 0 };
   readonly #statId: string;
   #parts: FollowedParts | undefined;
   #period: Period | undefined;
@@ -60,8 +74,13 @@ export class Follower {
     this.#log = deps.log;
   }
 
-  /** Whether the socket is up, and what ended it last. */
-  get server(): { readonly connected: boolean; readonly error: string | undefined } {
+  /** Where the data topics are that this client subscribes to. */
+  get #dataTopics(): readonly string[] {
+    return this.#settings.dataUpdaterEnabled ? this.#settings.dataTopics : [];
+  }
+
+  /** Whether the socket is up, what ended it last, and how often it was established. */
+  get server(): { readonly connected: boolean; readonly error: string | undefined; readonly connections: number } {
     return this.#server;
   }
 
@@ -141,10 +160,10 @@ export class Follower {
     await this.#socket(parts, signal).run(signal);
   }
 
-  #socket({ policy, data }: FollowedParts, signal: AbortSignal): ReturnType<typeof createSocketClient> {
+  #socket({ policy, data, reporter }: FollowedParts, signal: AbortSignal): ReturnType<typeof createSocketClient> {
     const settings = this.#settings;
     const server = this.#server;
-    const dataTopics = new Set(settings.dataUpdaterEnabled ? settings.dataTopics : []);
+    const dataTopics = new Set(this.#dataTopics);
     const directories = settings.policyUpdaterEnabled ? outermostDirectories(settings.policyDirs) : [];
     const socketLog = this.#log.child({ component: 'socket' });
     return createSocketClient(
@@ -162,15 +181,40 @@ export class Follower {
           ...directories.map((directory) => policyTopicFor(session, directory, settings.scopeId)),
           ...dataTopics,
         ],
+        subscribeWith: (session): Partial<SessionSubscribe> => {
+          if (!speaksSessions(session)) return {};
+          const position = data.logPosition;
+          return {
+            client_id: reporter.clientId,
+            ...(position === undefined ? {} : { position: wirePosition(position) }),
+          };
+        },
         onConnected: async (session) => {
           server.connected = true;
+          server.connections++;
           server.error = undefined;
+          const answer = speaksSessions(session) ? openedSession(session.subscribed) : undefined;
           socketLog.info(
-            { server: redactUrl(settings.serverUrl), extensions: session.protocol ?? 'none' },
+            {
+              server: redactUrl(settings.serverUrl),
+              extensions: session.protocol ?? 'none',
+              session: answer !== undefined,
+            },
             'subscribed',
           );
           if (settings.policyUpdaterEnabled) policy.request();
-          if (settings.dataUpdaterEnabled) data.resync();
+          if (settings.dataUpdaterEnabled) {
+            data.connected(answer === undefined ? undefined : { ...answer, spreadMs: answer.spread_ms });
+          }
+          if (answer !== undefined) reporter.follow(session, answer.heartbeat_seconds * 1000);
+        },
+        onRequest: (method, args) => {
+          if (method !== HEARTBEAT_METHOD) return false;
+          const beat = heartbeat.safeParse(args);
+          if (!beat.success) return false;
+          if (settings.dataUpdaterEnabled) data.heartbeat(beat.data);
+          if (settings.policyUpdaterEnabled) policy.headIs(beat.data.policy_head);
+          return true;
         },
         onNotify: (topic, dataText) => {
           if (!dataTopics.has(topic)) {
@@ -202,8 +246,23 @@ export class Follower {
 }
 
 /** Each client subscribes to one of the two forms of policy notices: the spec's from our servers, OPAL's from OPAL's. */
-function policyTopicFor(session: SocketSession, directory: string, scope: string): string {
+function policyTopicFor(session: OpenSession, directory: string, scope: string): string {
   return session.protocol === undefined && scope === 'default'
     ? opalPolicyTopic(directory)
     : policyTopic(directory, scope);
+}
+
+function speaksSessions({ protocol }: OpenSession): boolean {
+  return (protocol ?? 0) >= SESSION_PROTOCOL;
+}
+
+/** What a server says that opened a session; undefined for one that has none, whatever version it offers. */
+function openedSession(answer: unknown): Extract<SessionAnswer, { accepted: true }> | undefined {
+  const parsed = sessionAnswer.safeParse(answer);
+  return parsed.success && parsed.data.accepted ? parsed.data : undefined;
+}
+
+/** Without the topics: those are in the subscription itself. */
+function wirePosition({ topics: _, ...position }: PositionRecord): Position {
+  return position;
 }

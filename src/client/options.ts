@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
+import { METRICS_ACCESS } from '../http/metrics-route.js';
 import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
 import {
   choiceSetting,
@@ -110,6 +111,14 @@ export const CLIENT_SETTINGS = {
     form: 'name',
     description: 'That id. Default: CLIENT_ and 32 hex digits, new at each start.',
   }),
+  clientId: textSetting({
+    env: 'SYNC_CLIENT_ID',
+    opal: null,
+    group: SERVER,
+    form: 'name',
+    description:
+      'Name of this client, stable and unique. Default: host name and a hash of the addresses of server, engine and client API.',
+  }),
   reconnectMaxMs: secondsSetting({
     env: 'SYNC_RECONNECT_MAX',
     opal: null,
@@ -139,6 +148,15 @@ export const CLIENT_SETTINGS = {
     max: 65_535,
     unit: 'port',
     description: 'Port of the client API; 0 takes a free one.',
+  }),
+  metricsAccess: choiceSetting({
+    env: 'SYNC_METRICS_ACCESS',
+    opal: null,
+    group: API,
+    choices: METRICS_ACCESS,
+    default: 'token',
+    description:
+      'Who may read /metrics: everyone; token: whoever has a valid one, if tokens are asked for; off: nobody.',
   }),
 
   apiTlsCertFile: textSetting({
@@ -331,7 +349,8 @@ export const CLIENT_SETTINGS = {
     default: 6,
     min: 1,
     max: 1000,
-    description: 'Data sources that are read at the same time.',
+    description:
+      'Data sources that are read at the same time. Beside them run reads that take over a second: as many, or 24.',
   }),
   fetchPerHost: numberSetting({
     env: 'SYNC_FETCH_PER_HOST',
@@ -381,6 +400,14 @@ export const CLIENT_SETTINGS = {
     default: 1,
     min: 0.05,
     description: 'Shortest time between two reads of a source with periodic_update_interval.',
+  }),
+  driftCheckIntervalMs: secondsSetting({
+    env: 'SYNC_DRIFT_CHECK_INTERVAL',
+    opal: null,
+    group: DATA,
+    default: 0,
+    description:
+      'Time between two comparisons of all documents with what the engine holds. 0: none; see docs/catch-up.md.',
   }),
   retryMaxMs: secondsSetting({
     env: 'SYNC_RETRY_MAX',

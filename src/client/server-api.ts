@@ -4,8 +4,10 @@ import { withAnySignal } from '../lib/any-signal.js';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
-import { type PeerDataConfig, parseKeepingData, peerDataConfig } from '../wire/data.js';
+import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
+import { parseKeepingData } from '../wire/inline-data.js';
+import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../wire/updates.js';
 import { type Hop, headerText, isRedirect, nextHop, redirectPlace, retryAfterSeconds } from './fetch/http-rules.js';
 
 /** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
@@ -52,6 +54,24 @@ export class ServerApi {
     return parsed(peerDataConfig, parseKeepingData, text, 'data configuration');
   }
 
+  /**
+   * The base entries alone: `GET /data/config?origin=base` of a server of ours, which may lead to an external API; an
+   * address of its own (SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL) is asked as it is.
+   */
+  async baseConfig(signal: AbortSignal): Promise<PeerDataConfig> {
+    const url = this.#options.dataConfigUrl ?? `${this.#options.serverUrl}/data/config?origin=base`;
+    const config = parsed(peerDataConfig, parseKeepingData, await this.#get(url, signal), 'data configuration');
+    return { ...config, entries: config.entries.filter(({ origin }) => origin !== 'update') };
+  }
+
+  /** `GET /data/updates` of a server of ours: a page of updates after a position. Throws `not_enabled` where it retains none. */
+  async updates({ epoch, after, topics, limit }: UpdatesQuery, signal: AbortSignal): Promise<UpdatesPage> {
+    const query = new URLSearchParams({ after: String(after), topics: topics.join(','), limit: String(limit) });
+    if (epoch !== undefined) query.set('epoch', epoch);
+    const text = await this.#get(`${this.#options.serverUrl}/data/updates?${query}`, signal);
+    return parsed(updatesPage, parseKeepingUpdates, text, 'list of data updates');
+  }
+
   /** `GET /loadlimit`: returns when the server takes one more client, throws (with its `Retry-After`) when it does not. */
   async loadLimit(signal: AbortSignal): Promise<void> {
     await this.#get(`${this.#options.serverUrl}/loadlimit`, signal);
@@ -82,8 +102,8 @@ export class ServerApi {
         continue;
       }
       const seconds = retryAfterSeconds(headerText(headers['retry-after']), Date.now()) ?? 0;
-      // 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2).
-      const code = status === 503 ? 'policy_not_ready' : 'server_refused';
+      // 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2). 501: it does not do this at all.
+      const code = status === 503 ? 'policy_not_ready' : status === 501 ? 'not_enabled' : 'server_refused';
       const said = this.#withoutToken(text).slice(0, 300);
       throw new SyncError(code, `${who} answered ${status} for ${redactUrl(hop.url.href)}: ${said}`, {
         retryable: true,

@@ -145,6 +145,14 @@ export class Status implements DataStatus {
     return this.#failing;
   }
 
+  /** {@link failing} with path and reason apart, the oldest first. */
+  get failingPaths(): { path: string; error: string }[] {
+    return [...this.#failing.values()].map((text) => {
+      const at = text.indexOf(': ');
+      return at < 0 ? { path: text, error: '' } : { path: text.slice(0, at), error: text.slice(at + 2) };
+    });
+  }
+
   get engine(): { online: boolean; error: string | undefined } {
     return { online: this.#engineOnline, error: this.#engineError };
   }

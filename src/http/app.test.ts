@@ -103,6 +103,8 @@ test('says where a body stops being JSON', async () => {
   const [problem] = answer.json().detail;
   assert.equal(problem.type, 'json_invalid');
   assert.deepEqual(problem.loc, ['body', 6]);
+  const wide = await app.inject({ url: '/things', method: 'POST', payload: '\uFEFF{"ä":1,}' });
+  assert.deepEqual(wide.json().detail[0].loc, ['body', 7], 'in characters');
   const badBytes = Buffer.from([0x22, 0xff, 0x22]);
   assert.equal(
     (await app.inject({ url: '/things', method: 'POST', payload: badBytes })).json().detail[0].type,

@@ -12,11 +12,14 @@ import { answerError, useErrorAnswers } from './error-answers.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
 import { useRateLimit } from './rate-limit.js';
+import { useReaderLimit } from './reader-limit.js';
 
 /** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
 const REQUEST_TIMEOUT_MS = 120_000;
 /** Longest time that a request in flight may keep a stop waiting. */
 const CLOSE_GRACE_MS = 5_000;
+/** Default of {@link HttpAppOptions.readerTimeoutMs}: longer than any network is away without breaking connections. */
+const READER_TIMEOUT_MS = 30_000;
 /** How often a stop looks for connections that have become idle. */
 const CLOSE_LOOK_MS = 50;
 
@@ -24,6 +27,8 @@ const CLOSE_LOOK_MS = 50;
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
+  /** A caller that takes nothing of its answer for this long is cut off; see `reader-limit.ts`. Default 30 s. */
+  readerTimeoutMs?: number;
   /** Certificate of the listener: it then speaks TLS only. Default: it speaks none. */
   tls?: TlsFiles | undefined;
   /** Finds out who calls. Default: authentication is off. */
@@ -56,6 +61,7 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit);
   useJsonBodies(app);
   useErrorAnswers(app, deps.log);
+  useReaderLimit(app, options.readerTimeoutMs ?? READER_TIMEOUT_MS, deps.log);
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
   useAdmission(app, options.authenticator ?? noAuthentication());
   return app;

@@ -1,8 +1,10 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { SyncError } from '../lib/errors.js';
-import { parseKeepingData } from '../wire/data.js';
+import { JsonSyntaxError } from '../lib/json-check.js';
+import { inSteps } from '../lib/loop.js';
 import { type FieldProblem, fieldProblems } from '../wire/error-body.js';
+import { keepingData } from '../wire/inline-data.js';
 
 /** `application/json` and every `application/*+json`, with or without parameters. */
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
@@ -13,37 +15,37 @@ const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
  */
 export function useJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    try {
-      if (request.routeOptions.config.rawBody === true) done(null, body);
-      else done(null, readJsonBody(request.headers['content-type'], body));
-    } catch (error) {
-      done(error as Error);
-    }
-  });
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) =>
+    request.routeOptions.config.rawBody === true ? body : await readJsonBody(request.headers['content-type'], body),
+  );
 }
 
-/** The parsed body, `undefined` when there is none. Throws `request_invalid` with the `detail` of the answer. */
-export function readJsonBody(contentType: string | undefined, body: Buffer): unknown {
+/**
+ * The parsed body, `undefined` when there is none. Others have the event loop in between: a body may be large. Rejects with
+ * `request_invalid` with the `detail` of the answer.
+ */
+export async function readJsonBody(contentType: string | undefined, body: Buffer): Promise<unknown> {
   const mediaType = contentType?.split(';', 1)[0]?.trim() ?? '';
   if (mediaType !== '' && !JSON_MEDIA_TYPE.test(mediaType)) {
     throw invalidRequest('the body must be JSON with Content-Type application/json', [
       { loc: ['body'], msg: 'value is not a valid dict: send it as application/json', type: 'type_error.dict' },
     ]);
   }
-  let text: string;
+  const json = body.subarray(0, BOM.length).equals(BOM) ? body.subarray(BOM.length) : body;
+  if (isBlank(json)) return undefined;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+    return await inSteps(keepingData(json));
   } catch (cause) {
-    throw jsonInvalid('the body is not UTF-8', 0, cause);
+    if (!(cause instanceof JsonSyntaxError)) throw cause;
+    throw jsonInvalid(cause.message, json.toString('utf8', 0, cause.offset).length, cause);
   }
-  if (text.trim() === '') return undefined;
-  try {
-    return parseKeepingData(text);
-  } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause);
-    throw jsonInvalid(message, jsonErrorOffset(message, text), cause);
-  }
+}
+
+/** Says that a text is UTF-8, and nothing else. */
+const BOM = Buffer.from('\uFEFF');
+
+function isBlank(json: Buffer): boolean {
+  return json.every((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
 }
 
 /** A body that follows the schema. Throws `request_invalid` (422) that names every field that does not. */
@@ -80,11 +82,4 @@ function jsonInvalid(message: string, offset: number, cause: unknown): SyncError
     { type: 'json_invalid', loc: ['body', offset], msg: 'JSON decode error', input: {}, ctx: { error: message } },
   ];
   return new SyncError('request_invalid', `the body is not JSON: ${message}`, { detail, cause });
-}
-
-/** Where the parser stopped, as far as its message says so: some messages quote the text and name no place. */
-function jsonErrorOffset(message: string, text: string): number {
-  const position = /at position (\d+)/.exec(message)?.[1];
-  if (position !== undefined) return Number(position);
-  return /unexpected end|unterminated/i.test(message) ? text.length : 0;
 }

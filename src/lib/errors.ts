@@ -72,7 +72,7 @@ export const ERROR_CODES = {
   },
   policy_not_ready: {
     status: 503,
-    cause: 'The policy source has not been fetched yet.',
+    cause: 'The policy source has not been fetched yet, or other server instances are ahead of this one.',
     remedy: 'Retry after the time in `Retry-After`. If it stays, the server log says why the fetch fails.',
   },
   policy_path_unknown: {
@@ -131,6 +131,45 @@ export const ERROR_CODES = {
     cause: 'The update log cannot be read: the file is damaged, or a newer version wrote it.',
     remedy:
       'Restore the file that the message names, or move it away: the server then starts an empty log, and clients keep what they have.',
+  },
+  log_conflict: {
+    status: 409,
+    cause: 'Another server instance appended to the update log first.',
+    remedy: 'Nothing is due: the server reads what the other one wrote, and tries again.',
+  },
+  backbone_unavailable: {
+    status: 503,
+    cause: 'The backbone that keeps the update log of several instances cannot be reached.',
+    remedy:
+      'Retry after the time in `Retry-After`, with the same `Idempotency-Key`. What is known is served meanwhile; see SYNC_BROADCAST_URI.',
+  },
+  backbone_replaced: {
+    status: 503,
+    cause:
+      'The update log in the backbone is not the one that this server has read: it was emptied, restored or has lost rows.',
+    remedy:
+      'Start the server again: it takes the log as it is now. It has a new epoch, so clients catch up by the fold and remove nothing.',
+  },
+  too_many_patches: {
+    status: 409,
+    cause: 'So many patches stand on a path that clients could not catch up any more.',
+    remedy: 'Publish a PUT at that path; or raise SYNC_PATCHES_PER_PATH_LIMIT.',
+  },
+  inline_data_too_large: {
+    status: 413,
+    cause: 'The inline data of a data update is larger than the update log takes.',
+    remedy: 'Send a URL entry in place of inline data, or raise SYNC_INLINE_DATA_LIMIT_BYTES.',
+  },
+  idempotency_conflict: {
+    status: 409,
+    cause: 'Another data update was published with the same `Idempotency-Key` within 24 hours.',
+    remedy: 'Use a new key for each update, and the same one only for the very same body.',
+  },
+  not_applied: {
+    status: 504,
+    cause: 'Not all clients concerned applied a data update within the time that the publisher was ready to wait.',
+    remedy:
+      'The update is recorded and reaches them all the same: do not publish it again. `sync-server status` shows why.',
   },
   frame_invalid: {
     status: 400,
@@ -213,6 +252,12 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'The policy engine refused a policy or a document; the message has its reason.',
     remedy: 'Correct the policy or the data. The last good state keeps serving.',
+  },
+  epoch_differs: {
+    status: 409,
+    cause: 'The client follows another update log than the one that was asked about, or a server without one.',
+    remedy:
+      'Take `epoch` and `seq` from the same answer of `POST /data/config`, and publish to the server that this client follows.',
   },
   updater_disabled: {
     status: 503,

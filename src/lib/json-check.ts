@@ -11,15 +11,44 @@ export const MAX_JSON_DEPTH = 10_000;
 
 /** What {@link createJsonCheck} gives. After a throw the check is of no further use. */
 export interface JsonCheck {
-  /** Looks at the next bytes. Throws `SyntaxError` that names what was expected and the offset of the wrong byte. */
+  /** Looks at the next bytes. Throws a {@link JsonSyntaxError} that names what was expected and the offset of the wrong byte. */
   push(chunk: Uint8Array): void;
-  /** Says that there are no more bytes. Throws `SyntaxError` when there was no value, or the value is not complete. */
+  /** Says that there are no more bytes. Throws a {@link JsonSyntaxError} when there was no value, or it is not complete. */
   end(): { kind: ReturnType<typeof jsonKind> };
 }
 
+/** Hears where members of the outer objects stand. Offsets are in bytes, of all pieces together. */
+export interface MemberWatch {
+  /** Members of an object that is the whole value have depth 1. */
+  readonly depth: number;
+  /** The name of a member at this depth or above, with its quotes and maybe white space after it; its value comes next. */
+  name(depth: number, start: number, end: number): void;
+  /** The value of a member at {@link depth}, maybe with white space around it, and how many levels are nested in it. */
+  value(start: number, end: number, levels: number): void;
+}
+
+/** How {@link createJsonCheck} checks. */
+export interface JsonCheckOptions {
+  /** Default {@link MAX_JSON_DEPTH}. */
+  readonly maxDepth?: number | undefined;
+  readonly watch?: MemberWatch | undefined;
+}
+
 /** A check of one JSON value. */
-export function createJsonCheck(): JsonCheck {
-  return new Check();
+export function createJsonCheck(options: JsonCheckOptions = {}): JsonCheck {
+  return new Check(options);
+}
+
+/** What {@link JsonCheck} throws. */
+export class JsonSyntaxError extends SyntaxError {
+  /** Bytes before the one that is wrong, or all of them where the value does not end. */
+  readonly offset: number;
+
+  constructor(message: string, offset: number) {
+    super(message);
+    this.name = 'SyntaxError';
+    this.offset = offset;
+  }
 }
 
 // States: what the next byte may be. Plain numbers, so that the switch is a jump table.
@@ -97,6 +126,20 @@ class Check implements JsonCheck {
   #low = 0;
   #high = 0;
   #literal: Uint8Array = new Uint8Array();
+  readonly #maxDepth: number;
+  readonly #watch: MemberWatch | undefined;
+  /** 0: nobody watches. */
+  readonly #watchDepth: number;
+  /** Where the name of the current watched member, then its value begins. */
+  #start = 0;
+  /** The most levels that were open since the last watched name. */
+  #deepest = 0;
+
+  constructor({ maxDepth = MAX_JSON_DEPTH, watch }: JsonCheckOptions) {
+    this.#maxDepth = maxDepth;
+    this.#watch = watch;
+    this.#watchDepth = watch?.depth ?? 0;
+  }
 
   push(chunk: Uint8Array): void {
     const length = chunk.length;
@@ -178,7 +221,8 @@ class Check implements JsonCheck {
     const complete =
       state === AFTER_VALUE || state === ZERO || state === INTEGER || state === FRACTION || state === EXPONENT_DIGITS;
     if (!complete || this.#open.length > 0) {
-      throw new SyntaxError(`unexpected end after ${this.#offset} bytes: expected ${this.#expected(state)}`);
+      const message = `unexpected end after ${this.#offset} bytes: expected ${this.#expected(state)}`;
+      throw new JsonSyntaxError(message, this.#offset);
     }
     return { kind: this.#kind };
   }
@@ -188,11 +232,15 @@ class Check implements JsonCheck {
     const open = this.#open;
     switch (state) {
       case COLON:
-        if (byte === 0x3a) return VALUE;
+        if (byte === 0x3a) {
+          if (open.length <= this.#watchDepth) this.#passName(this.#offset + at);
+          return VALUE;
+        }
         break;
       case AFTER_VALUE: {
         const inObject = open[open.length - 1];
         if (inObject === undefined) break;
+        if (inObject === 1 && open.length === this.#watchDepth) this.#passValue(this.#offset + at);
         if (byte === 0x2c) return inObject === 1 ? NEXT_KEY : VALUE;
         if (byte !== (inObject === 1 ? CLOSE_OBJECT : CLOSE_ARRAY)) break;
         open.pop();
@@ -202,6 +250,7 @@ class Check implements JsonCheck {
       case NEXT_KEY:
         if (byte === QUOTE) {
           this.#inKey = true;
+          if (open.length <= this.#watchDepth) this.#start = this.#offset + at;
           return STRING;
         }
         if (byte !== CLOSE_OBJECT || state !== FIRST_KEY) break;
@@ -215,6 +264,18 @@ class Check implements JsonCheck {
     throw this.#unexpected(state, byte, at);
   }
 
+  /** At the `:` after the name of a watched member. */
+  #passName(at: number): void {
+    this.#watch?.name(this.#open.length, this.#start, at);
+    this.#start = at + 1;
+    this.#deepest = this.#open.length;
+  }
+
+  /** At what follows the value of a watched member. */
+  #passValue(at: number): void {
+    this.#watch?.value(this.#start, at, this.#deepest - this.#open.length);
+  }
+
   #startValue(state: number, byte: number, at: number): number {
     if (byte === QUOTE) {
       this.#inKey = false;
@@ -222,10 +283,12 @@ class Check implements JsonCheck {
     }
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       if (this.#open.length === 0) this.#kind = byte === OPEN_OBJECT ? 'object' : 'array';
-      if (this.#open.length === MAX_JSON_DEPTH) {
-        throw new SyntaxError(`nested deeper than ${MAX_JSON_DEPTH} at byte ${this.#offset + at}`);
+      if (this.#open.length === this.#maxDepth) {
+        const offset = this.#offset + at;
+        throw new JsonSyntaxError(`nested deeper than ${this.#maxDepth} at byte ${offset}`, offset);
       }
-      this.#open.push(byte === OPEN_OBJECT ? 1 : 0);
+      const depth = this.#open.push(byte === OPEN_OBJECT ? 1 : 0);
+      if (depth > this.#deepest) this.#deepest = depth;
       return byte === OPEN_OBJECT ? FIRST_KEY : FIRST_ELEMENT;
     }
     if (byte === 0x2d) return MINUS;
@@ -255,13 +318,14 @@ class Check implements JsonCheck {
     return inObject === 1 ? '"," or "}"' : '"," or "]"';
   }
 
-  #unexpected(state: number, byte: number, at: number): SyntaxError {
+  #unexpected(state: number, byte: number, at: number): JsonSyntaxError {
     const found =
       byte > 0x20 && byte < 0x7f
         ? JSON.stringify(String.fromCharCode(byte))
         : `byte 0x${byte.toString(16).padStart(2, '0')}`;
     const expected = state === CONTINUATION ? 'valid UTF-8' : this.#expected(state);
-    return new SyntaxError(`unexpected ${found} at byte ${this.#offset + at}: expected ${expected}`);
+    const offset = this.#offset + at;
+    return new JsonSyntaxError(`unexpected ${found} at byte ${offset}: expected ${expected}`, offset);
   }
 }
 

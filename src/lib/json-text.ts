@@ -154,16 +154,35 @@ export function objectText(entries: Iterable<readonly [string, string]>): string
 
 /** Prints plain values like `JSON.stringify`, and every {@link JsonText} inside as it was written. */
 export function printJson(value: unknown): string {
-  if (value instanceof JsonText) return value.text;
-  if (Array.isArray(value)) return `[${Array.from(value, (item) => printJson(item)).join(',')}]`;
-  if (typeof value === 'object' && value !== null && !hasToJson(value)) {
-    const parts: string[] = [];
-    for (const [key, member] of Object.entries(value)) {
-      if (member !== undefined) parts.push(`${JSON.stringify(key)}:${printJson(member)}`);
+  const pieces: string[] = [];
+  print(value, pieces);
+  return pieces.join('');
+}
+
+/** Adds the pieces of a text: a large one that was written is then copied once, and not once for each level around it. */
+function print(value: unknown, pieces: string[]): void {
+  if (value instanceof JsonText) {
+    pieces.push(value.text);
+  } else if (Array.isArray(value)) {
+    let before = '[';
+    for (const item of value) {
+      pieces.push(before);
+      print(item, pieces);
+      before = ',';
     }
-    return `{${parts.join(',')}}`;
+    pieces.push(before === '[' ? '[]' : ']');
+  } else if (typeof value === 'object' && value !== null && !hasToJson(value)) {
+    let before = '{';
+    for (const [key, member] of Object.entries(value)) {
+      if (member === undefined) continue;
+      pieces.push(`${before}${JSON.stringify(key)}:`);
+      print(member, pieces);
+      before = ',';
+    }
+    pieces.push(before === '{' ? '{}' : '}');
+  } else {
+    pieces.push(JSON.stringify(value) ?? 'null');
   }
-  return JSON.stringify(value) ?? 'null';
 }
 
 /** A method, as `JSON.stringify` looks for it; a member of that name that came from outside is data. */

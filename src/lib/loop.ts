@@ -86,6 +86,10 @@ export class Gate {
     this.#isOpen = isOpen;
   }
 
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
   open(): void {
     this.#isOpen = true;
     for (const go of [...this.#waiting]) go();
@@ -116,5 +120,14 @@ export class Gate {
         signal.addEventListener('abort', onAbort, { once: true });
       });
     }
+  }
+}
+
+/** Runs long work step by step: between two of them everybody else has the event loop. Rejects with what a step throws. */
+export async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -2,12 +2,13 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import { errorText } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
-import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, responseFrame } from '../wire/frames.js';
+import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
 import { startHeartbeat } from './heartbeat.js';
 import { type Hub, hexId, type Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
 import { atTime, type Peer } from './peer.js';
 import { ANNOUNCE_TOPIC, announcedBy, type PeerInfo } from './peer-info.js';
+import type { SessionHandler, SessionPeer } from './session-peer.js';
 
 /** Limits and times of a connection; see `socket-server.ts`. */
 export interface ConnectionOptions {
@@ -21,6 +22,10 @@ export interface ConnectionDeps {
   hub: Hub;
   log: Logger;
   onPublish?(topics: readonly string[], dataText: string, peer: Peer): Promise<void>;
+  /** What our own peers say beyond pub/sub. Without it they are taken as plain ones. */
+  sessions?: SessionHandler | undefined;
+  /** Counts what happens to connections. */
+  meter?: { opened(): void; dropped(): void } | undefined;
 }
 
 /** Topics of OPAL's statistics (protocol-facts 1.7): passed on between peers, never stored. */
@@ -37,9 +42,10 @@ const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Bu
 const TEXT = { binary: false };
 
 /** One peer's socket on the server: answers its calls, and takes publications as a {@link Subscriber} of the hub. */
-export class Connection implements Subscriber {
+export class Connection implements Subscriber, SessionPeer {
   readonly id = hexId();
   readonly extended: boolean;
+  readonly #protocol: number | undefined;
   readonly #ws: WebSocket;
   readonly #socket: Socket;
   readonly #peer: Peer;
@@ -64,7 +70,7 @@ export class Connection implements Subscriber {
     ws: WebSocket,
     socket: Socket,
     about: {
-      extended: boolean;
+      protocol: number | undefined;
       peer: Peer;
       address: string;
       query: Readonly<Record<string, string>>;
@@ -76,7 +82,8 @@ export class Connection implements Subscriber {
     this.#ws = ws;
     this.#socket = socket;
     this.#peer = about.peer;
-    this.extended = about.extended;
+    this.extended = about.protocol !== undefined;
+    this.#protocol = about.protocol;
     this.#about = about;
     this.#clientId = about.clientId;
     this.#options = options;
@@ -97,7 +104,11 @@ export class Connection implements Subscriber {
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
     ws.on('error', (error) => this.#log.info({ error: errorText(error) }, 'socket failed'));
-    ws.on('close', () => this.#release());
+    ws.on('close', () => {
+      this.#release();
+      deps.sessions?.closed(this);
+    });
+    deps.meter?.opened();
   }
 
   /**
@@ -134,7 +145,35 @@ export class Connection implements Subscriber {
       topics: [...this.#topics],
       query: this.#about.query,
       extended: this.extended,
+      protocol: this.#protocol,
     };
+  }
+
+  /** What the peer has not read yet. */
+  get queuedBytes(): number {
+    return this.#ws.bufferedAmount;
+  }
+
+  tell(method: string, args: object): void {
+    this.send(Buffer.from(requestFrame(method, args, hexId())));
+  }
+
+  isAlive(timeoutMs: number): Promise<boolean> {
+    if (this.#ws.readyState !== this.#ws.OPEN) return Promise.resolve(false);
+    const received = this.#socket.bytesRead;
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        this.#ws.off('pong', end);
+        this.#ws.off('close', end);
+        // Any byte is a sign of life, as in the heartbeat of the connection.
+        resolve(this.#ws.readyState === this.#ws.OPEN && this.#socket.bytesRead !== received);
+      };
+      const timer = setTimeout(end, timeoutMs);
+      this.#ws.once('pong', end);
+      this.#ws.once('close', end);
+      this.#ws.ping();
+    });
   }
 
   /** Starts an orderly end; publications stop at once. */
@@ -146,6 +185,7 @@ export class Connection implements Subscriber {
   /** Ends the connection at once, for a peer that would not take part in an orderly end. */
   drop(reason: string): void {
     this.#log.warn({ reason }, 'subscriber dropped');
+    this.#deps.meter?.dropped();
     this.#release();
     this.#ws.terminate();
   }
@@ -197,7 +237,7 @@ export class Connection implements Subscriber {
         this.#reply(this.id, 'str', callId);
         break;
       case 'subscribe':
-        this.#reply(this.#subscribe(topicList(topics)), 'bool', callId);
+        if (!this.#opensSession(request, callId)) this.#reply(this.#subscribe(topicList(topics)), 'bool', callId);
         break;
       case 'unsubscribe':
         this.#reply(this.#unsubscribe(topicList(topics)), 'bool', callId);
@@ -206,10 +246,34 @@ export class Connection implements Subscriber {
         this.#publish(request, text, callId);
         break;
       default:
+        if (this.speaksSessions && this.#deps.sessions?.takes(request.method)) {
+          this.#reply(this.#deps.sessions.call(this, request.method, request.arguments), 'bool', callId);
+          break;
+        }
         // OPAL drops the connection here; an answer costs nobody anything, and no peer waits for ever.
         this.#complainOnce(`unknown method ${JSON.stringify(request.method.slice(0, 100))}`);
         this.#reply(null, null, callId);
     }
+  }
+
+  /** It negotiated sessions: it hears where the log stands. */
+  get speaksSessions(): boolean {
+    const { sessions } = this.#deps;
+    return sessions !== undefined && (this.#protocol ?? 0) >= sessions.protocol;
+  }
+
+  /** A `subscribe` that says who the client is and what it holds is answered once the sessions have looked at it. */
+  #opensSession({ arguments: args }: RpcRequest, callId: string | null): boolean {
+    if (!this.speaksSessions) return false;
+    const answer = this.#deps.sessions?.open(this, args, () => this.#subscribe(topicList(args.topics)));
+    answer?.then(
+      (result) => this.#reply(result, null, callId),
+      (error: unknown) => {
+        this.#log.error({ err: error }, 'a session could not be opened');
+        this.close(1011, 'the session could not be opened');
+      },
+    );
+    return answer !== undefined;
   }
 
   #reply(result: unknown, type: 'bool' | 'str' | null, callId: string | null): void {
@@ -217,6 +281,8 @@ export class Connection implements Subscriber {
   }
 
   #subscribe(topics: string[] | undefined): boolean {
+    // The answer of a session takes a while: the connection may have ended meanwhile, and must not come back into the hub.
+    if (this.#ws.readyState !== this.#ws.OPEN) return false;
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
     if (!this.#permits(topics)) return this.#complainOnce('subscribe to a topic that the token does not permit');
     const added = new Set(topics.filter((topic) => !this.#topics.has(topic)));

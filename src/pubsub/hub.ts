@@ -17,12 +17,12 @@ export interface Subscriber {
   send(frame: Buffer): void;
 }
 
-/** The data of a publication. */
+/** The data of a publication. Each text is read only when somebody is to get it: a getter may print it then. */
 export interface PublicationData {
   /** As JSON text. */
-  text: string;
+  readonly text: string;
   /** For subscribers with our extensions, where it differs. */
-  extendedText?: string;
+  readonly extendedText?: string | undefined;
 }
 
 /** What {@link Hub.publish} sends. */
@@ -102,19 +102,20 @@ export function createHub(log: Logger = silentLogger()): Hub {
       for (const _ of reached(topics)) count++;
       return count;
     },
-    publish({ topics, except, limitedTo, ...whole }) {
+    publish(publication) {
+      const { topics, except, limitedTo } = publication;
       const framesOf = new Map<PublicationData, Map<string, Buffer>>();
       const ids = { subscription: hexId(), subscriber: hexId(), call: hexId() };
       const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): Buffer => {
-        const data = permittedTopics === undefined || limitedTo === undefined ? whole : limitedTo(permittedTopics);
-        const { text, extendedText = text } = data;
+        const data =
+          permittedTopics === undefined || limitedTo === undefined ? publication : limitedTo(permittedTopics);
         const frames = framesOf.get(data) ?? new Map<string, Buffer>();
         framesOf.set(data, frames);
-        const variant = extended && extendedText !== text;
-        const key = `${variant ? 'extended' : 'plain'} ${topic}`;
+        const ours = extended ? data.extendedText : undefined;
+        const key = `${ours === undefined ? 'plain' : 'extended'} ${topic}`;
         let frame = frames.get(key);
         if (frame === undefined) {
-          frame = Buffer.from(notifyFrame(topic, variant ? extendedText : text, ids));
+          frame = Buffer.from(notifyFrame(topic, ours ?? data.text, ids));
           frames.set(key, frame);
         }
         return frame;

@@ -29,7 +29,10 @@ export interface LinkOptions {
 /** What a link works with. */
 export interface LinkDeps {
   log: Logger;
+  /** A publication; not before {@link Link.notify} was called. */
   onNotify(topic: string, dataText: string): void;
+  /** A request that is not of OPAL's protocol; true where it was one to deal with. */
+  onRequest?(method: string, args: Readonly<Record<string, unknown>>): boolean;
 }
 
 /** Longest wait that a server can ask for with `Retry-After`. */
@@ -49,6 +52,10 @@ export class Link {
   readonly channelId = hexId();
   readonly #ended = new AbortController();
   readonly #calls = new Map<string, (result: unknown) => void>();
+  /** Publications that have come too early; undefined once they go on at once. */
+  #held: [topic: string, dataText: string][] | undefined = [];
+  #heldChars = 0;
+  readonly #heldLimit: number;
   #failure: string | undefined;
 
   private constructor(
@@ -60,6 +67,7 @@ export class Link {
   ) {
     this.#ws = ws;
     this.#deps = deps;
+    this.#heldLimit = options.frameLimitBytes;
     this.protocol = protocol;
     this.closed = this.#ended.signal;
     const stopHeartbeat = startHeartbeat(
@@ -116,6 +124,15 @@ export class Link {
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
+  }
+
+  /** From now on publications are told; those that came before are told now, in their order. */
+  notify(): void {
+    const early = this.#held ?? [];
+    this.#held = undefined;
+    this.#handle(() => {
+      for (const [topic, dataText] of early) this.#deps.onNotify(topic, dataText);
+    });
   }
 
   /** Calls a method of the server. Rejects with `server_unreachable` when there is no answer in time. */
@@ -178,10 +195,16 @@ export class Link {
       return;
     }
     const text = data.toString();
-    try {
+    this.#handle(() => {
       const frame = readFrame(text);
       if (frame?.request) this.#answer(frame.request, text);
       if (frame?.response) this.#calls.get(frame.response.call_id ?? '')?.(frame.response.result);
+    });
+  }
+
+  #handle(work: () => void): void {
+    try {
+      work();
     } catch (error) {
       this.#deps.log.error({ err: error }, 'a frame of the server could not be handled');
       if (error instanceof SyncError && error.code === 'frame_invalid') this.#end(error.message, 1007);
@@ -205,6 +228,8 @@ export class Link {
         this.#send(responseFrame(this.channelId, 'str', callId));
         break;
       default:
+        // What both sides negotiated needs no answer; it counts as a sign of life by being there.
+        if (this.protocol !== undefined && this.#deps.onRequest?.(request.method, request.arguments) === true) break;
         this.#deps.log.debug({ method: request.method }, 'the server called an unknown method');
         this.#send(responseFrame(null, null, callId));
     }
@@ -212,8 +237,19 @@ export class Link {
 
   #notify(request: RpcRequest, text: string): void {
     const parsed = notifyArguments.safeParse(request.arguments);
-    if (parsed.success) this.#deps.onNotify(parsed.data.subscription.topic, argumentText(text, 'data'));
-    else this.#deps.log.warn('a notification without a topic is ignored');
+    if (!parsed.success) {
+      this.#deps.log.warn('a notification without a topic is ignored');
+      return;
+    }
+    const { topic } = parsed.data.subscription;
+    const dataText = argumentText(text, 'data');
+    if (this.#held === undefined) this.#deps.onNotify(topic, dataText);
+    else {
+      this.#heldChars += dataText.length;
+      if (this.#heldChars > this.#heldLimit)
+        throw new Error('too much is published before the subscription is answered');
+      this.#held.push([topic, dataText]);
+    }
   }
 }
 

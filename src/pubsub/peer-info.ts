@@ -17,6 +17,8 @@ export interface PeerInfo {
   readonly query: Readonly<Record<string, string>>;
   /** True when it speaks our extensions. */
   readonly extended: boolean;
+  /** Version of our extensions that was negotiated; undefined: none. */
+  readonly protocol: number | undefined;
 }
 
 /** Where OPAL's clients say who they are, when statistics are on there (protocol-facts 1.7). */

@@ -33,20 +33,34 @@ export interface SocketSession {
   readonly protocol: number | undefined;
   /** Aborts when the connection has ended. */
   readonly signal: AbortSignal;
+  /** What the server answered to the subscription: `true`, or what our extensions have in its place. */
+  readonly subscribed: unknown;
+  /** Calls a method of the server. Rejects with `server_unreachable` when there is no answer in time. */
+  call(method: string, args: object, timeoutMs: number): Promise<unknown>;
 }
+
+/** What is known of a connection before the topics are subscribed. */
+export type OpenSession = Pick<SocketSession, 'protocol' | 'signal'>;
 
 /** What a socket client works with. */
 export interface SocketClientDeps {
   log: Logger;
   /** The topics to subscribe to; asked once for each connection. */
-  topics(session: SocketSession): readonly string[];
+  topics(session: OpenSession): readonly string[];
+  /** More arguments of `subscribe`, for a server that knows them; asked once for each connection. */
+  subscribeWith?(session: OpenSession): object;
+  /** A request of the server beyond OPAL's protocol; true where it was one to deal with. */
+  onRequest?(method: string, args: Readonly<Record<string, unknown>>): boolean;
   /**
    * Called when the topics are subscribed: from now on nothing is missed, so this is the moment to catch up.
-   * Notifications may come while it runs. A rejection ends the connection and counts as a failed attempt. The next
+   * Notifications come when it has settled. A rejection ends the connection and counts as a failed attempt. The next
    * attempt waits until this has settled: heed `session.signal`.
    */
   onConnected(session: SocketSession): Promise<void>;
-  /** A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw means reconnect. */
+  /**
+   * A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw means reconnect. What
+   * comes before the answer to the subscription follows on `onConnected`: that answer tells what log it is of.
+   */
   onNotify(topic: string, dataText: string): void;
   /** Called once for each call of `onConnected`, when that connection has ended. */
   onDisconnected(reason: string): void;
@@ -74,31 +88,42 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
   const { openTimeoutMs = 10_000, pingIntervalMs = 20_000, frameLimitBytes = 64 * 1024 * 1024 } = options;
   const { url, token, dial } = options;
   const linkOptions = { url, token, dial, openTimeoutMs, pingIntervalMs, frameLimitBytes };
-  const linkDeps: LinkDeps = { log: deps.log, onNotify: (topic, dataText) => deps.onNotify(topic, dataText) };
+  const linkDeps: LinkDeps = {
+    log: deps.log,
+    onNotify: (topic, dataText) => deps.onNotify(topic, dataText),
+    onRequest: (method, args) => deps.onRequest?.(method, args) ?? false,
+  };
 
-  async function subscribe(link: Link, session: SocketSession): Promise<void> {
+  /** Answers what the server said to it. */
+  async function subscribe(link: Link, session: OpenSession): Promise<unknown> {
     await waitUntilReady(link);
     const topics = [...new Set(deps.topics(session))];
-    if (topics.length === 0) return;
-    const result = await link.call('subscribe', { topics }, openTimeoutMs);
-    if (result !== true) {
-      throw new SyncError('server_refused', `${options.url} refused the subscription to ${topics.join(', ')}`);
+    if (topics.length === 0) return undefined;
+    const result = await link.call('subscribe', { topics, ...deps.subscribeWith?.(session) }, openTimeoutMs);
+    if (result !== true && field(result, 'accepted') !== true) {
+      const reason = field(result, 'reason');
+      const why = typeof reason === 'string' ? `: ${reason.slice(0, 300)}` : '';
+      throw new SyncError('server_refused', `${options.url} refused the subscription to ${topics.join(', ')}${why}`);
     }
     if (options.announceAs !== undefined) announce(link, options.announceAs, topics, deps.log);
+    return result;
   }
 
   /** One connection from beginning to end. Returns how long it was established; throws when it never was. */
   async function connectOnce(signal: AbortSignal): Promise<{ heldMs: number; reason: unknown }> {
     const link = await Link.open(linkOptions, linkDeps, signal);
-    const session = { protocol: link.protocol, signal: link.closed };
+    const opened = { protocol: link.protocol, signal: link.closed };
     let told = false;
     const stop = onAbort(signal, () => link.close());
     const keepAlive = startKeepAlive(link, options.keepAliveIntervalMs, deps.log);
     try {
       signal.throwIfAborted();
-      await subscribe(link, session);
+      const subscribed = await subscribe(link, opened);
+      const call: SocketSession['call'] = (method, args, timeoutMs) => link.call(method, args, timeoutMs);
+      const session = { ...opened, subscribed, call };
       told = true;
       await deps.onConnected(session);
+      link.notify();
       link.closed.throwIfAborted();
       deps.log.info({ url: options.url, protocol: link.protocol }, 'connected');
       const start = performance.now();
@@ -154,6 +179,10 @@ async function waitUntilReady(link: Link): Promise<void> {
       if (link.closed.aborted) throw error;
     }
   }
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }
 
 /** Nobody waits for the answer: a server that takes no announcements follows us all the same. */

@@ -51,8 +51,15 @@ export interface SocketServer {
   readonly connectionCount: number;
   /** Who is connected. */
   peers(): PeerInfo[];
+  /** Bytes that peers have not read yet, in all and of the slowest one. */
+  queued(): { totalBytes: number; largestBytes: number };
   /** For the `upgrade` event of an `http.Server`. Answers every request, never throws. */
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /**
+   * Publications were skipped: sends those away, with 1012, who could not notice that by themselves, so that they come back and read
+   * what counts. Our own clients hear of it with the next heartbeat.
+   */
+  sendToReload(): void;
   /** Ends all connections with 1012 and refuses new ones; resolves when nothing is left. Twice is one close. */
   close(): Promise<void>;
 }
@@ -89,7 +96,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
 
   function accept(ws: WebSocket, request: IncomingMessage, peer: Peer): void {
     const about = {
-      extended: negotiated(request) !== undefined,
+      protocol: negotiated(request),
       peer,
       address: addressOf(request.socket),
       ...upgradeQuery(request),
@@ -183,6 +190,20 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       return connections.size;
     },
     peers: () => [...connections.keys()].map(({ info }) => info),
+    queued: () => {
+      let totalBytes = 0;
+      let largestBytes = 0;
+      for (const { queuedBytes } of connections.keys()) {
+        totalBytes += queuedBytes;
+        largestBytes = Math.max(largestBytes, queuedBytes);
+      }
+      return { totalBytes, largestBytes };
+    },
+    sendToReload() {
+      for (const connection of connections.keys()) {
+        if (!connection.speaksSessions) connection.close(1012, 'updates were missed: read GET /data/config');
+      }
+    },
     handleUpgrade(request, socket, head) {
       // A peer may go away at any moment of the admission; its end shows as a destroyed socket.
       socket.on('error', (error) => deps.log.debug({ error: errorText(error) }, 'socket failed'));

@@ -1,4 +1,6 @@
+import { z } from 'zod';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
+import { METRICS_ACCESS } from '../http/metrics-route.js';
 import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
 import {
   choiceSetting,
@@ -13,7 +15,8 @@ import {
   textSetting,
   urlSetting,
 } from '../lib/options.js';
-import { parseKeepingSources, serverDataSources } from '../wire/data.js';
+import { serverDataSources } from '../wire/data.js';
+import { parseKeepingSources } from '../wire/inline-data.js';
 import { webhookParams } from './webhook/params.js';
 import { readWebhookParams } from './webhook/presets.js';
 
@@ -78,6 +81,15 @@ export const SERVER_SETTINGS = {
     unit: 'bytes',
     description: 'A subscriber that leaves more than this unread is disconnected; it catches up when it returns.',
   }),
+  readerTimeoutMs: secondsSetting({
+    env: 'SYNC_READER_TIMEOUT',
+    opal: null,
+    group: HTTP,
+    default: 30,
+    min: 0.1,
+    max: 3600,
+    description: 'A caller that takes nothing of its answer for this long, or a little longer, is cut off.',
+  }),
   frameLimitBytes: numberSetting({
     env: 'SYNC_FRAME_LIMIT_BYTES',
     opal: null,
@@ -122,6 +134,31 @@ export const SERVER_SETTINGS = {
     group: HTTP,
     default: false,
     description: 'Answer GET /statistics and GET /stats.',
+  }),
+  heartbeatIntervalMs: secondsSetting({
+    env: 'SYNC_HEARTBEAT_INTERVAL',
+    opal: null,
+    group: HTTP,
+    default: 15,
+    min: 0.1,
+    max: 3600,
+    description: 'How often clients are told where the log and the policy stand, so that they notice what they missed.',
+  }),
+  clientMemoryMs: secondsSetting({
+    env: 'SYNC_CLIENT_MEMORY',
+    opal: null,
+    group: HTTP,
+    default: 3600,
+    description: 'How long a client that left is still listed, as away.',
+  }),
+  metricsAccess: choiceSetting({
+    env: 'SYNC_METRICS_ACCESS',
+    opal: null,
+    group: HTTP,
+    choices: METRICS_ACCESS,
+    default: 'token',
+    description:
+      'Who may read /metrics: everyone; token: whoever has a valid one, if tokens are asked for; off: nobody.',
   }),
   maxChannelsPerClient: numberSetting({
     env: 'SYNC_MAX_CHANNELS_PER_CLIENT',
@@ -312,8 +349,72 @@ export const SERVER_SETTINGS = {
     description: 'Answer published updates in GET /data/config, so that clients that were away catch up.',
   }),
 
+  updatesRetainDefault: jsonSetting({
+    env: 'SYNC_DATA_UPDATES_RETAIN_DEFAULT',
+    opal: null,
+    group: DATA,
+    schema: z.union([z.boolean(), z.number().min(0)]),
+    form: 'true|false|seconds',
+    description: 'Whether updates that do not say so themselves are kept for those who come later. Default: true.',
+  }),
+  inlineDataLimitBytes: numberSetting({
+    env: 'SYNC_INLINE_DATA_LIMIT_BYTES',
+    opal: null,
+    group: DATA,
+    default: 8 * 1024 * 1024,
+    unit: 'bytes',
+    description: 'Most inline data of one update; it is kept in the update log. Larger documents belong behind a URL.',
+  }),
+  patchesPerPath: numberSetting({
+    env: 'SYNC_PATCHES_PER_PATH_LIMIT',
+    opal: null,
+    group: DATA,
+    default: 1000,
+    min: 1,
+    unit: 'patches',
+    description: 'Patches that may stack at one path before a PUT is due: who comes later has to apply them all.',
+  }),
+  logKeptMs: secondsSetting({
+    env: 'SYNC_LOG_KEPT',
+    opal: null,
+    group: DATA,
+    default: 7 * 24 * 60 * 60,
+    min: 24 * 60 * 60,
+    description: 'How long updates that newer ones replaced are kept, for clients that were away and GET /data/log.',
+  }),
+  logKeptRecords: numberSetting({
+    env: 'SYNC_LOG_KEPT_RECORDS',
+    opal: null,
+    group: DATA,
+    default: 50_000,
+    unit: 'records',
+    description: 'Most of those updates that are kept, whatever their age.',
+  }),
+
   ...VERIFY_SETTINGS,
   ...ISSUE_SETTINGS,
+
+  broadcastUri: secretSetting({
+    env: 'SYNC_BROADCAST_URI',
+    group: GENERAL,
+    description:
+      'Backbone that keeps the update log of several instances: postgres://, redis://, rediss://, nats:// or tls://; see docs/backbone.md.',
+  }),
+  broadcastChannelName: textSetting({
+    env: 'SYNC_BROADCAST_CHANNEL_NAME',
+    opal: null,
+    group: GENERAL,
+    default: 'policysync',
+    form: 'name',
+    description: 'Name of the log in the backbone; servers with one name share one log.',
+  }),
+  broadcastNatsSyncAlways: flagSetting({
+    env: 'SYNC_BROADCAST_NATS_SYNC_ALWAYS',
+    opal: null,
+    group: GENERAL,
+    default: false,
+    description: 'The NATS servers run with sync_interval "always"; no client can ask them.',
+  }),
 
   stateDir: textSetting({
     env: 'SYNC_STATE_DIR',

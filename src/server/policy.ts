@@ -5,11 +5,15 @@ import { type BundleService, createBundleService } from './bundle/bundle-service
 import { policyNotices } from './bundle/notices.js';
 import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshots.js';
+import type { UpdateLog } from './log/update-log.js';
 import type { ServerSettings } from './options.js';
+import { createAgreedHeads } from './policy-head.js';
+import { createPolicyGate, OPEN_GATE, type PolicyGate } from './policy-head-gate.js';
 import type { Delivery } from './publish.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { createBundleSource } from './source/bundle-api-source.js';
 import type { GitObjects } from './source/git-objects.js';
+import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
 import type { PolicySource } from './source/source.js';
 import { createTracker, type Tracker } from './source/tracker.js';
@@ -45,6 +49,7 @@ export type PolicyOptions = Pick<
 export interface Policy {
   tracker: Tracker;
   bundles: BundleService;
+  gate: PolicyGate;
 }
 
 /**
@@ -53,7 +58,16 @@ export interface Policy {
  */
 export function createPolicy(
   options: PolicyOptions,
-  deps: { hub: Delivery; log: Logger; env: NodeJS.ProcessEnv },
+  deps: {
+    hub: Delivery;
+    updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy' | 'status'>;
+    /** Other instances use the same update log. */
+    isShared: boolean;
+    log: Logger;
+    env: NodeJS.ProcessEnv;
+    /** Wraps the source for whoever measures it. */
+    measured?: ((source: PolicySource) => PolicySource) | undefined;
+  },
 ): Policy | undefined {
   const log = deps.log.child({ component: 'policy' });
   const source = createSource(options, { log, env: deps.env });
@@ -61,11 +75,14 @@ export function createPolicy(
   const { objects } = source;
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;
   const snapshots = createSnapshots({ policyExtensions, manifestPath, ignore }, { objects });
+  const { updateLog, isShared } = deps;
+  const heads = createAgreedHeads({ source: sourceName(options), isShared }, { updateLog, log });
   const tracker = createTracker(
     { pollingIntervalMs: options.policyRepoPollingIntervalMs },
     {
-      source,
+      source: deps.measured?.(source) ?? source,
       review: createCommitReview({ objects, snapshots, log }),
+      heads,
       log,
       onChange: (change) => {
         for (const notice of policyNotices(change)) deps.hub.publish(notice);
@@ -76,7 +93,16 @@ export function createPolicy(
     { cacheBytes: options.bundleCacheBytes },
     { objects, snapshots, tracker, log: deps.log.child({ component: 'bundles' }) },
   );
-  return { tracker, bundles };
+  const gate = isShared
+    ? createPolicyGate({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
+    : OPEN_GATE;
+  return { tracker, bundles, gate };
+}
+
+/** Names the source in the update log: instances that follow the same one have to be given the same address. */
+function sourceName(options: PolicyOptions): string {
+  if (options.policySourceType === 'API') return `API ${bundleLocation(options).display}`;
+  return `GIT ${parseGitRemote(options.policyRepoUrl ?? '').display} ${options.policyRepoBranch}`;
 }
 
 /** The source that SYNC_POLICY_SOURCE_TYPE names. Each has its own default folder: one never takes over the other's. */

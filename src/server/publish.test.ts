@@ -1,31 +1,57 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
-import { silentLogger } from '../lib/log.js';
+import { JsonText } from '../lib/json-text.js';
+import { type Logger, silentLogger } from '../lib/log.js';
 import { dataUpdate } from '../wire/data.js';
 import type { LogRecord, NewRecord, UpdateLog } from './log/update-log.js';
 import { createPublisher } from './publish.js';
 
-/** A log whose appends get their place at once and become durable when the test says so. */
-class HeldLog implements Pick<UpdateLog, 'append' | 'epoch'> {
+/** A log whose appends are applied when the test says so, in order. */
+class HeldLog implements Pick<UpdateLog, 'append' | 'appendOnce' | 'epoch' | 'onRecord'> {
   readonly epoch = 'e';
-  readonly held: { record: LogRecord; settle(error?: Error): void }[] = [];
+  readonly held: { record: NewRecord; settle(error?: Error): void }[] = [];
+  readonly #listeners: ((record: LogRecord) => void)[] = [];
+  readonly #first = new Map<string, LogRecord>();
   #seq = 0;
 
   append(fields: NewRecord): Promise<LogRecord> {
-    this.#seq += 1;
-    const record = { ...fields, seq: this.#seq, timeMs: 0 };
     return new Promise((resolve, reject) => {
-      this.held.push({ record, settle: (error) => (error === undefined ? resolve(record) : reject(error)) });
+      const settle = (error?: Error): void => {
+        if (error === undefined) resolve(this.apply(fields));
+        else reject(error);
+      };
+      this.held.push({ record: fields, settle });
     });
+  }
+
+  async appendOnce(fields: NewRecord, { key, digest }: { key: string; digest: string }) {
+    const known = this.#first.get(`${key} ${digest}`);
+    const record = known ?? this.apply(fields);
+    this.#first.set(`${key} ${digest}`, record);
+    return { record, replayed: known !== undefined };
+  }
+
+  /** Applies a record, of whatever instance. */
+  apply(fields: NewRecord): LogRecord {
+    this.#seq += 1;
+    const record = { ...fields, seq: this.#seq, timeMs: 0, prev: { t: 0 } };
+    for (const listener of this.#listeners) listener(record);
+    return record;
+  }
+
+  onRecord(listener: (record: LogRecord) => void): () => void {
+    this.#listeners.push(listener);
+    return () => undefined;
   }
 }
 
-function setUp() {
+function setUp(logger: Logger = silentLogger()) {
   const log = new HeldLog();
   const delivered: { topics: readonly string[]; text: string; extendedText?: string }[] = [];
   const hub = { publish: (publication: (typeof delivered)[number]) => delivered.push(publication) };
-  const publisher = createPublisher({ updateLog: log as unknown as UpdateLog, hub, log: silentLogger() });
+  const deps = { updateLog: log as unknown as UpdateLog, hub, log: logger };
+  const publisher = createPublisher(deps, { inlineDataLimitBytes: 20, retainDefault: 60 });
   const ids = () => delivered.map(({ text }) => (JSON.parse(text) as { id: string }).id);
   return { log, delivered, publisher, ids };
 }
@@ -47,7 +73,7 @@ test('delivers only after the record is durable, and answers its place and how m
   assert.equal(log.held[0]?.record.publisher, 'me');
   assert.equal(delivered.length, 0);
   log.held[0]?.settle();
-  assert.deepEqual(await answer, { id: 'u1', seq: 1, epoch: 'e', subscribers: 1 });
+  assert.deepEqual(await answer, { id: 'u1', seq: 1, epoch: 'e', subscribers: 1, replayed: false });
   assert.equal(delivered.length, 1);
 });
 
@@ -61,20 +87,83 @@ test('records and delivers every folder of a topic, each once', async () => {
   assert.match(delivered[0]?.text ?? '', /"topics":\["data:a","data:a\/b"\]/);
 });
 
-test('delivers in seq order, also when a later append is durable first and another one fails', async () => {
-  const { log, publisher, ids } = setUp();
-  const answers = ['u1', 'u2', 'u3', 'u4'].map((id) => publisher.publish(update(id), null));
-  const failed = assert.rejects(answers[1] ?? Promise.resolve(), { code: 'log_unwritable' });
-  await settled();
-  log.held[3]?.settle();
-  log.held[2]?.settle();
-  await settled();
-  assert.deepEqual(ids(), []);
-  log.held[1]?.settle(new SyncError('log_unwritable', 'disk full'));
+test('delivers what other instances appended, with the places before it for our own clients', async () => {
+  const { log, delivered, ids } = setUp();
+  log.apply({ id: 'theirs', publisher: null, reason: null, entries: update('x').entries, callbacks: [] });
+  assert.deepEqual(ids(), ['theirs']);
+  assert.deepEqual((JSON.parse(delivered[0]?.extendedText ?? '') as { prev: unknown }).prev, { t: 0 });
+  assert.doesNotMatch(delivered[0]?.text ?? '', /prev/);
+});
+
+test('each form is printed when somebody is to get it, and then once', async () => {
+  const { log, delivered } = setUp();
+  const printed: string[] = [];
+  const { entries } = update('u');
+  const config = {
+    toJSON: () => {
+      printed.push('config');
+      return {};
+    },
+  };
+  log.apply({ id: 'u', publisher: null, reason: null, entries: entries.map((e) => ({ ...e, config })), callbacks: [] });
+  assert.deepEqual(printed, []);
+  const [publication] = delivered;
+  assert.equal(publication?.text, publication?.text);
+  assert.deepEqual(printed, ['config']);
+});
+
+test('the log line of an update shows ten of its entries and how many there are', async () => {
+  const lines: { fields: object; text: string }[] = [];
+  const info = (fields: object, text: string): void => void lines.push({ fields, text });
+  const { log, publisher } = setUp({ ...silentLogger(), info } as Logger);
+  const [entry] = update('u').entries;
+  assert(entry !== undefined);
+  const entries = Array.from({ length: 1000 }, (_, index) => ({ ...entry, dst_path: `/a/${index}` }));
+  const answer = publisher.publish({ ...update('u'), entries }, null);
   log.held[0]?.settle();
-  await Promise.allSettled(answers);
-  await failed;
-  assert.deepEqual(ids(), ['u1', 'u3', 'u4']);
+  await answer;
+  const [line] = lines;
+  assert.equal(line?.text, 'data update published');
+  const fields = line.fields as { entry_count: number; entries: { path: string }[] };
+  assert.equal(fields.entry_count, 1000);
+  assert.deepEqual(
+    fields.entries.map(({ path }) => path),
+    Array.from({ length: 10 }, (_, index) => `/a/${index}`),
+  );
+  assert(JSON.stringify(fields).length < 5000);
+});
+
+test('a failed append delivers nothing', async () => {
+  const { log, publisher, ids } = setUp();
+  const answer = publisher.publish(update('u'), null);
+  log.held[0]?.settle(new SyncError('log_unwritable', 'disk full'));
+  await assert.rejects(answer, { code: 'log_unwritable' });
+  assert.deepEqual(ids(), []);
+});
+
+test('a repetition under an Idempotency-Key is answered as the first, and delivered once; keys are of one publisher', async () => {
+  const { publisher, ids } = setUp();
+  const first = await publisher.publish(update('u'), 'me', { idempotencyKey: 'k' });
+  const again = await publisher.publish(update('u'), 'me', { idempotencyKey: 'k' });
+  assert.deepEqual([first.replayed, again], [false, { ...first, subscribers: 0, replayed: true }]);
+  assert.equal((await publisher.publish(update('u'), 'another', { idempotencyKey: 'k' })).replayed, false);
+  assert.deepEqual(ids(), ['u', 'u']);
+});
+
+test('an update says how long it is retained, else the setting does; too much inline data is refused', async () => {
+  const { log, publisher } = setUp();
+  const answers = [{}, { retain: true }, { retain: 0 }, { retain: 5 }].map((more) =>
+    publisher.publish({ ...update('u'), ...more }, null),
+  );
+  assert.deepEqual(
+    log.held.map(({ record }) => record.retain),
+    [60, true, false, 5],
+  );
+  for (const { settle } of log.held) settle();
+  await Promise.all(answers);
+  const entry = { topics: ['t'], dst_path: '/a', url: '', data: JsonText.of('x'.repeat(10)) };
+  const large = dataUpdate.parse({ entries: [entry, entry] });
+  await assert.rejects(publisher.publish(large, null), { code: 'inline_data_too_large', status: 413 });
 });
 
 test('gives an update without id a new one of 32 hex digits', async () => {

@@ -1,10 +1,12 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { printJson } from '../lib/json-text.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import type { Publication, PublicationData } from '../pubsub/hub.js';
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
-import type { LogRecord, NewRecord, UpdateLog } from './log/update-log.js';
-import { checkUpdate } from './update-rules.js';
+import type { FoldedEntry, LogRecord, NewRecord, Retain, UpdateLog } from './log/update-log.js';
+import type { RefreshPart } from './refresh.js';
+import { checkInlineData, checkUpdate } from './update-rules.js';
 import { extendedUpdateText, opalUpdateText } from './update-text.js';
 
 /** Delivers to the subscribers of this process; answers how many connections there are on these topics. */
@@ -19,59 +21,138 @@ export interface Published {
   /** Its place in the log of this epoch. */
   seq: number;
   epoch: string;
-  /** Connections that it was handed to; the others catch up when they return. */
+  /** Connections that it was handed to; the others catch up when they return. 0 for a repetition. */
   subscribers: number;
+  /** True: it was published before, under the same `Idempotency-Key`; nothing was recorded or delivered now. */
+  replayed: boolean;
+}
+
+/** How updates are published. */
+export interface PublisherOptions {
+  /** SYNC_DATA_UPDATES_RETAIN_DEFAULT. Default: true. */
+  readonly retainDefault?: Retain | undefined;
+  /** SYNC_INLINE_DATA_LIMIT_BYTES. Default: none. */
+  readonly inlineDataLimitBytes?: number | undefined;
+}
+
+/** What a publish may come with. */
+export interface PublishOptions {
+  /** The `Idempotency-Key` (design 9.8). */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** The one way in for data updates, from HTTP and from sockets. */
 export interface Publisher {
   /**
    * Checks, records, delivers, in this order (design 3). `publisher` is the subject of the caller's token. Throws
-   * `request_invalid` (nothing recorded) and `log_unwritable` (nothing delivered).
+   * `request_invalid` and `inline_data_too_large` (nothing recorded), and what {@link UpdateLog.append} rejects with.
    */
-  publish(update: DataUpdate, publisher: string | null): Promise<Published>;
+  publish(update: DataUpdate, publisher: string | null, options?: PublishOptions): Promise<Published>;
+  /**
+   * Records and delivers once more what `choose` takes of the fold, so that whoever is concerned fetches again. Each part is an update
+   * of its own and is kept as long as before. Answers these updates in order.
+   */
+  republish(
+    choose: (fold: readonly FoldedEntry[]) => readonly RefreshPart[],
+    reason: string | null,
+    publisher: string | null,
+  ): Promise<readonly Published[]>;
 }
 
-/** Makes the {@link Publisher} of a server. */
-export function createPublisher(deps: { updateLog: UpdateLog; hub: Delivery; log: Logger }): Publisher {
-  const { updateLog, hub, log } = deps;
-  // Resolves when everything that was appended before is delivered. Appends get their places in the order of the calls,
-  // so deliveries that wait for the one before go out in seq order, however the log bundles its writes.
-  let lastDelivery: Promise<unknown> = Promise.resolve();
+/** Counts of deliveries that are kept for those who published them. */
+const COUNTS_KEPT = 10_000;
 
-  async function appendAndDeliver(record: NewRecord, before: Promise<unknown>): Promise<Published> {
+/**
+ * Makes the {@link Publisher} of a server, and from now on delivers each record of the log to the subscribers of this
+ * process, in order of `seq` and whoever appended it.
+ */
+export function createPublisher(
+  deps: { updateLog: UpdateLog; hub: Delivery; log: Logger },
+  { retainDefault = true, inlineDataLimitBytes = Number.POSITIVE_INFINITY }: PublisherOptions = {},
+): Publisher {
+  const { updateLog, hub, log } = deps;
+  /** How many got a record, by its place: delivered before the append is answered. */
+  const counts = new Map<number, number>();
+  updateLog.onRecord((record) => {
+    const whole = updateTexts(record, updateLog.epoch);
+    const count = hub.publish({
+      topics: topicsOf(record),
+      limitedTo: limitedTexts(record, updateLog.epoch),
+      get text() {
+        return whole.text;
+      },
+      get extendedText() {
+        return whole.extendedText;
+      },
+    });
+    counts.set(record.seq, count);
+    if (counts.size > COUNTS_KEPT)
+      for (const oldest of [...counts.keys()].slice(0, COUNTS_KEPT / 2)) counts.delete(oldest);
+  });
+
+  async function record(fields: NewRecord, once?: { key: string; digest: string }): Promise<Published> {
     const startedMs = performance.now();
-    const [appended] = await Promise.allSettled([updateLog.append(record), before]);
-    if (appended.status === 'rejected') throw appended.reason;
-    const published = deliver(appended.value);
-    log.info(
-      { ...logFields(appended.value), ...published, duration_ms: elapsedMs(startedMs) },
-      'data update published',
-    );
+    const { record: recorded, replayed } =
+      once === undefined
+        ? { record: await updateLog.append(fields), replayed: false }
+        : await updateLog.appendOnce(fields, once);
+    return told(recorded, replayed, startedMs);
+  }
+
+  /** What the publisher is told of a record that has been delivered. */
+  function told(recorded: LogRecord, replayed: boolean, startedMs: number): Published {
+    const { id, seq } = recorded;
+    const subscribers = replayed ? 0 : (counts.get(seq) ?? 0);
+    counts.delete(seq);
+    const published = { id, seq, epoch: updateLog.epoch, subscribers, replayed };
+    log.info({ ...logFields(recorded), ...published, duration_ms: elapsedMs(startedMs) }, 'data update published');
     return published;
   }
 
-  function deliver(record: LogRecord): Published {
-    const subscribers = hub.publish({
-      topics: [...new Set(record.entries.flatMap((entry) => entry.topics))],
-      ...updateTexts(record, updateLog.epoch),
-      limitedTo: limitedTexts(record, updateLog.epoch),
-    });
-    return { id: record.id, seq: record.seq, epoch: updateLog.epoch, subscribers };
-  }
-
   return {
-    publish: async (update, publisher) => {
+    publish: async (update, publisher, options = {}) => {
       checkUpdate(update);
-      const published = appendAndDeliver(newRecord(update, publisher), lastDelivery);
-      lastDelivery = Promise.allSettled([published]);
-      return published;
+      checkInlineData(update, inlineDataLimitBytes);
+      const { idempotencyKey: key } = options;
+      const once = key === undefined ? undefined : { key: JSON.stringify([publisher, key]), digest: digestOf(update) };
+      return await record(newRecord(update, publisher, retainDefault), once);
+    },
+    republish: async (choose, reason, publisher) => {
+      const startedMs = performance.now();
+      const records = await updateLog.appendFrom((fold) =>
+        choose(fold).map(({ entries, expiresMs }) => {
+          const retain = expiresMs === undefined ? true : Math.max(1, expiresMs - Date.now()) / 1000;
+          return { id: newId(), publisher, reason, entries, callbacks: [], retain };
+        }),
+      );
+      return records.map((recorded) => told(recorded, false, startedMs));
     },
   };
 }
 
+/** The same for the same update, however it was spelled. */
+function digestOf({ id, reason, entries, callback, retain }: DataUpdate): string {
+  return createHash('sha256').update(printJson({ id, reason, entries, callback, retain })).digest('hex');
+}
+
+function topicsOf(record: LogRecord): string[] {
+  return [...new Set(record.entries.flatMap((entry) => entry.topics))];
+}
+
+/** Both forms, each printed when somebody is to get it. */
 function updateTexts(record: LogRecord, epoch: string): PublicationData {
-  return { text: opalUpdateText(record), extendedText: extendedUpdateText(record, epoch) };
+  let opal: string | undefined;
+  let extended: string | undefined;
+  return {
+    get text() {
+      opal ??= opalUpdateText(record);
+      return opal;
+    },
+    get extendedText() {
+      extended ??= extendedUpdateText(record, epoch);
+      return extended;
+    },
+  };
 }
 
 /**
@@ -84,30 +165,48 @@ function limitedTexts(record: LogRecord, epoch: string): Publication['limitedTo'
   return (permitted) => {
     const kept = record.entries.map(({ topics }) => topics.some((topic) => permitted.has(topic)));
     const key = kept.map(Number).join('');
-    const data = known.get(key) ?? updateTexts({ ...record, entries: record.entries.filter((_, i) => kept[i]) }, epoch);
+    const data = known.get(key) ?? updateTexts(partOf(record, kept), epoch);
     known.set(key, data);
     return data;
   };
 }
 
-function newRecord(update: DataUpdate, publisher: string | null): NewRecord {
+/** Some entries of a record; nothing of it names a topic that they do not have. */
+function partOf(record: LogRecord, kept: readonly boolean[]): LogRecord {
+  const entries = record.entries.filter((_, index) => kept[index]);
+  const topics = new Set(entries.flatMap((entry) => entry.topics));
+  const prev = Object.fromEntries(Object.entries(record.prev ?? {}).filter(([topic]) => topics.has(topic)));
+  return { ...record, entries, prev };
+}
+
+/** 32 hex digits, as OPAL makes its ids (protocol-facts 0.2). */
+function newId(): string {
+  return randomUUID().replaceAll('-', '');
+}
+
+function newRecord(update: DataUpdate, publisher: string | null, retainDefault: Retain): NewRecord {
+  const retain = update.retain ?? retainDefault;
   return {
-    // 32 hex digits, as OPAL makes its ids (protocol-facts 0.2).
-    id: update.id ?? randomUUID().replaceAll('-', ''),
+    id: update.id ?? newId(),
     publisher,
     reason: update.reason ?? null,
     entries: update.entries.map((entry) => ({ ...entry, topics: expandTopics(entry.topics) })),
     callbacks: update.callback?.callbacks ?? [],
+    retain: retain === 0 ? false : retain,
   };
 }
 
+/** Entries of one update that the log shows: there may be thousands. */
+const LOGGED_ENTRIES = 10;
+
 /** What the server logs of an update (spec "Events"); header values and inline data stay out. */
-function logFields(record: LogRecord): object {
+function logFields({ id, reason, publisher, entries }: LogRecord): object {
   return {
-    update_id: record.id,
-    reason: record.reason,
-    publisher: record.publisher,
-    entries: record.entries.map((entry) => ({
+    update_id: id,
+    reason,
+    publisher,
+    entry_count: entries.length,
+    entries: entries.slice(0, LOGGED_ENTRIES).map((entry) => ({
       url: redactUrl(entry.url),
       method: entry.save_method,
       path: entry.dst_path,

@@ -1,26 +1,35 @@
+import { randomUUID } from 'node:crypto';
 import { permitTopics } from '../auth/permit.js';
 import { serverSecurity } from '../auth/security.js';
 import { closeHttpApp, createHttpApp, listenHttp } from '../http/app.js';
 import { refuseForeignPages } from '../http/cors.js';
 import { docsRoutes } from '../http/docs.js';
 import { openListenerTls } from '../http/listener-tls.js';
+import { metricsRoute } from '../http/metrics-route.js';
 import type { ApiInfo } from '../http/openapi.js';
 import { takeShare } from '../http/rate-limit.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
 import type { Logger } from '../lib/log.js';
+import { createMetrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { createHub } from '../pubsub/hub.js';
 import { createSocketServer } from '../pubsub/socket-server.js';
 import type { PeerEntry, ServerDataSources } from '../wire/data.js';
+import { patiently } from './backbone/patience.js';
 import { checkExternalSource } from './external-source.js';
-import { openSqliteLog } from './log/sqlite-log.js';
+import { openUpdateLog } from './open-update-log.js';
 import type { ServerSettings } from './options.js';
 import { createPolicy, noBundles } from './policy.js';
+import { OPEN_GATE } from './policy-head-gate.js';
 import { createPublisher } from './publish.js';
+import { clientsRoutes } from './routes/clients.js';
 import { dataRoutes } from './routes/data.js';
+import { dataLogRoutes } from './routes/data-log.js';
+import { dataRefreshRoutes } from './routes/data-refresh.js';
+import { dataUpdatesRoutes } from './routes/data-updates.js';
 import { healthRoutes } from './routes/health.js';
 import { jwksRoutes } from './routes/jwks.js';
 import { loadLimitRoutes } from './routes/load-limit.js';
@@ -29,6 +38,9 @@ import { rootRoutes } from './routes/root.js';
 import { statisticsRoutes } from './routes/statistics.js';
 import { tokenRoutes } from './routes/token.js';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
+import { addServerReadings, createServerMetrics } from './server-metrics.js';
+import { recentUpdates, updateOf } from './sessions/recent-updates.js';
+import { createSessions, type Sessions } from './sessions/sessions.js';
 import { socketPeer } from './socket-peer.js';
 import { socketUpdate } from './socket-update.js';
 import type { Tracker } from './source/tracker.js';
@@ -40,15 +52,15 @@ export type ServerOptions = Omit<ServerSettings, 'stateDir'> & { stateDir: strin
 export interface Server {
   /**
    * Opens the state folder, listens, and answers where. Policy is fetched in the background: until the first commit is
-   * there `/policy` answers 503. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged` or
-   * `config_invalid` (policy source, keys); then nothing is left running.
+   * there `/policy` answers 503. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged`,
+   * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone); then nothing is left running.
    */
   start(): Promise<{ url: string; port: number }>;
   /** Ends everything; requests in flight may finish. Also ends a start that is under way. A second call is the same stop. */
   stop(): Promise<void>;
   /**
    * Settles when the policy source is no longer followed. Rejects when it, or the update log, failed in a way that only
-   * another start mends.
+   * another start mends; with `backbone_replaced` where the log in the backbone is not the one that was read.
    */
   ended(): Promise<void>;
   /** Every route of its HTTP API and who may call it; empty before the start. */
@@ -63,6 +75,8 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
   const { log } = deps;
   /** How to end what was started, in the order of the starts. */
   const ends: (() => Promise<void>)[] = [];
+  /** Aborts when the server is stopped amid its start. */
+  const givenUp = new AbortController();
   let starting: Promise<{ url: string; port: number }> | undefined;
   let stopping: Promise<void> | undefined;
   let following: Promise<void> = new Promise(() => undefined);
@@ -79,16 +93,46 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       key: pemFile('SYNC_SERVER_TLS_KEY_FILE', options.tlsKeyFile),
       ca: pemFile('SYNC_SERVER_TLS_CA_FILE', options.tlsCaFile),
     });
-    const updateLog = await openSqliteLog({ stateDir }, { log: log.child({ component: 'update-log' }) });
-    ends.push(() => updateLog.close());
+    const { signal } = givenUp;
+    const opened = await openUpdateLog(options, { log: log.child({ component: 'update-log' }), signal });
+    const { updateLog, isShared } = opened;
+    ends.push(() => opened.close());
     logFailed = updateLog.failed ?? logFailed;
     logFailed.catch((error: unknown) => log.error({ err: error }, 'the update log failed'));
-    await updateLog.adoptBase(baseEntries(options.dataSources));
+    await patiently(() => updateLog.adoptBase(baseEntries(options.dataSources)), { log, signal });
 
     const rateLimit = options.rateLimit === undefined ? undefined : new RateLimit(options.rateLimit);
     const hub = createHub(log.child({ component: 'pubsub' }));
-    const publisher = createPublisher({ updateLog, hub, log: log.child({ component: 'publish' }) });
-    const policy = createPolicy(options, { hub, log, env: deps.env });
+    const metrics = createMetrics();
+    const meter = createServerMetrics(metrics);
+    const publisher = meter.publisher(
+      createPublisher(
+        { updateLog, hub: meter.delivery(hub), log: log.child({ component: 'publish' }) },
+        { retainDefault: options.updatesRetainDefault, inlineDataLimitBytes: options.inlineDataLimitBytes },
+      ),
+    );
+    const policy = createPolicy(options, {
+      hub,
+      updateLog,
+      isShared,
+      log,
+      env: deps.env,
+      measured: meter.source,
+    });
+    const sessions: Sessions = createSessions(
+      { instance: randomUUID(), heartbeatMs: options.heartbeatIntervalMs, memoryMs: options.clientMemoryMs },
+      {
+        log: updateLog,
+        recent: await patiently(() => recentUpdates(updateLog), { log, signal }),
+        policyHead: () => policy?.tracker.wanted(),
+        presence: opened.presence,
+        peers: () => sockets.peers(),
+        onApplied: meter.applied,
+        logger: log.child({ component: 'sessions' }),
+      },
+    );
+    const stopListening = updateLog.onRecord((record) => sessions.recorded(updateOf(record)));
+    ends.push(async () => void stopListening());
     const sockets = createSocketServer(
       {
         frameLimitBytes: options.frameLimitBytes,
@@ -97,6 +141,8 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       },
       {
         hub,
+        sessions: sessions.handler,
+        meter: meter.sockets,
         screen: ({ socket, headers }) => {
           if (rateLimit !== undefined) takeShare(rateLimit, socket.remoteAddress ?? '');
           refuseForeignPages(headers, options.allowedOrigins);
@@ -114,6 +160,8 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       },
     );
 
+    const stopReloads = updateLog.onSkipped(() => sockets.sendToReload());
+    ends.push(async () => void stopReloads());
     const app = createHttpApp({ ...options, tls, rateLimit, authenticator }, { log: log.child({ component: 'http' }) });
     ends.push(async () => {
       // Together: the HTTP server waits for its sockets too.
@@ -121,22 +169,44 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     });
     routes = app.declaredRoutes;
     rootRoutes(app);
-    healthRoutes(app, { policySource: policy?.tracker, log: updateLog });
-    policyRoutes(app, { bundles: policy?.bundles ?? noBundles() });
+    healthRoutes(app, { policySource: policy?.tracker, log: updateLog, isShared });
+    policyRoutes(app, {
+      bundles: meter.bundles(policy?.bundles ?? noBundles()),
+      gate: policy?.gate ?? OPEN_GATE,
+    });
     await webhookRoutes(app, webhookOptions(options), {
       requestLook: () => policy?.tracker.requestLook(),
       log: log.child({ component: 'webhook' }),
     });
-    dataRoutes(app, options, { publisher, updateLog, log: log.child({ component: 'data' }) });
+    dataRoutes(app, options, {
+      publisher,
+      updateLog,
+      sessions: { ...sessions, waitApplied: meter.waits(sessions.waitApplied) },
+      log: log.child({ component: 'data' }),
+    });
+    dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
+    dataLogRoutes(app, { updateLog });
+    dataRefreshRoutes(app, { updateLog, publisher });
     tokenRoutes(app, { masterToken: options.authMasterToken }, security);
     loadLimitRoutes(app, options);
     statisticsRoutes(app, options, { peers: sockets.peers, version: packageVersion() });
+    clientsRoutes(app, { sessions });
+    addServerReadings(metrics, {
+      log: updateLog,
+      logUp: () => updateLog.status.up,
+      sockets,
+      sessions: sessions.summary,
+      policy: () => policy?.tracker.status(),
+    });
+    metricsRoute(app, options.metricsAccess, metrics);
     docsRoutes(app, apiInfo(), { log: log.child({ component: 'docs' }) });
     // Last, since its path is the operator's and must not be one of the others.
     jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
     onWebSocketUpgrade(app.server, sockets.handleUpgrade);
     // Beyond the sockets there is room for requests, so that a full server still says that it is well.
     app.server.maxConnections = options.maxConnections + REQUEST_CONNECTIONS;
+    await sessions.join();
+    inBackground((signal) => sessions.run(signal));
     const address = await listenHttp(app, options);
     log.info({ ...address, state_dir: stateDir, head: updateLog.head }, 'sync server is listening');
     if (policy !== undefined) follow(policy.tracker);
@@ -155,8 +225,19 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     });
   }
 
+  /** Runs a part that does not fail, until the stop. */
+  function inBackground(run: (signal: AbortSignal) => Promise<void>): void {
+    const stop = new AbortController();
+    const ended = run(stop.signal);
+    ends.push(async () => {
+      stop.abort();
+      await ended;
+    });
+  }
+
   async function stop(): Promise<void> {
-    // A start under way is let finish its step; what it opened is closed below.
+    // A start under way is let finish its step, but waits for no backbone any more; what it opened is closed below.
+    givenUp.abort();
     await starting?.catch(() => undefined);
     await endAll();
   }

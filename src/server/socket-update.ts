@@ -1,5 +1,6 @@
 import { invalidRequest, parseBody } from '../http/json-body.js';
-import { type DataUpdate, dataUpdate, parseKeepingData } from '../wire/data.js';
+import { type DataUpdate, dataUpdate } from '../wire/data.js';
+import { parseKeepingData } from '../wire/inline-data.js';
 import { expandTopics } from '../wire/topics.js';
 import { checkUpdate } from './update-rules.js';
 

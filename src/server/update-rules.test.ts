@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { parseBody } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
-import { dataUpdate, parseKeepingData } from '../wire/data.js';
+import { dataUpdate } from '../wire/data.js';
+import { parseKeepingData } from '../wire/inline-data.js';
 import { socketUpdate } from './socket-update.js';
 import { checkUpdate } from './update-rules.js';
 
@@ -11,7 +13,7 @@ function problemOf(entry: object): string {
 
 function problemOfText(text: string): string {
   try {
-    checkUpdate(dataUpdate.parse(parseKeepingData(text)));
+    checkUpdate(parseBody(dataUpdate, parseKeepingData(text)));
     return '';
   } catch (error) {
     assert.ok(error instanceof SyncError && error.status === 422);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { invalidRequest } from '../http/json-body.js';
-import { createJsonCheck, MAX_JSON_DEPTH } from '../lib/json-check.js';
+import { SyncError } from '../lib/errors.js';
 import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
 import { parseDocPath } from '../wire/doc-path.js';
@@ -41,6 +41,17 @@ export function checkUpdate(update: DataUpdate): void {
   }
   if (problems.length === 0) return;
   throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
+}
+
+/** Throws `inline_data_too_large` where the inline data of an update is more than the log takes. */
+export function checkInlineData(update: DataUpdate, limitBytes: number): void {
+  let bytes = 0;
+  for (const { data } of update.entries) bytes += data ? Buffer.byteLength(data.text) : 0;
+  if (bytes <= limitBytes) return;
+  throw new SyncError(
+    'inline_data_too_large',
+    `the inline data of an update must have at most ${limitBytes} bytes, not ${bytes}`,
+  );
 }
 
 interface EntryProblem {
@@ -101,18 +112,6 @@ function callbackProblems(items: NonNullable<DataUpdate['callback']>['callbacks'
   });
 }
 
-/** False for a document that is nested deeper than an engine reads. */
-function isEngineDepth(text: string): boolean {
-  // Each level takes two characters: nearly all data needs no second look.
-  if (text.length <= 2 * MAX_JSON_DEPTH) return true;
-  try {
-    createJsonCheck().push(Buffer.from(text));
-    return true;
-  } catch {
-    return false; // it is JSON, so its depth is all that can be wrong
-  }
-}
-
 function entryProblems(entry: DataSourceEntry): EntryProblem[] {
   const beyond = limitProblems(entry);
   if (beyond.length > 0) return beyond;
@@ -123,9 +122,6 @@ function entryProblems(entry: DataSourceEntry): EntryProblem[] {
   if (data === undefined) {
     if (URL.canParse(entry.url)) return [];
     return [{ field: ['url'], msg: 'must be an absolute URL where there is no inline data' }];
-  }
-  if (!isEngineDepth(data.text)) {
-    return [{ field: ['data'], msg: `must be nested at most ${MAX_JSON_DEPTH} levels deep` }];
   }
   if (entry.save_method !== 'PATCH') {
     const isRoot = parseDocPath(entry.dst_path).length === 0;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonText } from '../lib/json-text.js';
-import { type DataSourceEntry, dataSourceEntry, parseKeepingData, peerDataConfig, peerUpdate } from '../wire/data.js';
+import { type DataSourceEntry, dataSourceEntry, peerDataConfig, peerUpdate } from '../wire/data.js';
+import { parseKeepingData } from '../wire/inline-data.js';
 import type { LogRecord } from './log/update-log.js';
 import { extendedConfigText, extendedUpdateText, opalConfigText, opalUpdateText } from './update-text.js';
 

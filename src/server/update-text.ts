@@ -44,6 +44,7 @@ export function extendedUpdateText(record: LogRecord, epoch: string): string {
     callback: { callbacks: record.callbacks },
     seq: record.seq,
     epoch,
+    prev: record.prev,
   });
 }
 
@@ -71,6 +72,32 @@ export function extendedConfigText(fold: readonly FoldedEntry[], position: Confi
   });
 }
 
+/** What {@link updatesPageText} is made of. */
+export interface UpdatesText {
+  readonly epoch: string;
+  readonly head: number;
+  readonly from: 'tail' | 'fold';
+  readonly more: boolean;
+  readonly heads: Readonly<Record<string, number>>;
+  /** Updates, each with the entries that the caller may see. */
+  readonly updates: readonly Pick<LogRecord, 'id' | 'seq' | 'timeMs' | 'reason' | 'entries' | 'callbacks' | 'retain'>[];
+}
+
+/** Answer of `GET /data/updates` (wire/updates.ts). */
+export function updatesPageText({ updates, ...page }: UpdatesText): string {
+  return printJson({
+    ...page,
+    updates: updates.map(({ id, seq, timeMs, reason, entries, callbacks }) => ({
+      id,
+      seq,
+      time: new Date(timeMs).toISOString(),
+      reason,
+      entries: entries.map(extendedEntry),
+      callback: { callbacks },
+    })),
+  });
+}
+
 /** Only base entries are polled (protocol-facts 4.1): those that were there when an update came never see its interval. */
 function intervalOf({ entry, origin }: Pick<FoldedEntry, 'entry' | 'origin'>): number | null {
   return origin === 'base' ? (entry.periodic_update_interval ?? null) : null;
@@ -85,6 +112,8 @@ function extendedEntry(entry: Entry): object {
     save_method: entry.save_method,
     inline_data: isPresent(entry.data),
     data: entry.data ?? undefined,
+    // A base entry that is to be fetched again: it has its place among the base entries.
+    ...('origin' in entry && entry.origin === 'base' && { origin: 'base' }),
   };
 }
 

@@ -2,16 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { JsonText } from '../lib/json-text.js';
-import {
-  dataUpdate,
-  parseKeepingData,
-  parseKeepingSources,
-  peerDataConfig,
-  peerEntry,
-  peerUpdate,
-  serverDataSources,
-} from './data.js';
+import { dataUpdate, peerDataConfig, peerEntry, peerUpdate, serverDataSources } from './data.js';
 import { fieldProblems } from './error-body.js';
+import { parseKeepingData, parseKeepingSources } from './inline-data.js';
 
 const ENTRY = { url: 'http://source/a', topics: ['t'], dst_path: '/a' };
 

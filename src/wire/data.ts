@@ -1,10 +1,11 @@
 import { z } from 'zod';
-import { elements, JsonText, members } from '../lib/json-text.js';
+import { MAX_JSON_DEPTH } from '../lib/json-check.js';
+import { JsonText } from '../lib/json-text.js';
 import { parseDocPath } from './doc-path.js';
 
 /**
  * Data source entries and data updates: spec "DataSourceEntry", "DataUpdate"; what OPAL adds is in protocol-facts 4.1.
- * Inline data stays text from the request to the engine (design 9.9), so parse bodies with {@link parseKeepingData}.
+ * Inline data stays text from the request to the engine (design 9.9), so parse bodies as `inline-data.ts` does.
  */
 
 const docPath = z.string().refine(
@@ -88,7 +89,10 @@ function withTextHeaders(config: unknown): unknown {
   return { ...config, headers: Object.fromEntries(headers) };
 }
 
-const inlineData = z.custom<JsonText>((value) => value instanceof JsonText);
+/** Everything that a parser read is of this form but what is nested deeper than engines read. */
+const inlineData = z.custom<JsonText>((value) => value instanceof JsonText, {
+  error: `must be nested at most ${MAX_JSON_DEPTH} levels deep`,
+});
 
 const entryFields = {
   url: z.string(),
@@ -135,14 +139,19 @@ const updateFields = {
   callback: updateCallback.optional(),
 };
 
+/** Longest time that an update may stay in the fold, where it is not for ever: 10 years. */
+const MAX_RETAIN_SECONDS = 10 * 365 * 24 * 60 * 60;
+
 /** Body of `POST /data/config` (spec DataUpdate). */
 export const dataUpdate = z.object({
   ...updateFields,
+  /** Whether those who come later get it too, or for how many seconds (design 9.6). Default: the server's setting. */
+  retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),
   entries: z.array(dataSourceEntry).min(1, 'must have at least one entry'),
 });
 export type DataUpdate = z.infer<typeof dataUpdate>;
 
-/** A data update as it arrives over pub/sub. `seq` and `epoch` come from our own servers only. */
+/** A data update as it arrives over pub/sub. `seq`, `epoch` and `prev` come from our own servers only. */
 export const peerUpdate = z.object({
   id: z.string().nullish(),
   reason: z.coerce.string().nullish(),
@@ -154,6 +163,8 @@ export const peerUpdate = z.object({
   entries: z.array(peerEntry),
   seq: z.number().int().nonnegative().optional(),
   epoch: z.string().optional(),
+  /** The seq of the update before it on each of its topics; 0: there was none. */
+  prev: z.record(z.string(), z.number().int().nonnegative()).optional(),
 });
 export type PeerUpdate = z.infer<typeof peerUpdate>;
 
@@ -174,36 +185,6 @@ export const serverDataSources = z.union([
 ]);
 export type ServerDataSources = z.infer<typeof serverDataSources>;
 
-/**
- * Parses a JSON text and keeps each `entries[].data` that is present and not null as {@link JsonText}. Everything else
- * is plain. Throws `SyntaxError` when the text is not JSON.
- */
-export function parseKeepingData(text: string): unknown {
-  const value: unknown = JSON.parse(text);
-  const entries = isObject(value) && 'entries' in value ? value.entries : undefined;
-  if (!Array.isArray(entries) || !entries.some(hasData)) return value;
-  const entriesText = members(text.trim()).get('entries');
-  if (entriesText === undefined) return value;
-  for (const [index, entryText] of elements(entriesText).entries()) {
-    const entry: unknown = entries[index];
-    if (!hasData(entry)) continue;
-    const dataText = members(entryText).get('data');
-    if (dataText !== undefined) entry.data = JsonText.trusted(dataText);
-  }
-  return value;
-}
-
-/** {@link parseKeepingData} for SYNC_DATA_CONFIG_SOURCES, where the entries lie below `config`. */
-export function parseKeepingSources(text: string): unknown {
-  const value: unknown = JSON.parse(text);
-  const config = isObject(value) ? members(text.trim()).get('config') : undefined;
-  return config === undefined ? value : { ...(value as object), config: parseKeepingData(config) };
-}
-
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function hasData(entry: unknown): entry is { data: unknown } {
-  return isObject(entry) && 'data' in entry && entry.data !== null && entry.data !== undefined;
 }

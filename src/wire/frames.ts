@@ -6,7 +6,7 @@ import { z } from 'zod';
  */
 
 /** Our extensions on the socket, negotiated with {@link PROTOCOL_HEADER}; raised when a frame or a schema changes. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 /** Upgrade header: a client offers its version, a server of ours answers with the one that both speak. */
 export const PROTOCOL_HEADER = 'x-sync-protocol';
 /** Frames towards OPAL peers must stay below this: Python clients drop the connection at 1 MiB (protocol-facts 1.1). */

@@ -6,11 +6,13 @@ import * as bundle from './bundle.js';
 import * as data from './data.js';
 import * as frames from './frames.js';
 import * as report from './report.js';
+import * as session from './session.js';
 import * as topics from './topics.js';
+import * as updates from './updates.js';
 
 /** What the wire was when somebody last looked at it: the version, and a hash of each schema and of what is written. */
 const RECORDED: { version: number; hashes: Record<string, string> } = {
-  version: 1,
+  version: 2,
   hashes: {
     'bundle.dataModule': '581efed9ccf51cb9',
     'bundle.opalPolicyNotice': 'c57693aef6e041d3',
@@ -19,17 +21,25 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'bundle.policyNotice': '81d3e255563c0009',
     'data.callbackItem': '75b1fc6794599469',
     'data.dataSourceEntry': '75886d7eb5ce250c',
-    'data.dataUpdate': '0ef1d6a9ea207ecd',
+    'data.dataUpdate': '7d36883114e45e07',
     'data.entryConfig': '57821e0a65621e92',
     'data.fetcherConfig': '33150a8e8ecba214',
     'data.peerDataConfig': 'a5ead9d3ccd57a7d',
     'data.peerEntry': '874f61bea00cad8e',
-    'data.peerUpdate': 'b9bef692217e8f52',
+    'data.peerUpdate': '4d8e095485d3a469',
     'data.serverDataSources': 'c4bb855f442488b6',
     'data.updateCallback': 'e2ae5fe3dffd8a51',
     'frames.frame': 'd45ab66e8c7039ae',
     'frames.notifyArguments': 'd0146c77ccca4d3c',
     'report.updateReport': 'bf52f22b9eed17da',
+    'session.clientId': '130f89a894c648bd',
+    'session.heartbeat': 'fa5079d1d62619d9',
+    'session.position': '6c7e4392c7cb1555',
+    'session.sessionAnswer': '001e59142601ecbb',
+    'session.sessionReport': '93c4ba3b4a8672e7',
+    'session.sessionSubscribe': '2811b57b0fdec949',
+    'updates.loggedUpdate': 'b36ff6b7ddda93a9',
+    'updates.updatesPage': '4eb3a77d09b24bc9',
     'header of the protocol': '0207ba8705cb18a1',
     'frames that are written': '734b0873c15fe5d0',
     'names of topics': '1a23b1b74ad1a880',
@@ -39,7 +49,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
 /** Every schema of the wire by module and name, as JSON Schemas of what is accepted and of what it is read as. */
 function wireSchemas(): Record<string, unknown> {
   const found: Record<string, unknown> = {};
-  for (const [module, exported] of Object.entries({ bundle, data, frames, report })) {
+  for (const [module, exported] of Object.entries({ bundle, data, frames, report, session, updates })) {
     for (const [name, value] of Object.entries(exported)) {
       if (!(value instanceof z.ZodType)) continue;
       const [input, output] = (['input', 'output'] as const).map((io) =>

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { createPostgresProvider } from '../../src/client/fetch/postgres-provider.js';
 import type { FetchRequest } from '../../src/client/fetch/provider.js';
 import type { Fetcher } from '../../src/client/fetch/providers.js';
@@ -41,8 +41,14 @@ async function sessions(postgres: TestPostgres): Promise<number> {
 }
 
 describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
+  /** For the tests that leave it as it is. */
+  let postgres: TestPostgres;
+  before(async () => {
+    postgres = await startPostgres();
+  });
+  after(() => postgres[Symbol.asyncDispose]());
+
   it('gives rows as a list, the first row, or rows by a column, as OPAL does', async () => {
-    await using postgres = await startPostgres();
     await using fetcher = await setup();
     await postgres.run(`create table users (name text, role text); grant select on users to ${ROLE.name};
       insert into users values ('ann', 'admin'), ('bob', null)`);
@@ -70,7 +76,6 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
   });
 
   it('keeps numbers as they are, and JSON columns as documents', async () => {
-    await using postgres = await startPostgres();
     await using fetcher = await setup();
     const sql = `select 9223372036854775807::int8 as big, 12345678901234567890.10::numeric as exact, 1.5::float8 as half,
       'NaN'::float8 as nan, '{"a": 1.0, "n": 123456789012345678901}'::json as doc, '{"b": [null]}'::jsonb as docb,
@@ -84,7 +89,6 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
   });
 
   it('connects by URL or by connection_params, which win, over TCP and over a Unix socket', async () => {
-    await using postgres = await startPostgres();
     await using fetcher = await setup();
     const { port } = postgres;
     const [user, password] = [ROLE.name, ROLE.password];
@@ -105,7 +109,6 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
   });
 
   it('reads 60,000 rows of one moment into a file, and stops at the size limit', async () => {
-    await using postgres = await startPostgres();
     await using fetcher = await setup();
     const sql = "select i as id, repeat('x', 300) as text from generate_series(1, 60000) i";
     const result = await fetcher.fetch(request(postgres.url, sql, { fetch_key: 'id' }), never);
@@ -126,7 +129,6 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
   });
 
   it('changes nothing in the database, and runs one statement only', async () => {
-    await using postgres = await startPostgres();
     await using fetcher = await setup();
     await postgres.run(`create table t (n int); grant all on t to ${ROLE.name};
       create function add() returns int language sql as 'insert into t values (1) returning n'`);
@@ -145,7 +147,6 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
   });
 
   it('names what is wrong, never with the password, and says what may pass by itself', async () => {
-    await using postgres = await startPostgres();
     await using fetcher = await setup({ statementMs: 300 });
     const { url, port } = postgres;
     const cases: [string, string, object, RegExp, boolean][] = [
@@ -169,7 +170,6 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
   });
 
   it('gives up on a server that does not answer, and ends at once when asked to', async () => {
-    await using postgres = await startPostgres();
     await using cable = await cutCable(`http://127.0.0.1:${postgres.port}`);
     const url = postgres.url.replace(String(postgres.port), new URL(cable.url).port);
     cable.freeze();

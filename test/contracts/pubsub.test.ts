@@ -196,7 +196,8 @@ test('extensions are only for those who ask', async () => {
   const answers: [string | undefined, string | undefined][] = [
     [undefined, undefined],
     ['1', '1'],
-    ['99', '1'],
+    ['2', '2'],
+    ['99', '2'],
     ['0', undefined],
     ['x', undefined],
   ];
@@ -405,6 +406,23 @@ test('a peer that leaves while it is being admitted leaves nothing behind', asyn
   release();
   await server.sockets.close();
   assert.equal(server.sockets.connectionCount, 0);
+});
+
+test('where publications were skipped, whoever hears of no heartbeat is sent away to read what counts', async () => {
+  const sessions = {
+    protocol: 2,
+    open: () => undefined,
+    takes: () => false,
+    call: () => true,
+    closed: () => undefined,
+  };
+  await using server = await startSocketServer({}, { sessions });
+  await using opal = await RawPeer.connect(server.url);
+  await using older = await RawPeer.connect(server.url, { [PROTOCOL_HEADER]: '1' });
+  await using ours = await RawPeer.connect(server.url, { [PROTOCOL_HEADER]: '2' });
+  server.sockets.sendToReload();
+  for (const peer of [opal, older]) assert.match(await peer.close(), /^1012 .*GET \/data\/config/);
+  assert.deepEqual(await ours.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
 });
 
 test('close ends everyone with 1012, also who takes no part, and refuses who comes then', async () => {

@@ -13,6 +13,7 @@ import {
   type SocketClientOptions,
   type SocketSession,
 } from '../../src/pubsub/socket-client.js';
+import { PROTOCOL_VERSION } from '../../src/wire/frames.js';
 import { startCable, startSocketServer, until } from './pubsub-peers.js';
 
 /** The client's side of the socket: against our server, and against a server that plays what a test needs. */
@@ -111,7 +112,7 @@ test('subscribes, connects, gets publications with their numbers as written', as
   await using server = await startSocketServer();
   const seen = startClient(server.url);
   await until(() => seen.lines.includes('connected'), 'it is connected');
-  assert.equal(seen.sessions[0]?.protocol, 1);
+  assert.equal(seen.sessions[0]?.protocol, PROTOCOL_VERSION);
   server.hub.publish({
     topics: ['b'],
     text: '{"n": 12345678901234567890, "d":1.0}',

@@ -10,9 +10,12 @@ import { fileURLToPath } from 'node:url';
 import { SyncError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { silentLogger } from '../../src/lib/log.js';
-import { LOG_FILE, openSqliteLog } from '../../src/server/log/sqlite-log.js';
-import type { LogRecord, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
+import type { KeptRows } from '../../src/server/log/janitor.js';
+import { openSqliteLog } from '../../src/server/log/sqlite-log.js';
+import { LOG_FILE } from '../../src/server/log/sqlite-store.js';
+import type { AuditRecord, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
 import { type PeerEntry, peerEntry, type SaveMethod } from '../../src/wire/data.js';
+import { until } from '../support/until.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const WRITER = fileURLToPath(new URL('./update-log-writer.js', import.meta.url));
@@ -29,8 +32,8 @@ afterEach(async () => {
   await rm(stateDir, { recursive: true, force: true });
 });
 
-async function open(now?: () => number): Promise<UpdateLog> {
-  const log = await openSqliteLog({ stateDir }, { log: silentLogger(), ...(now === undefined ? {} : { now }) });
+async function open(now?: () => number, kept?: KeptRows): Promise<UpdateLog> {
+  const log = await openSqliteLog({ stateDir, kept }, { log: silentLogger(), ...(now === undefined ? {} : { now }) });
   opened.push(log);
   return log;
 }
@@ -54,13 +57,15 @@ function shown(log: UpdateLog): string[] {
   return log.fold().map(({ seq, origin, entry }) => `${seq} ${origin} ${entry.dst_path}`);
 }
 
-async function wholeTail(log: UpdateLog, after = 0): Promise<LogRecord[]> {
-  const records: LogRecord[] = [];
-  for (;;) {
-    const page = await log.tail(records.at(-1)?.seq ?? after);
-    if (page.length === 0) return records;
-    records.push(...page);
+/** Every update that is still kept, the oldest first. */
+async function wholeTail(log: UpdateLog): Promise<AuditRecord[]> {
+  const records: AuditRecord[] = [];
+  for (let before: number | undefined = log.head + 1; before !== undefined; ) {
+    const page = await log.audit(before, 1000);
+    records.push(...page.records);
+    before = page.next;
   }
+  return records.reverse();
 }
 
 function refused(code: string, pattern: RegExp) {
@@ -82,11 +87,10 @@ test('appends get positions without gaps, in the order of the calls, and come ba
   );
   assert.equal(log.head, 2500);
   assert.deepEqual(await wholeTail(log), appended);
-  assert.deepEqual(
-    (await log.tail(2000, 3)).map(({ seq }) => seq),
-    [2001, 2002, 2003],
-  );
-  assert.deepEqual(await log.tail(2500), []);
+  const page = await log.tail(2000, 3);
+  assert.deepEqual(page, { records: appended.slice(2000, 2003), through: 2003, more: true });
+  assert.deepEqual(await log.tail(2500), { records: [], through: 2500, more: false });
+  assert.equal(await log.tail(2501), undefined, 'a position that is not of this log');
 });
 
 test('after a restart epoch, head, fold and numbers are the same', async () => {
@@ -155,7 +159,7 @@ test('base entries take their place once, keep it, and leave when they are remov
   await log.adoptBase([base('http://x', '/x'), base('http://y', '/y')]);
   await log.append(record('/x/sub'));
   await log.append(record('/z'));
-  assert.deepEqual(shown(log), ['1 base /x', '2 base /y', '3 update /x/sub', '4 update /z']);
+  assert.deepEqual(shown(log), ['1 base /x', '1 base /y', '2 update /x/sub', '3 update /z']);
 
   await log.adoptBase(undefined);
   await log.adoptBase([
@@ -163,18 +167,18 @@ test('base entries take their place once, keep it, and leave when they are remov
     base('http://x', 'x/'),
     base('http://w', '/z'),
   ]);
-  assert.deepEqual(shown(log), ['1 base x/', '2 base /y', '3 update /x/sub', '5 base /z']);
+  assert.deepEqual(shown(log), ['1 base x/', '1 base /y', '2 update /x/sub', '4 base /z']);
   assert.deepEqual(log.fold()[1]?.entry.config, { headers: { k: 'v' } });
   await log.close();
 
   log = await open();
-  assert.deepEqual(shown(log), ['1 base x/', '2 base /y', '3 update /x/sub', '5 base /z']);
-  assert.equal(log.head, 5);
+  assert.deepEqual(shown(log), ['1 base x/', '1 base /y', '2 update /x/sub', '4 base /z']);
+  assert.equal(log.head, 4);
   await log.adoptBase([base('http://y', '/y')]);
-  assert.deepEqual(shown(log), ['2 base /y', '3 update /x/sub']);
+  assert.deepEqual(shown(log), ['1 base /y', '2 update /x/sub']);
   await log.adoptBase([]);
-  assert.deepEqual(shown(log), ['3 update /x/sub']);
-  assert.equal((await log.append(record('/n'))).seq, 6);
+  assert.deepEqual(shown(log), ['2 update /x/sub']);
+  assert.equal((await log.append(record('/n'))).seq, 7);
 });
 
 test('a base entry that an update superseded stays superseded, also after a restart and a long time', async () => {
@@ -212,49 +216,226 @@ test('superseded records stay for tail for a week, then they are dropped; positi
     (await wholeTail(log)).map(({ seq }) => seq),
     [1, 2, 3, 4],
   );
+  assert.equal((await log.tail(0))?.records.length, 4);
   await log.close();
 
   log = await open(() => start + 8 * DAY_MS);
+  await log.append(record('/n'));
+  await log.close();
+  log = await open(() => start + 8 * DAY_MS);
   assert.deepEqual(
     (await wholeTail(log)).map(({ seq }) => seq),
-    [3, 4],
+    [3, 4, 7],
   );
-  assert.deepEqual(shown(log), ['3 update /a', '4 update /keep']);
-  assert.equal((await log.append(record('/n'))).seq, 6);
+  assert.equal(await log.tail(1), undefined, 'a tail with a hole is none');
+  assert.equal((await log.tail(6))?.records.length, 1);
+  assert.deepEqual(shown(log), ['3 update /a', '4 update /keep', '7 update /n']);
+  assert.equal((await log.append(record('/n'))).seq, 8);
 });
 
-test('a server that never restarts drops what was superseded long ago while it writes', async () => {
+test('a server that never restarts drops what was superseded long ago, and what is too much', async () => {
   const start = 1_700_000_000_000;
   let nowMs = start;
-  const log = await open(() => nowMs);
-  await Promise.all(Array.from({ length: 501 }, (_, index) => log.append(record('/a', `${index}`))));
-  await log.adoptBase([]);
-  await log.append(record('/keep')); // marks the others as superseded
-  assert.equal((await wholeTail(log)).length, 502);
-
-  nowMs = start + 8 * DAY_MS;
-  await log.append(record('/b'));
-  assert.equal((await wholeTail(log)).length, 303, 'a bounded number goes with one write');
-  await log.append(record('/b'));
-  await log.append(record('/b'));
-  assert.deepEqual(
-    (await wholeTail(log)).map(({ seq }) => seq),
-    [501, 502, 503, 504, 505],
-  );
-  assert.deepEqual(shown(log), ['501 update /a', '502 update /keep', '505 update /b']);
+  const log = await open(() => nowMs, { keptMs: 7 * DAY_MS, keptRows: 3000 });
+  const many = (count: number) =>
+    Promise.all(Array.from({ length: count }, (_, index) => log.append(record('/a', `${index}`))));
+  const kept = async () => (await wholeTail(log)).length;
+  await many(1500);
+  assert.equal(await kept(), 1500);
+  nowMs += 8 * DAY_MS;
+  await log.append(record('/keep'));
+  await many(1500);
+  await until(async () => (await kept()) < 2100, { withinMs: 30_000, what: 'the first ones are dropped' });
+  for (let round = 0; round < 10; round++) {
+    nowMs++;
+    await many(1000);
+  }
+  await until(async () => (await kept()) < 4200, { withinMs: 30_000, what: 'so many are dropped' });
+  assert.ok((await kept()) >= 3000);
+  assert.deepEqual(shown(log), ['1501 update /keep', '13001 update /a']);
 });
 
-test('a write keeps the newest row, also where it is long retired', async () => {
+test('the newest row stays, also where it is long retired', async () => {
   let nowMs = 1_700_000_000_000;
   let log = await open(() => nowMs);
-  await log.adoptBase([base('http://x', '/x'), base('http://y', '/y')]);
   await log.adoptBase([base('http://x', '/x')]);
-  nowMs += 8 * DAY_MS;
-  await log.adoptBase([]);
+  await log.append({ ...record('/x'), retain: false });
   await log.close();
+  nowMs += 8 * DAY_MS;
   log = await open(() => nowMs);
   assert.equal(log.head, 2);
+  await log.close();
+  log = await open(() => nowMs + 8 * DAY_MS);
+  assert.equal(log.head, 2);
   assert.equal((await log.append(record('/b'))).seq, 3);
+});
+
+test('every record says which one was before it on each of its topics, also after a restart', async () => {
+  let log = await open();
+  const seen: unknown[] = [];
+  log.onRecord(({ seq, prev }) => seen.push([seq, prev]));
+  await log.append(record('/a', '1', 'PUT', ['x']));
+  await log.append({ ...record('/a', '1', 'PUT', ['x', 'y']), retain: false });
+  await log.append(record('/a', '1', 'PUT', ['y']));
+  assert.deepEqual(seen, [
+    [1, { x: 0 }],
+    [2, { x: 1, y: 0 }],
+    [3, { y: 2 }],
+  ]);
+  await log.close();
+  log = await open();
+  assert.deepEqual(log.heads(['x', 'y', 'z']), { x: 2, y: 3, z: 0 });
+});
+
+test('an update that is not retained reaches who listens, is in the tail, and leaves the fold as it was', async () => {
+  const log = await open();
+  await log.append(record('/a'));
+  const heard: number[] = [];
+  log.onRecord(({ seq }) => heard.push(seq));
+  await log.append({ ...record('/a', '2'), retain: false });
+  assert.deepEqual(heard, [2]);
+  assert.deepEqual(shown(log), ['1 update /a']);
+  assert.deepEqual(
+    (await log.tail(0))?.records.map(({ seq }) => seq),
+    [1, 2],
+  );
+});
+
+test('an update that is retained for a time leaves the fold when the time is up, and what it stood over is there', async () => {
+  let nowMs = 1_700_000_000_000;
+  let log = await open(() => nowMs);
+  await log.append(record('/a'));
+  await log.append({ ...record('/a', '2'), retain: 60 });
+  assert.deepEqual(shown(log), ['1 update /a', '2 update /a']);
+  await log.close();
+  log = await open(() => nowMs);
+  assert.deepEqual(shown(log), ['1 update /a', '2 update /a']);
+  nowMs += 60_000;
+  assert.deepEqual(shown(log), ['1 update /a']);
+});
+
+test('patches are worked into the inline document under them, numbers as written, and so after a restart', async () => {
+  let log = await open();
+  await log.append(record('/a', '{"n":12345678901234567890}'));
+  await log.append(record('/a', '[{"op":"add","path":"/d","value":1.0}]', 'PATCH'));
+  await log.append(record('/a/list', '[{"op":"add","path":"/x","value":2}]', 'PATCH'));
+  const whole = ['3 PUT /a {"n":12345678901234567890,"d":1.0,"list":{"x":2}}'];
+  const texts = () =>
+    log.fold().map(({ seq, entry }) => `${seq} ${entry.save_method} ${entry.dst_path} ${entry.data?.text}`);
+  assert.deepEqual(texts(), whole);
+  await log.close();
+  log = await open();
+  assert.deepEqual(texts(), whole);
+});
+
+test('a document with very many patches is written anew, and its rows go', async () => {
+  let log = await open(undefined, { keptMs: 7 * DAY_MS, keptRows: 10 });
+  await log.append(record('/a', '{}'));
+  for (let round = 0; round < 30; round++) {
+    await Promise.all(
+      Array.from({ length: 100 }, (_, index) =>
+        log.append(record('/a', `[{"op":"add","path":"/k${index}","value":${round}}]`, 'PATCH')),
+      ),
+    );
+  }
+  const text = JSON.stringify(Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`k${index}`, 29])));
+  assert.deepEqual(
+    log.fold().map(({ entry }) => `${entry.save_method} ${entry.data?.text}`),
+    [`PUT ${text}`],
+  );
+  const { head } = log;
+  await log.close();
+  log = await open();
+  assert.equal(log.head >= head, true);
+  assert.deepEqual(
+    log.fold().map(({ entry }) => `${entry.save_method} ${entry.data?.text}`),
+    [`PUT ${text}`],
+  );
+  assert.ok((await wholeTail(log)).length < 1500, `${(await wholeTail(log)).length} rows are kept`);
+});
+
+test('patches over a document from a URL stack up to a limit, then a PUT is asked for', async () => {
+  const log = await openSqliteLog({ stateDir, patchesPerPath: 3 }, { log: silentLogger() });
+  opened.push(log);
+  const put = record('/a');
+  const url = { ...put, entries: put.entries.map(({ data: _data, ...entry }) => ({ ...entry, url: 'http://x' })) };
+  const patch = (path: string) => record('/a', `[{"op":"replace","path":"${path}","value":1}]`, 'PATCH');
+  await log.append(url);
+  for (const path of ['/1', '/2', '/3', '/1', '/2', '/3']) await log.append(patch(path));
+  assert.deepEqual(shown(log), ['1 update /a', '5 update /a', '6 update /a', '7 update /a']);
+  await assert.rejects(log.append(patch('/4')), refused('too_many_patches', /3 patches stand at \/a already/));
+  await log.append(patch('/3'));
+  await log.append(url);
+  await log.append(patch('/4'));
+  assert.deepEqual(shown(log), ['9 update /a', '10 update /a']);
+});
+
+test('a patch that is repeated under its key is a repetition also where the limit has no room for another', async () => {
+  const log = await openSqliteLog({ stateDir, patchesPerPath: 1 }, { log: silentLogger() });
+  opened.push(log);
+  // One that sets or removes replaces its own first: there is always room for that.
+  const patch = (path: string) => record('/a', `[{"op":"move","from":"/x","path":"${path}"}]`, 'PATCH');
+  const first = await log.appendOnce(patch('/1'), { key: 'k', digest: 'd' });
+  const second = await log.appendOnce(patch('/1'), { key: 'k', digest: 'd' });
+  assert.deepEqual([second.replayed, second.record.seq], [true, first.record.seq]);
+  await assert.rejects(
+    log.appendOnce(patch('/2'), { key: 'other', digest: 'e' }),
+    refused('too_many_patches', /1 patches/),
+  );
+  await assert.rejects(
+    log.appendOnce(patch('/2'), { key: 'k', digest: 'e' }),
+    refused('idempotency_conflict', /another/),
+  );
+});
+
+test('under one key an update is recorded once, also after a restart; another one is a conflict', async () => {
+  let log = await open();
+  const once = { key: 'k', digest: 'd' };
+  const [first, second] = await Promise.all([
+    log.appendOnce(record('/a'), once),
+    log.appendOnce({ ...record('/a'), id: 'other' }, once),
+  ]);
+  assert.deepEqual([first?.replayed, second?.replayed], [false, true]);
+  assert.deepEqual([second?.record.id, second?.record.seq], ['id of /a', 1]);
+  await log.append(record('/b'));
+  await log.close();
+  log = await open();
+  assert.deepEqual((await log.appendOnce(record('/a'), once)).record.seq, 1);
+  await assert.rejects(
+    log.appendOnce(record('/a'), { key: 'k', digest: 'e' }),
+    refused('idempotency_conflict', /another update was published/),
+  );
+  assert.equal((await log.appendOnce(record('/a'), { key: 'k2', digest: 'd' })).record.seq, 3);
+});
+
+test('a head of the policy source is appended if nobody was faster, and is known after a restart', async () => {
+  let log = await open();
+  const heard: string[] = [];
+  log.onPolicy(({ body }) => heard.push(body));
+  assert.deepEqual(await log.appendPolicy('"c1"', 0), { seq: 1, body: '"c1"' });
+  await assert.rejects(log.appendPolicy('"c2"', 0), refused('log_conflict', /policy/));
+  await log.append(record('/a'));
+  await log.appendPolicy('"c2"', 1);
+  assert.deepEqual([heard, log.policy], [['"c1"', '"c2"'], { seq: 3, body: '"c2"' }]);
+  await log.close();
+  log = await open();
+  assert.deepEqual(log.policy, { seq: 3, body: '"c2"' });
+});
+
+test('a base entry that is asked for again has a new place, and goes with the configuration', async () => {
+  let log = await open();
+  const entry = base('http://x', '/x');
+  await log.adoptBase([entry]);
+  await log.append(record('/z'));
+  await log.append({ ...record('/x'), entries: [{ ...entry, origin: 'base' }] });
+  assert.deepEqual(shown(log), ['2 update /z', '3 base /x']);
+  await log.close();
+  log = await open();
+  assert.deepEqual(shown(log), ['2 update /z', '3 base /x']);
+  await log.adoptBase([base('http://x', '/x', { config: { headers: { k: 'v' } } })]);
+  assert.deepEqual(shown(log), ['2 update /z', '3 base /x']);
+  await log.adoptBase([]);
+  assert.deepEqual(shown(log), ['2 update /z']);
 });
 
 test('a record that cannot be printed is refused to its publisher alone', async () => {

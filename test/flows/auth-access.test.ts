@@ -34,10 +34,15 @@ const SERVER: Readonly<Record<string, Row>> = {
   'GET /data/config': 'token',
   'POST /data/callback_report': 'token',
   'GET /loadlimit': 'token',
+  'GET /data/log': 'datasource',
+  'GET /data/updates': 'token',
   'POST /data/config': 'datasource',
+  'POST /data/refresh': 'datasource',
   'GET /statistics': 'datasource or listener',
   'GET /stats': 'datasource or listener',
   'GET /pubsub_client_info': 'datasource or listener',
+  'GET /clients': 'datasource or listener',
+  'GET /metrics': 'token',
 };
 
 const CLIENT: Readonly<Record<string, Row>> = {
@@ -47,6 +52,7 @@ const CLIENT: Readonly<Record<string, Row>> = {
   'GET /ready': 'everyone',
   'GET /openapi.json': 'everyone',
   'GET /docs': 'everyone',
+  'GET /metrics': 'token',
   'GET /policy-store/config': 'listener',
   'POST /policy-updater/trigger': 'listener',
   'POST /data-updater/trigger': 'listener',
@@ -54,6 +60,8 @@ const CLIENT: Readonly<Record<string, Row>> = {
   'POST /callbacks': 'listener',
   'GET /callbacks/:key': 'listener',
   'DELETE /callbacks/:key': 'listener',
+  'GET /position': 'listener',
+  'POST /orphans/prune': 'listener',
   'GET /sync-server/connectivity': 'listener',
   'POST /sync-server/connectivity/enable': 'listener',
   'POST /sync-server/connectivity/disable': 'listener',

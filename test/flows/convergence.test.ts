@@ -193,7 +193,7 @@ function withoutShells(node: unknown): unknown {
 describe('engines converge', () => {
   it('whatever happened on the way, the engine ends like a fresh one that is given the desired state once', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), commit, async (steps, last) => {
+      fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24, size: 'max' }), commit, async (steps, last) => {
         await using engine = await startEngine();
         const world = new World();
         await using client = followWorld(world, engine);

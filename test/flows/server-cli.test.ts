@@ -40,6 +40,18 @@ test('a second signal ends it at once, although a request is in flight', async (
   socket.destroy();
 });
 
+test('asked to stop while it waits for its backbone, it ends with 0 and without delay', async () => {
+  await using folder = await tempDir();
+  await using server = startCommand('server', ['run', '--server-bind-port', '0', '--state-dir', folder.path], {
+    SYNC_BROADCAST_URI: 'redis://127.0.0.1:1',
+  });
+  await server.says(/the backbone does not answer yet/);
+  const startedMs = performance.now();
+  server.process.kill('SIGTERM');
+  assert.equal((await server.result).code, 0, server.stderr());
+  assert.ok(performance.now() - startedMs < 15_000, 'of the half minute that a start waits');
+});
+
 test('a second server on the same state folder ends with a sentence that names the folder', async () => {
   await using folder = await tempDir();
   await using first = startRun(folder.path);

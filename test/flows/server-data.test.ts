@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../src/wire/frames.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
 import { startServer } from '../support/start-server.js';
 
 const ENTRY = { url: 'http://data.example/users', topics: ['policy_data'], dst_path: '/users' };
-const OURS = { 'x-sync-protocol': '1' };
+const OURS = { [PROTOCOL_HEADER]: String(PROTOCOL_VERSION) };
 
 /** Where and why a 422 answer complains: `body.entries.0.url`. */
 function places(answer: Answer): string[] {
@@ -127,7 +128,7 @@ test('answers base entries and published updates in order; numbers survive as wr
       '{"url":"","config":null,"topics":["policy_data"],"dst_path":"/x","save_method":"PATCH","data":[{"op":"remove","path":"/y"}],"periodic_update_interval":null}]}',
   );
   const ours = await request(url, { headers: OURS });
-  assert.equal(ours.headers.get('x-sync-protocol'), '1');
+  assert.equal(ours.headers.get(PROTOCOL_HEADER), String(PROTOCOL_VERSION));
   assert.deepEqual([field(ours.json, 'epoch'), field(ours.json, 'head')], [field(first.json, 'epoch'), 3]);
   assert.deepEqual(
     [0, 1, 2].map((index) => field(ours.json, 'entries', index, 'seq')),

@@ -80,6 +80,18 @@ test('sends the token and understands the answer of an OPAL server', async () =>
   });
 });
 
+test('repeated with the same key, as a 503 asks for, an update is published once', async () => {
+  await using server = await startServer();
+  const args = ['--data', '1', ...ENTRY, '--idempotency-key', 'deploy 7'];
+  for (const { stdout, code } of [await publish(server.url, args), await publish(server.url, args)]) {
+    assert.equal(code, 0);
+    assert.match(stdout, /Published successfully as update \w+, seq 1;/);
+  }
+  const other = await publish(server.url, ['--data', '2', ...ENTRY, '--idempotency-key', 'deploy 7']);
+  assert.equal(other.code, 1);
+  assert.match(other.stderr, /another update was published with this Idempotency-Key/);
+});
+
 test('every failure is a sentence and exit code 1', async () => {
   const nobody = await startFake(200, '');
   await nobody[Symbol.asyncDispose]();

@@ -9,8 +9,12 @@ export interface Cable extends AsyncDisposable {
   connectTo(url: string): void;
   /** Ends all connections; new ones are ended at once, until {@link Cable.mend}. */
   cut(): void;
+  /** Like {@link Cable.cut}, but what comes next on each connection is passed in part first: a frame, cut in its midst. */
+  cutMidway(): void;
   /** Connections stay and new ones are taken, but nothing passes, until {@link Cable.mend}. */
   freeze(): void;
+  /** Nothing passes on the connections that are open; new ones are whole. */
+  freezeOpen(): void;
   /** Lets everything pass, also what was held back. */
   mend(): void;
   /** Open connections. */
@@ -22,6 +26,8 @@ export async function cutCable(url: string): Promise<Cable> {
   let target = new URL(url);
   let state: 'whole' | 'cut' | 'frozen' = 'whole';
   const pairs = new Set<readonly [Socket, Socket]>();
+  /** Those that end with what comes next. */
+  const midway = new Map<readonly [Socket, Socket], 'next' | 'over'>();
   const server = createServer((near) => {
     near.on('error', () => near.destroy()); // broken connections are what this is for
     if (state === 'cut') {
@@ -32,12 +38,19 @@ export async function cutCable(url: string): Promise<Cable> {
     const pair = [near, far] as const;
     pairs.add(pair);
     for (const [from, to] of [pair, [far, near] as const]) {
-      from.on('data', (chunk) => to.write(chunk));
+      from.on('data', (chunk) => {
+        const ending = midway.get(pair);
+        if (ending === undefined) to.write(chunk);
+        if (ending !== 'next') return;
+        midway.set(pair, 'over');
+        to.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => from.destroy());
+      });
       from.on('end', () => to.end());
       from.on('error', () => from.destroy());
       from.on('close', () => {
         to.destroy();
         pairs.delete(pair);
+        midway.delete(pair);
       });
       if (state === 'frozen') from.pause();
     }
@@ -49,16 +62,24 @@ export async function cutCable(url: string): Promise<Cable> {
     state = 'cut';
     for (const socket of [...pairs].flat()) socket.destroy();
   };
+  const freezeOpen = (): void => {
+    for (const socket of [...pairs].flat()) socket.pause();
+  };
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     connectTo: (other) => {
       target = new URL(other);
     },
     cut,
+    cutMidway: () => {
+      state = 'cut';
+      for (const pair of pairs) midway.set(pair, 'next');
+    },
     freeze: () => {
       state = 'frozen';
-      for (const socket of [...pairs].flat()) socket.pause();
+      freezeOpen();
     },
+    freezeOpen,
     mend: () => {
       state = 'whole';
       for (const socket of [...pairs].flat()) socket.resume();

@@ -1,9 +1,9 @@
 import type { Layer, LayerContent } from '../../src/client/desired/layers.js';
-import { parsePatch } from '../../src/client/desired/patch.js';
 import { staticLayers } from '../../src/client/desired/policy-content.js';
 import { bodyOfText } from '../../src/client/desired/text-body.js';
 import type { PolicySet } from '../../src/client/engine/engine.js';
 import { parseDocPath } from '../../src/wire/doc-path.js';
+import { parsePatch } from '../../src/wire/json-patch.js';
 
 /** A dynamic layer: `seq` is its place, content is a document's text, `delete`, or a patch. */
 export function layer(

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { acquireOpa } from '../../src/client/engine/acquire-opa.js';
@@ -35,15 +36,27 @@ export async function testOpa(): Promise<string> {
   return (await acquireOpa({ env: process.env, allowDownload: true })).path;
 }
 
-/** A TCP port of 127.0.0.1 that was free a moment ago. */
+/** Below what systems give to outgoing connections (Linux from 32768, others from 49152). */
+const PORTS = { least: 10_000, most: 32_000 };
+
+/**
+ * A TCP port of 127.0.0.1 that was free a moment ago. Not one that the system gives to outgoing connections: a program
+ * that is started again later at this port would find it taken by any of them.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no TCP port');
-  return address.port;
+  for (let attempt = 1; attempt <= 50; attempt++) {
+    const port = randomInt(PORTS.least, PORTS.most);
+    const server = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+    } catch {
+      continue; // somebody listens there
+    }
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+  throw new Error('no TCP port is free');
 }
 
 /** Starts a real OPA and returns when it answers. Fails with what it printed when it ends before that. */

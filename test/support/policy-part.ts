@@ -2,11 +2,13 @@ import { silentLogger } from '../../src/lib/log.js';
 import { type BundleService, createBundleService } from '../../src/server/bundle/bundle-service.js';
 import { createCommitReview } from '../../src/server/bundle/review.js';
 import { createSnapshots } from '../../src/server/bundle/snapshots.js';
+import { OPEN_GATE, type PolicyGate } from '../../src/server/policy-head-gate.js';
 import type { GitObjects } from '../../src/server/source/git-objects.js';
 import { createGitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';
 import type { PolicyHeadChange, PolicySource } from '../../src/server/source/source.js';
 import { createTracker, type Tracker } from '../../src/server/source/tracker.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
+import { ownHeads } from './agreed-heads.js';
 import { until } from './until.js';
 
 /** The policy half of a server, running. `await using` stops it; the local repository stays. */
@@ -14,6 +16,7 @@ export interface PolicyPart extends AsyncDisposable {
   readonly source: Source;
   readonly tracker: Tracker;
   readonly bundles: BundleService;
+  readonly gate: PolicyGate;
   readonly changes: readonly PolicyHeadChange[];
   /** Waits for this head; without one for any. */
   serves(hash?: string): Promise<void>;
@@ -51,6 +54,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
     {
       source,
       review: createCommitReview({ objects, snapshots, log }),
+      heads: ownHeads(),
       log,
       onChange: (change) => void changes.push(change),
     },
@@ -62,6 +66,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
     source,
     tracker,
     bundles,
+    gate: OPEN_GATE,
     changes,
     serves: async (hash) => {
       const what = `head ${hash ?? 'of any kind'}; status ${JSON.stringify(tracker.status())}`;

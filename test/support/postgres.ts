@@ -41,6 +41,13 @@ function findPrograms(): string | undefined {
   return dirs.find((dir) => ['initdb', 'postgres'].every((name) => isExecutable(join(dir, name))));
 }
 
+/** The folder of `initdb` and `postgres`; throws where there is none. */
+export function postgresPrograms(): string {
+  const found = findPrograms();
+  if (found === undefined) throw new Error(NO_POSTGRES);
+  return found;
+}
+
 function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

@@ -7,6 +7,7 @@ import { SyncError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { createFold } from '../../src/server/log/fold.js';
+import type { PlacedBase } from '../../src/server/log/place.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import type { PeerDataConfig, PeerEntry } from '../../src/wire/data.js';
 import type { TestEngine } from './engine.js';
@@ -39,6 +40,7 @@ export class World {
   readonly epoch = 'world';
   commit: Commit = { hash: 'c0', modules: {}, data: [] };
   readonly #fold = createFold();
+  readonly #base: PlacedBase[] = [];
   readonly #sources = new Map<string, string>();
   readonly #failing = new Set<string>();
   #head = 0;
@@ -48,7 +50,7 @@ export class World {
   publish(drawn: readonly NewEntry[]): { seq: number; epoch: string; entries: PeerEntry[] } {
     const seq = ++this.#head;
     const entries = drawn.map((item, index) => this.#entry(item, `${seq}/${index}`));
-    this.#fold.applyRecord({ seq, origin: 'update', entries });
+    this.#fold.applyRecord({ seq, entries });
     return { seq, epoch: this.epoch, entries };
   }
 
@@ -57,7 +59,8 @@ export class World {
     const url = `http://base/${name}`;
     if (!this.#sources.has(url)) {
       const entry = { url, topics: [TOPIC], dst_path: path, save_method: 'PUT' as const };
-      this.#fold.applyRecord({ seq: ++this.#head, origin: 'base', entries: [entry] });
+      this.#base.push({ place: [++this.#head, 0], entry });
+      this.#fold.setBase(this.#base);
     }
     this.#sources.set(url, text);
   }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseDocPath } from '../../wire/doc-path.js';
+import { leafOf, leafOfBody, type Node } from '../../wire/json-node.js';
 import { diffNodes, putOp } from './diff.js';
-import { leafOf, leafOfBody, type Node } from './node.js';
 import { bodyOfText } from './text-body.js';
 
 /** A branch from nested plain objects whose leaves are JSON texts. */

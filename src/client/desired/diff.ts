@@ -1,6 +1,6 @@
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
+import { isObject, membersOf, type Node, nodeText, sameNode } from '../../wire/json-node.js';
 import type { DataOp } from '../engine/engine.js';
-import { isObject, membersOf, type Node, nodeText, sameNode } from './node.js';
 
 /**
  * The operations that lead from one composed subtree to another. An operation never covers a subtree that stays as it is

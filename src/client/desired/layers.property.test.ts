@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
+import { nodeText } from '../../wire/json-node.js';
 import type { DataOp } from '../engine/engine.js';
 import { diffNodes } from './diff.js';
 import { type Layer, LayerSet } from './layers.js';
-import { nodeText } from './node.js';
 import { bodyOfText } from './text-body.js';
 
 /** Few names, so that paths meet often. */

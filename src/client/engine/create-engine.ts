@@ -17,9 +17,14 @@ import { OpaRest } from './opa-rest.js';
 /** A bundle of thousands of modules compiles longer than any single request takes. */
 const ACTIVATION_FACTOR = 4;
 
+/** A request that got no answer in time has taken effect, or never will, once it has waited as long again. */
+const DOUBT_FACTOR = 2;
+
 /** An engine and what keeps it running. */
 export interface RunningEngine {
   readonly engine: PolicyEngine;
+  /** Version of OPA; undefined where somebody else runs it. */
+  readonly version: string | undefined;
   /**
    * Runs the engine until the signal aborts. `onStarted`: it answers and holds nothing of ours (any more); `onGone`: it
    * ended. Rejects when it can't be started at all.
@@ -114,6 +119,7 @@ async function inlineEngine(
       );
       return process.run(runSignal);
     },
+    version: opa.version,
     pid: () => process?.pid,
     close: () => bundles.stop(),
   };
@@ -130,7 +136,9 @@ async function externalEngine(
       check: await findCheck(settings, { log, env, signal }),
       log,
       reserved: healthPaths(settings.healthDocument),
+      doubtMs: DOUBT_FACTOR * settings.engineTimeoutMs,
     }),
+    version: undefined,
     run: async () => undefined,
     pid: () => undefined,
     close: async () => undefined,

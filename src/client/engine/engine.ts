@@ -1,20 +1,9 @@
 import type { DocPath } from '../../wire/doc-path.js';
+import type { Body } from '../../wire/json-node.js';
 
 /** The one seam between the client and a policy engine. OPA over REST is the first implementation. */
 
-/** A document's bytes: in memory, or in a spool file. `hash` is the hex SHA-256 of the bytes. */
-export interface Body {
-  readonly hash: string;
-  readonly sizeBytes: number;
-  /** The whole text. Reads the file when the body is spooled: used only where documents overlap. */
-  text(): string;
-  /** The bytes, for one request. */
-  stream(): string | NodeJS.ReadableStream;
-  /** Releases the spool file, if any. */
-  dispose(): Promise<void>;
-  /** Keeps the bytes there, whoever disposes of them, until what it answers is called. None: they are in memory. */
-  pin?(): () => Promise<void>;
-}
+export type { Body } from '../../wire/json-node.js';
 
 /** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */
 export type DataOp =
@@ -74,6 +63,33 @@ export interface EngineMarker {
   complete(signal: AbortSignal): Promise<void>;
 }
 
+/** What an engine holds, said once and for all: exactly the content of this backup, which was made at this position. */
+export interface Seal {
+  /** Id of the backup. */
+  readonly backup: string;
+  readonly epoch: string | null;
+  /** `applied_through` of its position. */
+  readonly seq: number | null;
+}
+
+/**
+ * The seal on an engine that outlives the client (design 9.7): while it is there, the engine holds what the backup of that
+ * name has, no more and no less, and a client that starts from this backup writes nothing. It is broken before the first
+ * write that follows.
+ */
+export interface EngineSeals {
+  /** Counts writes into the engine, each from its beginning on. */
+  readonly writes: number;
+  /** Sets the seal, unless something was written since {@link writes} was that. Answers whether it is set. */
+  seal(seal: Seal, writes: number, signal: AbortSignal): Promise<boolean>;
+  /** Takes over an engine that has this very seal, and keeps it. False: it has not, and nothing has changed. */
+  claim(seal: Seal, signal: AbortSignal): Promise<boolean>;
+  /** Breaks the seal where there may be one; call before each write. */
+  changes(signal: AbortSignal): Promise<void>;
+  /** A write ended without an answer: it may still take effect, so that nothing is sealed for a while. */
+  inDoubt(): void;
+}
+
 /** A policy engine that the client keeps current. Calls are made one at a time. */
 export interface PolicyEngine {
   /** Which way policy goes in; shown in status (design 9.4). */
@@ -84,6 +100,8 @@ export interface PolicyEngine {
    */
   readonly reserved: readonly DocPath[];
   readonly marker: EngineMarker;
+  /** Of an engine that may outlive the client; undefined for our own child. */
+  readonly seals?: EngineSeals;
   /**
    * Subtrees that, with this policy active, are written by {@link activate} only (the roots of the engine's bundle).
    * `held` are the subtrees of the active policy that have documents: they stay, so that these are never absent.
@@ -106,6 +124,8 @@ export interface PolicyEngine {
    * are made. Removing what is not there succeeds. Throws {@link EngineRefusal}.
    */
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
+  /** The engine's own answer for a path, as it wrote it; rule results are in it where there are rules. */
+  read(path: DocPath, signal: AbortSignal): Promise<string>;
   /** Writes one of the {@link reserved} documents. May be called while another call is under way. */
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void>;
   /** Forgets what is known of the engine's content: it may have started anew. */

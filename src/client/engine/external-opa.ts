@@ -4,7 +4,14 @@ import type { DocPath } from '../../wire/doc-path.js';
 import { regoPackage } from '../../wire/rego-package.js';
 import type { PolicyCheck } from './check-policy.js';
 import { dependencyOrder } from './dependency-order.js';
-import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
+import {
+  type DataOp,
+  EngineRefusal,
+  type EngineSeals,
+  type PolicyEngine,
+  type PolicySet,
+  type Region,
+} from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 
@@ -18,6 +25,7 @@ export class ExternalOpa implements PolicyEngine {
   readonly policyMode = 'modules';
   readonly reserved: readonly DocPath[];
   readonly marker: Marker;
+  readonly seals: EngineSeals;
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
@@ -30,10 +38,13 @@ export class ExternalOpa implements PolicyEngine {
     log: Logger;
     /** What the client keeps for itself beside the marker. */
     reserved?: readonly DocPath[];
+    /** How long a request that nobody waits for any more may still take effect. */
+    doubtMs?: number;
   }) {
     this.#rest = deps.rest;
     this.reserved = [MARKER_PATH, ...(deps.reserved ?? [])];
-    this.marker = new Marker(deps.rest);
+    this.marker = new Marker(deps.rest, deps.doubtMs === undefined ? {} : { doubtMs: deps.doubtMs });
+    this.seals = this.marker;
     this.#check = deps.check;
     this.#log = deps.log;
   }
@@ -63,11 +74,13 @@ export class ExternalOpa implements PolicyEngine {
     if (puts.length + removals.length === 0) return;
     if (puts.length > 0) await this.#check?.(policy, [], signal);
     const before = new Map(held);
+    await this.seals.changes(signal);
     try {
       await this.#apply([...puts, ...removals], signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) {
         this.#held = undefined; // What took effect is not known: ask again before the next change.
+        this.seals.inDoubt();
         throw error;
       }
       await this.#putBack(before, signal);
@@ -115,6 +128,7 @@ export class ExternalOpa implements PolicyEngine {
       await this.#apply(changes, signal);
     } catch (error) {
       this.#held = undefined;
+      this.seals.inDoubt();
       this.#log.error({ error: errorText(error) }, 'the policy before a refused one could not be put back whole');
       throw error instanceof EngineRefusal ? new Error(error.message, { cause: error }) : error;
     }
@@ -126,12 +140,22 @@ export class ExternalOpa implements PolicyEngine {
     return new Map(list.filter(({ raw }) => regoPackage(raw)?.[0] !== 'system').map(({ id, raw }) => [id, raw]));
   }
 
-  write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
-    return this.#rest.write(ops, signal);
+  async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    await this.seals.changes(signal);
+    try {
+      await this.#rest.write(ops, signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) this.seals.inDoubt();
+      throw error;
+    }
   }
 
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {
     return this.#rest.write([{ op: 'put', path, text: () => text }], signal);
+  }
+
+  read(path: DocPath, signal: AbortSignal): Promise<string> {
+    return this.#rest.getText(path, signal);
   }
 
   startAfresh(): void {

@@ -66,6 +66,10 @@ export class InlineOpa implements PolicyEngine {
     return this.#rest.write([{ op: 'put', path, text: () => text }], signal);
   }
 
+  read(path: DocPath, signal: AbortSignal): Promise<string> {
+    return this.#rest.getText(path, signal);
+  }
+
   startAfresh(): void {
     this.#rest.reset();
     this.#bundles.clear();

@@ -162,19 +162,29 @@ export class OpaRest {
       if (parent === removed || parent.startsWith(`${removed}/`)) this.#parents.delete(parent);
   }
 
-  /** Replaces a document that is there; answers false, and changes nothing, where there is none. */
-  async replace(path: DocPath, text: string, signal: AbortSignal): Promise<boolean> {
-    const body = `[{"op":"replace","path":${JSON.stringify(docPathPointer(path))},"value":${text}}]`;
+  /**
+   * Replaces a document that is there, and only if there is something at `guard`; answers false, and changes nothing, where
+   * there is not. OPA carries both out as one transaction.
+   */
+  async replace(path: DocPath, text: string, signal: AbortSignal, guard = path): Promise<boolean> {
+    const op = (at: DocPath, value: string): string =>
+      `{"op":"replace","path":${JSON.stringify(docPathPointer(at))},"value":${value}}`;
+    const body = `[${guard === path ? '' : `${op(guard, 'true')},`}${op(path, text)}]`;
     const answer = await this.#call('PATCH', '/v1/data', signal, body, 'application/json-patch+json');
     if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, 'PATCH /v1/data');
     return answer.status === 204;
   }
 
-  /** The document at a path as OPA has it, as text; undefined where there is none. */
-  async getData(path: DocPath, signal: AbortSignal): Promise<string | undefined> {
+  /** OPA's answer for a path, as it wrote it. */
+  async getText(path: DocPath, signal: AbortSignal): Promise<string> {
     const answer = await this.#call('GET', `/v1/data${docPathUrl(path)}`, signal);
     if (answer.status !== 200) this.#fail(answer, 'GET /v1/data');
-    const parsed = z.object({ result: z.unknown().optional() }).parse(JSON.parse(answer.text));
+    return answer.text;
+  }
+
+  /** The document at a path as OPA has it, as text; undefined where there is none. */
+  async getData(path: DocPath, signal: AbortSignal): Promise<string | undefined> {
+    const parsed = z.object({ result: z.unknown().optional() }).parse(JSON.parse(await this.getText(path, signal)));
     return parsed.result === undefined ? undefined : JSON.stringify(parsed.result);
   }
 

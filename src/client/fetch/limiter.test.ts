@@ -118,6 +118,47 @@ describe('limiter', () => {
     assert.deepEqual(jobs.started, ['a', 'b'], 'half of the slots, as at the beginning');
   });
 
+  it('gives the slots of overdue jobs to others, up to a bound, and counts right after it', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const jobs = new Jobs(createLimiter({ concurrency: 2, perHost: 2, patienceMs: 1000 }));
+    const pass = async (ms: number): Promise<number> => {
+      t.mock.timers.tick(ms);
+      await settled();
+      return jobs.started.length;
+    };
+    for (let index = 0; index < 40; index++) void jobs.add(`host${index}`, `job${index}`);
+    await settled();
+    assert.equal(await pass(999), 2);
+    assert.equal(await pass(1), 4, 'two overdue ones run on beside two others');
+    for (let seconds = 2; seconds <= 12; seconds++) assert.equal(await pass(1000), 2 + 2 * seconds);
+    assert.equal(await pass(1000), 26, 'with 24 overdue ones the next two keep their slots');
+    await jobs.end('job0');
+    assert.equal(jobs.started.length, 27, 'until one has ended');
+    for (let index = 1; index < 40; index++) await jobs.end(`job${index}`);
+    for (const name of ['x1', 'x2', 'x3']) void jobs.add(name, name);
+    await settled();
+    assert.deepEqual(jobs.started.slice(40), ['x1', 'x2']);
+  });
+
+  it('treats a host with an overdue job as failing, until one of its jobs succeeds', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 4, patienceMs: 1000 }));
+    for (let index = 0; index < 10; index++) void jobs.add('slow', `slow${index}`);
+    await settled();
+    assert.equal(jobs.started.length, 3);
+    t.mock.timers.tick(1000);
+    for (const host of ['x', 'y', 'z', 'w']) void jobs.add(host, host);
+    await settled();
+    assert.deepEqual(
+      jobs.started.slice(3),
+      ['x', 'y', 'z', 'w'],
+      'nothing more of the slow host, all slots for others',
+    );
+    await jobs.end('slow0');
+    await jobs.end('x');
+    assert.deepEqual(jobs.started.slice(7), ['slow3'], 'it has its turn again once one was read');
+  });
+
   it('forgets a waiting job when its signal aborts, and leaves a running one alone', async () => {
     const jobs = new Jobs(createLimiter({ concurrency: 1, perHost: 1 }));
     const stop = new AbortController();

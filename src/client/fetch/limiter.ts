@@ -5,11 +5,19 @@ import { setMaxListeners } from 'node:events';
  * its own few slots (design 1, promise 4).
  */
 export interface LimiterOptions {
-  /** Jobs that run at the same time. */
+  /** Jobs that have a slot at the same time. As many again, or {@link OVERDUE}, may run that are overdue. */
   concurrency: number;
-  /** Of these, for the same host. At least one slot is left to other hosts, also where this equals `concurrency`. */
+  /** Jobs for the same host. At least one slot is left to other hosts, also where this equals `concurrency`. */
   perHost: number;
+  /**
+   * A job that has run longer than this is overdue: it goes on, its host counts as failing, and its slot is given to others.
+   * Else a few hosts that trickle would have all slots for as long as a read may take. Default: never.
+   */
+  patienceMs?: number;
 }
+
+/** Least number of overdue jobs that may run without a slot: enough for five hosts that hang at once. */
+const OVERDUE = 24;
 
 /** What {@link createLimiter} gives. */
 export interface Limiter {
@@ -21,16 +29,19 @@ export interface Limiter {
 }
 
 /**
- * A limiter. Hosts whose last job failed share half of the slots until one of their jobs succeeds, so that however
- * many hosts are dead, the other half serves those that live.
+ * A limiter. Hosts whose last job failed, or is overdue, share half of the slots until one of their jobs succeeds, so that
+ * however many hosts are dead, the other half serves those that live.
  */
-export function createLimiter({ concurrency, perHost }: LimiterOptions): Limiter {
+export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptions): Limiter {
   const hostLimit = Math.max(1, Math.min(perHost, concurrency - 1));
   const failingLimit = Math.max(1, Math.floor(concurrency / 2));
   /** In the order of their turns: a host that was served goes to the end. */
   const hosts = new Map<string, Host>();
-  /** Slots in use, and of these: by jobs of hosts that were failing when the job started. */
-  const used = { all: 0, failing: 0 };
+  const overdueLimit = Math.max(OVERDUE, concurrency);
+  /** Slots in use; of these, by jobs that are overdue or whose host was failing when they started; overdue jobs without one. */
+  const used = { all: 0, failing: 0, overdue: 0 };
+  /** Overdue jobs that still have their slots, since there are too many of them. */
+  const keptSlots = new Set<Running>();
 
   function startNext(): void {
     while (used.all < concurrency) {
@@ -57,7 +68,8 @@ export function createLimiter({ concurrency, perHost }: LimiterOptions): Limiter
   }
 
   async function inSlot<T>(name: string, host: Host, signal: AbortSignal, job: () => Promise<T>): Promise<T> {
-    const { countedFailing } = await slot(name, host, signal);
+    const running = await slot(name, host, signal);
+    const timer = patienceMs === undefined ? undefined : setTimeout(() => isOverdue(running, host), patienceMs);
     try {
       const result = await job();
       host.failing = false;
@@ -66,12 +78,40 @@ export function createLimiter({ concurrency, perHost }: LimiterOptions): Limiter
       if (!signal.aborted) host.failing = true;
       throw error;
     } finally {
+      clearTimeout(timer);
+      keptSlots.delete(running);
       host.running--;
-      used.all--;
-      if (countedFailing) used.failing--;
+      if (running.hasSlot) releaseSlot(running);
+      else used.overdue--;
       forgetIdle(name, host);
+      takeSlots();
       startNext();
     }
+  }
+
+  function isOverdue(running: Running, host: Host): void {
+    host.failing = true;
+    if (!running.countedFailing) used.failing++;
+    running.countedFailing = true;
+    keptSlots.add(running);
+    takeSlots();
+    startNext();
+  }
+
+  /** Takes the slots of overdue jobs, oldest first, as far as there may be jobs without one. */
+  function takeSlots(): void {
+    for (const running of keptSlots) {
+      if (used.overdue >= overdueLimit) return;
+      keptSlots.delete(running);
+      releaseSlot(running);
+      running.hasSlot = false;
+      used.overdue++;
+    }
+  }
+
+  function releaseSlot({ countedFailing }: Running): void {
+    used.all--;
+    if (countedFailing) used.failing--;
   }
 
   /** A failing host is remembered until it answers: its next try comes when nothing of it waits or runs. */
@@ -91,15 +131,15 @@ export function createLimiter({ concurrency, perHost }: LimiterOptions): Limiter
     },
   };
 
-  /** Returns when the host was given a slot, and how that was counted: the host may change before it is given back. */
-  function slot(name: string, host: Host, signal: AbortSignal): Promise<{ countedFailing: boolean }> {
+  /** Returns when the host was given a slot. */
+  function slot(name: string, host: Host, signal: AbortSignal): Promise<Running> {
     return new Promise((resolve, reject) => {
       const start = (): void => {
         signal.removeEventListener('abort', onAbort);
         host.running++;
         used.all++;
         if (host.failing) used.failing++;
-        resolve({ countedFailing: host.failing });
+        resolve({ hasSlot: true, countedFailing: host.failing });
       };
       const onAbort = (): void => {
         host.waiting.delete(start);
@@ -117,8 +157,14 @@ export function createLimiter({ concurrency, perHost }: LimiterOptions): Limiter
 
 interface Host {
   running: number;
-  /** True from a job that failed until one that succeeds. */
+  /** True from a job that failed, or is overdue, until one that succeeds. */
   failing: boolean;
   /** Calls that give a slot to a waiting job, oldest first. */
   waiting: Set<() => void>;
+}
+
+/** How a running job is counted: its host may change before it ends. */
+interface Running {
+  hasSlot: boolean;
+  countedFailing: boolean;
 }

@@ -7,7 +7,7 @@ import type { FetchProvider, FetchRequest, FetchResult, FetchSource } from './pr
 import type { Spool } from './spool.js';
 
 /** Options of {@link createFetcher}. */
-export interface FetcherOptions extends LimiterOptions {
+export interface FetcherOptions extends Omit<LimiterOptions, 'patienceMs'> {
   /** Longest time for one whole read; waiting for a turn is not counted. */
   totalTimeoutMs: number;
 }
@@ -27,6 +27,8 @@ export interface Fetcher {
 
 /** Longest delay that a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
+/** A source that takes longer than this for a read lends its turn to others meanwhile: most answer in a tenth of it. */
+const PATIENCE_MS = 1000;
 /** Time for a provider to end after its signal has aborted, or after it was closed. */
 const GRACE_MS = 2000;
 
@@ -40,7 +42,7 @@ export function createFetcher(
 ): Fetcher {
   const { spool, log, providers } = deps;
   const byName = namesOf(providers);
-  const limiter = createLimiter(options);
+  const limiter = createLimiter({ ...options, patienceMs: PATIENCE_MS });
 
   function providerOf({ url, config }: FetchRequest): FetchProvider {
     const name = config?.fetcher ?? '';

@@ -1,8 +1,9 @@
 import { docPathUrl } from '../../wire/doc-path.js';
 import { type Layer, STATIC_ERA } from '../desired/layers.js';
 import { staticLayers } from '../desired/policy-content.js';
+import type { PolicyEngine, Seal } from '../engine/engine.js';
 import type { ClientSettings } from '../options.js';
-import type { Applier } from '../reconcile/applier.js';
+import type { Applier, EngineContent } from '../reconcile/applier.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import { concerns, type KnownEntry } from '../reconcile/entry.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
@@ -11,6 +12,7 @@ import type { BackupContent, BackupDocument, BackupEntry } from './backup-format
 
 /** The parts of a client whose state is backed up. */
 export interface BackedUpParts {
+  readonly engine: Pick<PolicyEngine, 'seals'>;
   readonly applier: Applier;
   readonly policy: PolicyUpdater;
   readonly data: DataUpdater;
@@ -22,19 +24,32 @@ export type BackupSettings = Pick<
   'policyUpdaterEnabled' | 'dataUpdaterEnabled' | 'dataTopics' | 'policyDirs' | 'scopeId'
 >;
 
+/** What the client holds at a moment. */
+export interface Captured {
+  readonly content: BackupContent;
+  /** `EngineSeals.writes` at that moment; undefined where the engine is not sure to hold exactly this. */
+  readonly writes: number | undefined;
+}
+
 /** What the client holds at this moment. Call it between two engine steps. Bodies are those of the client: pin them. */
-export function captureContent({ applier, policy, data }: BackedUpParts, settings: BackupSettings): BackupContent {
+export function captureContent({ engine, applier, policy, data }: BackedUpParts, settings: BackupSettings): Captured {
   const documents: BackupDocument[] = [];
+  // A policy that has just gone in is not yet what its updater holds.
+  let isExact = applier.isCertain && applier.policy?.modules === policy.held?.modules;
   const add = (layer: Layer, blocked: string | undefined): void => {
     const known = data.entry(layer.id);
     // Static data come from the policy part; a layer without an entry is about to go, unless no entry ever made it.
-    if (layer.rank.era === STATIC_ERA || (known === undefined && layer.rank.era > STATIC_ERA)) return;
+    if (layer.rank.era === STATIC_ERA) return;
+    if (known === undefined && layer.rank.era > STATIC_ERA) {
+      isExact = false;
+      return;
+    }
     documents.push({ layer, blocked, entry: known === undefined ? undefined : entryOf(known, layer) });
   };
   for (const layer of applier.layers.all()) add(layer, undefined);
   for (const { layer, reason } of applier.blocked.values()) add(layer, reason);
   const { position } = data;
-  return {
+  const content = {
     createdMs: Date.now(),
     directories: outermostDirectories(settings.policyDirs),
     scope: settings.scopeId,
@@ -42,6 +57,7 @@ export function captureContent({ applier, policy, data }: BackedUpParts, setting
     position: { ...position, seen: new Map(position.seen) },
     documents,
   };
+  return { content, writes: isExact ? engine.seals?.writes : undefined };
 }
 
 function entryOf({ origin, epoch, entry, fetched }: KnownEntry, { content }: Layer): BackupEntry {
@@ -88,8 +104,14 @@ export function wantedContent(
   };
 }
 
+/** What an engine that holds this backup has as its seal; undefined for a backup without an id. */
+export function sealOf({ id, position }: Pick<BackupContent, 'id' | 'position'>): Seal | undefined {
+  if (id === undefined) return undefined;
+  return { backup: id, epoch: position.log?.epoch ?? null, seq: position.log?.applied_through ?? null };
+}
+
 /** What {@link Applier.load} takes, from a backup. Throws `engine_refused` for a static document that cannot be used. */
-export function loadableContent({ policy, documents }: BackupContent): Parameters<Applier['load']>[0] {
+export function loadableContent({ policy, documents }: BackupContent): EngineContent {
   const statics = policy === undefined ? [] : staticLayers(policy);
   const held = documents.filter(({ blocked }) => blocked === undefined).map(({ layer }) => layer);
   return {

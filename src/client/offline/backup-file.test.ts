@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { type TempDir, tempDir } from '../../../test/support/temp-dir.js';
 import { SyncError } from '../../lib/errors.js';
-import { parsePatch } from '../desired/patch.js';
+import { parsePatch } from '../../wire/json-patch.js';
 import { createSpool, type Spool } from '../fetch/spool.js';
 import type { BackupContent, BackupDocument } from './backup-format.js';
 import { disposeDocuments, readBackup } from './backup-reader.js';

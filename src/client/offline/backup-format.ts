@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { docPathPointer } from '../../wire/doc-path.js';
+import type { PatchOp } from '../../wire/json-patch.js';
 import type { Layer } from '../desired/layers.js';
-import type { PatchOp } from '../desired/patch.js';
 import type { PolicyContent } from '../desired/policy-content.js';
-import type { DataPosition } from '../reconcile/data-updater.js';
 import type { KnownEntry } from '../reconcile/entry.js';
+import type { DataPosition } from '../reconcile/log-state.js';
 
 /**
  * Our backup file: one JSON document whose members stand in a fixed order, each on lines of its own, so that it is
@@ -53,6 +53,8 @@ export interface BackupEntry extends Pick<KnownEntry, 'origin' | 'epoch' | 'fetc
 
 /** All that a backup holds. */
 export interface BackupContent {
+  /** Names this very file; undefined in files of earlier versions, and until it is written. */
+  readonly id?: string | undefined;
   readonly createdMs: number;
   /** The directories and the scope that the policy was made for. */
   readonly directories: readonly string[];
@@ -69,17 +71,30 @@ const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** The header of the file: everything but policy and documents. */
 export const backupHeader = z.strictObject({
+  id: z.string().optional(),
   created: z.iso.datetime(),
   directories: z.array(z.string()),
   scope: z.string(),
   policy_size: count.nonnegative(),
   position: z.strictObject({
     epoch: z.string().nullable(),
+    /** What the entries of that log are told apart by; a file without it is of an earlier version. */
+    name: z.string().optional(),
     era: count,
     next: count,
     last_seq: count,
     /** Base entries as they were fetched last: id, hash, rank. */
     seen: z.array(z.tuple([z.string(), z.string(), rank])),
+    /** How far it was in the log (design 9.7); a file without it is of an earlier version. */
+    log: z
+      .strictObject({
+        epoch: z.string(),
+        topics: z.array(z.string()),
+        applied_through: count.nonnegative(),
+        applied_beyond: z.array(count),
+        unresolved: z.array(count),
+      })
+      .optional(),
   }),
   documents: z.array(
     z.strictObject({
@@ -150,16 +165,19 @@ export function policyText(policy: PolicyContent | undefined): string {
 export function headerOf(content: BackupContent, policySize: number): BackupHeader {
   const { position } = content;
   return {
+    ...(content.id === undefined ? {} : { id: content.id }),
     created: new Date(content.createdMs).toISOString(),
     directories: [...content.directories],
     scope: content.scope,
     policy_size: policySize,
     position: {
       epoch: position.epoch ?? null,
+      ...(position.name === undefined ? {} : { name: position.name }),
       era: position.era,
       next: position.next,
       last_seq: position.lastSeq,
       seen: [...position.seen].map(([id, seen]) => [id, seen.hash, [seen.rank.era, seen.rank.seq, seen.rank.index]]),
+      ...(position.log === undefined ? {} : { log: { ...position.log, topics: [...position.log.topics] } }),
     },
     documents: content.documents.map(({ layer, blocked, entry }) => {
       const text = layerText(layer);

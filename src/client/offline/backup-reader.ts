@@ -2,8 +2,8 @@ import { constants } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { JsonText } from '../../lib/json-text.js';
+import { parsePatch } from '../../wire/json-patch.js';
 import type { Layer } from '../desired/layers.js';
-import { parsePatch } from '../desired/patch.js';
 import type { PolicyContent } from '../desired/policy-content.js';
 import type { Spool } from '../fetch/spool.js';
 import {
@@ -179,15 +179,18 @@ function contentOf(
   const held: PolicyContent | undefined =
     policy === null ? undefined : { hash: policy.hash, modules: new Map(policy.modules), data: policy.data };
   return {
+    ...(header.id === undefined ? {} : { id: header.id }),
     createdMs: Date.parse(header.created),
     directories: header.directories,
     scope: header.scope,
     policy: held,
     position: {
       epoch: position.epoch ?? undefined,
+      ...(position.name === undefined ? {} : { name: position.name }),
       era: position.era,
       next: position.next,
       lastSeq: position.last_seq,
+      ...(position.log === undefined ? {} : { log: position.log }),
       seen: new Map(position.seen.map(([id, hash, rank]) => [id, { hash, rank: rankOf(rank) }])),
     },
     documents,

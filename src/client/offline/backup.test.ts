@@ -35,7 +35,14 @@ function content(text: string | undefined, seq = 1): BackupContent {
 function backupIn(dir: TempDir): { backup: Backup; path: string; now: { content: BackupContent | undefined } } {
   const path = join(dir.path, 'opa.json');
   const now = { content: undefined as BackupContent | undefined };
-  const backup = new Backup({ path, intervalMs: 1000 }, { capture: async () => now.content, log: silentLogger() });
+  const backup = new Backup(
+    { path, intervalMs: 1000 },
+    {
+      capture: async () => (now.content === undefined ? undefined : { content: now.content, writes: 0 }),
+      seal: async () => undefined,
+      log: silentLogger(),
+    },
+  );
   return { backup, path, now };
 }
 
@@ -65,9 +72,41 @@ test('a backup is written when a document or a position has changed, or the file
   assert.equal(await backup.save(), 'saved');
   now.content = content('2', 2);
   assert.equal(await backup.save(), 'saved');
+  const reconnected = content('2', 2);
+  now.content = { ...reconnected, position: { ...reconnected.position, next: 9 } };
+  assert.equal(await backup.save(), 'unchanged', 'a place that no update has is no change');
   await rm(path);
   assert.equal(await backup.save(), 'saved');
   await stat(path);
+});
+
+test('the engine is sealed when the file has what it holds, and not when that is not known', async () => {
+  await using dir = await tempDir();
+  const path = join(dir.path, 'opa.json');
+  const sealed: [backup: string, writes: number][] = [];
+  let writes: number | undefined = 1;
+  const backup = new Backup(
+    { path, intervalMs: 1000 },
+    {
+      capture: async () => ({ content: content('1'), writes }),
+      seal: async (seal, at) => {
+        assert((await readFile(path, 'utf8')).includes(`"id":"${seal.backup}"`), 'the file is there before the seal');
+        sealed.push([seal.backup, at]);
+      },
+      log: silentLogger(),
+    },
+  );
+  assert.equal(await backup.save(), 'saved');
+  writes = undefined;
+  assert.equal(await backup.save(), 'unchanged');
+  writes = 3;
+  assert.equal(await backup.save(), 'unchanged');
+  await backup.settled();
+  assert.deepEqual(
+    sealed.map(([, at]) => at),
+    [1, 3],
+  );
+  assert.equal(sealed[0]?.[0], sealed[1]?.[0], 'it is the same file');
 });
 
 test('a backup that was loaded is not written again until something has changed', async () => {

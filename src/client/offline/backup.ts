@@ -1,10 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep } from '../../lib/loop.js';
-import { pinDocuments } from './backup-content.js';
+import type { Seal } from '../engine/engine.js';
+import { type Captured, pinDocuments, sealOf } from './backup-content.js';
 import { type BackupContent, headerOf } from './backup-format.js';
 import { isEmpty } from './backup-reader.js';
 import { removeLeftovers, setAside, writeBackup } from './backup-writer.js';
@@ -26,22 +28,33 @@ export interface BackupState {
  */
 export class Backup {
   readonly #options: { path: string; intervalMs: number };
-  readonly #capture: () => Promise<BackupContent | undefined>;
+  readonly #capture: () => Promise<Captured | undefined>;
+  readonly #seal: (seal: Seal, writes: number) => Promise<void>;
   readonly #log: Logger;
   #tail: Promise<unknown> = Promise.resolve();
-  #last: { policy: BackupContent['policy']; rest: string } | undefined;
+  /** What the file has, and the seal of an engine that has it too. */
+  #last: Fingerprint | undefined;
+  #fileSeal: Seal | undefined;
   #savedMs: number | undefined;
   #error: string | undefined;
   /** The file there cannot be used: it is set aside, not overwritten. */
   #isRefused = false;
 
-  /** `capture`: what the client holds, or undefined while it is not ready. */
+  /**
+   * `capture`: what the client holds, or undefined while it is not ready. `seal`: called when the file has what was
+   * captured, and never before; with the `writes` of that capture.
+   */
   constructor(
     options: { path: string; intervalMs: number },
-    deps: { capture: () => Promise<BackupContent | undefined>; log: Logger },
+    deps: {
+      capture: () => Promise<Captured | undefined>;
+      seal: (seal: Seal, writes: number) => Promise<void>;
+      log: Logger;
+    },
   ) {
     this.#options = options;
     this.#capture = deps.capture;
+    this.#seal = deps.seal;
     this.#log = deps.log;
   }
 
@@ -53,12 +66,16 @@ export class Backup {
     return { savedMs: this.#savedMs, error: this.#error };
   }
 
-  /** The file holds what the client holds now: it was loaded. Another program's file is replaced by the next save. */
-  async loaded(content: BackupContent): Promise<void> {
+  /**
+   * The file was loaded. `isWhole`: the client holds all of it now, so that it need not be written again until something
+   * changes. Another program's file is replaced by the next save.
+   */
+  async loaded(content: BackupContent, isWhole = true): Promise<void> {
     this.#savedMs = content.createdMs > 0 ? content.createdMs : undefined;
     this.#error = undefined;
-    const held = content.createdMs > 0 ? await this.#capture() : undefined;
-    if (held !== undefined) this.#last = fingerprint(held);
+    const held = content.createdMs > 0 && isWhole ? await this.#capture() : undefined;
+    this.#last = held === undefined ? undefined : fingerprint(held.content);
+    this.#fileSeal = held === undefined ? undefined : sealOf(content);
   }
 
   /** The file cannot be used. */
@@ -67,12 +84,20 @@ export class Backup {
     this.#error = reason;
   }
 
-  /** Saves what the client holds, if that is something else than the file has. Throws `backup_unwritable`. */
+  /**
+   * Saves what the client holds, if that is something else than the file has. Throws `backup_unwritable`. The engine is
+   * sealed after that; nobody waits for it but the next save, and {@link settled}.
+   */
   save(): Promise<SaveResult> {
-    const result = this.#tail.then(() => this.#save());
+    const saved = this.#tail.then(() => this.#save());
     // The chain goes on whatever became of this save; its caller has the failure.
-    this.#tail = result.catch(() => undefined);
-    return result;
+    this.#tail = saved.then(({ sealable }) => sealable?.()).catch(() => undefined);
+    return saved.then(({ result }) => result);
+  }
+
+  /** Settles when no save is under way. */
+  async settled(): Promise<void> {
+    await this.#tail;
   }
 
   /** Saves at the interval until the signal aborts; failures are told, and tried again. */
@@ -97,21 +122,24 @@ export class Backup {
     }
   }
 
-  async #save(): Promise<SaveResult> {
+  async #save(): Promise<{ result: SaveResult; sealable?: () => Promise<void> }> {
     let unpin: (() => Promise<void>) | undefined;
     try {
-      const content = await this.#capture();
-      if (content === undefined || isEmpty(content)) return 'nothing';
-      unpin = pinDocuments(content.documents);
-      const print = fingerprint(content);
+      const captured = await this.#capture();
+      if (captured === undefined || isEmpty(captured.content)) return { result: 'nothing' };
+      unpin = pinDocuments(captured.content.documents);
+      const print = fingerprint(captured.content);
       const last = this.#last;
       const isSame = last !== undefined && last.policy === print.policy && last.rest === print.rest;
-      if (isSame && (await isThere(this.path))) return 'unchanged';
+      if (isSame && (await isThere(this.path))) return { result: 'unchanged', ...this.#sealable(captured) };
+      const content = { ...captured.content, id: randomUUID() };
+      this.#fileSeal = undefined; // until the new one is there
       if (this.#isRefused) await setAside(this.path);
       this.#isRefused = false;
       const startedMs = Date.now();
       await writeBackup(this.path, content);
       this.#last = print;
+      this.#fileSeal = sealOf(content);
       this.#savedMs = content.createdMs;
       this.#error = undefined;
       this.#log.info(
@@ -123,13 +151,18 @@ export class Backup {
         },
         'backup saved',
       );
-      return 'saved';
+      return { result: 'saved', ...this.#sealable(captured) };
     } catch (error) {
       this.#error = errorText(error);
       throw error;
     } finally {
       await unpin?.();
     }
+  }
+
+  #sealable({ writes }: Captured): { sealable?: () => Promise<void> } {
+    const seal = this.#fileSeal;
+    return seal === undefined || writes === undefined ? {} : { sealable: () => this.#seal(seal, writes) };
   }
 }
 
@@ -140,9 +173,22 @@ export function defaultBackupPath(env: Readonly<Record<string, string | undefine
   return join(state, 'policysync', 'backup', 'opa.json');
 }
 
-/** What tells two contents apart: documents by their hashes, a policy by being the same one. */
-function fingerprint(content: BackupContent): { policy: BackupContent['policy']; rest: string } {
-  return { policy: content.policy, rest: JSON.stringify({ ...headerOf(content, 0), created: '' }) };
+interface Fingerprint {
+  readonly policy: BackupContent['policy'];
+  readonly rest: string;
+}
+
+/**
+ * What tells two contents apart: documents by their hashes, a policy by being the same one. Each reconnect takes a place
+ * for updates without seqs; where the log has seqs that is no change.
+ */
+function fingerprint(content: BackupContent): Fingerprint {
+  const { position, ...header } = headerOf(content, 0);
+  const next = position.epoch === null ? position.next : 0;
+  return {
+    policy: content.policy,
+    rest: JSON.stringify({ ...header, position: { ...position, next }, created: '', id: '' }),
+  };
 }
 
 async function isThere(path: string): Promise<boolean> {

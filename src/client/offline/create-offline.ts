@@ -1,3 +1,4 @@
+import { errorText } from '../../lib/errors.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import type { Follower } from '../follower.js';
 import type { ClientSettings } from '../options.js';
@@ -11,6 +12,9 @@ export interface CreateOfflineDeps extends RestoreDeps {
   readonly follower: Follower;
 }
 
+/** Longest wait for the engine to take its seal; also at a stop. */
+const SEAL_MS = 2000;
+
 /** Offline mode of a client: its connectivity and its backup. Nothing happens before they run. */
 export function createOffline(
   options: {
@@ -21,11 +25,23 @@ export function createOffline(
   deps: CreateOfflineDeps,
 ): { backup: Backup; offline: Offline } {
   const { settings, env, backoff } = options;
-  const { keeper, status, log } = deps;
+  const { keeper, engine, status, log } = deps;
   const backup = new Backup(
     { path: settings.backupPath ?? defaultBackupPath(env), intervalMs: settings.backupIntervalMs },
-    // Only what a client that is ready holds is worth the place of the last backup.
-    { capture: () => keeper.between(() => (status.ready ? captureContent(deps, settings) : undefined)), log },
+    {
+      // Only what a client that is ready holds is worth the place of the last backup.
+      capture: () => keeper.between(() => (status.ready ? captureContent(deps, settings) : undefined)),
+      seal: (seal, writes) =>
+        keeper.ifOurs(async () => {
+          try {
+            await engine.seals?.seal(seal, writes, AbortSignal.timeout(SEAL_MS));
+          } catch (error) {
+            // Without it the next start writes everything: that is all there is to it.
+            log.info({ error: errorText(error) }, 'the engine could not be sealed');
+          }
+        }),
+      log,
+    },
   );
   const offline = new Offline(
     {
@@ -37,7 +53,13 @@ export function createOffline(
     {
       ...deps,
       backup,
-      restore: (signal) => restoreBackup({ path: backup.path, settings, backoff }, deps, signal),
+      restore: async (signal) => {
+        try {
+          return await restoreBackup({ path: backup.path, settings, backoff }, deps, signal);
+        } finally {
+          keeper.begin();
+        }
+      },
     },
   );
   return { backup, offline };

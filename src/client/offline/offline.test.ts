@@ -44,7 +44,7 @@ function started(options: { disconnected: boolean; fails?: string }): {
       },
       restore: async () => {
         step('restore');
-        return CONTENT;
+        return { content: CONTENT, isWhole: true, isHeld: false };
       },
       applier: { isEmpty: false },
       policy: { wantComplete: () => step('want complete'), requestComplete: () => step('request complete') },

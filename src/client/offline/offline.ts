@@ -5,7 +5,6 @@ import type { Applier } from '../reconcile/applier.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { Backup, BackupState } from './backup.js';
-import type { BackupContent } from './backup-format.js';
 import {
   type ConnectivityAnswer,
   type ConnectivityConditions,
@@ -14,6 +13,7 @@ import {
   type ConnectivityState,
   transition,
 } from './connectivity.js';
+import type { Restored } from './restore.js';
 
 /** Settings of {@link Offline}. */
 export interface OfflineOptions {
@@ -28,7 +28,7 @@ export interface OfflineDeps {
   readonly follower: { start(): void; stop(): Promise<void>; readonly server: { readonly connected: boolean } };
   readonly backup: Pick<Backup, 'save' | 'loaded' | 'refused' | 'run' | 'state'>;
   /** Reads the backup and fills the engine; see `restoreBackup`. */
-  readonly restore: (signal: AbortSignal) => Promise<BackupContent | undefined>;
+  readonly restore: (signal: AbortSignal) => Promise<Restored | undefined>;
   readonly applier: Pick<Applier, 'isEmpty'>;
   readonly policy: Pick<PolicyUpdater, 'wantComplete' | 'requestComplete'>;
   readonly data: Pick<DataUpdater, 'reread'>;
@@ -185,17 +185,19 @@ export class Offline {
   async #restore(signal: AbortSignal): Promise<void> {
     const { backup, restore, log } = this.#deps;
     try {
-      const content = await restore(signal);
-      if (content === undefined) {
+      const restored = await restore(signal);
+      if (restored === undefined) {
         log.info({}, 'there is no backup yet');
         return;
       }
       this.#backupLoaded = true;
-      await backup.loaded(content);
+      const { content, isWhole, isHeld } = restored;
+      await backup.loaded(content, isWhole);
       log.info(
         {
           policy: content.policy?.hash ?? null,
           documents: content.documents.length,
+          written: !isHeld,
           saved_at: content.createdMs > 0 ? new Date(content.createdMs).toISOString() : null,
         },
         'the engine serves the backup',

@@ -14,35 +14,55 @@ import {
 } from './backup-content.js';
 import type { BackupContent } from './backup-format.js';
 import { disposeDocuments, isEmpty, readBackup } from './backup-reader.js';
+import { type ResumeDeps, resumeFrom } from './resume.js';
 
 /** What restoring works with. */
-export interface RestoreDeps extends BackedUpParts {
+export interface RestoreDeps extends BackedUpParts, ResumeDeps {
   readonly spool: Spool;
   readonly keeper: EngineKeeper;
   readonly status: Status;
   readonly log: Logger;
 }
 
+/** What became of a backup. */
+export interface Restored {
+  readonly content: BackupContent;
+  /** All that the file has is held now; false where the settings leave something out. */
+  readonly isWhole: boolean;
+  /** The engine held it already: nothing was written. */
+  readonly isHeld: boolean;
+}
+
 /**
- * Reads the backup and fills the engine with it, all or nothing; waits for the engine as long as it takes. Answers what
- * was loaded, or undefined where there is no backup. Throws `backup_invalid` with the reason when the file cannot be used
+ * Reads the backup and fills the engine with it, all or nothing, unless the engine holds it already; waits for the engine as
+ * long as it takes. Answers what was loaded, or undefined where there is no backup. Throws `backup_invalid` with the reason when the file cannot be used
  * or the engine refuses what is in it; the engine and the client hold nothing then.
  */
 export async function restoreBackup(
   options: { path: string; settings: BackupSettings; backoff: BackoffOptions },
   deps: RestoreDeps,
   signal: AbortSignal,
-): Promise<BackupContent | undefined> {
-  const { settings } = options;
+): Promise<Restored | undefined> {
+  const { settings, backoff } = options;
+  const { keeper, applier } = deps;
   const content = await readBackup(options.path, deps.spool, signal);
   if (content === undefined) return undefined;
   const { wanted, unused } = wantedContent(content, settings);
+  const isWhole = unused.length === 0 && wanted.policy === content.policy;
   await disposeDocuments(unused);
+  let isHeld = false;
   try {
     if (isEmpty(wanted)) {
       throw new SyncError('backup_invalid', 'the backup cannot be used: it has nothing for the topics of this client');
     }
-    await load(wanted, options.backoff, deps, signal);
+    // What an engine has beyond what is wanted is not for this client to know.
+    if (isWhole) isHeld = await untilAnswered(() => resumeFrom(wanted, deps, signal), backoff, deps.log, signal);
+    keeper.begin();
+    if (!isHeld) {
+      const loadable = loadableContent(wanted);
+      const load = () => keeper.exclusive((step) => applier.load(loadable, step), signal);
+      await untilAnswered(load, backoff, deps.log, signal);
+    }
   } catch (error) {
     await disposeDocuments(wanted.documents);
     signal.throwIfAborted();
@@ -50,20 +70,19 @@ export async function restoreBackup(
   }
   adoptContent(wanted, deps, settings);
   deps.status.restored({ hasPolicy: wanted.policy !== undefined });
-  return wanted;
+  return { content: wanted, isWhole, isHeld };
 }
 
-async function load(
-  content: BackupContent,
+/** Tries again until the engine has answered. */
+async function untilAnswered<T>(
+  attemptOnce: () => Promise<T>,
   backoff: BackoffOptions,
-  { applier, keeper, log }: RestoreDeps,
+  log: Logger,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      const loadable = loadableContent(content);
-      await keeper.exclusive((step) => applier.load(loadable, step), signal);
-      return;
+      return await attemptOnce();
     } catch (error) {
       signal.throwIfAborted();
       const isVerdict = error instanceof EngineRefusal || (error instanceof SyncError && !error.retryable);

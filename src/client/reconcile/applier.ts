@@ -1,8 +1,8 @@
 import { members } from '../../lib/json-text.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { isObject, nodeText } from '../../wire/json-node.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
-import { isObject, nodeText } from '../desired/node.js';
 import { outermost } from '../desired/outermost.js';
 import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
@@ -17,6 +17,13 @@ import {
   OWN_DOCUMENTS,
 } from './collisions.js';
 import { type LayerChange, Step } from './step.js';
+
+/** All that an engine holds, and what it refuses. */
+export interface EngineContent {
+  readonly policy: PolicySet | undefined;
+  readonly layers: readonly Layer[];
+  readonly blocked: readonly BlockedLayer[];
+}
 
 const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
 
@@ -34,6 +41,7 @@ export class Applier {
   /** Paths whose content is in doubt since a call of unknown outcome. */
   #doubtful: DocPath[] = [];
   #regionsDoubtful = false;
+  readonly #watchers: ((paths: readonly DocPath[]) => void)[] = [];
 
   constructor(engine: PolicyEngine) {
     this.#engine = engine;
@@ -58,32 +66,14 @@ export class Applier {
    * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Throws
    * {@link EngineRefusal} when the engine refuses a part: then it, and this, hold nothing again.
    */
-  async load(
-    content: { policy: PolicySet | undefined; layers: readonly Layer[]; blocked: readonly BlockedLayer[] },
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (!this.isEmpty) throw new Error('only an empty engine is loaded');
-    for (const layer of content.layers) this.#layers.set(layer);
-    for (const entry of content.blocked) this.#blocked.set(entry.layer.id, entry);
-    this.#policy = content.policy;
-    this.#roots = content.policy === undefined ? [] : this.#engine.roots(content.policy, []);
+  async load(content: EngineContent, signal: AbortSignal): Promise<void> {
+    this.adopt(content);
     const places = outermost(content.layers.map((layer) => layer.path));
     try {
-      const { reserved, policyMode } = this.#engine;
-      assertNotReserved(content.layers, reserved);
-      if (content.policy !== undefined) {
-        assertPackagesNotReserved(packageRoots(content.policy), reserved, policyMode === 'bundle');
-      }
-      assertRoomFor(this.#layers, this.#roots);
-      assertRoomFor(this.#layers, this.#reservedParents(), OWN_DOCUMENTS);
       await this.#fill(signal);
     } catch (error) {
-      for (const layer of content.layers) this.#layers.delete(layer.id);
-      this.#blocked.clear();
+      this.#forget(content);
       const { policy } = content;
-      this.#policy = undefined;
-      this.#roots = [];
-      this.#regionsDoubtful = false;
       // What went in goes out again with the next step, or now.
       this.#doubtful = places.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
       if (error instanceof EngineRefusal) {
@@ -92,6 +82,46 @@ export class Applier {
       }
       throw error;
     }
+  }
+
+  /**
+   * Takes for granted that the engine holds this already, apart from its modules: those are compared with the next step.
+   * Throws {@link EngineRefusal} for what does not fit together, or with the client's own documents: then this holds
+   * nothing.
+   */
+  adopt(content: EngineContent): void {
+    if (!this.isEmpty) throw new Error('only an empty engine is loaded');
+    const { policy, layers, blocked } = content;
+    for (const layer of layers) this.#layers.set(layer);
+    for (const entry of blocked) this.#blocked.set(entry.layer.id, entry);
+    this.#policy = policy;
+    this.#roots = policy === undefined ? [] : this.#engine.roots(policy, []);
+    this.#regionsDoubtful = policy !== undefined;
+    try {
+      const { reserved, policyMode } = this.#engine;
+      assertNotReserved(layers, reserved);
+      if (policy !== undefined) {
+        assertPackagesNotReserved(packageRoots(policy), reserved, policyMode === 'bundle');
+      }
+      assertRoomFor(this.#layers, this.#roots);
+      assertRoomFor(this.#layers, this.#reservedParents(), OWN_DOCUMENTS);
+    } catch (error) {
+      this.#forget(content);
+      throw error;
+    }
+  }
+
+  #forget({ layers }: EngineContent): void {
+    for (const layer of layers) this.#layers.delete(layer.id);
+    this.#blocked.clear();
+    this.#policy = undefined;
+    this.#roots = [];
+    this.#regionsDoubtful = false;
+  }
+
+  /** True when the engine is known to hold exactly what this says. */
+  get isCertain(): boolean {
+    return this.#doubtful.length === 0 && !this.#regionsDoubtful;
   }
 
   /** True while the engine holds nothing of ours. */
@@ -131,6 +161,7 @@ export class Applier {
       const gone = this.#roots.filter((root) => !roots.includes(root));
       if (regionsChange && this.#policy !== undefined) await this.#activate(this.#policy, roots, signal);
       try {
+        await this.#clear(change.set, ops, signal);
         await this.#write(ops, signal);
       } catch (error) {
         this.#regionsDoubtful ||= regionsChange;
@@ -260,6 +291,17 @@ export class Applier {
     this.#policy = before.policy;
   }
 
+  /** Calls back with the paths of documents that were written; must return at once. */
+  watch(onWritten: (paths: readonly DocPath[]) => void): void {
+    this.#watchers.push(onWritten);
+  }
+
+  /** Writes everything at and below a path again, whatever the engine has there. The engine has our marker. */
+  async rewrite(path: DocPath, signal: AbortSignal): Promise<void> {
+    this.#doubtful = outermost([...this.#doubtful, path]);
+    await this.settleDoubts(signal);
+  }
+
   /** Writes again whatever is in doubt after a call of unknown outcome. The engine has our marker. */
   async settleDoubts(signal: AbortSignal): Promise<void> {
     if (this.#regionsDoubtful && this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
@@ -325,8 +367,24 @@ export class Applier {
       ops.push(...diffNodes(undefined, this.#layers.compose(path, refused), path, this.#closed(this.#roots)));
     }
     this.#doubtful = [];
+    await this.#clear([...this.#layers.all()], ops, signal);
     for (const chunk of inChunks(ops)) await this.#write(chunk, signal);
     if (this.#policy !== undefined) await this.#activate(this.#policy, this.#roots, signal);
+  }
+
+  /**
+   * An engine that outlives the client may have what another life of it wrote: an explicit deletion removes that, too, also
+   * where nothing is known to be there (design 9.3). One by one, since a transaction ends at what is not there.
+   */
+  async #clear(layers: readonly Layer[], ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    if (this.#engine.seals === undefined) return;
+    const closed = this.#closed(this.#roots);
+    for (const { path, content } of layers) {
+      if (content.kind !== 'delete' || this.#layers.compose(path) !== undefined) continue;
+      const isWritten = ops.some((op) => isAtOrBelow(path, op.path));
+      if (isWritten || closed.some((other) => pathsOverlap(other, path))) continue;
+      await this.#write([{ op: 'remove', path }], signal);
+    }
   }
 
   async #activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
@@ -359,6 +417,7 @@ export class Applier {
       throw error;
     }
     this.#doubtful = [];
+    for (const onWritten of this.#watchers) onWritten(ops.map(({ path }) => path));
   }
 
   #rewriteOps(path: DocPath): DataOp[] {

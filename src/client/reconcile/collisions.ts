@@ -1,6 +1,6 @@
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { isObject, leafOfBody, nodeAt } from '../../wire/json-node.js';
 import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/layers.js';
-import { isObject, leafOfBody, nodeAt } from '../desired/node.js';
 import { EngineRefusal } from '../engine/engine.js';
 
 /** A layer that the engine refuses as long as policy and the documents around it stay as they are (design 9.2). */

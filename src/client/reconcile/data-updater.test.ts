@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
-import { type PeerDataConfig, type PeerUpdate, parseKeepingData, peerDataConfig, peerUpdate } from '../../wire/data.js';
+import { type PeerDataConfig, type PeerUpdate, peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
+import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import { Status } from '../status.js';
@@ -19,6 +20,7 @@ const ENGINE: PolicyEngine = {
   check: async () => undefined,
   activate: async () => undefined,
   write: async () => undefined,
+  read: async () => 'null',
   writeReserved: async () => undefined,
   startAfresh: () => undefined,
 };

@@ -16,6 +16,8 @@ export interface EngineKeeperOptions {
   readonly probeEnabled: boolean;
   readonly probeIntervalMs: number;
   readonly probeTimeoutMs: number;
+  /** Nothing is written before {@link EngineKeeper.resume} or {@link EngineKeeper.begin}. Default: it may begin at once. */
+  readonly mayResume?: boolean;
   readonly backoff: BackoffOptions;
 }
 
@@ -41,6 +43,8 @@ export class EngineKeeper {
   /** Counts what was lost: a restore that was overtaken by the next loss has to be made again. */
   #losses = 0;
   readonly #present: Gate;
+  /** Opens once it is known whether the client goes on with what the engine holds. */
+  readonly #begun: Gate;
   /** A step is under way: what the client holds is about to change. */
   #stepping = false;
   /** What wants to look between two steps. */
@@ -52,6 +56,7 @@ export class EngineKeeper {
   ) {
     this.#options = options;
     this.#present = new Gate(!options.tellsStart);
+    this.#begun = new Gate(options.mayResume !== true);
     this.#engine = deps.engine;
     this.#applier = deps.applier;
     this.#status = deps.status;
@@ -87,7 +92,10 @@ export class EngineKeeper {
     const result = this.#tail.then(async () => {
       const signal = this.#signal;
       if (signal === undefined) throw new Error('the engine keeper does not run');
-      await withAnySignal(caller === undefined ? [signal] : [signal, caller], (either) => this.#present.pass(either));
+      await withAnySignal(caller === undefined ? [signal] : [signal, caller], async (either) => {
+        await this.#begun.pass(either);
+        await this.#present.pass(either);
+      });
       caller?.throwIfAborted();
       await this.#ensureOurs(signal);
       caller?.throwIfAborted();
@@ -110,6 +118,31 @@ export class EngineKeeper {
     this.#tail = result.catch(() => undefined);
     return caller === undefined ? result : untilAborted(result, caller, () => hasBegun);
   };
+
+  /**
+   * Goes on with what the engine holds, without writing it again: `take` makes sure that it is what the client holds, and
+   * answers whether. Call it before anything else is done, and {@link begin} whatever becomes of it.
+   */
+  async resume(take: () => Promise<boolean>): Promise<boolean> {
+    if (this.#begun.isOpen || !(await take())) return false;
+    // Looked at once more, as after a failure: whatever is not as it should be is written.
+    this.#state = 'doubtful';
+    this.#wasOurs = true;
+    return true;
+  }
+
+  /** From now on steps are taken; an engine that is not {@link resume}d is filled from what the client holds. */
+  begin(): void {
+    this.#begun.open();
+  }
+
+  /** Runs work between two steps, if the engine has our state then; also when this does not run any more. */
+  ifOurs(work: () => Promise<void>): Promise<void> {
+    const result = this.#tail.then(() => (this.#state === 'ours' && this.#applier.isCertain ? work() : undefined));
+    // The chain goes on whatever became of it; its caller has the failure.
+    this.#tail = result.catch(() => undefined);
+    return result;
+  }
 
   /** Looks at what the client holds while no step changes it; never waits for an engine that is away. */
   between<T>(look: () => T): Promise<T> {

@@ -7,7 +7,7 @@ import { bodyOfText } from '../desired/text-body.js';
 import type { Body } from '../engine/engine.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
-import type { KnownEntry } from './entry.js';
+import { isMoved, type KnownEntry } from './entry.js';
 import type { EntryTable } from './entry-table.js';
 import type { TaskSet } from './task-set.js';
 
@@ -188,7 +188,8 @@ export class EntryFetcher {
    */
   #isSuperseded(entry: KnownEntry, hash: string): boolean {
     const past = this.#seen.get(entry.id);
-    return past?.hash === hash && this.#deps.table.covered(entry.path, past.rank);
+    if (past?.hash !== hash || isMoved(entry.entry, past.rank, entry.later ?? entry.rank)) return false;
+    return this.#deps.table.covered(entry.path, past.rank);
   }
 
   /** What was fetched last is still the newest, and keeps its place. Only the writer moves on what waits or is withheld. */

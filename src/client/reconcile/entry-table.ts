@@ -32,7 +32,12 @@ export class EntryTable extends PathIndex<KnownEntry> {
 
   /** True when a later entry replaces everything at the path: what has this rank is no longer desired. */
   covered(path: DocPath, rank: Rank): boolean {
-    return this.atOrAbove(path).some((other) => entryReplaces(other.entry) && compareRank(other.rank, rank) > 0);
+    return this.cover(path, rank) !== undefined;
+  }
+
+  /** A later entry that replaces everything at the path. */
+  cover(path: DocPath, rank: Rank): KnownEntry | undefined {
+    return this.atOrAbove(path).find((other) => entryReplaces(other.entry) && compareRank(other.rank, rank) > 0);
   }
 
   /**

@@ -2,8 +2,8 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
+import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
-import { PatchRefused, parsePatch } from '../desired/patch.js';
 import { type Body, EngineRefusal } from '../engine/engine.js';
 import type { Applier } from './applier.js';
 import { entryReplaces, type KnownEntry } from './entry.js';
@@ -69,28 +69,24 @@ export class EntryWriter {
     if (this.#ready.size > 0) this.#loop.request();
   }
 
-  /** Removes the document of an entry that is no longer desired; if that fails, `onFailed` puts the entry back. */
-  retire(entry: KnownEntry, onFailed: () => void): void {
+  /** Removes the document of an entry that is no longer desired; false: that failed. Never rejects. */
+  async retire(entry: KnownEntry): Promise<boolean> {
     const { applier, exclusive, log, table } = this.#deps;
-    const remove = async (signal: AbortSignal): Promise<void> => {
-      if (table.get(entry.id) !== undefined) return; // Listed again meanwhile: the new one takes the document over.
-      await this.#release(await applier.applyLayers({ set: [], drop: [entry.id] }, signal));
-      await this.#retryBlocked([entry.path], signal);
-    };
-    this.#deps.tasks.add(
-      exclusive(remove).then(
-        () => {
-          log.info({ path: docPathText(entry.path) }, 'document removed: its entry is no longer desired');
-        },
-        (error: unknown) => {
-          log.warn(
-            { path: docPathText(entry.path), error: errorText(error) },
-            'a document could not be removed; the next read of the configuration tries again',
-          );
-          onFailed();
-        },
-      ),
-    );
+    try {
+      await exclusive(async (signal) => {
+        if (table.get(entry.id) !== undefined) return; // Listed again meanwhile: the new one takes the document over.
+        await this.#release(await applier.applyLayers({ set: [], drop: [entry.id] }, signal));
+        await this.#retryBlocked([entry.path], signal);
+      });
+      log.info({ path: docPathText(entry.path) }, 'document removed: its entry is no longer desired');
+      return true;
+    } catch (error) {
+      log.warn(
+        { path: docPathText(entry.path), error: errorText(error) },
+        'a document could not be removed; the next read of the configuration tries again',
+      );
+      return false;
+    }
   }
 
   /** Writes what has arrived, in batches; a batch that is refused is split until the guilty entry stands alone. */

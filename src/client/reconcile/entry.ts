@@ -23,7 +23,7 @@ export interface KnownEntry extends Placed {
   /** The place that a base entry takes when its source turns out to have something new; see {@link rank}. */
   later: Rank | undefined;
   readonly origin: 'base' | 'update';
-  /** The epoch of the log that it came from; undefined for OPAL servers. */
+  /** The name of the log that has it (`LogState.name`); undefined for OPAL servers. */
   epoch: string | undefined;
   entry: PeerEntry;
   /** The transaction that it counts for now. */
@@ -49,6 +49,24 @@ export function entryPath(entry: PeerEntry): DocPath {
 /** True when the entry replaces everything at and below its path. */
 export function entryReplaces(entry: PeerEntry): boolean {
   return entry.save_method !== 'PATCH';
+}
+
+/**
+ * True when the log has given a base entry another place (design 9.6), as when it is to be fetched again: it counts from
+ * there, also where its source has what it had. In another log, or without one, places do not compare.
+ */
+export function isMoved({ seq, origin }: PeerEntry, before: Rank, now: Rank): boolean {
+  return seq !== undefined && origin !== 'update' && before.era === now.era && before.seq < now.seq;
+}
+
+/** True when the content of the entry comes from a source. */
+export function isRead({ data, save_method: method }: PeerEntry): boolean {
+  return (data ?? null) === null && method !== 'DELETE';
+}
+
+/** True when the source of the entry is read at an interval. */
+export function isPeriodic({ entry }: KnownEntry): boolean {
+  return isRead(entry) && (entry.periodic_update_interval ?? null) !== null;
 }
 
 /**

@@ -93,6 +93,16 @@ export class PolicyUpdater {
     if (!isHeld) this.request();
   }
 
+  /** The server's newest commit, as its heartbeat says: asks for it unless it is held, refused, or under way. */
+  headIs(hash: string | null): void {
+    if (hash === null || hash === this.#held?.hash || hash === this.#refused?.hash || !this.#loop.idle) return;
+    this.#deps.log.info(
+      { hash, held: this.#held?.hash ?? null },
+      'a policy notice may have been lost: asking the server',
+    );
+    this.request();
+  }
+
   /** There may be a newer policy: the connection is new, or a notice came. */
   request(): void {
     this.#loop.request();

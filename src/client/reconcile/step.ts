@@ -1,7 +1,7 @@
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/json-node.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, type LayerSet, replaces } from '../desired/layers.js';
-import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../desired/node.js';
 import { outermost } from '../desired/outermost.js';
 import type { DataOp } from '../engine/engine.js';
 

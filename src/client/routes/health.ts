@@ -1,8 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { type AnswerDeclaration, addRoute } from '../../http/route.js';
+import { docPathText } from '../../wire/doc-path.js';
+import type { DriftState } from '../drift/drift-check.js';
 import type { HealthWriterState } from '../health/health-writer.js';
 import type { Offline } from '../offline/offline.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { ReporterDetails } from '../report/reporter.js';
 import type { Status, TransactionResult } from '../status.js';
@@ -11,6 +14,9 @@ import type { Status, TransactionResult } from '../status.js';
 export interface HealthRoutesDeps {
   readonly status: Status;
   readonly policy: Pick<PolicyUpdater, 'hash'>;
+  readonly data: Pick<DataUpdater, 'logPosition' | 'orphans'>;
+  /** Comparison with the engine; undefined where it is off. */
+  readonly drift: () => DriftState | undefined;
   readonly server: () => { connected: boolean; error: string | undefined };
   readonly engineMode: () => string;
   readonly offline: Pick<Offline, 'view'>;
@@ -34,7 +40,23 @@ const details = {
   ready: z.boolean(),
   healthy: z.boolean(),
   policy: z.object({ hash: z.string().nullable(), last_transaction: lastTransaction }),
-  data: z.object({ last_transaction: lastTransaction, failing: z.array(z.string()) }),
+  data: z.object({
+    last_transaction: lastTransaction,
+    failing: z.array(z.string()),
+    /** Documents that no log and no configuration has any more; POST /orphans/prune removes them. */
+    orphaned: z.array(z.string()),
+    epoch: z.string().nullable(),
+    applied_through: z.number().nullable(),
+    unresolved: z.number(),
+    drift: z
+      .object({
+        checked_at: z.string().nullable(),
+        documents: z.number(),
+        repaired: z.number(),
+        error: z.string().nullable(),
+      })
+      .nullable(),
+  }),
   engine: z.object({ online: z.boolean(), error: z.string().nullable(), policy_mode: z.string() }),
   server: z.object({ connected: z.boolean(), error: z.string().nullable() }),
   connectivity: z.object({
@@ -128,14 +150,41 @@ function connectivityOf({ view: { disabled, offlineMode, backup } }: Pick<Offlin
   };
 }
 
-function detailsOf({ status, policy, server, engineMode, offline, reports, healthDocument }: HealthRoutesDeps): object {
+/** Orphans that are listed; POST /orphans/prune answers all. */
+const SHOWN_ORPHANS = 100;
+
+function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data' | 'drift'>): object {
+  const { logPosition: position } = data;
+  const state = drift();
+  const { checkedMs, documents, repaired, error } = state ?? {};
+  return {
+    last_transaction: shown(status.lastData),
+    failing: [...status.failing.values()],
+    orphaned: data.orphans.slice(0, SHOWN_ORPHANS).map(({ path }) => docPathText(path)),
+    epoch: position?.epoch ?? null,
+    applied_through: position?.applied_through ?? null,
+    unresolved: position?.unresolved.length ?? 0,
+    drift:
+      state === undefined
+        ? null
+        : {
+            checked_at: checkedMs === undefined ? null : new Date(checkedMs).toISOString(),
+            documents,
+            repaired,
+            error: error ?? null,
+          },
+  };
+}
+
+function detailsOf(deps: HealthRoutesDeps): object {
+  const { status, policy, server, engineMode, offline, reports, healthDocument } = deps;
   const document = healthDocument();
   const { connected, error } = server();
   return {
     ready: status.ready,
     healthy: status.healthy,
     policy: { hash: policy.hash ?? null, last_transaction: shown(status.lastPolicy) },
-    data: { last_transaction: shown(status.lastData), failing: [...status.failing.values()] },
+    data: dataOf(deps),
     engine: { ...status.engine, error: status.engine.error ?? null, policy_mode: engineMode() },
     server: { connected, error: error ?? null },
     connectivity: connectivityOf(offline),

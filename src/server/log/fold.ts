@@ -1,108 +1,280 @@
+import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
+import { baseIdentity } from './base-entry.js';
+import {
+  closedOf,
+  compactionOf,
+  type FoldItem,
+  foldedOf,
+  isDue,
+  joined,
+  newItem,
+  partsOf,
+  placesOf,
+  rowsOf,
+} from './fold-item.js';
+import { LiveItems, type When } from './live-items.js';
+import { type PatchPart, partsText } from './patch-rules.js';
+import { documentUnder, isSame, supersededPatches } from './patch-targets.js';
+import { type Buried, type Compaction, comparePlace, type Place, type PlacedBase, placeKey } from './place.js';
+import { RowRefs } from './row-refs.js';
 import type { FoldedEntry } from './update-log.js';
 
 /** What {@link Fold.applyRecord} takes: the part of a log record that decides what is live. */
 export interface FoldRecord {
-  seq: number;
-  origin: FoldedEntry['origin'];
-  entries: readonly FoldedEntry['entry'][];
-}
-
-/** The live entries of a log, kept up to date record by record (design 3, 9.6). */
-export interface Fold {
-  /**
-   * Adds a record; records come in the order of their `seq`. A PUT or DELETE supersedes older entries at or below its
-   * path (also of its own record), a PATCH stacks on top. An older entry is dropped once each of its topics was
-   * superseded: until then somebody still needs it. A DELETE stays as a tombstone, since a client that was away has to
-   * learn of it. Returns the positions of records that now have no live entry, in any order.
-   */
-  applyRecord(record: FoldRecord): number[];
-  /** Live entries in the order that they were added. The array never changes; a later call may answer another. */
-  entries(): readonly FoldedEntry[];
-}
-
-interface Live {
-  folded: FoldedEntry;
-  /** Topics on which nothing superseded it yet. */
-  openTopics: number;
-}
-
-/** Entries that are open on one topic, by path. */
-interface Node {
-  live: Set<Live>;
-  children: Map<string, Node>;
+  readonly seq: number;
+  readonly entries: readonly FoldedEntry['entry'][];
+  readonly update?: FoldedEntry['update'];
+  /** When it leaves the fold, in milliseconds since 1970. Default: never. */
+  readonly expiresMs?: number | undefined;
 }
 
 /**
- * An empty fold. There is one path tree per topic, so an entry is visited once for each of its topics in all its life:
- * an update costs time in proportion to its topics and its depth, not to the number of live entries.
+ * The live entries of a log, kept up to date record by record (design 3, 9.5, 9.6). Rows that it needs are counted in
+ * `refs`. An entry is visited once for each of its topics in all its life: an update costs time in proportion to its
+ * topics and its depth, not to the number of live entries; only a PATCH looks at what overlaps it.
  */
-export function createFold(): Fold {
-  const roots = new Map<string, Node>();
-  const live = new Set<Live>();
-  const liveOfRecord = new Map<number, number>();
-  let snapshot: readonly FoldedEntry[] | undefined = [];
+export class Fold {
+  readonly refs: RowRefs;
+  readonly #live: LiveItems;
+  /** The configured base entries, by identity; also those that are superseded: they may come back. */
+  readonly #base = new Map<string, PlacedBase & { row: number | undefined }>();
+  /** How many entries the rows of records have that are needed. */
+  readonly #entryCounts = new Map<number, number>();
+  #compactable = new Set<FoldItem>();
+  #snapshot: readonly FoldedEntry[] | undefined = [];
 
-  /** Closes `topic` for everything at or below the node; gives the records that lost their last entry. */
-  function supersedeBelow(top: Node, emptied: number[]): void {
-    const nodes = [top];
-    for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
-      for (const item of node.live) {
-        item.openTopics--;
-        if (item.openTopics > 0) continue;
-        live.delete(item);
-        const { seq } = item.folded;
-        const left = (liveOfRecord.get(seq) ?? 0) - 1;
-        liveOfRecord.set(seq, left);
-        if (left === 0) emptied.push(seq);
+  constructor(refs = new RowRefs()) {
+    this.refs = refs;
+    this.#live = new LiveItems(refs);
+  }
+
+  /** Live entries in order. The array never changes; a later call may answer another. */
+  entries(): readonly FoldedEntry[] {
+    this.#snapshot ??= [...this.#live].sort((a, b) => comparePlace(a.place, b.place)).map(foldedOf);
+    return this.#snapshot;
+  }
+
+  get size(): number {
+    return this.#live.size;
+  }
+
+  /**
+   * Adds a record; records come in the order of their `seq`. A PUT or DELETE supersedes older entries at or below its
+   * path (also of its own record), a PATCH stacks on top or is worked into the inline document under it. An older entry
+   * is dropped once each of its topics was superseded: until then somebody still needs it. A DELETE stays as a tombstone,
+   * since a client that was away has to learn of it. What leaves by itself supersedes nothing that stays.
+   */
+  applyRecord({ seq, entries, update, expiresMs }: FoldRecord): void {
+    this.refs.add(seq); // until the end: what is superseded within the record counts as well
+    this.#entryCounts.set(seq, entries.length);
+    for (const [index, entry] of entries.entries()) {
+      if (entry.origin === 'base') this.#moveBase(entry, [seq, index]);
+      else this.#apply(newItem({ place: [seq, index], origin: 'update', entry, update, expiresMs, rows: [seq] }));
+    }
+    this.refs.drop(seq);
+    this.#snapshot = undefined;
+  }
+
+  /** The base entries from now on, those of the last generation, and what was {@link buried} when it was made. */
+  setBase(entries: readonly PlacedBase[], buried: readonly Buried[] = []): void {
+    const before = this.#baseItems();
+    for (const { row } of this.#base.values()) if (row !== undefined) this.refs.drop(row);
+    this.#base.clear();
+    for (const { place, entry } of entries) this.#base.set(baseIdentity(entry), { place, entry, row: undefined });
+    this.#refold(before, buried);
+  }
+
+  /** The configured base entries with their places. */
+  base(): readonly PlacedBase[] {
+    return [...this.#base.values()].map(({ place, entry }) => ({ place, entry }));
+  }
+
+  /**
+   * Entries that are superseded, wholly or on some topics, while the row that they stand in is still needed. Who reads the
+   * log from its rows could take them for live, once the base entry that superseded them is gone: so the next generation
+   * of the base configuration names them.
+   */
+  buried(): Buried[] {
+    this.#refold(this.#baseItems());
+    const found = new Map<string, Buried>();
+    for (const [seq, count] of this.#entryCounts) {
+      if (!this.refs.has(seq)) this.#entryCounts.delete(seq);
+      else for (let index = 0; index < count; index++) found.set(placeKey([seq, index]), { place: [seq, index] });
+    }
+    for (const item of this.#live) {
+      const topics = closedOf(item);
+      for (const place of placesOf(item)) {
+        if (topics.length === 0 || item.origin === 'base') found.delete(placeKey(place));
+        else found.set(placeKey(place), { place, topics });
       }
-      for (const child of node.children.values()) nodes.push(child);
     }
-    top.live.clear();
-    top.children.clear();
+    return [...found.values()];
   }
 
-  function apply(folded: FoldedEntry, emptied: number[]): void {
-    const { entry, seq } = folded;
-    const path = parseDocPath(entry.dst_path);
-    const topics = new Set(entry.topics);
-    const item: Live = { folded, openTopics: topics.size };
-    liveOfRecord.set(seq, (liveOfRecord.get(seq) ?? 0) + 1);
-    for (const topic of topics) {
-      const node = nodeAt(roots, topic, path);
-      if (entry.save_method !== 'PATCH') supersedeBelow(node, emptied);
-      node.live.add(item);
-    }
-    live.add(item);
+  /** Takes out what is to leave by now. Answers whether there was something. */
+  expire(nowMs: number): boolean {
+    const due = this.#live.due(nowMs);
+    for (const item of due) this.#live.remove(item);
+    if (due.length > 0) this.#snapshot = undefined;
+    return due.length > 0;
   }
 
-  return {
-    applyRecord(record) {
-      const emptied: number[] = [];
-      for (const entry of record.entries) apply({ seq: record.seq, origin: record.origin, entry }, emptied);
-      if (record.entries.length === 0) emptied.push(record.seq);
-      for (const seq of emptied) liveOfRecord.delete(seq);
-      snapshot = undefined;
-      return emptied;
-    },
-    entries() {
-      snapshot ??= Array.from(live, (item) => item.folded);
-      return snapshot;
-    },
-  };
+  /** How many patches would stack at the path of this entry once it is added; 0 where it would not stack. */
+  patchesWith(entry: PeerEntry): number {
+    const item = newItem({ place: [Number.MAX_SAFE_INTEGER, 0], origin: 'update', entry, rows: [] });
+    if (documentUnder(this.#live, item) !== undefined) return 0;
+    const gone = new Set(
+      [...supersededPatches(this.#live, item)].filter(([, left]) => left.length === 0).map(([old]) => old),
+    );
+    const stacked = [...this.#live.at(item.path)].filter(
+      (other) => other.entry.save_method === 'PATCH' && !gone.has(other),
+    );
+    return stacked.length + 1;
+  }
+
+  /** The record of which a patch stands at the path of this entry, and which was appended under a key with this digest. */
+  patchOnce({ dst_path }: PeerEntry, once: string): number | undefined {
+    return [...this.#live.at(parseDocPath(dst_path))].find(({ update }) => update?.once === once)?.place[0];
+  }
+
+  /** Patches at a path, quickly. */
+  patchesAt(path: DocPath): number {
+    let count = 0;
+    for (const { entry } of this.#live.at(path)) if (entry.save_method === 'PATCH') count++;
+    return count;
+  }
+
+  /** Documents that so many patches wait for that they are to be written anew; each is answered once. */
+  takeCompactions(): Compaction[] {
+    const found = [...this.#compactable].filter((item) => this.#live.has(item));
+    this.#compactable = new Set();
+    return found.map(compactionOf);
+  }
+
+  /** The compaction of a document that patches wait for; undefined where none do. */
+  compactionAt(folded: FoldedEntry): Compaction | undefined {
+    for (const item of this.#live.at(parseDocPath(folded.entry.dst_path))) {
+      if (item.folded === folded && item.waiting.length > 0) return compactionOf(item);
+    }
+    return undefined;
+  }
+
+  /**
+   * Takes a compaction that was written to the log as row `row`: from now on the entry at its place is made of this row
+   * alone. Where the rows that it was made of were gone already it takes its place now, unless something newer covers it.
+   */
+  applyCompaction({ place, entry, update, closed = [] }: Compaction, row: number): void {
+    this.refs.add(row);
+    const written = newItem({ place, origin: 'update', entry, update, rows: [row] });
+    const known = this.#waitingFor(written);
+    if (known !== undefined) {
+      const before = rowsOf(known);
+      const waiting = known.waiting.filter((patch) => comparePlace(patch.place, place) > 0);
+      const document = waiting.length === 0 ? undefined : written;
+      Object.assign(known, { entry, rows: [row], document, waiting, folded: undefined });
+      for (const needed of rowsOf(known)) this.refs.add(needed);
+      for (const old of before) this.refs.drop(old);
+    } else {
+      // Read from a log whose older rows are gone in part: a patch without its document may stand there.
+      const alone = this.#live.get(place);
+      if (alone !== undefined) this.#live.remove(alone);
+      for (const topic of closed) written.open.delete(topic);
+      this.#apply(written, 'late');
+    }
+    this.refs.drop(row);
+    this.#snapshot = undefined;
+  }
+
+  /** The document of which this one is a part, written anew: patches up to its place are still to be worked into it. */
+  #waitingFor(written: FoldItem): FoldItem | undefined {
+    return [...this.#live.at(written.path)].find(
+      ({ document, place, topics }) =>
+        document !== undefined &&
+        isSame(topics, written.topics) &&
+        comparePlace(document.place, written.place) < 0 &&
+        comparePlace(written.place, place) <= 0,
+    );
+  }
+
+  #moveBase(entry: PeerEntry, place: Place): void {
+    const identity = baseIdentity(entry);
+    const known = this.#base.get(identity);
+    if (known === undefined) return;
+    const item = this.#live.get(known.place);
+    if (item !== undefined) this.#live.remove(item);
+    if (known.row !== undefined) this.refs.drop(known.row);
+    this.refs.add(place[0]);
+    this.#base.set(identity, { place, entry: known.entry, row: place[0] });
+    this.#apply(this.#baseItem(known.entry, place));
+  }
+
+  /** A base item has no rows of its own: it may come back, so what its place is made of stays counted with the base. */
+  #baseItem(entry: PeerEntry, place: Place): FoldItem {
+    return newItem({ place, origin: 'base', entry, rows: [] });
+  }
+
+  #baseItems(): FoldItem[] {
+    return [...this.#base.values()].map(({ entry, place }) => this.#baseItem(entry, place));
+  }
+
+  /**
+   * Makes the trees anew around a change of the base entries. Whether a patch was worked into a document hangs on what stood
+   * beside them at that moment, which is not the same for those who were there and for those who read what is left of the
+   * rows: so first all that was published decides one by one what covers what, the base entries of before too, and then the
+   * patches join their documents anew. What was superseded before stays so, topic by topic.
+   */
+  #refold(before: readonly FoldItem[], buried: readonly Buried[] = []): void {
+    const closed = new Map(buried.map(({ place, topics }) => [placeKey(place), { topics }]));
+    const updates = [...this.#live].filter(({ origin }) => origin === 'update').flatMap(partsOf);
+    for (const item of updates) for (const row of rowsOf(item)) this.refs.add(row);
+    this.#live.clear();
+    for (const item of updates) {
+      const gone = closed.get(placeKey(item.place));
+      if (gone !== undefined) for (const topic of gone.topics ?? [...item.topics]) item.open.delete(topic);
+    }
+    for (const item of inOrder([...updates, ...before, ...this.#baseItems()])) {
+      if (item.open.size > 0) this.#live.insert(item);
+    }
+    const left = updates.filter((item) => this.#live.has(item));
+    this.#live.clear();
+    for (const item of inOrder([...left, ...this.#baseItems()])) this.#apply(item);
+    for (const item of updates) for (const row of rowsOf(item)) this.refs.drop(row);
+    this.#snapshot = undefined;
+  }
+
+  #apply(item: FoldItem, when: When = 'last'): void {
+    if (item.entry.save_method !== 'PATCH' || item.origin === 'base' || when === 'late') {
+      if (when === 'late') this.#live.closeCovered(item);
+      if (item.open.size > 0) this.#live.insert(item, when);
+      return;
+    }
+    const document = documentUnder(this.#live, item);
+    if (document === undefined) {
+      for (const [old, left] of supersededPatches(this.#live, item)) this.#shrink(old, left);
+      this.#live.insert(item);
+      return;
+    }
+    const both = joined(document, item);
+    // What both are made of stays needed.
+    for (const row of rowsOf(both)) this.refs.add(row);
+    this.#live.remove(document);
+    this.#live.insert(both);
+    for (const row of rowsOf(both)) this.refs.drop(row);
+    if (isDue(both)) this.#compactable.add(both);
+  }
+
+  #shrink(item: FoldItem, left: readonly PatchPart[]): void {
+    if (left.length === 0) this.#live.remove(item);
+    else Object.assign(item, { parts: left, entry: { ...item.entry, data: partsText(left) }, folded: undefined });
+  }
 }
 
-function nodeAt(roots: Map<string, Node>, topic: string, path: DocPath): Node {
-  let node = childOf(roots, topic);
-  for (const segment of path) node = childOf(node.children, segment);
-  return node;
+function inOrder(items: readonly FoldItem[]): FoldItem[] {
+  return items.toSorted((a, b) => comparePlace(a.place, b.place));
 }
 
-function childOf(nodes: Map<string, Node>, name: string): Node {
-  let node = nodes.get(name);
-  if (node === undefined) {
-    node = { live: new Set(), children: new Map() };
-    nodes.set(name, node);
-  }
-  return node;
+/** An empty fold. */
+export function createFold(): Fold {
+  return new Fold();
 }

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
 import { JsonText } from '../../lib/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
-import { baseIdentity, rowUpdate, updateText } from './row.js';
+import { baseIdentity } from './base-entry.js';
+import { readUpdateRow, updateBodyText } from './row.js';
 import type { LogRecord } from './update-log.js';
 
 test('a record comes back from its row as it was, numbers as written', () => {
@@ -25,15 +26,16 @@ test('a record comes back from its row as it was, numbers as written', () => {
     ],
     callbacks: ['http://cb', ['http://cb2', { method: 'put' }]],
   };
-  const body = updateText(record);
+  const body = updateBodyText(record);
   assert.match(body, /12345678901234567890, "d":1\.0/);
-  assert.deepEqual(rowUpdate({ seq: record.seq, kind: 'update', timeMs: record.timeMs, body }), record);
+  const read = readUpdateRow({ seq: record.seq, kind: 'update', timeMs: record.timeMs, body });
+  assert.deepEqual(read, { kind: 'record', record, digest: undefined });
 });
 
 test('a row that is not what was written is refused with its position', () => {
   for (const body of ['{"id":"x"', '{"id":"x","entries":[]}']) {
     assert.throws(
-      () => rowUpdate({ seq: 3, kind: 'update', timeMs: 0, body }),
+      () => readUpdateRow({ seq: 3, kind: 'update', timeMs: 0, body }),
       (error) => error instanceof SyncError && error.code === 'log_damaged' && /record 3/.test(error.message),
     );
   }

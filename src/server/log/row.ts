@@ -1,67 +1,123 @@
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
-import { JsonText, printJson } from '../../lib/json-text.js';
-import { type PeerEntry, parseKeepingData, peerEntry, sourceIdentity } from '../../wire/data.js';
-import { docPathText, parseDocPath } from '../../wire/doc-path.js';
-import type { FoldedEntry, LogRecord, NewRecord } from './update-log.js';
+import { elements, members, printJson } from '../../lib/json-text.js';
+import { type PeerEntry, peerEntry } from '../../wire/data.js';
+import { parseKeepingData } from '../../wire/inline-data.js';
+import type { StoredRow } from './log-store.js';
+import type { Buried, Compaction, PlacedBase } from './place.js';
+import type { Idempotency, LogRecord, NewRecord } from './update-log.js';
 
-/** One row of the store: a position and what stands there, as JSON text (numbers as written, design 9.9). */
-export interface Row {
-  seq: number;
-  kind: FoldedEntry['origin'];
-  timeMs: number;
-  body: string;
-}
+/** What the bodies of rows say, as JSON text (numbers as written, design 9.9). */
 
+const place = z.tuple([z.number(), z.number()]);
 const updateBody = z.object({
   id: z.string(),
   publisher: z.string().nullable(),
   reason: z.string().nullable(),
   entries: z.array(peerEntry),
   callbacks: z.array(z.unknown()),
+  retain: z.union([z.boolean(), z.number()]).optional(),
+  once: z.string().optional(),
+  /** {@link Idempotency.digest}. */
+  digest: z.string().optional(),
 });
-const baseBody = z.object({ entries: z.tuple([peerEntry]) });
+const compactionBody = z.object({
+  compacts: place,
+  id: z.string(),
+  reason: z.string().nullable(),
+  time_ms: z.number(),
+  entries: z.tuple([peerEntry]),
+  closed: z.array(z.string()).optional(),
+});
+const generationBody = z.object({
+  generation: z.string(),
+  known: z.array(z.string()),
+  entries: z.array(z.object({ place: place.optional(), entry: peerEntry })),
+  buried: z.array(z.object({ place, topics: z.array(z.string()).optional() })).default([]),
+});
+
+/** What a row of kind `update` is: a record, or a document that patches were worked into. */
+export type UpdateRow =
+  | { readonly kind: 'record'; readonly record: LogRecord; readonly digest: string | undefined }
+  | { readonly kind: 'compaction'; readonly compaction: Compaction };
+
+/** A generation of the base configuration (design 9.6): all its entries, each with its place. */
+export interface Generation {
+  /** Digest of the configuration. */
+  readonly generation: string;
+  /** Digests of the ones before, the newest last. */
+  readonly known: readonly string[];
+  readonly entries: readonly PlacedBase[];
+  /** What was superseded by then, for those who read only the rows that are left. */
+  readonly buried: readonly Buried[];
+}
 
 /** The body of an update's row. Throws what printing throws: `RangeError` for one that is nested too deep. */
-export function updateText(record: NewRecord): string {
-  const { id, publisher, reason, entries, callbacks } = record;
-  return printJson({ id, publisher, reason, entries, callbacks });
+export function updateBodyText(record: NewRecord, once?: Idempotency): string {
+  const { id, publisher, reason, entries, callbacks, retain } = record;
+  return printJson({ id, publisher, reason, entries, callbacks, retain, once: record.once, digest: once?.digest });
 }
 
-/** The update of a row. Throws `log_damaged` when the row is not what {@link updateText} wrote. */
-export function rowUpdate(row: Row): LogRecord {
-  return { seq: row.seq, timeMs: row.timeMs, ...parseBody(row, updateBody) };
+/** Reads a row of kind `update`. Throws `log_damaged` when it is not what was written. */
+export function readUpdateRow(row: StoredRow): UpdateRow {
+  return reading(row, () => {
+    const value = parseKeepingData(row.body);
+    if (typeof value === 'object' && value !== null && 'compacts' in value) {
+      const { compacts, id, reason, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
+      return {
+        kind: 'compaction',
+        compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs }, closed },
+      };
+    }
+    const { digest, ...record } = updateBody.parse(value);
+    return { kind: 'record', record: { seq: row.seq, timeMs: row.timeMs, ...record }, digest };
+  });
 }
 
-/** A base entry as a row. */
-export function baseRow(seq: number, timeMs: number, entry: PeerEntry): Row {
-  return { seq, kind: 'base', timeMs, body: printJson({ entries: [entry] }) };
+/** The body of a compaction's row, of kind `update`. */
+export function compactionText({ place: compacts, entry, update, closed }: Compaction): string {
+  const { id = '', reason = null, timeMs = 0 } = update ?? {};
+  return printJson({ compacts, id, reason, time_ms: timeMs, entries: [entry], closed });
 }
 
-/** The base entry of a row. Throws `log_damaged` when the row is not what {@link baseRow} wrote. */
-export function rowBase(row: Row): PeerEntry {
-  return parseBody(row, baseBody).entries[0];
+/** The body of a generation's row; an entry without a place takes it at this row, by its index. */
+export function generationText(
+  generation: string,
+  known: readonly string[],
+  entries: readonly NewBase[],
+  buried: readonly Buried[] = [],
+): string {
+  return printJson({ generation, known, entries, buried });
 }
 
-function parseBody<S extends z.ZodType>(row: Row, schema: S): z.infer<S> {
+/** An entry of a new generation. */
+export interface NewBase {
+  readonly place?: PlacedBase['place'] | undefined;
+  readonly entry: PeerEntry;
+}
+
+/** Reads a row of kind `base`. Throws `log_damaged` when it is not what {@link generationText} wrote. */
+export function readGeneration(row: StoredRow): Generation {
+  return reading(row, () => {
+    const text = members(row.body).get('entries') ?? '[]';
+    const entries = elements(text).map((item) => {
+      const fields = members(item);
+      // As one of `entries`, so that its data stays text.
+      const kept = parseKeepingData(`{"entries":[${fields.get('entry') ?? 'null'}]}`) as { entries: unknown[] };
+      return { place: JSON.parse(fields.get('place') ?? 'null') ?? undefined, entry: kept.entries[0] };
+    });
+    const parsed = generationBody.parse({ ...(JSON.parse(row.body) as object), entries });
+    return {
+      ...parsed,
+      entries: parsed.entries.map(({ place: given, entry }, index) => ({ place: given ?? [row.seq, index], entry })),
+    };
+  });
+}
+
+function reading<T>(row: StoredRow, read: () => T): T {
   try {
-    return schema.parse(parseKeepingData(row.body));
+    return read();
   } catch (cause) {
     throw new SyncError('log_damaged', `record ${row.seq} of the update log cannot be read`, { cause });
   }
-}
-
-/**
- * What makes two base entries the same one (design 9.6): url, method, body, dst_path, topics and save_method; headers
- * may change. Inline data counts as body, so that what stands at a position never changes for those who have read it.
- */
-export function baseIdentity(entry: PeerEntry): string {
-  return printJson([
-    entry.url,
-    ...sourceIdentity(entry.config),
-    entry.data instanceof JsonText ? entry.data : null,
-    docPathText(parseDocPath(entry.dst_path)),
-    [...new Set(entry.topics)].sort(),
-    entry.save_method,
-  ]);
 }

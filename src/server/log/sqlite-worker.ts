@@ -1,32 +1,18 @@
-import { randomUUID } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Database } from 'libsql';
-import type { Row } from './row.js';
-import type { OpenedStore, StoreChange, StoreOptions, StoreReply, StoreRequest } from './store.js';
+import { ANSWER_CHARS, type Appended, type Expectation, type NewRow, type StoredRow } from './log-store.js';
+import { migrate, pragmaValue, SchemaTooNew } from './sqlite-schema.js';
+import type { OpenedStore, StoreReply, StoreRequest } from './sqlite-thread.js';
 
-/** The worker thread of `store.ts`: the only place with SQL. Requests are carried out one by one, in order. */
+/** The worker thread of `sqlite-store.ts`: the only place with SQL. Requests are carried out one by one, in order. */
 
-/** Raised with every change of the tables; a store with a higher one was written by a newer version. */
-const SCHEMA_VERSION = 1;
 /** How long a starting server waits for another one to let go: a stop and a start may overlap for a moment. */
 const LOCK_WAIT_MS = 1000;
-/** Dropping old rows must not hold up a start: the rest goes with the next one. About a second of work. */
-const DROP_AT_MOST = 100_000;
-/** Nor a write. It drops this many and one for each row that it retires, so a server that never restarts catches up. */
-const DROP_PER_WRITE = 200;
+/** Dropping old rows must not hold up an append: the rest goes with the next call. */
+const DROP_PER_CALL = 5000;
+/** How long a `dedup` text counts (design 9.8). */
+const DEDUP_MS = 24 * 60 * 60 * 1000;
 
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS record (
-    seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('base', 'update')),
-    time_ms INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    retired_ms INTEGER
-  );
-  CREATE INDEX IF NOT EXISTS record_live ON record (seq) WHERE retired_ms IS NULL;
-  CREATE INDEX IF NOT EXISTS record_retired ON record (retired_ms) WHERE retired_ms IS NOT NULL;
-`;
 const COLUMNS = 'seq, kind, time_ms AS timeMs, body';
 
 async function openDatabase(file: string): Promise<Database> {
@@ -53,55 +39,124 @@ function inTransaction<T>(database: Database, work: () => T): T {
   }
 }
 
-function load(database: Database, options: StoreOptions): OpenedStore {
+/** Said by the tables themselves, so that the lock is taken and a file that is no log is noticed. */
+function opened(database: Database, nowMs: number): OpenedStore {
   return inTransaction(database, () => {
-    const version = Number(pragmaValue(database, 'user_version'));
-    if (version > SCHEMA_VERSION) {
-      throw Object.assign(new Error(`it was written by a newer version (form ${version}, known ${SCHEMA_VERSION})`), {
-        code: 'SQLITE_SCHEMA',
-      });
+    migrate(database, nowMs);
+    const { epoch } = database.prepare("SELECT value AS epoch FROM meta WHERE key = 'epoch'").get() as {
+      epoch: string;
+    };
+    return { epoch, head: head(database), weakness: weakness(database) };
+  });
+}
+
+/** Why a commit may be lost with the power, read back from the database itself; undefined: it may not. */
+function weakness(database: Database): string | undefined {
+  const journal = String(pragmaValue(database, 'journal_mode'));
+  const synchronous = Number(pragmaValue(database, 'synchronous'));
+  if (journal === 'off' || journal === 'memory') return `SQLite keeps no journal on disk (journal_mode=${journal})`;
+  return synchronous >= 2 ? undefined : `SQLite does not flush each commit (synchronous=${synchronous})`;
+}
+
+function head(database: Database): number {
+  return (database.prepare('SELECT coalesce(max(seq), 0) AS head FROM record').get() as { head: number }).head;
+}
+
+function kindHeadOf(database: Database, kind: string): number {
+  return (database.prepare('SELECT last FROM kind_head WHERE kind = ?').get(kind) as { last: number }).last;
+}
+
+function append(
+  database: Database,
+  rows: readonly NewRow[],
+  expect: Expectation | undefined,
+  nowMs: number,
+): Appended[] {
+  return inTransaction(database, () => {
+    if (expect !== undefined) {
+      const last = expect.kind === 'any' ? head(database) : kindHeadOf(database, expect.kind);
+      if (last !== expect.lastSeq) {
+        throw Object.assign(new Error(`the last ${expect.kind} row is ${last}, not ${expect.lastSeq}`), {
+          code: 'CONFLICT',
+        });
+      }
     }
-    database.exec(SCHEMA);
-    database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
-    database.prepare("INSERT OR IGNORE INTO meta VALUES ('epoch', ?)").run(randomUUID().replaceAll('-', ''));
-    dropRetired(database, options.dropRetiredBeforeMs, DROP_AT_MOST);
-    const { epoch } = database.prepare("SELECT value AS epoch FROM meta WHERE key = 'epoch'").get() as OpenedStore;
-    const { head } = database.prepare('SELECT coalesce(max(seq), 0) AS head FROM record').get() as OpenedStore;
-    const rows = database.prepare(`SELECT ${COLUMNS} FROM record WHERE retired_ms IS NULL ORDER BY seq`).all() as Row[];
-    return { epoch, head, rows };
-  });
-}
-
-/** Drops rows that were retired before a moment. The last row always stays: it holds the highest position, never given twice. */
-function dropRetired(database: Database, beforeMs: number, atMost: number): void {
-  database
-    .prepare(
-      `DELETE FROM record WHERE seq IN (SELECT seq FROM record WHERE retired_ms < ? LIMIT ?)
-         AND seq < (SELECT max(seq) FROM record)`,
-    )
-    .run(beforeMs, atMost);
-}
-
-function pragmaValue(database: Database, name: string): unknown {
-  return (database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[name];
-}
-
-function write(database: Database, change: StoreChange): void {
-  inTransaction(database, () => {
+    // Its own table: the row itself may be dropped long before.
+    const known = database.prepare('SELECT seq, time_ms AS timeMs FROM dedup WHERE key = ? AND time_ms > ?');
+    const remember = database.prepare('INSERT OR REPLACE INTO dedup VALUES (?, ?, ?)');
     const insert = database.prepare('INSERT INTO record (seq, kind, time_ms, body) VALUES (?, ?, ?, ?)');
-    for (const row of change.insert) insert.run(row.seq, row.kind, row.timeMs, row.body);
-    const replace = database.prepare('UPDATE record SET body = ? WHERE seq = ?');
-    for (const row of change.replace) replace.run(row.body, row.seq);
-    const retire = database.prepare('UPDATE record SET retired_ms = ? WHERE seq = ?');
-    for (const seq of change.retire) retire.run(change.timeMs, seq);
-    dropRetired(database, change.dropRetiredBeforeMs, DROP_PER_WRITE + change.retire.length);
+    const kindHead = database.prepare('UPDATE kind_head SET last = ? WHERE kind = ?');
+    let seq = head(database);
+    return rows.map(({ kind, body, dedup }) => {
+      const first = dedup === undefined ? undefined : (known.get(dedup, nowMs - DEDUP_MS) as StoredRow | undefined);
+      if (first !== undefined) return { seq: first.seq, duplicate: true, timeMs: first.timeMs };
+      seq++;
+      insert.run(seq, kind, nowMs, body);
+      if (dedup !== undefined) remember.run(dedup, seq, nowMs);
+      if (kind !== 'update') kindHead.run(seq, kind);
+      return { seq, duplicate: false, timeMs: nowMs };
+    });
   });
 }
 
-function tail(database: Database, after: number, limit: number): Row[] {
-  return database
-    .prepare(`SELECT ${COLUMNS} FROM record WHERE seq > ? AND kind = 'update' ORDER BY seq LIMIT ?`)
-    .all(after, limit) as Row[];
+/** Rows of a range, at most so many and so large. */
+function rowsOf(database: Database, where: string, values: readonly number[], limit: number): StoredRow[] {
+  const rows: StoredRow[] = [];
+  let chars = 0;
+  // Row by row: a page of large bodies is never in memory at once.
+  const statement = database.prepare(`SELECT ${COLUMNS} FROM record WHERE ${where} LIMIT ?`);
+  for (const row of statement.iterate(...values, limit) as IterableIterator<StoredRow>) {
+    rows.push({ seq: row.seq, kind: row.kind, timeMs: row.timeMs, body: row.body });
+    chars += row.body.length;
+    if (chars >= ANSWER_CHARS) break;
+  }
+  return rows;
+}
+
+function retire(database: Database, seqs: readonly number[], nowMs: number): void {
+  inTransaction(database, () => {
+    const statement = database.prepare('UPDATE record SET retired_ms = ? WHERE seq = ? AND retired_ms IS NULL');
+    for (const seq of seqs) statement.run(nowMs, seq);
+  });
+}
+
+/** The last row always stays: it holds the highest position, never given twice. */
+function dropRetired(database: Database, beforeMs: number, nowMs: number): number {
+  return inTransaction(database, () => {
+    database
+      .prepare('DELETE FROM dedup WHERE key IN (SELECT key FROM dedup WHERE time_ms <= ? LIMIT ?)')
+      .run(nowMs - DEDUP_MS, DROP_PER_CALL);
+    return database
+      .prepare(
+        `DELETE FROM record WHERE seq IN (SELECT seq FROM record WHERE retired_ms < ? ORDER BY retired_ms LIMIT ?)
+           AND seq < (SELECT max(seq) FROM record)`,
+      )
+      .run(beforeMs, DROP_PER_CALL).changes;
+  });
+}
+
+function carryOut(database: Database, request: Exclude<StoreRequest, { op: 'close' }>): unknown {
+  switch (request.op) {
+    case 'head':
+      return head(database);
+    case 'load':
+      return rowsOf(
+        database,
+        'seq > ? AND seq <= ? AND retired_ms IS NULL ORDER BY seq',
+        [request.after, request.through],
+        request.limit,
+      );
+    case 'append':
+      return append(database, request.rows, request.expect, request.nowMs);
+    case 'read':
+      return rowsOf(database, 'seq > ? ORDER BY seq', [request.after], request.limit);
+    case 'readBack':
+      return rowsOf(database, 'seq < ? ORDER BY seq DESC', [request.before], request.limit);
+    case 'retire':
+      return retire(database, request.seqs, request.nowMs);
+    case 'dropRetired':
+      return dropRetired(database, request.beforeMs, request.nowMs);
+  }
 }
 
 function answer(work: () => unknown): void {
@@ -115,11 +170,15 @@ function answer(work: () => unknown): void {
 }
 
 function failure(error: unknown): StoreReply {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
+  const code = error instanceof SchemaTooNew ? 'SQLITE_SCHEMA' : codeOf(error);
   return { ok: false, message: error instanceof Error ? error.message : String(error), code };
 }
 
-async function main(options: StoreOptions): Promise<void> {
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}
+
+async function main(options: { file: string; nowMs: number }): Promise<void> {
   let database: Database;
   try {
     database = await openDatabase(options.file);
@@ -129,17 +188,14 @@ async function main(options: StoreOptions): Promise<void> {
     return;
   }
   parentPort?.on('message', (request: StoreRequest) => {
-    switch (request.op) {
-      case 'write':
-        return answer(() => write(database, request));
-      case 'tail':
-        return answer(() => tail(database, request.after, request.limit));
-      case 'close':
-        database.close();
-        parentPort?.close();
+    if (request.op === 'close') {
+      database.close();
+      parentPort?.close();
+      return;
     }
+    answer(() => carryOut(database, request));
   });
-  answer(() => load(database, options));
+  answer(() => opened(database, options.nowMs));
 }
 
-await main(workerData as StoreOptions);
+await main(workerData as { file: string; nowMs: number });

@@ -4,20 +4,28 @@ import { bearerToken } from '../../auth/caller.js';
 import { tokenRefused } from '../../auth/claims.js';
 import { permitTopics } from '../../auth/permit.js';
 import { addRoute, type Call } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { dataUpdate, peerDataConfig, type ServerDataSources } from '../../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
 import { updateReport } from '../../wire/report.js';
+import { expandTopics } from '../../wire/topics.js';
 import { ByteCache } from '../bundle/byte-cache.js';
+import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
+import type { Sessions } from '../sessions/sessions.js';
 import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
+import { isShown, topicsQuery } from './topics-query.js';
+import { publishQuery, waitAnswer, waitAsAsked } from './wait.js';
 
 /** What the data routes need. */
 export interface DataRoutesDeps {
   publisher: Publisher;
   updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
   log: Logger;
+  /** Counts the clients of other instances, and waits for clients with `?wait=applied`. */
+  sessions?: Pick<Sessions, 'waitApplied' | 'countElsewhere'> | undefined;
 }
 
 /** The settings that the data routes depend on. */
@@ -30,6 +38,16 @@ export interface DataRoutesOptions {
 
 /** Entries of one report that the log shows: a client's first load may have thousands. */
 const LOGGED_REPORTS = 50;
+
+/** Longest `Idempotency-Key`. */
+const MAX_KEY_CHARS = 255;
+
+/** Query of `GET /data/config`. */
+const configQuery = z.object({
+  origin: z.enum(['base', 'update']).optional().describe('base: the base entries alone; update: the updates alone'),
+  topics: topicsQuery.optional().describe('Entries of these topics alone; separated by commas'),
+});
+type ConfigQuery = z.infer<typeof configQuery>;
 
 const publishedAnswer = z.object({
   status: z.literal('ok'),
@@ -52,15 +70,30 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       tag: 'Data',
       summary: 'Publish a data update',
       description: 'Answers once the update is in the update log: from then on it reaches every client concerned.',
+      query: publishQuery,
       body: dataUpdate,
-      answers: { 200: { description: 'Recorded and delivered', schema: publishedAnswer } },
+      answers: {
+        200: { description: 'Recorded and delivered', schema: publishedAnswer.extend(waitAnswer.partial().shape) },
+        202: {
+          description: 'Recorded and delivered; with wait=applied: not all clients concerned have applied it yet',
+          schema: publishedAnswer.extend(waitAnswer.shape),
+        },
+      },
     },
-    async ({ body, caller }) => {
+    async ({ query, body, caller, request, reply }) => {
       permitTopics(
         body.entries.flatMap((entry) => entry.topics),
         caller.permittedTopics,
       );
-      return { status: 'ok', ...(await deps.publisher.publish(body, caller.subject)) };
+      const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
+        idempotencyKey: idempotencyKey(request),
+      });
+      if (replayed) reply.header('idempotency-replayed', 'true');
+      const { seq } = published;
+      const topics = [...new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)))];
+      const elsewhere = replayed ? 0 : ((await deps.sessions?.countElsewhere(topics)) ?? 0);
+      const waited = await waitAsAsked(query, { update: body, topics, seq }, { request, reply }, deps.sessions);
+      return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
     },
   );
 
@@ -72,19 +105,22 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       access: 'token',
       tag: 'Data',
       summary: 'Base entries and retained updates, in order',
+      query: configQuery,
       answers: {
         200: { description: 'The entries', schema: peerDataConfig },
         307: { description: 'To the external data source API, with the token of the caller' },
       },
     },
     (call) => {
-      const { request, reply } = call;
-      if (options.dataSources !== undefined && 'external_source_url' in options.dataSources) {
-        return redirectToSource(options.dataSources.external_source_url, call);
+      const { request, reply, query } = call;
+      const { dataSources } = options;
+      // The API knows nothing of what was published here.
+      if (dataSources !== undefined && 'external_source_url' in dataSources && query.origin !== 'update') {
+        return redirectToSource(dataSources.external_source_url, call);
       }
       const extended = speaksOurs(request);
       if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
-      return reply.type('application/json').send(configTexts.get(extended, call.caller.permittedTopics));
+      return reply.type('application/json').send(configTexts.get(extended, call.caller.permittedTopics, query));
     },
   );
 
@@ -132,21 +168,31 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
 /** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design 4). */
 function speaksOurs(request: FastifyRequest): boolean {
   const offered = request.headers[PROTOCOL_HEADER];
-  return typeof offered === 'string' && Number(offered) >= PROTOCOL_VERSION;
+  return typeof offered === 'string' && Number(offered) >= 1;
 }
 
-/** Memory for the answers to callers that are limited to topics. */
+/** The `Idempotency-Key` of a request. Throws `request_invalid`. */
+function idempotencyKey({ headers }: FastifyRequest): string | undefined {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key === 'string' && key !== '' && key.length <= MAX_KEY_CHARS) return key;
+  throw new SyncError('request_invalid', `Idempotency-Key must be a text of 1 to ${MAX_KEY_CHARS} characters`);
+}
+
+/** Memory for the answers to callers that see or want only some of it. */
 const LIMITED_TEXTS_BYTES = 32 * 1024 * 1024;
 
 /**
- * The answer of `GET /data/config`, printed once per position of the log: after a restart of the server all clients ask
- * in the same moment. Callers that may see the same topics get the same text.
+ * The answer of `GET /data/config`, printed once per state of the log: after a restart of the server all clients ask in
+ * the same moment. Callers that may see the same topics, and want the same, get the same bytes: a text would be copied for
+ * each of them, and kept until it has read it.
  */
 class ConfigTexts {
   readonly #options: DataRoutesOptions;
   readonly #log: DataRoutesDeps['updateLog'];
   #head = -1;
-  readonly #texts = new Map<boolean, string>();
+  #shown: readonly FoldedEntry[] = [];
+  readonly #texts = new Map<boolean, Buffer>();
   #limited = limitedTexts();
 
   constructor(options: DataRoutesOptions, log: DataRoutesDeps['updateLog']) {
@@ -155,13 +201,18 @@ class ConfigTexts {
   }
 
   /** `permitted`: the topics that the caller is limited to; entries of other topics are not in its answer. */
-  get(extended: boolean, permitted: ReadonlySet<string> | undefined): string {
-    if (this.#head !== this.#log.head) {
+  get(extended: boolean, permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): Buffer {
+    // The fold may change without the head: updates leave it when their time is up.
+    const fold = this.#log.fold();
+    if (this.#head !== this.#log.head || this.#shown !== fold) {
       this.#texts.clear();
       this.#limited = limitedTexts();
       this.#head = this.#log.head;
+      this.#shown = fold;
     }
-    if (permitted !== undefined) return this.#limitedText(extended, permitted);
+    if (permitted !== undefined || topics !== undefined || origin !== undefined) {
+      return this.#limitedText(extended, permitted, topics, origin);
+    }
     let text = this.#texts.get(extended);
     if (text === undefined) {
       text = this.#print(extended, this.#fold());
@@ -170,23 +221,35 @@ class ConfigTexts {
     return text;
   }
 
-  #limitedText(extended: boolean, permitted: ReadonlySet<string>): string {
-    const key = JSON.stringify([extended, ...[...permitted].sort()]);
+  #limitedText(
+    extended: boolean,
+    permitted: ReadonlySet<string> | undefined,
+    topics: ReadonlySet<string> | undefined,
+    origin: ConfigQuery['origin'],
+  ): Buffer {
+    const listed = (names: ReadonlySet<string> | undefined): string[] | null => (names ? [...names].sort() : null);
+    const key = JSON.stringify([extended, listed(permitted), listed(topics), origin ?? null]);
     const known = this.#limited.get(key);
     if (known !== undefined) return known.text;
-    const fold = this.#fold().filter(({ entry }) => entry.topics.some((topic) => permitted.has(topic)));
+    const fold = this.#fold().filter(
+      (folded) => (origin === undefined || folded.origin === origin) && isShown(folded.entry.topics, permitted, topics),
+    );
     const text = this.#print(extended, fold);
-    this.#limited.set(key, { text, bytes: 2 * (text.length + key.length) });
+    this.#limited.set(key, { text, bytes: text.length + 2 * key.length });
     return text;
   }
 
-  #print(extended: boolean, fold: readonly FoldedEntry[]): string {
-    return extended ? extendedConfigText(fold, this.#position()) : opalConfigText(fold);
+  #print(extended: boolean, fold: readonly FoldedEntry[]): Buffer {
+    return Buffer.from(extended ? extendedConfigText(fold, this.#position()) : opalConfigText(fold));
   }
 
+  /** An update that says the same as a base entry is not repeated. */
   #fold(): readonly FoldedEntry[] {
-    const fold = this.#log.fold();
-    return this.#options.updatesRetained ? fold : fold.filter(({ origin }) => origin === 'base');
+    const base = new Set(this.#shown.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
+    if (base.size === 0 && this.#options.updatesRetained) return this.#shown;
+    return this.#shown.filter(
+      ({ origin, entry }) => origin === 'base' || (this.#options.updatesRetained && !base.has(baseIdentity(entry))),
+    );
   }
 
   #position(): ConfigPosition {
@@ -198,7 +261,7 @@ class ConfigTexts {
   }
 }
 
-function limitedTexts(): ByteCache<{ text: string; bytes: number }> {
+function limitedTexts(): ByteCache<{ text: Buffer; bytes: number }> {
   return new ByteCache(LIMITED_TEXTS_BYTES, ({ bytes }) => bytes);
 }
 
@@ -206,7 +269,7 @@ function limitedTexts(): ByteCache<{ text: string; bytes: number }> {
  * 307 to the operator's API with the caller's token set as `token` (spec Authentication 3). The API identifies the caller
  * by it, so without one there is nothing to redirect to: 401.
  */
-function redirectToSource(sourceUrl: string, { request, reply }: Call<unknown, unknown>): FastifyReply {
+function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuery, unknown>): FastifyReply {
   const token = bearerToken(request.headers.authorization);
   if (token === undefined) {
     throw tokenRefused('access token was not provided');

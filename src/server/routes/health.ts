@@ -1,30 +1,47 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
+import type { StoreStatus } from '../log/log-store.js';
+import type { UpdateLog } from '../log/update-log.js';
 import type { PolicySourceStatus } from '../source/source.js';
 
 /** What the health answer is made of. */
 export interface HealthDeps {
   /** The policy source; undefined where none is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
-  log: { readonly head: number; readonly epoch: string; readonly failed?: Promise<never> };
+  log: Pick<UpdateLog, 'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'configDiffers'>;
+  /** The log is in a backbone. */
+  isShared: boolean;
 }
 
 const healthAnswer = z.object({
-  status: z.enum(['ok', 'error']),
+  status: z.enum(['ok', 'degraded', 'error']).describe('degraded: it serves what it has, and takes no updates'),
   policy: z.object({
     state: z.enum(['none', 'starting', 'following', 'failing']),
     head: z.string().nullish(),
+    wanted: z.string().optional().describe('The commit that the server instances agreed on and that is not here yet'),
+    doubted: z.string().optional().describe('A commit that the source shows and that may be an older one'),
     error: z.string().nullish(),
   }),
-  update_log: z.object({ epoch: z.string(), head: z.number(), error: z.string().optional() }),
+  update_log: z.object({
+    epoch: z.string(),
+    head: z.number(),
+    durability: z.enum(['durable', 'weak']).describe('weak: what was answered 200 may be lost with the power'),
+    weakness: z.string().optional().describe('Why the durability is weak'),
+    backbone: z
+      .object({ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() })
+      .optional()
+      .describe('Where several instances share the log: whether it can be reached, and since when and why not'),
+    config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
+    error: z.string().optional(),
+  }),
 });
 
 /**
  * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the
  * update log. A failing policy source is not a reason for 503: the last good commit is served and data flows, and an
- * orchestrator that restarted the server for it would only make things worse. An update log that failed is one: 503
- * `{"status":"error", ...}`, since a restart is what helps.
+ * orchestrator that restarted the server for it would only make things worse. Nor is a backbone that is away: `degraded`. An update
+ * log that failed is one: 503 `{"status":"error", ...}`, since a restart is what helps.
  */
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   let logFailure: string | undefined;
@@ -46,17 +63,34 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   addRoute(app, declaration, ({ reply }) => {
     if (logFailure !== undefined) reply.code(503);
     const status = deps.policySource?.status();
+    const { log, isShared } = deps;
+    const { durability } = log;
     return {
-      status: logFailure === undefined ? 'ok' : 'error',
+      status: logFailure !== undefined ? 'error' : log.status.up ? 'ok' : 'degraded',
       policy:
         status === undefined
           ? { state: 'none' }
-          : { state: status.state, head: status.head ?? null, error: status.error ?? null },
+          : {
+              state: status.state,
+              head: status.head ?? null,
+              ...(status.wanted !== undefined && status.wanted !== status.head && { wanted: status.wanted }),
+              ...(status.doubted !== undefined && { doubted: status.doubted }),
+              error: status.error ?? null,
+            },
       update_log: {
-        epoch: deps.log.epoch,
-        head: deps.log.head,
+        epoch: log.epoch,
+        head: log.head,
+        durability: durability.level,
+        ...(durability.level === 'weak' && { weakness: durability.reason }),
+        ...(isShared && { backbone: backboneState(log.status) }),
+        ...(log.configDiffers && { config_differs: true }),
         ...(logFailure !== undefined && { error: logFailure }),
       },
     };
   });
+}
+
+function backboneState(status: StoreStatus): { up: boolean; since?: string; reason?: string } {
+  if (status.up) return { up: true };
+  return { up: false, since: new Date(status.sinceMs).toISOString(), reason: status.reason };
 }

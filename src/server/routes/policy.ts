@@ -2,11 +2,14 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
 import { policyBundle } from '../../wire/bundle.js';
+import { PROTOCOL_HEADER } from '../../wire/frames.js';
 import type { BundleService, EncodedBundle } from '../bundle/bundle-service.js';
+import type { PolicyGate } from '../policy-head-gate.js';
 
 /** What the policy route needs. */
 export interface PolicyRoutesDeps {
   bundles: BundleService;
+  gate: PolicyGate;
 }
 
 /** A parameter that may be repeated. */
@@ -18,7 +21,8 @@ const policyQuery = z.object({
 
 /**
  * `GET /policy?path=a&path=b&base_hash=...` (spec Endpoints; protocol-facts 2.2). Other parameters mean nothing. Answers with
- * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link BundleService}.
+ * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link BundleService} and
+ * {@link PolicyGate}.
  */
 export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void {
   addRoute(
@@ -34,14 +38,15 @@ export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void
         200: { description: 'The bundle', schema: policyBundle },
         304: { description: 'The caller has it already (If-None-Match)' },
         404: { description: 'A directory does not exist' },
-        503: { description: 'Nothing was fetched from the policy source yet' },
+        503: {
+          description: 'Nothing was fetched from the policy source yet, or other server instances are ahead: try again',
+        },
       },
     },
     async ({ query, request, reply }) => {
-      const bundle = await deps.bundles.get({
-        directories: [query.path ?? []].flat(),
-        baseHash: [query.base_hash ?? []].flat().at(-1),
-      });
+      const baseHash = [query.base_hash ?? []].flat().at(-1);
+      await deps.gate.pass(baseHash, request.headers[PROTOCOL_HEADER] !== undefined);
+      const bundle = await deps.bundles.get({ directories: [query.path ?? []].flat(), baseHash });
       const encoded = takesGzip(request) ? bundle.gzip : undefined;
       const etag = encoded === undefined ? bundle.etag : gzipTag(bundle);
       reply.header('etag', etag).header('vary', 'accept-encoding').header('cache-control', 'no-cache');

@@ -104,7 +104,7 @@ export function tokenRoutes(
       throw new SyncError('tokens_not_issued', text);
     }
     checkMaster(request.headers.authorization, masterToken);
-    const asked = parseBody(tokenRequest, readJsonBody(request.headers['content-type'], raw));
+    const asked = parseBody(tokenRequest, await readJsonBody(request.headers['content-type'], raw));
     const id = asked.id ?? randomUUID();
     const { token, expiresAtMs } = await issuer.issue({ ...asked, id, ttlSeconds: asked.ttl });
     return {

@@ -130,6 +130,15 @@ class BundleSource implements PolicySource {
     return taken.commit;
   }
 
+  async has(hash: string): Promise<boolean> {
+    return await this.objects.hasCommit(hash);
+  }
+
+  /** Archives have no history of their own: one that was never served came after those that were. */
+  async isSuccessor(hash: string, _of: string, earlier: readonly string[]): Promise<boolean> {
+    return !earlier.includes(hash);
+  }
+
   async markServed(hash: string): Promise<void> {
     await this.#repo.setRef(SERVED_REF, hash);
     this.#served = hash;

@@ -20,6 +20,8 @@ export interface TreeFile {
 export interface GitObjects {
   /** True when this is the full id of a commit in the repository. */
   hasCommit(hash: string): Promise<boolean>;
+  /** True when the repository has both commits and the first one is the second, or came before it. */
+  isAncestor(hash: string, of: string): Promise<boolean>;
   /** The regular files of a commit, in byte order of their paths. */
   files(commit: string): Promise<TreeFile[]>;
   /** Contents by object id. */
@@ -41,11 +43,21 @@ export function createGitObjects(git: GitCommand): GitObjects {
   const read = limited(CONCURRENT_READS, (args: readonly string[], input?: string, limitBytes?: number) =>
     git.run(args, { timeoutMs: READ_TIMEOUT_MS, input, limitBytes }),
   );
+  async function hasCommit(hash: string): Promise<boolean> {
+    if (!isFullHash(hash)) return false;
+    const answer = await read(['cat-file', '--batch-check=%(objectname) %(objecttype)'], `${hash}\n`);
+    return answer.toString('utf8').trim() === `${hash} commit`;
+  }
   return {
-    hasCommit: async (hash) => {
-      if (!isFullHash(hash)) return false;
-      const answer = await read(['cat-file', '--batch-check=%(objectname) %(objecttype)'], `${hash}\n`);
-      return answer.toString('utf8').trim() === `${hash} commit`;
+    hasCommit,
+    isAncestor: async (hash, of) => {
+      if (!((await hasCommit(hash)) && (await hasCommit(of)))) return false;
+      // The common ancestors; that of two unrelated histories is none, for which git ends with 1.
+      const bases = read(['merge-base', '--all', hash, of]).catch((error: unknown) => {
+        if (isDamage(error)) return Buffer.alloc(0);
+        throw error;
+      });
+      return (await bases).toString('utf8').split('\n').includes(hash);
     },
     files: async (commit) => parseTree(await read(['ls-tree', '-r', '-z', '--full-tree', commit])),
     blobs: async (ids) => {

@@ -102,6 +102,14 @@ class Mirror implements GitSource {
     }
   }
 
+  async has(hash: string): Promise<boolean> {
+    return await this.objects.hasCommit(hash);
+  }
+
+  async isSuccessor(hash: string, of: string): Promise<boolean> {
+    return await this.objects.isAncestor(of, hash);
+  }
+
   async markServed(hash: string): Promise<void> {
     await this.#repo.setRef(this.#servedRef, hash);
     this.#served = hash;

@@ -3,6 +3,10 @@ export interface PolicySourceStatus {
   /** `starting` until the first head; `following`; `failing`: the last look failed, the last good head serves. */
   state: 'starting' | 'following' | 'failing';
   head: string | undefined;
+  /** The commit that the server instances agreed on; another one than `head` while this instance cannot get it. */
+  wanted: string | undefined;
+  /** A commit that the source shows and that may be an older one: it is served when that goes on. */
+  doubted: string | undefined;
   /** Milliseconds since 1970 of the last look, and of the last one that succeeded. */
   lastAttemptMs: number | undefined;
   lastSuccessMs: number | undefined;
@@ -30,6 +34,13 @@ export interface PolicySource {
    * `bundle_server_failed`, `bundle_archive_refused`.
    */
   fetch(signal: AbortSignal): Promise<string>;
+  /** True when the local copy has this commit. Throws `git_failed`. */
+  has(hash: string): Promise<boolean>;
+  /**
+   * True when it is certain that a commit came after another one, which had been the head; `earlier` are the heads before that
+   * one. Both need not be in the local copy. Throws `git_failed`.
+   */
+  isSuccessor(hash: string, of: string, earlier: readonly string[]): Promise<boolean>;
   /** Remembers a head as the one to serve after a restart. */
   markServed(hash: string): Promise<void>;
   /** Says that the local copy cannot be read: the next fetch makes it anew. */

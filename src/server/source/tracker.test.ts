@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MemoryHeads, ownHeads } from '../../../test/support/agreed-heads.js';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
@@ -34,10 +35,25 @@ class FakeSource implements PolicySource {
       await this.gate;
       signal.throwIfAborted();
       if (this.problem !== undefined) throw this.problem;
+      this.here.add(this.head);
       return this.head;
     } finally {
       this.running--;
     }
+  }
+
+  /** Commits of the local copy: those that were fetched, and these. */
+  readonly here = new Set<string>();
+  /** The history that is known here, oldest first. */
+  history: string[] = [];
+
+  async has(hash: string): Promise<boolean> {
+    return this.here.has(hash);
+  }
+
+  async isSuccessor(hash: string, of: string): Promise<boolean> {
+    const [at, before] = [this.history.indexOf(hash), this.history.indexOf(of)];
+    return at > before && before >= 0;
   }
 
   async markServed(hash: string): Promise<void> {
@@ -60,12 +76,12 @@ interface Running extends AsyncDisposable {
   changes: PolicyHeadChange[];
 }
 
-function start(source = new FakeSource(), options: Partial<TrackerOptions> = {}): Running {
+function start(source = new FakeSource(), options: Partial<TrackerOptions> = {}, heads = ownHeads()): Running {
   const changes: PolicyHeadChange[] = [];
   const stop = new AbortController();
   const tracker = createTracker(
     { pollingIntervalMs: 0, retry: RETRY, ...options },
-    { source, review: source, log: silentLogger(), onChange: (change) => void changes.push(change) },
+    { source, review: source, heads, log: silentLogger(), onChange: (change) => void changes.push(change) },
   );
   const run = tracker.run(stop.signal);
   return {
@@ -94,7 +110,7 @@ test('serves what an earlier run left at once, then what it fetches', async () =
   const changes: PolicyHeadChange[] = [];
   const tracker = createTracker(
     { pollingIntervalMs: 0 },
-    { source, review: source, log: silentLogger(), onChange: (change) => void changes.push(change) },
+    { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: (change) => void changes.push(change) },
   );
   source.gate = new Promise((resolve) => {
     stop.signal.addEventListener('abort', () => resolve());
@@ -165,7 +181,7 @@ test('a look that is asked for without waiting begins after the call; all that a
   const stop = new AbortController();
   const tracker = createTracker(
     { pollingIntervalMs: 0 },
-    { source, review: source, log: silentLogger(), onChange: () => undefined },
+    { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: () => undefined },
   );
   const looks = async (count: number): Promise<void> => {
     await until(() => source.fetches === count && source.running === 0, { withinMs: 2_000, what: `${count} looks` });
@@ -201,7 +217,7 @@ test('a look that is asked for before the tracker runs, or after a failure, is n
   const stop = new AbortController();
   const tracker = createTracker(
     { pollingIntervalMs: 0, retry: { minMs: 1e6, maxMs: 1e6 } },
-    { source, review: source, log: silentLogger(), onChange: () => undefined },
+    { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: () => undefined },
   );
   tracker.requestLook();
   const run = tracker.run(stop.signal);
@@ -268,4 +284,159 @@ test('reported damage distrusts the copy and looks again', async () => {
   running.tracker.reportDamage();
   await until(() => running.source.fetches > before, { withinMs: 2_000, what: 'another look' });
   assert.equal(running.source.distrusted, 1);
+});
+
+/** Two instances that agree on heads, each with its own view of one history. */
+function fleet(options: Partial<TrackerOptions> = {}): {
+  heads: MemoryHeads;
+  instance(shows: string): Running;
+} {
+  const heads = new MemoryHeads();
+  const history = ['h0', 'h1', 'h2', 'h3'];
+  return {
+    heads,
+    instance: (shows) => {
+      const source = new FakeSource();
+      source.history = history;
+      source.head = shows;
+      return start(source, { doubt: { movedMs: 1e6, unseenMs: 1e6 }, ...options }, heads.handle(true));
+    },
+  };
+}
+
+async function serve(hash: string, ...instances: Running[]): Promise<void> {
+  await until(() => instances.every(({ tracker }) => tracker.head() === hash), {
+    withinMs: 2_000,
+    what: `all serve ${hash}: ${JSON.stringify(instances.map(({ tracker }) => tracker.status()))}`,
+  });
+}
+
+test('a new commit that one instance sees is proposed once; the other one fetches it and serves it too', async () => {
+  const { heads, instance } = fleet();
+  await using one = instance('h1');
+  await using other = instance('h1');
+  await serve('h1', one, other);
+  one.source.head = 'h2';
+  other.source.head = 'h2';
+  await one.tracker.refresh(); // a webhook that one of them got
+  await serve('h2', one, other);
+  assert.deepEqual(heads.all, ['h1', 'h2']);
+  assert.deepEqual(
+    other.changes.map(({ oldHash, hash }) => [oldHash, hash]),
+    [
+      ['h1', 'h1'],
+      ['h1', 'h2'],
+    ],
+    'each tells its own subscribers',
+  );
+});
+
+test('two instances that see a new commit at once: one proposes it, the other finds it agreed on', async () => {
+  const { heads, instance } = fleet();
+  await using one = instance('h1');
+  await using other = instance('h1');
+  await serve('h1', one, other);
+  one.source.head = 'h2';
+  other.source.head = 'h3';
+  await Promise.all([one.tracker.refresh(), other.tracker.refresh()]);
+  await until(() => heads.head?.hash === 'h3', { withinMs: 2_000, what: 'the newest commit is agreed on' });
+  assert.equal(one.tracker.head() === 'h3', false, 'it has not got it yet');
+  assert.equal(one.tracker.wanted(), 'h3');
+  one.source.head = 'h3';
+  await serve('h3', one, other);
+  assert.deepEqual(heads.all.filter((hash) => hash === 'h3').length, 1);
+});
+
+test('an instance with a source that lags proposes nothing, serves nothing newer than it has, and says what it waits for', async () => {
+  const { heads, instance } = fleet();
+  await using one = instance('h2');
+  await serve('h2', one);
+  await using lagging = instance('h1');
+  await until(() => lagging.source.fetches > 5, { withinMs: 2_000, what: 'it looks again and again' });
+  const { state, head, wanted, doubted, error } = lagging.tracker.status();
+  assert.deepEqual([state, head, wanted, doubted], ['starting', undefined, 'h2', 'h1']);
+  assert.match(error ?? '', /commit h2, .* is not at the policy source yet \(it shows h1\)/);
+  assert.deepEqual(heads.all, ['h2']);
+  lagging.source.head = 'h2';
+  await serve('h2', lagging);
+  assert.equal(lagging.tracker.status().doubted, undefined);
+});
+
+test('one answer of a load-balanced source that is older changes nothing; a branch that was moved back does', async () => {
+  const { heads, instance } = fleet({ doubt: { movedMs: 60, unseenMs: 1e6 }, pollingIntervalMs: 5 });
+  await using one = instance('h2');
+  await using other = instance('h2');
+  await serve('h2', one, other);
+  one.source.head = 'h1';
+  await one.tracker.refresh();
+  one.source.head = 'h2';
+  await one.tracker.refresh();
+  assert.deepEqual([one.tracker.head(), one.tracker.status().doubted, heads.all], ['h2', undefined, ['h2']]);
+  one.source.head = 'h1';
+  other.source.head = 'h1';
+  await serve('h1', one, other);
+  assert.deepEqual(heads.all, ['h2', 'h1']);
+});
+
+test('a source that lags when a branch was moved back does not bring the commit back that was taken away', async () => {
+  const { heads, instance } = fleet({ doubt: { movedMs: 30, unseenMs: 1e6 }, pollingIntervalMs: 5 });
+  await using one = instance('h1');
+  await using lagging = instance('h1');
+  await serve('h1', one, lagging);
+  for (const { source } of [one, lagging]) source.head = 'h2';
+  await serve('h2', one, lagging);
+  one.source.head = 'h1';
+  await serve('h1', one, lagging);
+  const looks = lagging.source.fetches;
+  await until(() => lagging.source.fetches > looks + 20, { withinMs: 2_000, what: 'many looks at h2' });
+  assert.deepEqual(heads.all, ['h1', 'h2', 'h1']);
+  lagging.source.head = 'h1';
+  await until(() => lagging.tracker.status().doubted === undefined, { withinMs: 2_000, what: 'it has caught up' });
+  lagging.source.head = 'h2';
+  await serve('h2', one, lagging);
+});
+
+test('an agreed commit that is here already is served though the source is away', async () => {
+  const { heads, instance } = fleet();
+  await using one = instance('h1');
+  await serve('h1', one);
+  one.source.here.add('h2');
+  one.source.problem = new SyncError('git_failed', 'away');
+  heads.set('h2');
+  await serve('h2', one);
+});
+
+test('a commit is not served while it cannot be agreed on, and then by itself', async () => {
+  const { heads, instance } = fleet();
+  await using one = instance('h1');
+  await serve('h1', one);
+  heads.problem = new SyncError('backbone_unavailable', 'the backbone is away', { retryable: true });
+  one.source.head = 'h2';
+  await one.tracker.refresh();
+  assert.deepEqual([one.tracker.head(), one.tracker.status().error], ['h1', 'the backbone is away']);
+  heads.problem = undefined;
+  await serve('h2', one);
+});
+
+test('an instance that was away serves what the others agreed on, not what it left', async () => {
+  const { heads, instance } = fleet();
+  await using one = instance('h2');
+  await serve('h2', one);
+  const source = new FakeSource();
+  source.history = ['h1', 'h2'];
+  source.existing = 'h1';
+  source.here.add('h1');
+  source.head = 'h2';
+  await using back = start(source, {}, heads.handle(true));
+  await serve('h2', back);
+  assert.deepEqual(heads.all, ['h2']);
+});
+
+test('an instance alone follows its source wherever it leads, and remembers the head', async () => {
+  const heads = new MemoryHeads();
+  await using running = start(new FakeSource(), {}, heads.handle(false));
+  await serve('h1', running);
+  running.source.head = 'h0';
+  await running.tracker.refresh();
+  assert.deepEqual([running.tracker.head(), heads.all], ['h0', ['h1', 'h0']]);
 });

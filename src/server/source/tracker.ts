@@ -1,6 +1,8 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
+import type { AgreedHeads, SeenHead } from '../policy-head.js';
+import { DOUBT_TIMES, type DoubtTimes, HeadDoubt } from '../policy-head-doubt.js';
 import { isDamage } from './git-objects.js';
 import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus } from './source.js';
 
@@ -14,18 +16,24 @@ export interface TrackerOptions {
   /** Time between looks; 0: only at the start, when asked, and after failures. */
   pollingIntervalMs: number;
   retry?: BackoffOptions;
+  doubt?: DoubtTimes;
 }
 
 /** What a tracker works with. */
 export interface TrackerDeps {
   source: PolicySource;
   review: CommitReview;
+  /** What the instances agreed on. A commit is served when it stands there, not before. */
+  heads: AgreedHeads;
   log: Logger;
   /** Called for the first head and for each one that changes something, after it is being served. */
   onChange(change: PolicyHeadChange): void | Promise<void>;
 }
 
-/** Follows a policy source: which commit is served, and why it is not a newer one. */
+/**
+ * Follows a policy source: which commit is served, and why it is not a newer one. A new commit that passed the review is proposed
+ * to the update log; what stands in the log is served, whichever instance proposed it (design 9.8).
+ */
 export interface Tracker {
   /**
    * Looks until the signal aborts, then returns. A look that fails is repeated with backoff, whatever the polling
@@ -44,6 +52,8 @@ export interface Tracker {
   requestLook(): void;
   /** The commit that is served; undefined until there is one. */
   head(): string | undefined;
+  /** The commit that should be served: the agreed one. Differs from {@link head} while this instance cannot get it. */
+  wanted(): string | undefined;
   status(): PolicySourceStatus;
   /** Says that the served commit could not be read: has the local copy made anew. */
   reportDamage(): void;
@@ -59,10 +69,16 @@ class SourceTracker implements Tracker {
   readonly #retry: BackoffOptions;
   readonly #deps: TrackerDeps;
   readonly #wakeup = new Wakeup();
+  readonly #doubt: HeadDoubt;
   #waiting: (() => void)[] = [];
   #ended = false;
 
   #head: string | undefined;
+  /** What this instance is making the agreed head. */
+  #proposed: string | undefined;
+  /** What the source showed last; and what it showed when the agreed head changed, while it shows that still. */
+  #shown: string | undefined;
+  #shownBefore: string | undefined;
   #refused: { hash: string; error: SyncError } | undefined;
   #failures = 0;
   #error: unknown;
@@ -72,6 +88,7 @@ class SourceTracker implements Tracker {
   constructor(options: TrackerOptions, deps: TrackerDeps) {
     this.#pollingMs = options.pollingIntervalMs > 0 ? options.pollingIntervalMs : undefined;
     this.#retry = options.retry ?? DEFAULT_RETRY;
+    this.#doubt = new HeadDoubt(options.doubt ?? DOUBT_TIMES);
     this.#deps = deps;
   }
 
@@ -79,11 +96,17 @@ class SourceTracker implements Tracker {
     return this.#head;
   }
 
+  wanted(): string | undefined {
+    return this.#deps.heads.look().head?.hash ?? this.#head;
+  }
+
   status(): PolicySourceStatus {
     const failing = this.#error !== undefined;
     return {
       state: this.#head === undefined ? 'starting' : failing ? 'failing' : 'following',
       head: this.#head,
+      wanted: this.wanted(),
+      doubted: this.#doubt.hash,
       lastAttemptMs: this.#lastAttemptMs,
       lastSuccessMs: this.#lastSuccessMs,
       error: failing ? errorText(this.#error) : undefined,
@@ -107,12 +130,17 @@ class SourceTracker implements Tracker {
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const unwatch = this.#deps.heads.onChange((hash) => {
+      this.#doubt.clear();
+      this.#shownBefore = hash === this.#shown || hash === this.#proposed ? undefined : this.#shown;
+      if (hash !== this.#head && hash !== this.#proposed) this.#wakeup.set();
+    });
     try {
-      await this.#look(signal, (source) => source.open(signal));
+      await this.#look(signal, () => this.#open(signal));
       for (;;) {
         const asked = this.#waiting.splice(0);
         try {
-          await this.#look(signal, (source) => source.fetch(signal));
+          await this.#look(signal, () => this.#fetch(signal));
         } finally {
           for (const resolve of asked) resolve();
         }
@@ -121,6 +149,7 @@ class SourceTracker implements Tracker {
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
     } finally {
+      unwatch();
       this.#ended = true;
       for (const resolve of this.#waiting.splice(0)) resolve();
     }
@@ -128,19 +157,19 @@ class SourceTracker implements Tracker {
 
   /** Until the next look; undefined: only when asked. */
   #delayMs(): number | undefined {
-    if (this.#error === undefined) return this.#pollingMs;
+    const doubtMs = this.#doubt.leftMs;
+    const pollMs = doubtMs === undefined ? this.#pollingMs : Math.min(doubtMs, this.#pollingMs ?? doubtMs);
+    if (this.#error === undefined) return pollMs;
     // The same commit would be refused again, so the next look is the next poll. With nothing to serve, look on anyway.
-    if (this.#error === this.#refused?.error && this.#head !== undefined) return this.#pollingMs;
+    if (this.#error === this.#refused?.error && this.#head !== undefined) return pollMs;
     return backoffMs(Math.max(1, this.#failures), this.#retry);
   }
 
   /** One look: gets a head, checks and adopts it. Failures end in the status; only an abort is thrown. */
-  async #look(signal: AbortSignal, get: (source: PolicySource) => Promise<string | undefined>): Promise<void> {
+  async #look(signal: AbortSignal, work: () => Promise<boolean>): Promise<void> {
     this.#lastAttemptMs = Date.now();
     try {
-      const hash = await get(this.#deps.source);
-      if (hash === undefined) return; // nothing there from an earlier run
-      if (hash !== this.#head) await this.#adopt(hash, signal);
+      if (!(await work())) return;
       this.#lastSuccessMs = Date.now();
       this.#failures = 0;
       this.#error = undefined;
@@ -150,11 +179,112 @@ class SourceTracker implements Tracker {
     }
   }
 
-  async #adopt(hash: string, signal: AbortSignal): Promise<void> {
-    if (this.#refused?.hash === hash) throw this.#refused.error;
-    const previous = this.#head;
-    const { changedDirectories } = await this.#review(hash, previous);
+  /** Serves what an earlier run left. Answers whether there was something. */
+  async #open(signal: AbortSignal): Promise<boolean> {
+    const { source, heads } = this.#deps;
+    const left = await source.open(signal);
+    if (left === undefined) return false;
+    const seen = heads.look();
+    if (seen.head === undefined) {
+      await this.#adopt(left, signal);
+      await this.#propose(left, seen);
+    } else if (seen.head.hash === left || !(await this.#tryAgreed(signal))) await this.#adopt(left, signal);
+    return true;
+  }
+
+  /** Looks at the source, proposes what is new there, and serves what was agreed on. */
+  async #fetch(signal: AbortSignal): Promise<boolean> {
+    const { source, heads } = this.#deps;
+    await this.#tryAgreed(signal); // what is here already waits for no source
+    const seen = heads.look(); // before the fetch: what was agreed on then had been at the source (design 9.8)
+    const hash = await source.fetch(signal);
+    this.#shown = hash;
+    if (hash !== this.#shownBefore) this.#shownBefore = undefined;
+    try {
+      if (hash === seen.head?.hash) this.#doubt.clear();
+      else if (await this.#isNews(hash, seen)) await this.#takeNew(hash, seen, signal);
+    } finally {
+      if (!signal.aborted) await this.#adoptAgreed(signal);
+    }
+    const { head } = heads.look();
+    if (head !== undefined && head.hash !== this.#head) {
+      const text = `commit ${head.hash}, which the server instances agreed on, is not at the policy source yet (it shows ${hash})`;
+      throw new SyncError('policy_not_ready', text, { retryable: true });
+    }
+    return true;
+  }
+
+  async #isNews(hash: string, seen: SeenHead): Promise<boolean> {
+    const { source, heads, log } = this.#deps;
+    const agreed = seen.head;
+    if (agreed === undefined || !heads.isShared) return true;
+    const [isSuccessor, isHere] = await Promise.all([
+      source.isSuccessor(hash, agreed.hash, agreed.earlier),
+      source.has(agreed.hash),
+    ]);
+    const before = this.#doubt.hash;
+    const isNews = this.#doubt.isNews({ hash, seen, isSuccessor, hasMoved: isHere && hash !== this.#shownBefore });
+    if (!isNews && before !== hash) {
+      const fields = { hash, agreed: agreed.hash, wait_ms: Math.round(this.#doubt.leftMs ?? 0) };
+      log.warn(fields, 'the policy source shows a commit that may be older than the one that is served');
+    }
+    return isNews;
+  }
+
+  /** A commit that is to be served by all. */
+  async #takeNew(hash: string, seen: SeenHead, signal: AbortSignal): Promise<void> {
+    const reviewed = hash === this.#head ? undefined : await this.#review(hash, this.#head);
     signal.throwIfAborted();
+    if (!(await this.#propose(hash, seen))) return;
+    this.#doubt.clear();
+    if (reviewed !== undefined) await this.#serve(hash, reviewed);
+  }
+
+  /** Makes a commit the agreed head. Answers false where another instance was faster. */
+  async #propose(hash: string, seen: SeenHead): Promise<boolean> {
+    this.#proposed = hash;
+    try {
+      await this.#deps.heads.propose(hash, seen);
+      return true;
+    } catch (error) {
+      if (!(error instanceof SyncError) || error.code !== 'log_conflict') throw error;
+      // With what is agreed on now, and another look, it shows whether this is still new.
+      this.#deps.log.debug({ hash }, 'another server instance proposed a policy commit first');
+      this.#wakeup.set();
+      return false;
+    } finally {
+      this.#proposed = undefined;
+    }
+  }
+
+  /** Serves the agreed head where the local copy has it. Answers whether it is served. */
+  async #adoptAgreed(signal: AbortSignal): Promise<boolean> {
+    const hash = this.#deps.heads.look().head?.hash;
+    if (hash === undefined) return false;
+    if (hash === this.#head) return true;
+    if (!(await this.#deps.source.has(hash))) return false;
+    await this.#adopt(hash, signal);
+    return true;
+  }
+
+  /** {@link #adoptAgreed}, at the beginning of a look: what is wrong with it is said at its end, unless it brought something better. */
+  async #tryAgreed(signal: AbortSignal): Promise<boolean> {
+    try {
+      return await this.#adoptAgreed(signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return false;
+    }
+  }
+
+  async #adopt(hash: string, signal: AbortSignal): Promise<void> {
+    const reviewed = await this.#review(hash, this.#head);
+    signal.throwIfAborted();
+    await this.#serve(hash, reviewed);
+  }
+
+  async #serve(hash: string, { changedDirectories }: { changedDirectories: readonly string[] }): Promise<void> {
+    const previous = this.#head;
     await this.#deps.source.markServed(hash);
     this.#head = hash;
     this.#refused = undefined;
@@ -164,6 +294,7 @@ class SourceTracker implements Tracker {
   }
 
   async #review(hash: string, previous: string | undefined): Promise<{ changedDirectories: readonly string[] }> {
+    if (this.#refused?.hash === hash) throw this.#refused.error;
     try {
       return await this.#deps.review.review(hash, previous);
     } catch (error) {

@@ -1,0 +1,145 @@
+import { createHash } from 'node:crypto';
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
+import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { outermost } from '../desired/outermost.js';
+import type { PolicyEngine } from '../engine/engine.js';
+import { packageRoots } from '../engine/roots.js';
+import type { Applier } from '../reconcile/applier.js';
+import type { Exclusive } from '../reconcile/entry-writer.js';
+
+/** What {@link DriftCheck} works with. */
+export interface DriftCheckDeps {
+  readonly applier: Pick<Applier, 'layers' | 'policy' | 'rewrite' | 'watch'>;
+  readonly engine: Pick<PolicyEngine, 'read' | 'reserved'>;
+  readonly exclusive: Exclusive;
+  readonly log: Logger;
+}
+
+/** How it stands, for status. */
+export interface DriftState {
+  /** When everything was compared last, in milliseconds since 1970. */
+  readonly checkedMs: number | undefined;
+  /** Documents that are compared. */
+  readonly documents: number;
+  /** Documents that were found changed and written again, since the start. */
+  readonly repaired: number;
+  readonly error: string | undefined;
+}
+
+/** Writes of one moment are read back together. */
+const RECORD_DELAY_MS = 200;
+/** Beyond this many written paths everything is read back: finding out which were meant would cost more. */
+const MANY_PATHS = 200;
+
+/**
+ * Finds documents that somebody else has changed in the engine (design 9.9): the hash of OPA's own answer, recorded after
+ * our write, is compared with that of the same question at an interval; what differs is written again. What lies at or
+ * around a package cannot be told from the results of rules, and is left out; so is a document of the root path.
+ */
+export class DriftCheck {
+  readonly #intervalMs: number;
+  readonly #recordDelayMs: number;
+  readonly #deps: DriftCheckDeps;
+  readonly #wakeup = new Wakeup();
+  readonly #hashes = new Map<string, string>();
+  #written: DocPath[] = [];
+  #checkedMs: number | undefined;
+  #repaired = 0;
+  #error: string | undefined;
+
+  constructor(options: { intervalMs: number; recordDelayMs?: number }, deps: DriftCheckDeps) {
+    this.#intervalMs = options.intervalMs;
+    this.#recordDelayMs = options.recordDelayMs ?? RECORD_DELAY_MS;
+    this.#deps = deps;
+    deps.applier.watch((paths) => {
+      this.#written.push(...paths);
+      this.#wakeup.set();
+    });
+  }
+
+  get state(): DriftState {
+    return {
+      checkedMs: this.#checkedMs,
+      documents: this.#hashes.size,
+      repaired: this.#repaired,
+      error: this.#error,
+    };
+  }
+
+  /** Runs until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    let nextMs = performance.now() + this.#intervalMs;
+    try {
+      for (;;) {
+        await this.#wakeup.wait(signal, Math.max(1, nextMs - performance.now()));
+        if (this.#written.length > 0) await sleep(this.#recordDelayMs, signal);
+        const isDue = performance.now() >= nextMs;
+        if (isDue) nextMs = performance.now() + this.#intervalMs;
+        await this.#pass(isDue, signal);
+      }
+    } catch (error) {
+      if (!isAbort(error, signal)) throw error;
+    }
+  }
+
+  /** Records what was written; `isCheck`: and compares everything else. */
+  async #pass(isCheck: boolean, signal: AbortSignal): Promise<void> {
+    const written = this.#written;
+    this.#written = [];
+    try {
+      const places = this.#places();
+      const known = new Set(places.map(docPathText));
+      for (const place of [...this.#hashes.keys()]) if (!known.has(place)) this.#hashes.delete(place);
+      // One place at a time, so that writers never wait for more than one answer.
+      for (const place of places) {
+        const isWritten = overlapsOne(written, place) || !this.#hashes.has(docPathText(place));
+        if (isWritten || isCheck) await this.#deps.exclusive((step) => this.#look(place, isWritten, step));
+        signal.throwIfAborted();
+      }
+      if (isCheck) this.#checkedMs = Date.now();
+      this.#error = undefined;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // The keeper finds out what is wrong with the engine; the next pass looks again.
+      this.#written.push(...written);
+      this.#error = errorText(error);
+      this.#deps.log.warn({ error: this.#error }, 'documents could not be compared with the engine');
+    }
+  }
+
+  async #look(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
+    const { engine, applier, log } = this.#deps;
+    const name = docPathText(place);
+    // Written while others were looked at: what is there now is the new content.
+    const isNew = isWritten || overlapsOne(this.#written, place);
+    const before = this.#hashes.get(name);
+    const found = hashOf(await engine.read(place, signal));
+    if (isNew || before === found) {
+      this.#hashes.set(name, found);
+      return;
+    }
+    log.warn({ path: name }, 'a document in the engine is not what was written: writing it again');
+    await applier.rewrite(place, signal);
+    this.#repaired++;
+    // The same content gives the same answer: what was recorded stays, so that what somebody writes from now on is found.
+    this.#written = this.#written.filter((path) => !isAtOrBelow(path, place));
+  }
+
+  #places(): DocPath[] {
+    const { applier, engine } = this.#deps;
+    const closed = [...(applier.policy === undefined ? [] : packageRoots(applier.policy)), ...engine.reserved];
+    return outermost([...applier.layers.all()].map(({ path }) => path)).filter(
+      (path) => path.length > 0 && !closed.some((other) => pathsOverlap(other, path)),
+    );
+  }
+}
+
+function overlapsOne(paths: readonly DocPath[], place: DocPath): boolean {
+  return paths.length > MANY_PATHS || paths.some((path) => pathsOverlap(path, place));
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

@@ -1,0 +1,254 @@
+import { MAX_LISTED_SEQS, type Position } from '../../wire/session.js';
+
+/** Last seq by topic, as notices (`prev`) and servers (`heads`) tell it; a missing topic: none. */
+export type SeqByTopic = Readonly<Record<string, number>>;
+
+/** A position with the topics that it is of: what a backup keeps (design 9.7). */
+export interface PositionRecord extends Position {
+  readonly topics: readonly string[];
+}
+
+/**
+ * Where a client is in an update log (design 9.7): which updates it has learned of, and which of them the engine does not
+ * hold yet. Pure rules, no I/O. `through`: every update up to here is known. Updates beyond it have arrived while one
+ * before them may be missing; they count as soon as that is ruled out.
+ *
+ * What is missing is told by topic: a notice names the seq before it on each of its topics, so on one connection, which
+ * keeps the order of seqs, a gap on any topic of ours shows at its next notice, or at a heartbeat.
+ */
+export class PositionTracker {
+  readonly #topics: readonly string[];
+  #epoch: string | undefined;
+  #through = 0;
+  /** Arrived beyond `through`, with the seq before on each topic. */
+  readonly #beyond = new Map<number, SeqByTopic>();
+  /** Ids of the entries of an update that the engine does not hold yet. */
+  readonly #open = new Map<number, Set<string>>();
+  readonly #seqOf = new Map<string, number>();
+  /** Updates that an entry replaced before the engine had them, by that entry: their effect shows with it. */
+  readonly #replaced = new Map<string, Set<number>>();
+  /** The last update on a topic before which none is missing; at least {@link #pulled}. */
+  readonly #seen = new Map<string, number>();
+  /** All updates up to here are known for certain, on whatever topic of ours: they were read, or the server's heads say so. */
+  #pulled = 0;
+  /** Updates after that which were notified. */
+  readonly #notified = new Set<number>();
+  /** Updates may have been missed: nothing moves `through` until the server was asked. */
+  #isDoubtful = true;
+
+  constructor(topics: readonly string[]) {
+    this.#topics = topics;
+  }
+
+  get epoch(): string | undefined {
+    return this.#epoch;
+  }
+
+  /** Every update up to here is known, as far as notices tell: a lost one on another topic shows with the next heartbeat. */
+  get through(): number {
+    return this.#through;
+  }
+
+  /** True while updates may be missing that the server was not asked for yet. */
+  get isDoubtful(): boolean {
+    return this.#isDoubtful;
+  }
+
+  /** True while an update has arrived before which one may be missing. */
+  get hasGap(): boolean {
+    return this.#beyond.size > 0;
+  }
+
+  /** From now on it is about another log, of which nothing is known. */
+  enter(epoch: string | undefined): void {
+    this.#epoch = epoch;
+    this.#through = 0;
+    this.#pulled = 0;
+    this.#isDoubtful = true;
+    for (const known of [this.#beyond, this.#open, this.#seqOf, this.#replaced, this.#seen, this.#notified]) {
+      known.clear();
+    }
+  }
+
+  /**
+   * Goes on from where another life of the client was. What was unresolved then has to be read again, so it begins before
+   * the first of these; with other topics it begins anew.
+   */
+  adopt(record: PositionRecord): void {
+    this.enter(record.epoch);
+    if (this.#topics.some((topic) => !record.topics.includes(topic))) return;
+    this.#through = Math.min(record.applied_through, ...record.unresolved.map((seq) => seq - 1));
+    this.#pulled = this.#through;
+  }
+
+  /** The connection was lost, or something tells that updates were: nothing counts as complete until the server is asked. */
+  doubt(): void {
+    this.#isDoubtful = true;
+  }
+
+  /** True for an update that has been learned of, or that certainly is none of ours. */
+  knows(seq: number): boolean {
+    return seq <= this.#pulled || this.#notified.has(seq);
+  }
+
+  /** A notice of an update arrived, with the seq before it on each of its topics. True: one before it may be missing. */
+  arrived(seq: number, prev: SeqByTopic | undefined): boolean {
+    if (!this.knows(seq)) {
+      this.#notified.add(seq);
+      this.#beyond.set(seq, prev ?? unknownBefore(this.#topics));
+    }
+    this.#advance();
+    return this.hasGap;
+  }
+
+  /** Every update up to `seq` was read from the server, from {@link pullAfter} on; `isAll`: up to the head of the log. */
+  pulled(seq: number, isAll: boolean): void {
+    this.#knowsUpTo(seq);
+    this.#through = Math.max(this.#through, seq);
+    if (isAll) this.#isDoubtful = false;
+    this.#advance();
+  }
+
+  /** The server retains no updates: what was missed up to its head is gone, and what has arrived is all there will be. */
+  skipped(head: number): void {
+    this.pulled(Math.max(head, this.#through, ...this.#beyond.keys()), true);
+  }
+
+  /** From where the server has to be asked so that nothing is missing. */
+  get pullAfter(): number {
+    return this.#through;
+  }
+
+  /**
+   * The last seq by topic, as the server sees it now. True: updates are missing here, and {@link pullAfter} is from where
+   * on. What was taken for complete too early is taken back.
+   */
+  isBehind(heads: SeqByTopic): boolean {
+    const missing = this.#topics.filter((topic) => (heads[topic] ?? 0) > this.#seenOn(topic));
+    if (missing.length === 0 && this.#beyond.size === 0) {
+      this.#knowsUpTo(Math.max(0, ...this.#topics.map((topic) => heads[topic] ?? 0)));
+      return false;
+    }
+    this.#isDoubtful = true;
+    this.#through = Math.min(this.#through, ...missing.map((topic) => this.#seenOn(topic)));
+    return true;
+  }
+
+  /** An entry of an update is to be brought in. */
+  opened(seq: number, id: string): void {
+    this.#seqOf.set(id, seq);
+    const open = this.#open.get(seq);
+    if (open === undefined) this.#open.set(seq, new Set([id]));
+    else open.add(id);
+  }
+
+  /** The engine holds it, or it is no longer wanted. */
+  closed(id: string): void {
+    this.#replaced.delete(id);
+    const seq = this.#seqOf.get(id);
+    if (seq === undefined) return;
+    this.#seqOf.delete(id);
+    const open = this.#open.get(seq);
+    open?.delete(id);
+    if (open?.size === 0) this.#open.delete(seq);
+  }
+
+  /** An entry is no longer wanted, since a later one (`by`) replaces it that the engine does not hold yet. */
+  replaced(id: string, by: string): void {
+    const seq = this.#seqOf.get(id);
+    const waiting = this.#replaced.get(id);
+    this.closed(id);
+    if (seq === undefined && waiting === undefined) return;
+    const seqs = this.#replaced.get(by) ?? new Set();
+    for (const each of [...(waiting ?? []), ...(seq === undefined ? [] : [seq])]) seqs.add(each);
+    this.#replaced.set(by, seqs);
+  }
+
+  /** An update arrived that a later entry (`by`) replaces, which the engine may not hold yet. */
+  hidden(seq: number, by: string): void {
+    if (!this.#seqOf.has(by)) return;
+    const seqs = this.#replaced.get(by) ?? new Set();
+    this.#replaced.set(by, seqs.add(seq));
+  }
+
+  /** Ids of entries of this update that the engine does not hold. */
+  openOf(seq: number): ReadonlySet<string> {
+    return this.#open.get(seq) ?? new Set();
+  }
+
+  /** True while the engine holds neither the update nor what has replaced it. */
+  isHidden(seq: number): boolean {
+    return this.#open.has(seq) || [...this.#replaced.values()].some((seqs) => seqs.has(seq));
+  }
+
+  /** The position; undefined where there is no log. With very many open updates it says less than is true, never more. */
+  get position(): Position | undefined {
+    return this.#positionWith(this.#open);
+  }
+
+  #positionWith(unresolvedSeqs: ReadonlySet<number> | ReadonlyMap<number, unknown>): Position | undefined {
+    if (this.#epoch === undefined) return undefined;
+    const open = [...unresolvedSeqs.keys()].sort((a, b) => a - b);
+    const unresolved = open.slice(0, MAX_LISTED_SEQS);
+    const firstUnlisted = open[MAX_LISTED_SEQS];
+    const through = firstUnlisted === undefined ? this.#through : Math.min(this.#through, firstUnlisted - 1);
+    const beyond = [...this.#beyond.keys()].filter(
+      (seq) => !unresolvedSeqs.has(seq) && (firstUnlisted === undefined || seq < firstUnlisted),
+    );
+    return {
+      epoch: this.#epoch,
+      applied_through: through,
+      applied_beyond: beyond.sort((a, b) => a - b).slice(0, MAX_LISTED_SEQS),
+      unresolved,
+    };
+  }
+
+  /** {@link position} with its topics. */
+  get record(): PositionRecord | undefined {
+    return this.#recordOf(this.position);
+  }
+
+  /**
+   * {@link record} for another life of the client. What is to be replaced by an update that the engine does not hold yet is
+   * unresolved there: of neither there is anything.
+   */
+  get resumable(): PositionRecord | undefined {
+    const replaced = [...this.#replaced.values()].flatMap((seqs) => [...seqs]);
+    return this.#recordOf(this.#positionWith(new Set([...this.#open.keys(), ...replaced])));
+  }
+
+  #recordOf(position: Position | undefined): PositionRecord | undefined {
+    return position === undefined ? undefined : { ...position, topics: [...this.#topics] };
+  }
+
+  #knowsUpTo(seq: number): void {
+    this.#pulled = Math.max(this.#pulled, seq);
+    for (const known of this.#notified) if (known <= this.#pulled) this.#notified.delete(known);
+  }
+
+  #seenOn(topic: string): number {
+    return Math.max(this.#seen.get(topic) ?? 0, this.#pulled);
+  }
+
+  /** Lets count what has arrived, in order, up to the first one before which an update is missing. */
+  #advance(): void {
+    if (this.#isDoubtful) {
+      for (const seq of [...this.#beyond.keys()]) if (seq <= this.#pulled) this.#beyond.delete(seq);
+      return;
+    }
+    for (const [seq, prev] of [...this.#beyond].sort(([a], [b]) => a - b)) {
+      const own = this.#topics.filter((topic) => prev[topic] !== undefined);
+      if (seq > this.#through && own.some((topic) => (prev[topic] ?? 0) > this.#seenOn(topic))) return;
+      this.#beyond.delete(seq);
+      // A server that does not say what was before keeps the order, and is asked after each reconnect.
+      if (own.length === 0) this.#knowsUpTo(seq);
+      for (const topic of own) this.#seen.set(topic, Math.max(this.#seenOn(topic), seq));
+      this.#through = Math.max(this.#through, seq);
+    }
+  }
+}
+
+/** A notice that does not say what was before it: anything may have been. */
+function unknownBefore(topics: readonly string[]): SeqByTopic {
+  return Object.fromEntries(topics.map((topic) => [topic, Number.MAX_SAFE_INTEGER]));
+}

@@ -1,0 +1,83 @@
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
+import type { SocketSession } from '../../pubsub/socket-client.js';
+import { MAX_FAILING, MAX_LISTED_SEQS, type Position, REPORT_METHOD, type SessionReport } from '../../wire/session.js';
+
+/** What a report says, apart from who says it and since when. */
+export type ReportedState = Omit<SessionReport, 'client_id' | 'since' | 'position'> & {
+  readonly position: Position | undefined;
+};
+
+/** Changes of one moment go out together. */
+const DEBOUNCE_MS = 500;
+/** Longest wait for the server's answer; a report that is lost is followed by the next one. */
+const ANSWER_MS = 10_000;
+
+/**
+ * Tells the server how this client stands (design 4): soon after it changed, and with every heartbeat, so that a report
+ * that was lost does not matter. Nobody waits for it, and a server that does not answer holds up nothing.
+ */
+export class StateReporter {
+  readonly clientId: string;
+  readonly #state: () => ReportedState;
+  readonly #debounceMs: number;
+  readonly #log: Logger;
+  readonly #changed = new Wakeup();
+  /** The state that was seen last, and when it began. */
+  #last = { text: '', sinceMs: Date.now() };
+
+  /** `state`: how it stands now. */
+  constructor(options: { clientId: string; debounceMs?: number }, deps: { state: () => ReportedState; log: Logger }) {
+    this.clientId = options.clientId;
+    this.#debounceMs = options.debounceMs ?? DEBOUNCE_MS;
+    this.#state = deps.state;
+    this.#log = deps.log;
+  }
+
+  /** Something that a report says may be another by now. */
+  changed(): void {
+    this.#changed.set();
+  }
+
+  /** Reports over a connection until it ends. */
+  follow(session: Pick<SocketSession, 'signal' | 'call'>, heartbeatMs: number): void {
+    this.#run(session, heartbeatMs).catch((error: unknown) => {
+      if (!isAbort(error, session.signal) && !session.signal.aborted) {
+        this.#log.error({ error: errorText(error) }, 'reports to the server have ended');
+      }
+    });
+  }
+
+  async #run({ signal, call }: Pick<SocketSession, 'signal' | 'call'>, heartbeatMs: number): Promise<void> {
+    let sent = '';
+    for (;;) {
+      const report = this.#report();
+      const text = JSON.stringify(report);
+      try {
+        const accepted = await call(REPORT_METHOD, report, ANSWER_MS);
+        if (accepted !== true && text !== sent) this.#log.debug({}, 'the server took no report');
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#log.debug({ error: errorText(error) }, 'no answer to a report');
+      }
+      sent = text;
+      await this.#changed.wait(signal, heartbeatMs);
+      await sleep(this.#debounceMs, signal);
+    }
+  }
+
+  #report(): SessionReport {
+    const { position, failing, blocked, ...state } = this.#state();
+    const now = {
+      client_id: this.clientId,
+      position: position ?? null,
+      ...state,
+      failing: failing.slice(0, MAX_FAILING),
+      blocked: blocked.slice(0, MAX_LISTED_SEQS),
+    };
+    const text = JSON.stringify(now);
+    if (text !== this.#last.text) this.#last = { text, sinceMs: Date.now() };
+    return { ...now, since: this.#last.sinceMs };
+  }
+}

@@ -1,0 +1,185 @@
+import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { BackoffOptions } from '../../lib/loop.js';
+import type { PeerDataConfig } from '../../wire/data.js';
+import { behind } from '../position/pull.js';
+import type { UpdateObserver } from '../report/collector.js';
+import type { DesiredEntries } from './desired-entries.js';
+import { concerns, entryIdentity, entryPath } from './entry.js';
+import type { Load } from './load.js';
+import type { LogState } from './log-state.js';
+import { RetryLoop } from './retry-loop.js';
+import type { ServerSession } from './server-session.js';
+
+/** Asks for a data configuration. */
+export type FetchConfig = (signal: AbortSignal) => Promise<PeerDataConfig>;
+
+/** What {@link ConfigReader} works with. */
+export interface ConfigReaderDeps {
+  /** All that is desired at once: of an OPAL server, and of one of ours without sessions. */
+  readonly fetchConfig: FetchConfig;
+  /** Base entries alone, of a server with sessions (design 3). */
+  readonly fetchBase: FetchConfig;
+  readonly topics: ReadonlySet<string>;
+  readonly session: ServerSession;
+  readonly state: LogState;
+  readonly entries: DesiredEntries;
+  readonly load: Load;
+  /** The base part of the load was read. */
+  readonly onLoaded: (entries: number) => void;
+  /** All of the load was read, in one answer. */
+  readonly onLoadedWhole: (entries: number) => void;
+  readonly observer?: UpdateObserver | undefined;
+  readonly log: Logger;
+}
+
+/**
+ * Reads the data configuration: the base entries, and where the server keeps them together what it retained. Their
+ * sources are asked again as often as somebody wants it.
+ */
+export class ConfigReader {
+  readonly loop: RetryLoop;
+  readonly #deps: ConfigReaderDeps;
+  /** Those who want to know how the next read ends. */
+  readonly #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
+  /** How often the sources were to be asked, and up to which of these they were. */
+  #asked = 0;
+  #served = 0;
+  #wasRead = false;
+  #foldEpoch: string | undefined;
+  #unlisted: ReadonlySet<string> = new Set();
+
+  constructor(options: { backoff: BackoffOptions }, deps: ConfigReaderDeps) {
+    this.#deps = deps;
+    this.loop = new RetryLoop('reading the data configuration', options.backoff, deps.log, (signal) =>
+      this.#readAndTell(signal),
+    );
+  }
+
+  /** A configuration was read since the start. */
+  get wasRead(): boolean {
+    return this.#wasRead;
+  }
+
+  /** The log of which the server says that its base entries and its updates are a complete fold. */
+  get foldEpoch(): string | undefined {
+    return this.#foldEpoch;
+  }
+
+  /** Base entries that are not listed any more, where that removes nothing. */
+  get unlisted(): ReadonlySet<string> {
+    return this.#unlisted;
+  }
+
+  /** Reads it again, and asks each source whether it has something new. */
+  resync(): void {
+    this.#deps.state.reserve();
+    this.#asked++;
+    this.loop.request();
+  }
+
+  /** Settles as the first read that begins from now on ends. */
+  next(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+    });
+  }
+
+  /** Nothing is read any more: those who wait are told. */
+  end(): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(notFollowing());
+  }
+
+  async #readAndTell(signal: AbortSignal): Promise<void> {
+    const waiting = this.#waiting.splice(0);
+    try {
+      if (this.#deps.session.isApart) await this.#readBase(signal);
+      else await this.#readWhole(signal);
+      for (const { resolve } of waiting) resolve();
+    } catch (error) {
+      for (const { reject } of waiting) reject(signal.aborted ? notFollowing() : error);
+      throw error;
+    }
+  }
+
+  /** All at once: base entries and, in the same order, what a server of ours retained. */
+  async #readWhole(signal: AbortSignal): Promise<void> {
+    const { state, entries, load } = this.#deps;
+    const { asks, config } = await this.#ask(this.#deps.fetchConfig, signal);
+    const isFirst = !this.#wasRead;
+    this.#wasRead = true;
+    if (isFirst && config.epoch === undefined) state.leave();
+    else if (config.epoch !== state.epoch) state.enter(config.epoch);
+    const seen = this.#learn(config, state.reserved, asks);
+    state.isRead = true;
+    if (config.epoch !== undefined && config.head !== undefined) {
+      state.position.pulled(config.head, true);
+      entries.pruneMissing('update', config.head, seen);
+    }
+    this.#settle(config, seen);
+    load.read('base', seen.size);
+    this.#deps.onLoadedWhole(seen.size);
+  }
+
+  /** The base entries of a server that keeps them apart, or of the external API that it leads to. */
+  async #readBase(signal: AbortSignal): Promise<void> {
+    const { state } = this.#deps;
+    const { asks, config } = await this.#ask(this.#deps.fetchBase, signal);
+    const { epoch, head } = config;
+    if (epoch === state.epoch && head !== undefined && head < state.position.through) {
+      throw behind(head, state.position.through);
+    }
+    this.#wasRead = true;
+    if (epoch !== undefined && epoch !== state.epoch) state.enter(epoch);
+    this.#foldEpoch = epoch;
+    // What an external API lists ranks below every update (design 9.6).
+    const seen = this.#learn(config, 0, asks);
+    this.#settle(config, seen);
+    this.#deps.onLoaded(seen.size);
+  }
+
+  async #ask(fetch: FetchConfig, signal: AbortSignal): Promise<{ config: PeerDataConfig; asks: boolean }> {
+    await this.#deps.session.turn(signal);
+    const asked = this.#asked;
+    const config = await fetch(signal);
+    const asks = asked > this.#served;
+    this.#served = asked;
+    return { config, asks };
+  }
+
+  /** Learns the entries of a configuration; answers their ids. `unplaced`: the place of those without one. */
+  #learn(config: PeerDataConfig, unplaced: number, asks: boolean): Set<string> {
+    const { state, entries, topics, observer } = this.#deps;
+    const { transaction } = this.#deps.load;
+    const seen = new Set<string>();
+    const counts = new Map<number, number>();
+    for (const entry of config.entries) {
+      if (!concerns(entry, topics)) continue;
+      const seq = entry.seq ?? unplaced;
+      const index = counts.get(seq) ?? 0;
+      counts.set(seq, index + 1);
+      const origin = entry.origin ?? 'base';
+      const isUpdate = origin === 'update' && entry.seq !== undefined;
+      // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
+      // a reconnect nor a new log supersedes what was published below it (design 9.3).
+      const id = isUpdate ? state.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
+      seen.add(id);
+      entries.learn(entry, { id, rank: { era: state.era, seq, index }, origin, transaction }, asks);
+      observer?.concerns(transaction, entry, entries.table.get(id));
+    }
+    return seen;
+  }
+
+  /** Base entries that are not listed any more go where the server is sure, and rest otherwise. */
+  #settle({ epoch, head, base_set: isSet }: PeerDataConfig, seen: ReadonlySet<string>): void {
+    const { entries } = this.#deps;
+    if (epoch !== undefined && head !== undefined && isSet === true) entries.pruneMissing('base', head, seen);
+    entries.restUnlisted(seen);
+    const left = [...entries.table.all()].filter(({ origin, id }) => origin === 'base' && !seen.has(id));
+    this.#unlisted = new Set(left.map(({ id }) => id));
+  }
+}
+
+function notFollowing(): SyncError {
+  return new SyncError('updater_disabled', 'The client no longer follows the sync server.');
+}

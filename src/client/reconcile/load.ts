@@ -1,0 +1,60 @@
+import type { UpdateObserver } from '../report/collector.js';
+import type { DataStatus } from '../status.js';
+
+/** The parts of a load: what the operator configured, and what was published. */
+export type LoadPart = 'base' | 'updates';
+
+/**
+ * The transaction of what a client reads after it has connected: base entries and, where it cannot go on from its position,
+ * the fold. It is complete when every part that it was to have has been read (spec "Health states": ready).
+ */
+export class Load {
+  readonly #status: DataStatus;
+  readonly #observer: UpdateObserver | undefined;
+  readonly #missing = new Set<LoadPart>();
+  #transaction: string | undefined;
+  #entries = 0;
+
+  constructor(deps: { status: DataStatus; observer: UpdateObserver | undefined }) {
+    this.#status = deps.status;
+    this.#observer = deps.observer;
+  }
+
+  /** These parts are to be read now, and no others. */
+  needs(...parts: readonly LoadPart[]): void {
+    this.#missing.clear();
+    for (const part of parts) this.#missing.add(part);
+  }
+
+  /** Its transaction; opened when it is first asked for. */
+  get transaction(): string {
+    if (this.#transaction === undefined) {
+      this.#transaction = this.#status.begin('initial-load', 'base data and retained updates');
+      this.#observer?.begin(this.#transaction, { id: 'initial-load', callbacks: [], isLoad: true });
+    }
+    return this.#transaction;
+  }
+
+  /** True while a part is to be read, or what was read has not been told. */
+  get isOpen(): boolean {
+    return this.#missing.size > 0 || this.#transaction !== undefined;
+  }
+
+  /** A part was read, with this many entries. True: nothing is missing any more, {@link finish} it. */
+  read(part: LoadPart, entries: number): boolean {
+    this.#missing.delete(part);
+    this.#entries += entries;
+    return this.#missing.size === 0;
+  }
+
+  /** Ends the transaction: all its entries have joined. */
+  finish(): void {
+    const { transaction } = this;
+    const entries = this.#entries;
+    this.#transaction = undefined;
+    this.#entries = 0;
+    this.#status.sealed(transaction);
+    this.#observer?.sealed(transaction);
+    this.#status.configRead(entries);
+  }
+}

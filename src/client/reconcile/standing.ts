@@ -1,0 +1,55 @@
+import type { KnownEntry } from './entry.js';
+import type { EntryTable } from './entry-table.js';
+import type { LogState } from './log-state.js';
+
+/** How this client stands to one update of the log. */
+export type Standing =
+  /** Not known to be there: the server has to be asked. */
+  | 'unknown'
+  /** It, or what overlaps its paths and came before it, is not in the engine yet. */
+  | 'pending'
+  /** As `pending`, and the engine refuses a part: nothing changes before policy or data do. */
+  | 'blocked'
+  | 'applied';
+
+/**
+ * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
+ * that overlaps its paths (design 9.7). Of an update that does not concern this client it is `applied`, too.
+ */
+export function standingOf(seq: number, state: LogState, table: EntryTable): Standing {
+  const { position } = state;
+  if (!position.knows(seq) || (position.isDoubtful && seq > position.through)) return 'unknown';
+  const own = [...table.all()].filter((entry) => entry.rank.seq === seq && state.has(entry));
+  const open = own
+    .flatMap((entry) => table.overlapping(entry.path))
+    .filter(({ state: { kind }, rank }) => kind !== 'applied' && rank.era === state.era && rank.seq <= seq);
+  if (open.some((entry) => entry.state.kind === 'blocked')) return 'blocked';
+  return open.length > 0 || position.isHidden(seq) ? 'pending' : 'applied';
+}
+
+/** Seqs of updates of the log that the engine refuses until policy or data change. */
+export function blockedSeqs(state: LogState, table: EntryTable): number[] {
+  const blocked = [...table.all()].filter((entry) => entry.state.kind === 'blocked' && state.has(entry));
+  return [...new Set(blocked.map(({ rank }) => rank.seq))].sort((a, b) => a - b);
+}
+
+/**
+ * What the engine holds though no log and no configuration has it (any more): nothing removes it by itself (design 9.3).
+ * `unlisted`: base entries that the configuration does not list.
+ */
+export function orphansOf(state: LogState, table: EntryTable, unlisted: ReadonlySet<string>): KnownEntry[] {
+  return [...table.all()].filter((entry) => isOrphan(entry, state, table, unlisted));
+}
+
+/** Whether it is one of {@link orphansOf}. */
+export function isOrphan(
+  entry: KnownEntry,
+  state: LogState,
+  table: EntryTable,
+  unlisted: ReadonlySet<string>,
+): boolean {
+  const { origin, id, path, rank, epoch } = entry;
+  const isOld = rank.era < state.era && epoch !== state.name;
+  const isLeft = origin === 'base' ? unlisted.has(id) : state.isRead && isOld;
+  return isLeft && table.holds(entry) && !table.covered(path, rank);
+}

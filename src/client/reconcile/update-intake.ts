@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from '../../lib/log.js';
+import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
+import type { UpdateObserver } from '../report/collector.js';
+import type { DataStatus } from '../status.js';
+import type { DesiredEntries, EntryPlace } from './desired-entries.js';
+import { concerns, entryPath, entryReplaces } from './entry.js';
+import type { Load } from './load.js';
+import type { LogState } from './log-state.js';
+
+/** What {@link UpdateIntake} works with. */
+export interface UpdateIntakeDeps {
+  readonly topics: ReadonlySet<string>;
+  readonly state: LogState;
+  readonly entries: DesiredEntries;
+  readonly load: Load;
+  readonly status: DataStatus;
+  readonly observer?: UpdateObserver | undefined;
+  readonly log: Logger;
+}
+
+/** Takes data updates in: each as a transaction of its own, or as a part of the load. */
+export class UpdateIntake {
+  readonly #deps: UpdateIntakeDeps;
+
+  constructor(deps: UpdateIntakeDeps) {
+    this.#deps = deps;
+  }
+
+  /** An update that has just come; `seq` is undefined for a server whose updates have no places. */
+  take(update: PeerUpdate, topic: string, seq: number | undefined): void {
+    const { status, log, observer, state, topics } = this.#deps;
+    const id = update.id ?? randomUUID().replaceAll('-', '');
+    const reason = update.reason ?? '';
+    log.info({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
+    const transaction = status.begin(id, reason);
+    observer?.begin(transaction, { id, callbacks: update.callback?.callbacks ?? [], isLoad: false });
+    const place = state.place(seq);
+    for (const [index, entry] of update.entries.entries()) {
+      if (!concerns(entry, topics)) continue;
+      const entryId = seq === undefined ? `live/${state.era}/${place}/${index}` : state.placedId(entry, seq);
+      this.#learn(entry, { id: entryId, rank: { era: state.era, seq: place, index }, origin: 'update', transaction });
+    }
+    status.sealed(transaction);
+    observer?.sealed(transaction);
+  }
+
+  /** An update that was read: of the tail it is as if it had just come, unless it is known. Answers the ids of its entries. */
+  takePaged(update: PeerUpdate & { seq: number }): string[] {
+    const { state, topics } = this.#deps;
+    const { seq } = update;
+    const isKnown = state.position.knows(seq);
+    state.wasPaged(seq);
+    if (!isKnown) {
+      const topic = update.entries.flatMap((entry) => entry.topics).find((name) => topics.has(name));
+      this.take(update, topic ?? '', seq);
+    }
+    return this.#idsOf(update);
+  }
+
+  /** An update that was read as a part of the load. Answers the ids of its entries. */
+  takeLoaded(update: PeerUpdate & { seq: number }): string[] {
+    const { state, topics, load } = this.#deps;
+    const seq = state.place(update.seq);
+    state.wasPaged(seq);
+    const ids = this.#idsOf(update);
+    for (const [at, entry] of update.entries.entries()) {
+      if (!concerns(entry, topics)) continue;
+      const id = state.placedId(entry, seq);
+      const index = Math.max(at, this.#afterWorkedIn(entry, seq, ids));
+      const rank = { era: state.era, seq, index };
+      this.#learn(entry, { id, rank, origin: 'update', transaction: load.transaction });
+    }
+    return ids;
+  }
+
+  /**
+   * The place of a document of the fold after patches of the same update that were notified: a patch is worked into its
+   * document there, which takes its place (design 9.5). On top of that it would be applied once more.
+   */
+  #afterWorkedIn(entry: PeerEntry, seq: number, ids: readonly string[]): number {
+    const { state, entries } = this.#deps;
+    if (!entryReplaces(entry)) return 0;
+    const worked = entries.table
+      .atOrBelow(entryPath(entry))
+      .filter(({ id, rank }) => rank.era === state.era && rank.seq === seq && !ids.includes(id));
+    return Math.max(0, ...worked.map(({ rank }) => rank.index + 1));
+  }
+
+  #idsOf({ entries, seq }: PeerUpdate & { seq: number }): string[] {
+    const { state, topics } = this.#deps;
+    return entries.filter((entry) => concerns(entry, topics)).map((entry) => state.placedId(entry, seq));
+  }
+
+  #learn(entry: PeerEntry, place: EntryPlace): void {
+    const { entries, observer } = this.#deps;
+    entries.learn(entry, place);
+    observer?.concerns(place.transaction, entry, entries.table.get(place.id));
+  }
+}

@@ -1,0 +1,102 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { waitTimeout, whileCallerWaits } from '../../http/long-wait.js';
+import { addRoute } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import { docPathText } from '../../wire/doc-path.js';
+import type { PositionRecord } from '../position/position.js';
+import type { PositionWaits } from '../position/position-waits.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
+
+/** What the position routes need. */
+export interface PositionRoutesDeps {
+  readonly data: Pick<DataUpdater, 'logPosition' | 'orphans' | 'prune'>;
+  readonly waits: Pick<PositionWaits, 'wait'>;
+}
+
+const DEFAULT_WAIT_MS = 2000;
+
+const query = z.object({
+  'at-least': z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be the seq of an update')
+    .transform(Number)
+    .optional(),
+  epoch: z.string().optional(),
+  timeout: waitTimeout.optional(),
+});
+
+const shownPosition = z.object({
+  epoch: z.string().nullable(),
+  topics: z.array(z.string()),
+  applied_through: z.number(),
+  applied_beyond: z.array(z.number()),
+  unresolved: z.array(z.number()),
+});
+const answer = shownPosition.extend({ status: z.enum(['ok', 'applied', 'pending', 'blocked']) });
+
+/** `GET /position` (read your writes, design 9.7) and `POST /orphans/prune` (design 9.3). */
+export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRoutesDeps): void {
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/position',
+      access: ['listener'],
+      tag: 'Position',
+      summary: 'How far this client is in the update log',
+      description:
+        'With at-least=<seq> it waits until the engine has that update, or what replaced it, and everything before it that overlaps its paths; at most for `timeout` (default 2s, at most 60s). With epoch=<epoch> a seq of another log is told apart.',
+      query,
+      answers: {
+        200: { description: 'The position; with at-least: the update is applied', schema: answer },
+        202: { description: 'The time is up, or the engine refuses the update (`blocked`)', schema: answer },
+        409: { description: 'The client follows another log, or a server without one' },
+      },
+    },
+    async ({ query: asked, request, reply }) => {
+      const seq = asked['at-least'];
+      const before = data.logPosition;
+      assertLog(before, asked.epoch, seq);
+      if (seq === undefined) return { status: 'ok', ...shown(before) };
+      const timeoutMs = asked.timeout ?? DEFAULT_WAIT_MS;
+      const standing = await whileCallerWaits(request, (gone) => waits.wait(seq, timeoutMs, gone));
+      const now = data.logPosition;
+      // The server's log may have become another one meanwhile: then the seq is one of that.
+      assertLog(now, asked.epoch ?? before?.epoch, seq);
+      const status = standing === 'unknown' ? 'pending' : standing;
+      return reply.code(status === 'applied' ? 200 : 202).send({ status, ...shown(now) });
+    },
+  );
+
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/orphans/prune',
+      access: ['listener'],
+      tag: 'Position',
+      summary: 'Remove the documents that no log and no configuration has any more',
+      description:
+        'They are listed as `data.orphaned` of GET /healthy. Nothing else ever removes them (see docs/catch-up.md).',
+      answers: { 200: { description: 'What was removed', schema: z.object({ pruned: z.array(z.string()) }) } },
+    },
+    async () => ({ pruned: (await data.prune()).map(({ path }) => docPathText(path)) }),
+  );
+}
+
+function assertLog(position: PositionRecord | undefined, epoch: string | undefined, seq: number | undefined): void {
+  if (
+    position === undefined ? seq === undefined && epoch === undefined : (epoch ?? position.epoch) === position.epoch
+  ) {
+    return;
+  }
+  const now = position === undefined ? 'no update log' : `the update log ${position.epoch}`;
+  throw new SyncError('epoch_differs', `this client follows ${now}, so that the seq means nothing here`);
+}
+
+function shown(position: PositionRecord | undefined): z.infer<typeof shownPosition> {
+  return position === undefined
+    ? { epoch: null, topics: [], applied_through: 0, applied_beyond: [], unresolved: [] }
+    : { ...position, topics: [...position.topics] };
+}

@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import { test } from 'node:test';
+import type { FastifyRequest } from 'fastify';
+import { waitTimeout, whileCallerWaits } from './long-wait.js';
+
+test('a timeout is told in seconds or milliseconds, and is a minute at most', () => {
+  const read = (text: string): number | undefined => waitTimeout.safeParse(text).data;
+  const table = { '5s': 5000, '500ms': 500, '5': 5000, '0.25': 250, '60s': 60_000, '60000ms': 60_000, '0': 0 };
+  for (const [text, ms] of Object.entries(table)) assert.equal(read(text), ms, text);
+  for (const text of ['61s', '60001ms', 'soon', '-1', '5 s', '1m', '', '1e3', '1.2345']) {
+    assert.equal(read(text), undefined, text);
+  }
+});
+
+test('a wait hears that its caller is gone, and leaves nothing on the connection', async () => {
+  const socket = new EventEmitter();
+  const request = { raw: { socket } } as unknown as FastifyRequest;
+  const aborted = await whileCallerWaits(request, async (gone) => {
+    socket.emit('close');
+    return gone.aborted;
+  });
+  assert.equal(aborted, true);
+  await assert.rejects(
+    whileCallerWaits(request, () => Promise.reject(new Error('it failed'))),
+    /it failed/,
+  );
+  assert.equal(socket.listenerCount('close'), 0);
+});

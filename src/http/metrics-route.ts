@@ -1,0 +1,27 @@
+import type { FastifyInstance } from 'fastify';
+import type { Metrics } from '../lib/metrics.js';
+import { addRoute } from './route.js';
+
+/** SYNC_METRICS_ACCESS: who may read `/metrics` while authentication is on; `off`: there is no such route. */
+export const METRICS_ACCESS = ['everyone', 'token', 'off'] as const;
+export type MetricsAccess = (typeof METRICS_ACCESS)[number];
+
+/** `GET /metrics` in the text format of Prometheus; both programs have it (docs/visibility.md). */
+export function metricsRoute(app: FastifyInstance, access: MetricsAccess, metrics: Metrics): void {
+  if (access === 'off') return;
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/metrics',
+      access,
+      tag: 'Statistics',
+      summary: 'Figures for Prometheus',
+      answers: { 200: { description: 'In the text format of Prometheus' } },
+    },
+    async ({ reply }) => {
+      const { contentType, text } = await metrics.text();
+      return reply.type(contentType).send(text);
+    },
+  );
+}

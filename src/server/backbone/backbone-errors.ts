@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto';
+import { SyncError } from '../../lib/errors.js';
+
+/** A second row with the same `dedup` is not written for this long (design 9.8, `Idempotency-Key`). */
+export const DEDUP_MS = 24 * 60 * 60 * 1000;
+
+/** For `Retry-After`: a lost backbone is looked for every few seconds. */
+const RETRY_AFTER_SECONDS = 2;
+
+/** `backbone_unavailable`: nothing answers, or not in time. `what` names the backbone without its secrets. */
+export function unavailable(what: string, reason: string, cause?: unknown): SyncError {
+  return new SyncError('backbone_unavailable', said(what, reason), {
+    cause,
+    retryable: true,
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  });
+}
+
+/** `backbone_replaced`: what is there now is not the log that this instance has read (design 9.8). */
+export function replaced(what: string, reason: string): SyncError {
+  return new SyncError('backbone_replaced', said(what, reason), { retryable: true });
+}
+
+/** `log_conflict`: the expectation of an append does not hold. */
+export function conflict(what: string): SyncError {
+  return new SyncError('log_conflict', said(what, 'another instance appended a row first'), { retryable: true });
+}
+
+/** `log_unwritable`: the backbone is there and has written nothing. */
+export function unwritable(what: string, cause: unknown): SyncError {
+  return new SyncError('log_unwritable', `${what} refused to write`, { cause, retryable: true });
+}
+
+/** A reason may be the text of an error that names the backbone already. */
+function said(what: string, reason: string): string {
+  return reason.startsWith(`${what}: `) ? reason : `${what}: ${reason}`;
+}
+
+/** A `dedup` text as a key of bounded length, of characters that every backbone takes. */
+export function shortKey(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

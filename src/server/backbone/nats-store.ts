@@ -1,0 +1,363 @@
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import type { StoredMsg } from '@nats-io/jetstream';
+import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { sleep } from '../../lib/loop.js';
+import {
+  ANSWER_CHARS,
+  type Appended,
+  type Durability,
+  type Expectation,
+  type LogStore,
+  type NewRow,
+  type Presence,
+  type RowKind,
+  type StoredRow,
+} from '../log/log-store.js';
+import { replaced, shortKey, unavailable } from './backbone-errors.js';
+import { type NatsNames, type NatsPlace, NatsSession, natsNames } from './nats-session.js';
+import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
+
+const PAGE = 500;
+/** Seqs in one record of retirement. */
+const RETIRED_AT_ONCE = 1000;
+/** A call of {@link LogStore.dropRetired} goes on to the next record of retirement below this. */
+const DROP_AT_LEAST = 1000;
+/** A body beyond this is compressed: NATS takes 1 MiB unless told otherwise. */
+const COMPRESS_BYTES = 64 * 1024;
+const ENCODING = 'Content-Encoding';
+const pack = promisify(gzip);
+const unpack = promisify(gunzip);
+
+/**
+ * Opens the log `name` in NATS JetStream, or makes it: a place in the log is a sequence number of the stream. Rejects with
+ * `backbone_unavailable`, `config_invalid`, `log_damaged`. `syncAlways`: the operator's word, since no client can ask.
+ */
+export async function openNatsStore(
+  options: { urls: readonly URL[]; what: string; name: string; times: BackboneTimes; syncAlways: boolean },
+  deps: { log: Logger; signal?: AbortSignal | undefined },
+): Promise<LogStore> {
+  const place: NatsPlace = { ...options, names: natsNames(options.name) };
+  let storage = '';
+  let onRow: (seq: number) => void = () => undefined;
+  const keeper = await SessionKeeper.open<NatsSession>({
+    ...options,
+    ...deps,
+    connect: async (hooks) => {
+      const session = await NatsSession.connect(place, hooks);
+      // Before the log is made there is nothing to follow; `prepare` begins then. Later, where it is gone, the first look tells so.
+      if (storage === '') followers.set(session, () => session.follow(hooks, onRow));
+      else if ((await session.look(0)).epoch !== undefined) await session.follow(hooks, onRow);
+      return session;
+    },
+    prepare: async (session) => {
+      const epoch = await session.prepare();
+      storage = (await session.info(place.names.log)).config.storage;
+      await followers.get(session)?.();
+      return epoch;
+    },
+  });
+  onRow = (seq) => keeper.sawHead(seq);
+  return new NatsStore(keeper, place, durabilityOf(storage, options.syncAlways));
+}
+
+/** How a session begins to follow, until the log is there. */
+const followers = new WeakMap<NatsSession, () => Promise<void>>();
+
+function durabilityOf(storage: string, syncAlways: boolean): Durability {
+  if (storage !== 'file') return { level: 'weak', reason: `NATS: the stream is kept in ${storage}` };
+  if (syncAlways) return { level: 'durable' };
+  return {
+    level: 'weak',
+    reason:
+      'NATS: whether its servers run with sync_interval "always" cannot be asked; SYNC_BROADCAST_NATS_SYNC_ALWAYS says so',
+  };
+}
+
+class NatsStore implements LogStore {
+  readonly epoch: string;
+  readonly durability: Durability;
+  readonly failed: Promise<never>;
+  readonly presence: Presence;
+  readonly #keeper: SessionKeeper<NatsSession>;
+  readonly #names: NatsNames;
+  readonly #what: string;
+  readonly #callMs: number;
+
+  constructor(keeper: SessionKeeper<NatsSession>, { names, what, times }: NatsPlace, durability: Durability) {
+    this.#keeper = keeper;
+    this.#names = names;
+    this.#what = what;
+    this.#callMs = times.callMs;
+    this.epoch = keeper.epoch;
+    this.failed = keeper.failed;
+    this.durability = durability;
+    this.presence = natsPresence(keeper, names, what);
+  }
+
+  get status(): LogStore['status'] {
+    return this.#keeper.status;
+  }
+
+  async load(): ReturnType<LogStore['load']> {
+    const { head } = await this.#keeper.call((session) => session.look(0));
+    return { head, rows: this.#live() };
+  }
+
+  async *#live(): AsyncGenerator<readonly StoredRow[]> {
+    const retired = new Set<number>();
+    for await (const record of this.#retirements()) for (const seq of record.json<number[]>()) retired.add(seq);
+    for (let after = 0; ; ) {
+      const page = await this.read(after, PAGE);
+      const last = page.at(-1);
+      if (last === undefined) return;
+      const rows = page.filter(({ seq }) => !retired.has(seq));
+      if (rows.length > 0) yield rows;
+      after = last.seq;
+    }
+  }
+
+  /**
+   * Each row is a message of its own: rows of one call are consecutive unless another instance appends at that moment, and what goes
+   * wrong amid a call may leave some of them written. An expectation guards the first row of its kind, alone and first; of `any` kind it
+   * guards each of them.
+   */
+  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
+    const bodies = await Promise.all(rows.map(({ body }) => encoded(body)));
+    const bytes = bodies.reduce((sum, { body }) => sum + body.length, 0);
+    const highest = this.#keeper.head;
+    const places = await this.#keeper.call(async (session) => {
+      for (const { body } of bodies) this.#checkSize(body.length, session.limitBytes);
+      const publish = async ({ kind, dedup }: NewRow, index: number, guard: Guard = {}): Promise<Appended> => {
+        const { body = '', isPacked = false } = bodies[index] ?? {};
+        const { seq, duplicate } = await session.publish(this.#names.rowSubject + kind, body, {
+          // Each row has its own: the NATS client writes dedup text and expectation into the headers that it is given.
+          headers: await session.headers(isPacked ? { [ENCODING]: 'gzip' } : {}),
+          ...(dedup === undefined ? {} : { msgID: shortKey(dedup) }),
+          expect: { streamName: this.#names.log, ...guard },
+        } as Parameters<NatsSession['publish']>[2]);
+        return { seq, duplicate };
+      };
+      const outcomes = await (expect === undefined
+        ? Promise.allSettled(rows.map((row, index) => publish(row, index)))
+        : guarded(rows, expect, publish));
+      return this.#checked(this.#whole(outcomes), highest);
+    }, bytes);
+    for (const { seq } of places) this.#keeper.sawHead(seq);
+    return places;
+  }
+
+  /** All places, in order; where some rows are not written, the failure: `backbone_unavailable` where others are. */
+  #whole(outcomes: readonly PromiseSettledResult<Appended>[]): Appended[] {
+    const places = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    if (failures.length === 0) return places;
+    const [first] = failures;
+    const lost = failures.find((failure) => !(failure instanceof SyncError));
+    if (lost !== undefined) throw lost;
+    if (places.every(({ duplicate }) => duplicate)) throw first;
+    throw unavailable(this.#what, `${places.length} of ${places.length + failures.length} rows were written`, first);
+  }
+
+  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
+    const known = this.#keeper.head;
+    const deadline = performance.now() + this.#callMs;
+    for (;;) {
+      const rows = await this.#rows(after + 1, limit);
+      const last = rows.at(-1);
+      // A replica of the stream may be behind: not at its end before it has what is known to be there.
+      const isFull = rows.length >= limit || sizeOf(rows) >= ANSWER_CHARS;
+      if (after >= known || isFull || (last?.seq ?? 0) >= known || performance.now() > deadline) {
+        this.#keeper.saw(last);
+        return rows;
+      }
+      await sleep(20, AbortSignal.timeout(this.#callMs));
+    }
+  }
+
+  async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
+    const { state } = await this.#keeper.call((session) => session.info(this.#names.log));
+    const end = Math.min(before, state.last_seq + 1);
+    // NATS reads forwards only. Dropped rows leave holes: look further back until there are enough.
+    for (let width = limit; ; width *= 4) {
+      const from = Math.max(end - width, state.first_seq, 1);
+      const rows: StoredRow[] = [];
+      let isFull = false;
+      for (let at = from; at < end; ) {
+        const page = (await this.#rows(at, Math.min(end - at, PAGE))).filter(({ seq }) => seq < end);
+        rows.push(...page);
+        isFull = keepNewest(rows, limit) || isFull;
+        const last = page.at(-1);
+        if (last === undefined) break;
+        at = last.seq + 1;
+      }
+      if (isFull || rows.length >= limit || from <= Math.max(state.first_seq, 1)) return rows.reverse();
+    }
+  }
+
+  /** What is retired stands in a stream of its own: when, and which rows. */
+  async retire(seqs: readonly number[]): Promise<void> {
+    for (let at = 0; at < seqs.length; at += RETIRED_AT_ONCE) {
+      const body = JSON.stringify(seqs.slice(at, at + RETIRED_AT_ONCE));
+      await this.#keeper.call((session) => session.publish(this.#names.retiredSubject, body, {}));
+    }
+  }
+
+  async dropRetired(beforeMs: number): Promise<number> {
+    const { retired, rowSubject } = this.#names;
+    const kinds: readonly RowKind[] = ['update', 'base', 'policy'];
+    // The last row of each kind stays: expectations are compared with it, and the last of all holds the head.
+    const lasts = await Promise.all(
+      kinds.map((kind) => this.#keeper.call((session) => session.lastOf(rowSubject + kind))),
+    );
+    let dropped = 0;
+    for (let from = 1; dropped < DROP_AT_LEAST; ) {
+      const [record] = await this.#keeper.call((session) => session.messages(retired, from, 1));
+      if (record === undefined || record.time.getTime() >= beforeMs) break;
+      dropped += await this.#dropRecord(record, new Set(lasts));
+      from = record.seq + 1;
+    }
+    return dropped;
+  }
+
+  async #dropRecord(record: StoredMsg, lasts: ReadonlySet<number>): Promise<number> {
+    const seqs = record.json<number[]>();
+    const kept = seqs.filter((seq) => lasts.has(seq));
+    if (kept.length === seqs.length) return 0;
+    let dropped = 0;
+    for (const seq of seqs) {
+      if (lasts.has(seq)) continue;
+      if (await this.#keeper.call((session) => session.remove(this.#names.log, seq))) dropped++;
+    }
+    // Those that stay are retired anew; first, so that they are never forgotten.
+    await this.retire(kept);
+    await this.#keeper.call((session) => session.remove(this.#names.retired, record.seq));
+    return dropped;
+  }
+
+  watch(listener: () => void): () => void {
+    return this.#keeper.watch(listener);
+  }
+
+  close(): Promise<void> {
+    return this.#keeper.close();
+  }
+
+  async *#retirements(): AsyncGenerator<StoredMsg> {
+    for (let from = 1; ; ) {
+      const page = await this.#keeper.call((session) => session.messages(this.#names.retired, from, PAGE));
+      yield* page;
+      const last = page.at(-1);
+      if (last === undefined) return;
+      from = last.seq + 1;
+    }
+  }
+
+  async #rows(from: number, count: number): Promise<StoredRow[]> {
+    const messages = await this.#keeper.call((session) => session.messages(this.#names.log, from, count));
+    return await Promise.all(messages.map((message) => this.#row(message)));
+  }
+
+  async #row({ seq, subject, time, header, data }: StoredMsg): Promise<StoredRow> {
+    const text = header?.get(ENCODING) === 'gzip' ? await unpack(data) : Buffer.from(data);
+    const kind = subject.slice(this.#names.rowSubject.length) as RowKind;
+    return { seq, kind, timeMs: Math.floor(time.getTime()), body: text.toString('utf8') };
+  }
+
+  /** A place that was given before: the stream was made anew under our feet. */
+  #checked(places: readonly Appended[], highest: number): readonly Appended[] {
+    const again = places.find(({ seq, duplicate }) => !duplicate && seq <= highest);
+    if (again !== undefined) throw replaced(this.#what, `place ${again.seq} was given a second time`);
+    return places;
+  }
+
+  #checkSize(bytes: number, limitBytes: number): void {
+    if (bytes < limitBytes - 1024) return; // headers count
+    throw new SyncError(
+      'inline_data_too_large',
+      `${this.#what}: an update of ${bytes} bytes (compressed) is more than the server's max_payload of ${limitBytes}`,
+    );
+  }
+}
+
+function sizeOf(rows: readonly StoredRow[]): number {
+  return rows.reduce((sum, { body }) => sum + body.length, 0);
+}
+
+/** Takes the oldest out of rows that are too many or too large. Answers whether there were some. */
+function keepNewest(rows: StoredRow[], limit: number): boolean {
+  let [kept, chars] = [0, 0];
+  for (; kept < Math.min(rows.length, limit) && chars < ANSWER_CHARS; kept++) {
+    chars += rows.at(-1 - kept)?.body.length ?? 0;
+  }
+  return rows.splice(0, rows.length - kept).length > 0;
+}
+
+interface Guard {
+  readonly lastSequence?: number;
+  readonly lastSubjectSequence?: number;
+}
+
+/** Publishes one after the other, up to the first failure. */
+async function guarded(
+  rows: readonly NewRow[],
+  { kind, lastSeq }: Expectation,
+  publish: (row: NewRow, index: number, guard: Guard) => Promise<Appended>,
+): Promise<PromiseSettledResult<Appended>[]> {
+  const outcomes: PromiseSettledResult<Appended>[] = [];
+  let last = lastSeq;
+  const firstOfKind = rows.findIndex((row) => row.kind === kind);
+  for (const [index, row] of rows.entries()) {
+    const ofKind = index === firstOfKind ? { lastSubjectSequence: lastSeq } : {};
+    const guard = kind === 'any' ? { lastSequence: last } : ofKind;
+    const [outcome] = await Promise.allSettled([publish(row, index, guard)]);
+    outcomes.push(outcome);
+    if (outcome.status === 'rejected') break;
+    if (!outcome.value.duplicate) last = outcome.value.seq;
+  }
+  return outcomes;
+}
+
+async function encoded(text: string): Promise<{ body: Uint8Array; isPacked: boolean }> {
+  const body = Buffer.from(text);
+  return body.length > COMPRESS_BYTES ? { body: await pack(body), isPacked: true } : { body, isPacked: false };
+}
+
+function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what: string): Presence {
+  return {
+    put: async (instance, text, ttlMs) => {
+      const body = await pack(JSON.stringify({ instance, text, ttlMs }));
+      await keeper.call(async (session) => {
+        if (body.length > session.limitBytes - 1024) {
+          throw new SyncError(
+            'inline_data_too_large',
+            `${what}: presence of ${body.length} bytes is above max_payload`,
+          );
+        }
+        await session.publish(names.presenceSubject + shortKey(instance), body, {});
+      });
+    },
+    list: async () => {
+      const { ts } = await keeper.call((session) => session.info(names.presence));
+      const nowMs = ts === undefined ? Date.now() : Date.parse(ts); // the server's clock, as in the messages
+      const said = new Map<string, string>();
+      for (let from = 1; ; ) {
+        const page = await keeper.call((session) => session.messages(names.presence, from, PAGE));
+        for (const { data, time } of page) {
+          const { instance, text, ttlMs } = JSON.parse((await unpack(data)).toString('utf8')) as Said;
+          if (time.getTime() + ttlMs > nowMs) said.set(instance, text);
+        }
+        const last = page.at(-1);
+        if (last === undefined) return said;
+        from = last.seq + 1;
+      }
+    },
+  };
+}
+
+interface Said {
+  instance: string;
+  text: string;
+  ttlMs: number;
+}

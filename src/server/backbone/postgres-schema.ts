@@ -1,0 +1,113 @@
+/** Raised with every change of the tables; a log with a higher one was made by a newer version. */
+export const POSTGRES_FORM = 1;
+
+/** SQLSTATEs of our own function. */
+export const STATE = { otherEpoch: 'PS001', conflict: 'PS002' };
+
+/** Names of one log in a database, quoted. */
+export interface PostgresNames {
+  readonly meta: string;
+  readonly row: string;
+  readonly dedup: string;
+  readonly presence: string;
+  readonly append: string;
+  readonly channel: string;
+}
+
+/** `name` has letters, digits, `-` and `_` only (`open-backbone.ts`). */
+export function postgresNames(name: string): PostgresNames {
+  const quoted = (part: string): string => `"${name}_${part}"`;
+  return {
+    meta: quoted('log_meta'),
+    row: quoted('log'),
+    dedup: quoted('log_dedup'),
+    presence: quoted('presence'),
+    append: quoted('append_v1'),
+    channel: `${name}_log`,
+  };
+}
+
+/**
+ * Tables and the one function that appends. It takes the row lock of the meta row before it takes a place, and the lock is held until the
+ * commit is visible: so commit order is the order of places, and no reader sees a row before a lower one (dependencies.md 7). It
+ * is a function so that the lock never waits for the network or for an instance that is frozen.
+ */
+export function postgresSchema(names: PostgresNames): string {
+  const { meta, row, dedup, presence, append, channel } = names;
+  return `
+CREATE TABLE IF NOT EXISTS ${meta} (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  form int NOT NULL,
+  epoch text NOT NULL,
+  head bigint NOT NULL DEFAULT 0,
+  last_base bigint NOT NULL DEFAULT 0,
+  last_policy bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS ${row} (
+  seq bigint PRIMARY KEY,
+  kind text NOT NULL,
+  time_ms bigint NOT NULL,
+  body text NOT NULL,
+  retired_ms bigint
+);
+CREATE INDEX IF NOT EXISTS ${indexName(row, 'live')} ON ${row} (seq) WHERE retired_ms IS NULL;
+CREATE INDEX IF NOT EXISTS ${indexName(row, 'retired')} ON ${row} (retired_ms) WHERE retired_ms IS NOT NULL;
+CREATE TABLE IF NOT EXISTS ${dedup} (key text PRIMARY KEY, seq bigint NOT NULL, time_ms bigint NOT NULL);
+CREATE INDEX IF NOT EXISTS ${indexName(dedup, 'time')} ON ${dedup} (time_ms);
+CREATE UNLOGGED TABLE IF NOT EXISTS ${presence} (instance text PRIMARY KEY, body text NOT NULL, until_ms bigint NOT NULL);
+
+CREATE OR REPLACE FUNCTION ${append}(
+  p_epoch text, p_kinds text[], p_bodies text[], p_dedups text[], p_dedup_ms bigint, p_expect_kind text, p_expect_seq bigint
+) RETURNS TABLE (place float8, is_duplicate boolean) LANGUAGE plpgsql AS $append$
+DECLARE
+  log record;
+  now_ms bigint;
+  known bigint;
+BEGIN
+  -- A 200 is a promise: the commit waits for the disk, whatever the database's default.
+  IF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  SELECT * INTO log FROM ${meta} FOR UPDATE;
+  IF NOT FOUND OR log.epoch <> p_epoch THEN
+    RAISE EXCEPTION 'the update log has another epoch' USING ERRCODE = '${STATE.otherEpoch}';
+  END IF;
+  IF p_expect_seq <> (CASE p_expect_kind WHEN 'base' THEN log.last_base WHEN 'policy' THEN log.last_policy ELSE log.head END) THEN
+    RAISE EXCEPTION 'another row is the last one' USING ERRCODE = '${STATE.conflict}';
+  END IF;
+  now_ms := floor(extract(epoch FROM clock_timestamp()) * 1000);
+  FOR i IN 1 .. coalesce(array_length(p_kinds, 1), 0) LOOP
+    IF p_dedups[i] IS NOT NULL THEN
+      SELECT d.seq INTO known FROM ${dedup} d WHERE d.key = p_dedups[i] AND d.time_ms > now_ms - p_dedup_ms;
+      IF FOUND THEN
+        place := known;
+        is_duplicate := true;
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    log.head := log.head + 1;
+    INSERT INTO ${row} (seq, kind, time_ms, body) VALUES (log.head, p_kinds[i], now_ms, p_bodies[i]);
+    IF p_kinds[i] = 'base' THEN log.last_base := log.head; END IF;
+    IF p_kinds[i] = 'policy' THEN log.last_policy := log.head; END IF;
+    IF p_dedups[i] IS NOT NULL THEN
+      INSERT INTO ${dedup} AS d VALUES (p_dedups[i], log.head, now_ms)
+        ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, time_ms = excluded.time_ms;
+    END IF;
+    place := log.head;
+    is_duplicate := false;
+    RETURN NEXT;
+  END LOOP;
+  UPDATE ${meta} SET head = log.head, last_base = log.last_base, last_policy = log.last_policy;
+  PERFORM pg_notify('${channel}', log.head::text);
+END
+$append$;
+`;
+}
+
+function indexName(table: string, suffix: string): string {
+  return table.replace(/"$/, `_${suffix}"`);
+}
+
+/** Milliseconds since 1970 by the clock of the database. */
+export const NOW_MS = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';

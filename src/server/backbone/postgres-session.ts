@@ -1,0 +1,229 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { ConnectionOptions } from 'node:tls';
+import type { Client, ClientConfig } from 'pg';
+import { SyncError } from '../../lib/errors.js';
+import type { Durability } from '../log/log-store.js';
+import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
+import type { BackboneTimes, LogState, Session, SessionHooks } from './session-keeper.js';
+
+/** Where a log is in Postgres. */
+export interface PostgresPlace {
+  readonly url: URL;
+  /** Without secrets, for messages. */
+  readonly what: string;
+  readonly names: PostgresNames;
+  readonly times: BackboneTimes;
+}
+
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
+/** Two connections: appends do not stand in a line with reads. The reading one also listens for NOTIFY. */
+export class PostgresSession implements Session {
+  readonly #place: PostgresPlace;
+  readonly #writer: Client;
+  readonly #reader: Client;
+
+  private constructor(place: PostgresPlace, writer: Client, reader: Client) {
+    this.#place = place;
+    this.#writer = writer;
+    this.#reader = reader;
+  }
+
+  static async connect(place: PostgresPlace, hooks: SessionHooks): Promise<PostgresSession> {
+    const config = await clientConfig(place);
+    const writer = await connectClient(config, hooks);
+    try {
+      const reader = await connectClient(config, hooks);
+      reader.on('notification', () => hooks.hint());
+      const session = new PostgresSession(place, writer, reader);
+      await session.read(`LISTEN "${place.names.channel}"`);
+      return session;
+    } catch (error) {
+      destroy(writer);
+      throw error;
+    }
+  }
+
+  read<R extends object>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    return this.#query<R>(this.#reader, text, values);
+  }
+
+  write<R extends object>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    return this.#query<R>(this.#writer, text, values);
+  }
+
+  async look(seq: number): Promise<LogState> {
+    const { meta, row } = this.#place.names;
+    const [state] = await this.read<{
+      standby: boolean;
+      epoch: string | null;
+      head: number | null;
+      row_ms: number | null;
+    }>(
+      `SELECT pg_is_in_recovery() AS standby, m.epoch, m.head::float8 AS head,
+         (SELECT time_ms::float8 FROM ${row} WHERE seq = $1) AS row_ms
+       FROM (SELECT 1) always LEFT JOIN ${meta} m ON true`,
+      [seq],
+    );
+    // After a failover the address may still lead to the old server: connect again, until it leads to the one that writes.
+    if (state === undefined || state.standby) throw new Error('it is a standby: it cannot be written');
+    return { epoch: state.epoch ?? undefined, head: state.head ?? 0, rowMs: state.row_ms ?? undefined };
+  }
+
+  async renewEpoch(old: string): Promise<void> {
+    await this.write(`UPDATE ${this.#place.names.meta} SET epoch = $2 WHERE epoch = $1`, [old, newEpoch()]);
+  }
+
+  /** Makes the tables where there are none; answers the epoch. */
+  async prepare(): Promise<string> {
+    const { names, what } = this.#place;
+    const [server] = await this.write<{ encoding: string; standby: boolean; version: number; made: boolean }>(
+      `SELECT current_setting('server_encoding') AS encoding, pg_is_in_recovery() AS standby,
+         current_setting('server_version_num')::int AS version, to_regclass($1) IS NOT NULL AS made`,
+      [names.meta],
+    );
+    if (server?.standby !== false) throw new Error('it is a standby: it cannot be written');
+    if (server.encoding !== 'UTF8') {
+      throw new SyncError('config_invalid', `${what}: the database has encoding ${server.encoding}; UTF8 is needed`);
+    }
+    let form = server.made ? await this.#form() : undefined;
+    if (form === undefined) {
+      // One at a time: "IF NOT EXISTS" alone fails when two instances start together.
+      await this.write('BEGIN');
+      await this.write('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [names.meta]);
+      await this.write(postgresSchema(names));
+      await this.write(`INSERT INTO ${names.meta} (form, epoch) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
+        POSTGRES_FORM,
+        newEpoch(),
+      ]);
+      await this.write('COMMIT');
+      form = await this.#form();
+    }
+    if (form === undefined || form > POSTGRES_FORM) {
+      throw new SyncError(
+        'log_damaged',
+        `${what}: a newer version wrote the update log (form ${form}, known ${POSTGRES_FORM})`,
+      );
+    }
+    const { epoch } = await this.look(0);
+    if (epoch === undefined) throw new SyncError('log_damaged', `${what}: ${names.meta} has no row`);
+    return epoch;
+  }
+
+  /** How far a commit can be trusted; synchronous_commit is raised by the function that appends. */
+  async durability(): Promise<Durability> {
+    const weak: string[] = [];
+    for (const name of ['fsync', 'full_page_writes']) {
+      const [row] = await this.read<{ value: string }>('SELECT current_setting($1) AS value', [name]);
+      if (row?.value !== 'on') weak.push(`${name} is ${row?.value}`);
+    }
+    return weak.length === 0 ? { level: 'durable' } : { level: 'weak', reason: `Postgres: ${weak.join(', ')}` };
+  }
+
+  end(): void {
+    destroy(this.#writer);
+    destroy(this.#reader);
+  }
+
+  async #form(): Promise<number | undefined> {
+    const [row] = await this.write<{ form: number }>(`SELECT form FROM ${this.#place.names.meta}`);
+    return row?.form;
+  }
+
+  async #query<R extends object>(client: Client, text: string, values: readonly unknown[]): Promise<R[]> {
+    try {
+      // Without values the simple protocol: it takes several statements.
+      const result = values.length === 0 ? await client.query(text) : await client.query(text, [...values]);
+      return result.rows as R[];
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  /** An answer of Postgres as a `SyncError`; anything else, and what only another connection mends, stays as it is. */
+  #failure(error: unknown): unknown {
+    const { what } = this.#place;
+    const state = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (state === STATE.otherEpoch)
+      return replaced(what, 'the update log was emptied or replaced: it has another epoch');
+    // The tables, or the function, were dropped.
+    if (state === '42P01' || state === '42883') return replaced(what, 'the update log was dropped');
+    if (state === STATE.conflict) return conflict(what);
+    if (state === '53100' || state === '54000') return unwritable(what, error); // disk full, a row beyond all limits
+    // Cancelled for its time, or for another's lock: the connection is as good as before.
+    if (/^(57014|55P03|40...)$/.test(state)) return unavailable(what, (error as Error).message, error);
+    return error;
+  }
+}
+
+function newEpoch(): string {
+  return randomUUID().replaceAll('-', '');
+}
+
+async function connectClient(config: ClientConfig, hooks: SessionHooks): Promise<Client> {
+  const { default: pg } = await import('pg');
+  const client = new pg.Client(config);
+  client.on('error', (error) => hooks.lost(error));
+  client.on('end', () => hooks.lost(new Error('the connection was closed')));
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    destroy(client);
+    throw error;
+  }
+}
+
+/** `end()` of a client waits for its server, which may be frozen. */
+function destroy(client: Client): void {
+  const { stream } = (client as unknown as { connection: { stream: { destroy(): void } } }).connection;
+  stream.destroy();
+}
+
+async function clientConfig({ url, what, times }: PostgresPlace): Promise<ClientConfig> {
+  const query = url.searchParams;
+  const part = (text: string): string | undefined => (text === '' ? undefined : decodeURIComponent(text));
+  const port = query.get('port') ?? url.port;
+  const database = query.get('dbname') ?? part(url.pathname.slice(1));
+  const user = query.get('user') ?? part(url.username);
+  const password = query.get('password') ?? part(url.password);
+  return {
+    host: query.get('host') ?? part(url.hostname.replace(/^\[(.*)\]$/, '$1')) ?? 'localhost',
+    port: port === '' ? 5432 : Number(port),
+    ...(user === undefined ? {} : { user }),
+    ...(password === undefined ? {} : { password }),
+    ...(database === undefined ? {} : { database }),
+    ssl: await tlsOf(query, what),
+    application_name: 'policysync',
+    connectionTimeoutMillis: times.connectMs,
+    statement_timeout: times.callMs,
+    keepAlive: true,
+  };
+}
+
+/** As libpq has it: `require` encrypts, whoever answers; `verify-full` checks who it is. */
+async function tlsOf(query: URLSearchParams, what: string): Promise<false | ConnectionOptions> {
+  const mode = query.get('sslmode') ?? 'disable';
+  if (!SSL_MODES.includes(mode)) {
+    throw new SyncError('config_invalid', `${what}: sslmode must be one of ${SSL_MODES.join(', ')}`);
+  }
+  if (mode === 'disable' || mode === 'prefer') return false;
+  if (mode === 'require') return { rejectUnauthorized: false };
+  const file = query.get('sslrootcert');
+  const trust = file === null || file === 'system' ? {} : { ca: await authority(file, what) };
+  return {
+    rejectUnauthorized: true,
+    ...trust,
+    ...(mode === 'verify-ca' ? { checkServerIdentity: () => undefined } : {}),
+  };
+}
+
+async function authority(file: string, what: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SyncError('config_invalid', `${what}: the file of sslrootcert cannot be read`, { cause });
+  }
+}

@@ -1,0 +1,180 @@
+import type { Logger } from '../../lib/log.js';
+import {
+  ANSWER_CHARS,
+  type Appended,
+  type Durability,
+  type Expectation,
+  type LogStore,
+  type NewRow,
+  type Presence,
+  type StoredRow,
+} from '../log/log-store.js';
+import { DEDUP_MS, shortKey } from './backbone-errors.js';
+import { NOW_MS, postgresNames } from './postgres-schema.js';
+import { type PostgresPlace, PostgresSession } from './postgres-session.js';
+import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
+
+/** Rows of one page of a load. */
+const PAGE = 500;
+/** Rows that one call drops: the lock of each is short. */
+const DROP_AT_MOST = 5000;
+
+/**
+ * Opens the log `name` in a Postgres database, or makes it: tables `<name>_log...` in the first schema of the search path. Rejects with
+ * `backbone_unavailable`, `config_invalid`, `log_damaged`.
+ */
+export async function openPostgresStore(
+  options: { url: URL; what: string; name: string; times: BackboneTimes },
+  deps: { log: Logger; signal?: AbortSignal | undefined },
+): Promise<LogStore> {
+  const place: PostgresPlace = { ...options, names: postgresNames(options.name) };
+  let durability: Durability | undefined;
+  const keeper = await SessionKeeper.open<PostgresSession>({
+    ...options,
+    ...deps,
+    connect: (hooks) => PostgresSession.connect(place, hooks),
+    prepare: async (session) => {
+      const epoch = await session.prepare();
+      durability = await session.durability();
+      return epoch;
+    },
+  });
+  return new PostgresStore(keeper, place, durability ?? { level: 'weak', reason: 'not verified' });
+}
+
+class PostgresStore implements LogStore {
+  readonly epoch: string;
+  readonly durability: Durability;
+  readonly failed: Promise<never>;
+  readonly presence: Presence;
+  readonly #keeper: SessionKeeper<PostgresSession>;
+  readonly #names: PostgresPlace['names'];
+
+  constructor(keeper: SessionKeeper<PostgresSession>, { names }: PostgresPlace, durability: Durability) {
+    this.#keeper = keeper;
+    this.#names = names;
+    this.epoch = keeper.epoch;
+    this.failed = keeper.failed;
+    this.durability = durability;
+    this.presence = postgresPresence(keeper, names.presence);
+  }
+
+  get status(): LogStore['status'] {
+    return this.#keeper.status;
+  }
+
+  async load(): ReturnType<LogStore['load']> {
+    const { head } = await this.#keeper.call((session) => session.look(0));
+    return { head, rows: this.#live() };
+  }
+
+  async *#live(): AsyncGenerator<readonly StoredRow[]> {
+    for (let after = 0; ; ) {
+      const rows = await this.#rows('retired_ms IS NULL AND seq > $1', 'seq', [after, PAGE]);
+      const last = rows.at(-1);
+      if (last === undefined) return;
+      this.#keeper.saw(last);
+      yield rows;
+      after = last.seq;
+    }
+  }
+
+  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
+    if (rows.length === 0) return [];
+    const values = [
+      this.epoch,
+      rows.map(({ kind }) => kind),
+      rows.map(({ body }) => body),
+      rows.map(({ dedup }) => (dedup === undefined ? null : shortKey(dedup))),
+      DEDUP_MS,
+      expect?.kind ?? null,
+      expect?.lastSeq ?? null,
+    ];
+    const bytes = rows.reduce((sum, { body }) => sum + body.length, 0);
+    const places = await this.#keeper.call(
+      (session) =>
+        session.write<{ seq: number; duplicate: boolean }>(
+          `SELECT place AS seq, is_duplicate AS duplicate FROM ${this.#names.append}($1, $2, $3, $4, $5, $6, $7)`,
+          values,
+        ),
+      bytes,
+    );
+    for (const { seq } of places) this.#keeper.sawHead(seq);
+    return places;
+  }
+
+  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
+    const rows = await this.#rows('seq > $1', 'seq', [after, limit]);
+    this.#keeper.saw(rows.at(-1));
+    return rows;
+  }
+
+  readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
+    return this.#rows('seq < $1', 'seq DESC', [before, limit]);
+  }
+
+  async retire(seqs: readonly number[]): Promise<void> {
+    if (seqs.length === 0) return;
+    await this.#keeper.call((session) =>
+      session.write(
+        `UPDATE ${this.#names.row} SET retired_ms = ${NOW_MS} WHERE seq = ANY ($1::bigint[]) AND retired_ms IS NULL`,
+        [seqs],
+      ),
+    );
+  }
+
+  async dropRetired(beforeMs: number): Promise<number> {
+    const { row, meta, dedup, presence } = this.#names;
+    return await this.#keeper.call(async (session) => {
+      await session.write(`DELETE FROM ${dedup} WHERE time_ms < ${NOW_MS} - ${DEDUP_MS}`);
+      await session.write(`DELETE FROM ${presence} WHERE until_ms < ${NOW_MS}`);
+      // The last row stays: a log without rows could not be told from one that has lost them.
+      const dropped = await session.write(
+        `DELETE FROM ${row} WHERE seq IN (
+           SELECT seq FROM ${row} WHERE retired_ms < $1 AND seq < (SELECT head FROM ${meta}) LIMIT ${DROP_AT_MOST}
+         ) RETURNING 1`,
+        [beforeMs],
+      );
+      return dropped.length;
+    });
+  }
+
+  watch(listener: () => void): () => void {
+    return this.#keeper.watch(listener);
+  }
+
+  close(): Promise<void> {
+    return this.#keeper.close();
+  }
+
+  /** Rows in an order: where to begin, and how many at most; fewer where they are large. */
+  #rows(where: string, order: string, values: readonly [number, number]): Promise<StoredRow[]> {
+    const page = `SELECT * FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
+    const sized = `SELECT *, sum(octet_length(body)) OVER (ORDER BY ${order}) - octet_length(body) AS before FROM (${page}) page`;
+    const text = `SELECT seq::float8 AS seq, kind, time_ms::float8 AS "timeMs", body
+      FROM (${sized}) sized WHERE before < ${ANSWER_CHARS} ORDER BY sized.${order}`;
+    return this.#keeper.call((session) => session.read<StoredRow>(text, values));
+  }
+}
+
+function postgresPresence(keeper: SessionKeeper<PostgresSession>, table: string): Presence {
+  return {
+    put: async (instance, text, ttlMs) => {
+      await keeper.call((session) =>
+        session.write(
+          `INSERT INTO ${table} AS p VALUES ($1, $2, ${NOW_MS} + $3)
+             ON CONFLICT (instance) DO UPDATE SET body = excluded.body, until_ms = excluded.until_ms`,
+          [instance, text, Math.round(ttlMs)],
+        ),
+      );
+    },
+    list: async () => {
+      const rows = await keeper.call((session) =>
+        session.read<{ instance: string; body: string }>(
+          `SELECT instance, body FROM ${table} WHERE until_ms > ${NOW_MS}`,
+        ),
+      );
+      return new Map(rows.map(({ instance, body }) => [instance, body]));
+    },
+  };
+}

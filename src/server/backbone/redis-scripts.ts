@@ -1,0 +1,146 @@
+import { ANSWER_CHARS } from '../log/log-store.js';
+
+/**
+ * All that is done in Redis is done by these scripts: each is atomic, sees that the log is still the one that was opened, and costs one round
+ * trip. Rows are entries `<seq>-0` of a stream. They check first and write last, since Redis takes nothing back.
+ */
+
+/** Raised with every change of the keys; a log with a higher one was made by a newer version. */
+export const REDIS_FORM = 1;
+
+/** First words of the answers that are ours. */
+export const ANSWER = { otherEpoch: 'PSEPOCH', conflict: 'PSCONFLICT', damaged: 'PSDAMAGED' };
+
+const NOW = `local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))`;
+
+const SAME_EPOCH = `if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+  return redis.error_reply('${ANSWER.otherEpoch} the update log was emptied or replaced: it has another epoch')
+end`;
+
+/** KEYS meta, log. ARGV a new epoch. Answers epoch and form. */
+export const OPEN = `
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+if not epoch then
+  if redis.call('EXISTS', KEYS[2]) == 1 then return redis.error_reply('${ANSWER.damaged} rows without an epoch') end
+  redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'form', '${REDIS_FORM}', 'head', '0')
+  epoch = ARGV[1]
+end
+return { epoch, redis.call('HGET', KEYS[1], 'form') }`;
+
+/** KEYS meta, log. ARGV a seq. Answers epoch, head, time of that row. */
+export const LOOK = `
+local row = redis.call('XRANGE', KEYS[2], ARGV[1] .. '-0', ARGV[1] .. '-0')
+return { redis.call('HGET', KEYS[1], 'epoch'), redis.call('HGET', KEYS[1], 'head'), row[1] and row[1][2][4] }`;
+
+/** KEYS meta. ARGV the old epoch, a new one. */
+export const RENEW = `
+${SAME_EPOCH}
+redis.call('HSET', KEYS[1], 'epoch', ARGV[2])
+return 1`;
+
+/**
+ * KEYS meta, log, then a dedup key for each row (the meta key for none). ARGV epoch, milliseconds of dedup, expected kind or an empty text,
+ * expected last seq, then kind and body of each row. Answers seq and 1 for a duplicate, of each row.
+ */
+export const APPEND = `
+${SAME_EPOCH}
+local last = ARGV[3] == 'any' and 'head' or 'last_' .. ARGV[3]
+if ARGV[3] ~= '' and (redis.call('HGET', KEYS[1], last) or '0') ~= ARGV[4] then
+  return redis.error_reply('${ANSWER.conflict} another row is the last one')
+end
+${NOW}
+local head = tonumber(redis.call('HGET', KEYS[1], 'head'))
+local places = {}
+for i = 3, #KEYS do
+  local kind, body = ARGV[i * 2 - 1], ARGV[i * 2]
+  local known = KEYS[i] ~= KEYS[1] and redis.call('GET', KEYS[i])
+  if known then
+    places[#places + 1] = known
+    places[#places + 1] = 1
+  else
+    head = head + 1
+    local seq = string.format('%.0f', head)
+    redis.call('XADD', KEYS[2], seq .. '-0', 'k', kind, 't', now, 'b', body)
+    redis.call('HSET', KEYS[1], 'head', seq, 'last_' .. kind, seq)
+    if KEYS[i] ~= KEYS[1] then redis.call('SET', KEYS[i], seq, 'PX', ARGV[2]) end
+    places[#places + 1] = seq
+    places[#places + 1] = 0
+  end
+end
+return places`;
+
+/** Rows from a seq on, a few at a time, until there are so many, or they are so large. */
+const PAGE = `
+local function page(command, from, to, step, count)
+  local rows, size = {}, 0
+  while #rows < count and size < ${ANSWER_CHARS} do
+    local some = redis.call(command, KEYS[2], string.format('%.0f-0', from), to, 'COUNT', math.min(count - #rows, 16))
+    if #some == 0 then break end
+    for _, row in ipairs(some) do
+      rows[#rows + 1] = row
+      size = size + #row[2][6]
+    end
+    from = tonumber(string.match(some[#some][1], '^%d+')) + step
+  end
+  return rows
+end`;
+
+/** KEYS meta, log. ARGV epoch, first seq, count. Answers rows in order. */
+export const READ = `
+${SAME_EPOCH}
+${PAGE}
+return page('XRANGE', tonumber(ARGV[2]), '+', 1, tonumber(ARGV[3]))`;
+
+/** KEYS meta, log. ARGV epoch, last seq, count. Answers rows, newest first. */
+export const READ_BACK = `
+${SAME_EPOCH}
+${PAGE}
+return page('XREVRANGE', tonumber(ARGV[2]), '-', -1, tonumber(ARGV[3]))`;
+
+/** KEYS meta, log, retired. ARGV epoch, first seq, count. Answers the id of the last row that was looked at, and those that are not retired. */
+export const LIVE = `
+${SAME_EPOCH}
+${PAGE}
+local rows = page('XRANGE', tonumber(ARGV[2]), '+', 1, tonumber(ARGV[3]))
+local live = {}
+for _, row in ipairs(rows) do
+  if not redis.call('ZSCORE', KEYS[3], string.match(row[1], '^%d+')) then live[#live + 1] = row end
+end
+return { #rows > 0 and rows[#rows][1], live }`;
+
+/** KEYS meta, retired. ARGV epoch, seqs. */
+export const RETIRE = `
+${SAME_EPOCH}
+${NOW}
+for i = 2, #ARGV do redis.call('ZADD', KEYS[2], 'NX', now, ARGV[i]) end
+return 1`;
+
+/** KEYS meta, log, retired. ARGV epoch, moment, count. Answers how many were dropped. */
+export const DROP = `
+${SAME_EPOCH}
+local head = redis.call('HGET', KEYS[1], 'head')
+local dropped = 0
+for _, seq in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[3])) do
+  if seq ~= head then
+    dropped = dropped + redis.call('XDEL', KEYS[2], seq .. '-0')
+    redis.call('ZREM', KEYS[3], seq)
+  end
+end
+return dropped`;
+
+/** KEYS presence texts, their ends. ARGV instance, text, milliseconds. */
+export const PUT_PRESENCE = `
+${NOW}
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
+return 1`;
+
+/** KEYS presence texts, their ends. Answers instance and text, of all that are alive; the others are removed. */
+export const LIST_PRESENCE = `
+${NOW}
+for _, instance in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
+  redis.call('HDEL', KEYS[1], instance)
+  redis.call('ZREM', KEYS[2], instance)
+end
+return redis.call('HGETALL', KEYS[1])`;

@@ -1,0 +1,238 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { Redis, RedisOptions } from 'ioredis';
+import { errorText, SyncError } from '../../lib/errors.js';
+import type { Durability } from '../log/log-store.js';
+import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { ANSWER, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
+import type { BackboneTimes, LogState, Session, SessionHooks } from './session-keeper.js';
+
+/** Where a log is in Redis. */
+export interface RedisPlace {
+  readonly url: URL;
+  /** Without secrets, for messages. */
+  readonly what: string;
+  readonly keys: RedisKeys;
+  readonly times: BackboneTimes;
+}
+
+/** Keys of one log; the braces keep them on one node of a cluster. */
+export interface RedisKeys {
+  readonly meta: string;
+  readonly log: string;
+  readonly retired: string;
+  readonly dedup: string;
+  readonly presence: string;
+  readonly presenceEnds: string;
+}
+
+export function redisKeys(name: string): RedisKeys {
+  const key = (part: string): string => `{${name}}:${part}`;
+  return {
+    meta: key('meta'),
+    log: key('log'),
+    retired: key('retired'),
+    dedup: key('dedup'),
+    presence: key('presence'),
+    presenceEnds: key('presence-ends'),
+  };
+}
+
+/** Two connections: one for commands, one that waits for rows. */
+export class RedisSession implements Session {
+  readonly #place: RedisPlace;
+  readonly #client: Redis;
+  readonly #waiter: Redis;
+  #ended = false;
+
+  private constructor(place: RedisPlace, client: Redis, waiter: Redis) {
+    this.#place = place;
+    this.#client = client;
+    this.#waiter = waiter;
+  }
+
+  static async connect(place: RedisPlace, hooks: SessionHooks): Promise<RedisSession> {
+    const client = await connectClient(place, hooks);
+    try {
+      await refuseReplica(client);
+      const session = new RedisSession(place, client, await connectClient(place, hooks));
+      session.#wake(hooks).catch((error: unknown) => hooks.lost(error));
+      return session;
+    } catch (error) {
+      client.disconnect();
+      throw error;
+    }
+  }
+
+  /** Runs a script of `redis-scripts.ts`. */
+  async run(script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...args.map(String)];
+    try {
+      return await this.#client.call('EVALSHA', shaOf(script), ...rest);
+    } catch (error) {
+      if (!errorText(error).startsWith('NOSCRIPT')) throw this.#failure(error);
+    }
+    try {
+      return await this.#client.call('EVAL', script, ...rest);
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  async look(seq: number): Promise<LogState> {
+    const { meta, log } = this.#place.keys;
+    const [epoch, head, rowMs] = (await this.run(LOOK, [meta, log], [Math.max(seq, 1)])) as (
+      | string
+      | null
+      | undefined
+    )[];
+    return {
+      epoch: epoch ?? undefined,
+      head: Number(head ?? 0),
+      rowMs: rowMs === undefined || rowMs === null ? undefined : Number(rowMs),
+    };
+  }
+
+  async renewEpoch(old: string): Promise<void> {
+    await this.run(RENEW, [this.#place.keys.meta], [old, newEpoch()]);
+  }
+
+  /** Makes the log where there is none; answers its epoch. */
+  async prepare(): Promise<string> {
+    const { keys, what } = this.#place;
+    const [epoch, form] = (await this.run(OPEN, [keys.meta, keys.log], [newEpoch()])) as [string, string];
+    if (Number(form) > REDIS_FORM) {
+      throw new SyncError(
+        'log_damaged',
+        `${what}: a newer version wrote the update log (form ${form}, known ${REDIS_FORM})`,
+      );
+    }
+    return epoch;
+  }
+
+  /** Whether an answered append survives a crash, and memory pressure. */
+  async durability(): Promise<Durability> {
+    const wanted = [
+      ['appendonly', 'yes'],
+      ['appendfsync', 'always'],
+      ['no-appendfsync-on-rewrite', 'no'],
+      ['maxmemory-policy', 'noeviction'],
+    ] as const;
+    const weak: string[] = [];
+    for (const [name, value] of wanted) {
+      let found: unknown;
+      try {
+        found = ((await this.#client.call('CONFIG', 'GET', name)) as unknown[])[1];
+      } catch (error) {
+        // Services forbid the command; any other failure shows in the next call.
+        return { level: 'weak', reason: `Redis: ${name} cannot be verified (${errorText(error)})` };
+      }
+      if (found !== value) weak.push(`${name} is ${String(found)}, not ${value}`);
+    }
+    weak.push(...(await this.#replayProblem()));
+    return weak.length === 0 ? { level: 'durable' } : { level: 'weak', reason: `Redis: ${weak.join(', ')}` };
+  }
+
+  /**
+   * Reading its append-only file, Redis checks transactions (what a script writes is one) against the rights of the user `default`, and
+   * drops them silently where it has none: redis/redis issue 14541, valkey-io/valkey issue 3983. Which versions are cured cannot be asked.
+   */
+  async #replayProblem(): Promise<string[]> {
+    let answer: unknown[];
+    try {
+      answer = (await this.#client.call('ACL', 'GETUSER', 'default')) as unknown[];
+    } catch (error) {
+      const text = errorText(error);
+      // Before version 6 there are no users.
+      return /unknown command/i.test(text) ? [] : [`the rights of the user "default" cannot be verified (${text})`];
+    }
+    const field = (name: string): string => String(answer[answer.indexOf(name) + 1]);
+    if (field('commands') === '+@all' && /^~?\*$/.test(field('keys'))) return [];
+    return [
+      'the user "default" may not do everything: then a restart can drop what was written (issue 14541 of Redis); ' +
+        'give it "off ~* &* +@all"',
+    ];
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#client.disconnect();
+    this.#waiter.disconnect();
+  }
+
+  /** Waits for rows after the head, again and again; ends with an error when the connection does. */
+  async #wake(hooks: SessionHooks): Promise<void> {
+    const { keys, times } = this.#place;
+    while (!this.#ended) {
+      const head = (await this.#waiter.hget(keys.meta, 'head')) ?? '0';
+      hooks.hint(); // what came while nobody waited
+      await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', keys.log, `${head}-0`);
+    }
+  }
+
+  /** An answer of Redis as a `SyncError`; anything else, and what only another connection mends, stays as it is. */
+  #failure(error: unknown): unknown {
+    const { what } = this.#place;
+    const text = errorText(error);
+    if (text.startsWith(ANSWER.otherEpoch)) return replaced(what, text.slice(ANSWER.otherEpoch.length + 1));
+    if (text.startsWith(ANSWER.conflict)) return conflict(what);
+    if (text.startsWith(ANSWER.damaged)) return new SyncError('log_damaged', `${what}: ${text}`);
+    if (/^(OOM|MISCONF)\b/.test(text)) return unwritable(what, error);
+    if (/^(BUSY|TRYAGAIN|NOREPLICAS)\b/.test(text)) return unavailable(what, text, error);
+    return error;
+  }
+}
+
+function newEpoch(): string {
+  return randomUUID().replaceAll('-', '');
+}
+
+const SHAS = new Map<string, string>();
+
+function shaOf(script: string): string {
+  const known = SHAS.get(script) ?? createHash('sha1').update(script).digest('hex');
+  SHAS.set(script, known);
+  return known;
+}
+
+async function connectClient({ url, times }: RedisPlace, hooks: SessionHooks): Promise<Redis> {
+  const { Redis } = await import('ioredis');
+  const options = {
+    lazyConnect: true,
+    connectTimeout: times.connectMs,
+    connectionName: 'policysync',
+    // The keeper connects anew, and nothing is ever sent twice: an append is not harmless to repeat.
+    retryStrategy: () => null,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: null,
+  } satisfies RedisOptions;
+  const client = new Redis(url.href, options);
+  let first: unknown;
+  client.on('error', (error) => {
+    first ??= error;
+    hooks.lost(error);
+  });
+  client.on('end', () => hooks.lost(new Error('the connection was closed')));
+  // `connectTimeout` ends with the connection: a frozen server takes it, and never answers what ioredis asks first.
+  const timer = setTimeout(() => client.disconnect(), times.connectMs);
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    client.disconnect();
+    throw first ?? error; // "Connection is closed." hides the reason
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** After a failover the address may still lead to what is a replica now. */
+async function refuseReplica(client: Redis): Promise<void> {
+  let role: unknown;
+  try {
+    [role] = (await client.call('ROLE')) as unknown[];
+  } catch {
+    return; // a service forbids the command: then an append will tell
+  }
+  if (role === 'slave') throw new Error('it is a replica: it cannot be written');
+}

@@ -1,0 +1,158 @@
+import type { Logger } from '../../lib/log.js';
+import type {
+  Appended,
+  Durability,
+  Expectation,
+  LogStore,
+  NewRow,
+  Presence,
+  RowKind,
+  StoredRow,
+} from '../log/log-store.js';
+import { DEDUP_MS, shortKey } from './backbone-errors.js';
+import { APPEND, DROP, LIST_PRESENCE, LIVE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
+import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
+import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
+
+/** Rows of one page of a load. */
+const PAGE = 500;
+/** Rows that one call drops: Redis does nothing else meanwhile. */
+const DROP_AT_MOST = 1000;
+
+/** Opens the log `name` in Redis, or makes it. Rejects with `backbone_unavailable`, `config_invalid`, `log_damaged`. */
+export async function openRedisStore(
+  options: { url: URL; what: string; name: string; times: BackboneTimes },
+  deps: { log: Logger; signal?: AbortSignal | undefined },
+): Promise<LogStore> {
+  const place: RedisPlace = { ...options, keys: redisKeys(options.name) };
+  let durability: Durability | undefined;
+  const keeper = await SessionKeeper.open<RedisSession>({
+    ...options,
+    ...deps,
+    connect: (hooks) => RedisSession.connect(place, hooks),
+    prepare: async (session) => {
+      const epoch = await session.prepare();
+      durability = await session.durability();
+      return epoch;
+    },
+  });
+  return new RedisStore(keeper, place.keys, durability ?? { level: 'weak', reason: 'not verified' });
+}
+
+class RedisStore implements LogStore {
+  readonly epoch: string;
+  readonly durability: Durability;
+  readonly failed: Promise<never>;
+  readonly presence: Presence;
+  readonly #keeper: SessionKeeper<RedisSession>;
+  readonly #keys: RedisKeys;
+
+  constructor(keeper: SessionKeeper<RedisSession>, keys: RedisKeys, durability: Durability) {
+    this.#keeper = keeper;
+    this.#keys = keys;
+    this.epoch = keeper.epoch;
+    this.failed = keeper.failed;
+    this.durability = durability;
+    this.presence = redisPresence(keeper, keys);
+  }
+
+  get status(): LogStore['status'] {
+    return this.#keeper.status;
+  }
+
+  async load(): ReturnType<LogStore['load']> {
+    const { head } = await this.#keeper.call((session) => session.look(0));
+    return { head, rows: this.#live() };
+  }
+
+  async *#live(): AsyncGenerator<readonly StoredRow[]> {
+    const { meta, log, retired } = this.#keys;
+    for (let from = 1; ; ) {
+      const answer = await this.#run(LIVE, [meta, log, retired], [this.epoch, from, PAGE]);
+      const [last, live] = answer as [string | null, RawRow[]];
+      if (last === null) return;
+      const rows = live.map(storedRow);
+      this.#keeper.saw(rows.at(-1));
+      if (rows.length > 0) yield rows;
+      from = Number.parseInt(last, 10) + 1;
+    }
+  }
+
+  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
+    if (rows.length === 0) return [];
+    const { meta, log, dedup } = this.#keys;
+    const dedups = rows.map((row) => (row.dedup === undefined ? meta : `${dedup}:${shortKey(row.dedup)}`));
+    const bodies = rows.flatMap(({ kind, body }) => [kind, body]);
+    const bytes = rows.reduce((sum, { body }) => sum + body.length, 0);
+    const args = [this.epoch, DEDUP_MS, expect?.kind ?? '', expect?.lastSeq ?? 0, ...bodies];
+    const flat = (await this.#run(APPEND, [meta, log, ...dedups], args, bytes)) as (string | number)[];
+    const places = rows.map((_, index) => ({ seq: Number(flat[index * 2]), duplicate: flat[index * 2 + 1] === 1 }));
+    for (const { seq } of places) this.#keeper.sawHead(seq);
+    return places;
+  }
+
+  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
+    const { meta, log } = this.#keys;
+    const rows = await this.#rows(READ, [meta, log], [this.epoch, after + 1, limit]);
+    this.#keeper.saw(rows.at(-1));
+    return rows;
+  }
+
+  async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
+    const { meta, log } = this.#keys;
+    return await this.#rows(READ_BACK, [meta, log], [this.epoch, before - 1, limit]);
+  }
+
+  async retire(seqs: readonly number[]): Promise<void> {
+    const { meta, retired } = this.#keys;
+    for (let at = 0; at < seqs.length; at += PAGE) {
+      await this.#run(RETIRE, [meta, retired], [this.epoch, ...seqs.slice(at, at + PAGE)]);
+    }
+  }
+
+  async dropRetired(beforeMs: number): Promise<number> {
+    const { meta, log, retired } = this.#keys;
+    return Number(await this.#run(DROP, [meta, log, retired], [this.epoch, Math.floor(beforeMs), DROP_AT_MOST]));
+  }
+
+  watch(listener: () => void): () => void {
+    return this.#keeper.watch(listener);
+  }
+
+  close(): Promise<void> {
+    return this.#keeper.close();
+  }
+
+  #run(script: string, keys: readonly string[], args: readonly (string | number)[], bytes = 0): Promise<unknown> {
+    return this.#keeper.call((session) => session.run(script, keys, args), bytes);
+  }
+
+  async #rows(script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<StoredRow[]> {
+    return ((await this.#run(script, keys, args)) as RawRow[]).map(storedRow);
+  }
+}
+
+/** Id, and the fields `k`, `t`, `b` in this order. */
+type RawRow = [string, [string, RowKind, string, string, string, string]];
+
+function storedRow([id, [, kind, , timeMs, , body]]: RawRow): StoredRow {
+  return { seq: Number.parseInt(id, 10), kind, timeMs: Number(timeMs), body };
+}
+
+function redisPresence(keeper: SessionKeeper<RedisSession>, { presence, presenceEnds }: RedisKeys): Presence {
+  return {
+    put: async (instance, text, ttlMs) => {
+      await keeper.call((session) =>
+        session.run(PUT_PRESENCE, [presence, presenceEnds], [instance, text, Math.round(ttlMs)]),
+      );
+    },
+    list: async () => {
+      const flat = (await keeper.call((session) =>
+        session.run(LIST_PRESENCE, [presence, presenceEnds], []),
+      )) as string[];
+      const said = new Map<string, string>();
+      for (let at = 0; at + 1 < flat.length; at += 2) said.set(flat[at] ?? '', flat[at + 1] ?? '');
+      return said;
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { PeerEntry } from '../../wire/data.js';
+import { nextGeneration } from './generation.js';
+import type { Janitor } from './janitor.js';
+import type { LogStore, NewRow } from './log-store.js';
+import type { LogView } from './log-view.js';
+
+/** Instances that start together may all be beaten to it, once each. */
+const ADOPT_ATTEMPTS = 20;
+
+/** Brings the operator's base entries of this instance into the log (design 9.6). No append may be under way meanwhile. */
+export class BaseConfig {
+  readonly #exclusive: boolean;
+  readonly #deps: { store: LogStore; view: LogView; janitor: Janitor; log: Logger };
+  /** Digest of what this instance was given. */
+  #given: string | undefined;
+
+  constructor(
+    { exclusive }: { readonly exclusive: boolean },
+    deps: { store: LogStore; view: LogView; janitor: Janitor; log: Logger },
+  ) {
+    this.#exclusive = exclusive;
+    this.#deps = deps;
+  }
+
+  /** {@link UpdateLog.configDiffers}. */
+  get differs(): boolean {
+    return this.#given !== undefined && this.#given !== (this.#deps.view.state.generation?.generation ?? '');
+  }
+
+  /** Takes the entries of this instance. Rejects like {@link UpdateLog.append}. */
+  async adopt(entries: readonly PeerEntry[]): Promise<void> {
+    const { view, store, janitor, log } = this.#deps;
+    for (let attempt = 1; ; attempt++) {
+      const next = nextGeneration(entries, view.state.generation, view.state.fold, this.#exclusive);
+      this.#given = next.generation;
+      if (next.body === undefined) {
+        if (this.differs) log.warn({}, 'the base data entries of a newer configuration are in use');
+        return;
+      }
+      // What a base entry superseded must not come back after a crash, once that one is removed.
+      await janitor.work();
+      const row: NewRow = { kind: 'base', body: next.body };
+      try {
+        const places = await store.append([row], {
+          kind: 'base',
+          lastSeq: view.state.generation?.seq ?? 0,
+        });
+        await view.takeOwn([{ row, resolve: () => undefined, reject: () => undefined }], places);
+        log.info({ ...next.changes, head: view.state.head }, 'base data entries changed');
+        return;
+      } catch (error) {
+        const isBeaten = error instanceof SyncError && error.code === 'log_conflict' && attempt < ADOPT_ATTEMPTS;
+        if (!isBeaten) throw error;
+        await view.catchUp();
+      }
+    }
+  }
+}

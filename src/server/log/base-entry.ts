@@ -1,0 +1,24 @@
+import { createHash } from 'node:crypto';
+import { JsonText, printJson } from '../../lib/json-text.js';
+import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
+import { docPathText, parseDocPath } from '../../wire/doc-path.js';
+
+/**
+ * What makes two base entries the same one (design 9.6): url, method, body, dst_path, topics and save_method; headers
+ * may change. Inline data counts as body, so that what stands at a position never changes for those who have read it.
+ */
+export function baseIdentity(entry: PeerEntry): string {
+  return printJson([
+    entry.url,
+    ...sourceIdentity(entry.config),
+    entry.data instanceof JsonText ? entry.data : null,
+    docPathText(parseDocPath(entry.dst_path)),
+    [...new Set(entry.topics)].sort(),
+    entry.save_method,
+  ]);
+}
+
+/** The digest of a base configuration: the same for the same entries with the same headers in the same order. */
+export function configDigest(entries: readonly PeerEntry[]): string {
+  return createHash('sha256').update(printJson(entries)).digest('hex');
+}

@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { JsonText } from '../../lib/json-text.js';
+import type { PeerEntry } from '../../wire/data.js';
+import { parseDocPath } from '../../wire/doc-path.js';
+import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
+import { applyPatch, PatchRefused, parsePatch } from '../../wire/json-patch.js';
+import { nextGeneration } from './generation.js';
+import { LogState } from './log-state.js';
+import type { StoredRow } from './log-store.js';
+import type { Compaction } from './place.js';
+import { compactionText, updateBodyText } from './row.js';
+import type { NewRecord } from './update-log.js';
+
+/**
+ * Fold, tail and compaction against a naive model: a client that applies every update in order, with nothing left out.
+ * Members that are empty objects do not count: whether a parent that was made on the way is still there depends on what
+ * made it.
+ */
+
+const docPath = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 3 }).map((path) => `/${path.join('/')}`);
+const folder = fc.array(fc.constantFrom('a', 'b'), { minLength: 1, maxLength: 2 }).map((path) => `/${path.join('/')}`);
+const place = fc.array(fc.constantFrom('a', 'b'), { maxLength: 1 }).map((path) => `/${[...path, 'x'].join('/')}`);
+const pointer = fc.oneof(folder, place);
+const topics: fc.Arbitrary<string[]> = fc.constantFrom<string[]>(['x'], ['y'], ['x', 'y'], ['x'], ['x']);
+const leaf = fc.nat(99).map((value) => value + 1);
+// Below a path are objects, and `x` is no path: what a write makes of a value on its way is not looked at here.
+const member = fc.oneof(fc.record({ x: leaf }), fc.record({ a: fc.record({ x: leaf }) }));
+const setting = fc.constantFrom('add', 'replace');
+const plainOp = fc.oneof(
+  fc.record({ op: setting, path: folder, value: member }),
+  fc.record({ op: setting, path: place, value: leaf }),
+  fc.record({ op: fc.constant('remove'), path: pointer }),
+);
+const readingOp = fc.oneof(
+  fc.record({ op: fc.constant('test'), path: pointer, value: leaf }),
+  fc.record({ op: fc.constantFrom('move', 'copy'), from: pointer, path: pointer }),
+);
+const plainPatch = fc.array(plainOp, { minLength: 1, maxLength: 3 });
+const anyPatch = fc.oneof({ weight: 5, arbitrary: plainPatch }, { weight: 1, arbitrary: readingOp.map((op) => [op]) });
+const document = fc.dictionary(fc.constantFrom('a', 'b'), member, { maxKeys: 2 });
+
+function anyEntry(patches: fc.Arbitrary<readonly object[]>): fc.Arbitrary<PeerEntry> {
+  return fc.oneof(
+    {
+      weight: 3,
+      arbitrary: fc
+        .record({ dst_path: docPath, topics, document })
+        .map((drawn) => newEntry('PUT', drawn, JsonText.of(drawn.document))),
+    },
+    {
+      weight: 2,
+      arbitrary: fc
+        .record({ dst_path: docPath, topics, id: leaf })
+        .map((drawn) => ({ ...newEntry('PUT', drawn), url: `http://source/${drawn.id}` })),
+    },
+    { weight: 1, arbitrary: fc.record({ dst_path: docPath, topics }).map((drawn) => newEntry('DELETE', drawn)) },
+    {
+      weight: 6,
+      arbitrary: fc
+        .record({ dst_path: docPath, topics, patch: patches })
+        .map((drawn) => newEntry('PATCH', drawn, JsonText.of(drawn.patch))),
+    },
+  );
+}
+
+function newEntry(
+  save_method: PeerEntry['save_method'],
+  { dst_path, topics: names }: { dst_path: string; topics: string[] },
+  data?: JsonText,
+): PeerEntry {
+  return { url: '', topics: [...names], dst_path, save_method, ...(data === undefined ? {} : { data }) };
+}
+
+// What reads a document that something newer replaced reads the newer one, here and in every client: only what sets and
+// removes has one outcome, whatever was left out.
+const anyRecords = fc.array(fc.array(anyEntry(plainPatch), { minLength: 1, maxLength: 2 }), {
+  maxLength: 20,
+  size: 'max', // without it an array has ten elements at most
+});
+
+/** What a client of some topics holds after entries in order. */
+function held(entries: Iterable<PeerEntry>, of: readonly string[], start?: Node): Node | undefined {
+  let root: Node | undefined = start;
+  for (const entry of entries) if (entry.topics.some((topic) => of.includes(topic))) root = step(root, entry);
+  return root;
+}
+
+function step(root: Node | undefined, entry: PeerEntry): Node | undefined {
+  const path = parseDocPath(entry.dst_path);
+  switch (entry.save_method) {
+    case 'DELETE':
+      return withValue(root, path, undefined);
+    case 'PUT':
+      return withValue(root, path, leafOf(entry.data?.text ?? `{"a":{"url":${JSON.stringify(entry.url)}}}`));
+    case 'PATCH':
+      try {
+        return withValue(root, path, applyPatch(nodeAt(root, path), parsePatch(entry.data?.text ?? '[]')));
+      } catch (error) {
+        if (error instanceof PatchRefused) return root;
+        throw error;
+      }
+  }
+}
+
+function shown(node: Node | undefined): string {
+  return JSON.stringify(withoutEmpty(node === undefined ? undefined : JSON.parse(nodeText(node))) ?? null);
+}
+
+function withoutEmpty(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const kept = Object.entries(value)
+    .map(([key, inner]) => [key, withoutEmpty(inner)] as const)
+    .filter(([, inner]) => inner !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  return kept.length === 0 ? undefined : Object.fromEntries(kept);
+}
+
+const CLIENTS = [['x'], ['y'], ['x', 'y']];
+
+function newRecord(entries: readonly PeerEntry[]): NewRecord {
+  return { id: 'u', publisher: null, reason: null, entries, callbacks: [] };
+}
+
+function updateRow(seq: number, entries: readonly PeerEntry[]): StoredRow {
+  return { seq, kind: 'update', timeMs: 0, body: updateBodyText(newRecord(entries)) };
+}
+
+test('property: who applies the fold holds what they hold who applied every update', () => {
+  fc.assert(
+    fc.property(anyRecords, (lists) => {
+      const state = new LogState();
+      for (const [index, entries] of lists.entries()) {
+        state.apply(updateRow(index + 1, entries));
+        const all = lists.slice(0, index + 1).flat();
+        const fold = state.fold.entries().map(({ entry }) => entry);
+        for (const client of CLIENTS) assert.equal(shown(held(fold, client)), shown(held(all, client)), client.join());
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('property: who was at any position, and applies what of the fold came after it, holds the same', () => {
+  fc.assert(
+    fc.property(anyRecords, (lists) => {
+      const state = new LogState();
+      for (const [index, entries] of lists.entries()) state.apply(updateRow(index + 1, entries));
+      for (let at = 0; at <= lists.length; at++) {
+        const after = state.fold.entries().filter(({ seq }) => seq > at);
+        for (const client of CLIENTS) {
+          const before = held(lists.slice(0, at).flat(), client);
+          const now = held(
+            after.map(({ entry }) => entry),
+            client,
+            before,
+          );
+          assert.equal(shown(now), shown(held(lists.flat(), client)), `${client.join()} from ${at}`);
+        }
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+/** What a reader makes of the rows that are left. */
+function readAgain(rows: ReadonlyMap<number, StoredRow>): LogState {
+  const state = new LogState();
+  for (const row of [...rows.values()].sort((a, b) => a.seq - b.seq)) state.apply(row);
+  return state;
+}
+
+const BASES = ['/a', '/a/b', '/c', '/'].flatMap((path) => [['x'], ['x', 'y']].map((topics) => ({ path, topics })));
+
+function baseEntry({ path, topics }: (typeof BASES)[number]): PeerEntry {
+  return { url: 'http://base', topics, dst_path: path, save_method: 'PUT' };
+}
+
+test('property: a log that was compacted, retired and read again at any moment is the same log', () => {
+  const doing = fc.oneof(
+    { weight: 6, arbitrary: fc.record({ append: fc.array(anyEntry(anyPatch), { minLength: 1, maxLength: 2 }) }) },
+    { weight: 2, arbitrary: fc.record({ compact: fc.nat(3) }) },
+    { weight: 2, arbitrary: fc.constant({ written: true }) },
+    { weight: 1, arbitrary: fc.record({ base: fc.subarray(BASES) }) },
+    { weight: 1, arbitrary: fc.record({ refresh: fc.constantFrom(...BASES) }) },
+    { weight: 2, arbitrary: fc.constant({ reopen: true }) },
+  );
+  fc.assert(
+    fc.property(fc.array(doing, { maxLength: 60, size: 'max' }), (steps) => {
+      const rows = new Map<number, StoredRow>();
+      /** One instance that is started again at times, and one that never is. */
+      let states = [new LogState(), new LogState()] as const;
+      const compactions: Compaction[] = [];
+      const tidy = (): void => {
+        for (const state of states) for (const seq of state.takeUnused()) rows.delete(seq);
+      };
+      let head = 0;
+      const append = (kind: StoredRow['kind'], body: string): void => {
+        const row: StoredRow = { seq: ++head, kind, timeMs: 0, body };
+        rows.set(row.seq, row);
+        for (const state of states) state.apply(row);
+        tidy();
+      };
+      for (const [at, step] of steps.entries()) {
+        // Either may be the one that writes.
+        const state = states[at % 2] ?? states[0];
+        if ('append' in step) append('update', updateBodyText(newRecord(step.append)));
+        else if ('base' in step) {
+          const given = step.base.map(baseEntry);
+          const { body } = nextGeneration(given, state.generation, state.fold, true);
+          tidy(); // as before any append of a generation
+          if (body !== undefined) append('base', body);
+        } else if ('refresh' in step) {
+          const entry = { ...baseEntry(step.refresh), origin: 'base' as const };
+          append('update', updateBodyText(newRecord([entry])));
+        } else if ('compact' in step) {
+          const documents = state.fold.entries().filter(({ origin, entry }) => origin === 'update' && entry.data);
+          const chosen = documents.filter(({ entry }) => entry.save_method === 'PUT')[step.compact];
+          const compaction = chosen && state.fold.compactionAt(chosen);
+          if (compaction !== undefined) compactions.push(compaction);
+        } else if ('written' in step) {
+          for (const compaction of compactions.splice(0)) append('update', compactionText(compaction));
+        } else {
+          states = [readAgain(rows), states[1]];
+          tidy();
+        }
+        const [now, before] = states.map((one) => one.fold.entries().map(({ entry }) => entry));
+        for (const client of CLIENTS) assert.equal(shown(held(now ?? [], client)), shown(held(before ?? [], client)));
+        for (const topic of ['x', 'y']) assert.equal(states[0].topicHead(topic), states[1].topicHead(topic));
+      }
+    }),
+    { numRuns: 150 },
+  );
+});

@@ -1,0 +1,123 @@
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { LogStore } from './log-store.js';
+
+/** How long superseded rows are kept for those who catch up, and for the audit. */
+export interface KeptRows {
+  /** At most so long. */
+  readonly keptMs: number;
+  /** And at most about so many. */
+  readonly keptRows: number;
+}
+
+/** So many at once are worth a disk flush of their own. */
+const RETIRE_AT = 1000;
+/** Fewer wait so long for company. */
+const RETIRE_AFTER_MS = 1000;
+/** Calls of `dropRetired` in a row, each of which drops some. */
+const DROPS_AT_ONCE = 3;
+
+/**
+ * Marks rows that the fold does not need any more, many at once, and has the store drop those that were marked long ago or
+ * are too many. What it has not done when the program dies is found out again by the next start.
+ */
+export class Janitor {
+  readonly #kept: KeptRows;
+  readonly #store: Pick<LogStore, 'retire' | 'dropRetired'>;
+  readonly #log: Pick<Logger, 'warn'>;
+  readonly #now: () => number;
+  #unused: number[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  #isFailing = false;
+  #isClosed = false;
+  /** Rows that were retired and may still be there, the oldest first. */
+  readonly #retired: { atMs: number; count: number }[];
+  #retiredCount = 0;
+
+  constructor(
+    kept: KeptRows,
+    deps: { store: Pick<LogStore, 'retire' | 'dropRetired'>; log: Pick<Logger, 'warn'>; now: () => number },
+  ) {
+    this.#kept = kept;
+    this.#store = deps.store;
+    this.#log = deps.log;
+    this.#now = deps.now;
+    // How many there are from before is not known; they go once enough others are there.
+    this.#retired = [{ atMs: deps.now(), count: 0 }];
+  }
+
+  /** Takes rows that are needed no more. Never waits. */
+  take(seqs: readonly number[]): void {
+    for (const seq of seqs) this.#unused.push(seq);
+    this.#plan();
+  }
+
+  #plan(): void {
+    if (this.#isClosed || this.#working !== undefined || this.#unused.length === 0) return; // what is at work plans again when it ends
+    if (this.#unused.length >= RETIRE_AT) void this.work();
+    else if (this.#timer === undefined) {
+      this.#timer = setTimeout(() => void this.work(), RETIRE_AFTER_MS);
+      this.#timer.unref();
+    }
+  }
+
+  /** Does now what is to be done, also where nothing new was taken. Never rejects: a failure is logged, and mended later. */
+  async work(): Promise<void> {
+    while (this.#working !== undefined) await this.#working;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#working = this.#workOrLog();
+    await this.#working;
+    this.#working = undefined;
+    this.#plan();
+  }
+
+  /** Does what is to be done once more, and no more after that. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.work();
+  }
+
+  async #workOrLog(): Promise<void> {
+    try {
+      await this.#work();
+      this.#isFailing = false;
+    } catch (error) {
+      // While a backbone is away that is tried each second.
+      if (!this.#isFailing)
+        this.#log.warn({ error: errorText(error) }, 'superseded records could not be marked or dropped');
+      this.#isFailing = true;
+    }
+  }
+
+  async #work(): Promise<void> {
+    const seqs = this.#unused;
+    this.#unused = [];
+    try {
+      await this.#store.retire(seqs);
+    } catch (error) {
+      this.#unused.unshift(...seqs);
+      throw error;
+    }
+    if (seqs.length > 0) {
+      this.#retired.push({ atMs: this.#now(), count: seqs.length });
+      this.#retiredCount += seqs.length;
+    }
+    await this.#drop();
+  }
+
+  async #drop(): Promise<void> {
+    let beforeMs = this.#now() - this.#kept.keptMs;
+    for (let oldest = this.#retired[0]; oldest !== undefined; oldest = this.#retired[0]) {
+      const isOld = oldest.atMs < beforeMs;
+      const isTooMany = this.#retiredCount - oldest.count >= this.#kept.keptRows;
+      if (!isOld && !isTooMany) break;
+      this.#retired.shift();
+      this.#retiredCount -= oldest.count;
+      // Rows of the same millisecond go with the next call.
+      beforeMs = Math.max(beforeMs, oldest.atMs);
+    }
+    for (let calls = 0; calls < DROPS_AT_ONCE; calls++) if ((await this.#store.dropRetired(beforeMs)) === 0) return;
+  }
+}

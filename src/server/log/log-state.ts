@@ -1,0 +1,103 @@
+import { Fold } from './fold.js';
+import type { StoredRow } from './log-store.js';
+import { type Generation, readGeneration, readUpdateRow } from './row.js';
+import { RowRefs } from './row-refs.js';
+import type { LogRecord, PolicyHead } from './update-log.js';
+
+/** What a row turned out to be, for those who listen. */
+export interface AppliedRow {
+  readonly record?: LogRecord;
+  readonly policy?: PolicyHead;
+}
+
+/** What the rows of a log amount to, row by row: the fold, the last seq of each topic, the base configuration, the policy head. */
+export class LogState {
+  readonly #refs = new RowRefs();
+  readonly fold = new Fold(this.#refs);
+  readonly #topicHeads = new Map<string, number>();
+  #generation: (Generation & { readonly seq: number }) | undefined;
+  #policy: PolicyHead | undefined;
+  /** Seq of the last row that was applied. */
+  head = 0;
+
+  /** The generation of the base configuration that counts. */
+  get generation(): (Generation & { readonly seq: number }) | undefined {
+    return this.#generation;
+  }
+
+  get policy(): PolicyHead | undefined {
+    return this.#policy;
+  }
+
+  topicHead(topic: string): number {
+    return this.#topicHeads.get(topic) ?? 0;
+  }
+
+  /**
+   * Applies a row; rows come in order. `record`: the record of the row, where it is known already. Throws `log_damaged`.
+   */
+  apply(row: Omit<StoredRow, 'body'> & { readonly body?: string }, record?: LogRecord): AppliedRow {
+    const { seq, kind, timeMs, body = '' } = row;
+    const stored = { seq, kind, timeMs, body };
+    this.#refs.add(seq); // until the end: what is superseded within the row counts as well
+    const applied = this.#apply(stored, record);
+    this.#refs.drop(seq);
+    this.head = Math.max(this.head, seq); // only now: a row that cannot be read is not passed over
+    return applied;
+  }
+
+  #apply(row: StoredRow, record: LogRecord | undefined): AppliedRow {
+    const { seq, kind, body } = row;
+    switch (kind) {
+      case 'update':
+        return this.#applyUpdate(row, record);
+      case 'base':
+        this.#replaceBase(row);
+        return {};
+      case 'policy': {
+        const policy = { seq, body };
+        this.#refs.add(seq);
+        if (this.#policy !== undefined) this.#refs.drop(this.#policy.seq);
+        this.#policy = policy;
+        return { policy };
+      }
+    }
+  }
+
+  /** Rows that nothing needs any more since the last call. */
+  takeUnused(): number[] {
+    return this.#refs.takeUnused();
+  }
+
+  #applyUpdate(row: StoredRow, known: LogRecord | undefined): AppliedRow {
+    let record = known;
+    if (record === undefined) {
+      const read = readUpdateRow(row);
+      if (read.kind === 'compaction') {
+        this.fold.applyCompaction(read.compaction, row.seq);
+        return {};
+      }
+      record = read.record;
+    }
+    const { seq, timeMs, id, reason, entries, retain = true, once } = record;
+    const expiresMs = typeof retain === 'number' ? timeMs + retain * 1000 : undefined;
+    if (retain !== false) this.fold.applyRecord({ seq, entries, update: { id, reason, timeMs, once }, expiresMs });
+    const prev: Record<string, number> = {};
+    for (const topic of new Set(entries.flatMap((entry) => entry.topics))) {
+      const before = this.topicHead(topic);
+      prev[topic] = before;
+      this.#topicHeads.set(topic, seq);
+      this.#refs.add(seq);
+      if (before !== 0) this.#refs.drop(before);
+    }
+    return { record: { ...record, prev } };
+  }
+
+  #replaceBase(row: StoredRow): void {
+    const generation = readGeneration(row);
+    this.#refs.add(row.seq);
+    if (this.#generation !== undefined) this.#refs.drop(this.#generation.seq);
+    this.#generation = { ...generation, seq: row.seq };
+    this.fold.setBase(generation.entries, generation.buried);
+  }
+}

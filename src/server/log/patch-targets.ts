@@ -1,0 +1,70 @@
+import { JsonText } from '../../lib/json-text.js';
+import type { FoldItem } from './fold-item.js';
+import type { LiveItems } from './live-items.js';
+import { isPlain, type PatchPart, partsLeft } from './patch-rules.js';
+import { comparePlace, type Place } from './place.js';
+
+/** What of the live items a patch changes, so that it need not stack on top (design 9.5). */
+
+/**
+ * The inline document that a patch can be worked into: it has the same readers, and since it was written nothing else
+ * has touched what it holds. The patched document stands at the patch's place, as if it had been published there.
+ */
+export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | undefined {
+  if (patch.parts === undefined || patch.expiresMs !== undefined) return undefined;
+  const [topic] = patch.open;
+  if (topic === undefined) return undefined;
+  let found: FoldItem | undefined;
+  for (const item of live.above(topic, patch.path)) {
+    if (found === undefined || comparePlace(item.place, found.place) > 0) found = item;
+  }
+  const fits =
+    found !== undefined &&
+    found.origin === 'update' &&
+    found.expiresMs === undefined &&
+    found.entry.save_method === 'PUT' &&
+    found.entry.data instanceof JsonText &&
+    isSame(patch.topics, found.topics) &&
+    isSame(patch.open, found.open);
+  if (!fits || found === undefined) return undefined;
+  for (const other of live.overlapping(found.path)) {
+    if (comparePlace(other.place, found.place) > 0) return undefined;
+  }
+  return found;
+}
+
+/** Patches of the same document that a plain patch leaves less of, with what it leaves. */
+export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldItem, readonly PatchPart[]> {
+  const found = new Map<FoldItem, readonly PatchPart[]>();
+  const { parts } = patch;
+  if (parts === undefined || patch.expiresMs !== undefined || !isPlain(parts)) return found;
+  const candidates = [...live.at(patch.path)].filter(
+    (old) =>
+      old.origin === 'update' &&
+      old.entry.save_method === 'PATCH' &&
+      isPlain(old.parts) &&
+      isSubset(old.open, patch.topics),
+  );
+  if (candidates.length === 0) return found;
+  // What reads the document, or shifts its lists, needs all that came before it.
+  let barrier: Place = [0, 0];
+  for (const other of live.readersOf(patch.path)) {
+    if (comparePlace(other.place, barrier) > 0) barrier = other.place;
+  }
+  for (const old of candidates) {
+    if (comparePlace(old.place, barrier) < 0) continue;
+    const left = partsLeft(old.parts ?? [], parts);
+    if (left.length < (old.parts ?? []).length) found.set(old, left);
+  }
+  return found;
+}
+
+/** Whether two sets have the same members. */
+export function isSame<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
+  return a.size === b.size && isSubset(a, b);
+}
+
+function isSubset<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
+  for (const item of a) if (!b.has(item)) return false;
+  return true;
+}

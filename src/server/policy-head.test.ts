@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { MemoryLog } from '../../test/support/memory-log-store.js';
+import { silentLogger } from '../lib/log.js';
+import { FoldedLog } from './log/folded-log.js';
+import { type AgreedHeads, createAgreedHeads } from './policy-head.js';
+
+async function instance(memory: MemoryLog, source: string): Promise<AgreedHeads & AsyncDisposable> {
+  const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 20 };
+  const updateLog = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
+  const heads = createAgreedHeads({ source, isShared: true }, { updateLog, log: silentLogger() });
+  return Object.assign(heads, { [Symbol.asyncDispose]: () => updateLog.close() });
+}
+
+test('a head is what the last proposal said, with those before it, also for an instance that comes later', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  assert.deepEqual(one.look(), { place: 0, head: undefined });
+  for (const hash of ['h1', 'h2', 'h3', 'h1']) await one.propose(hash, one.look());
+  await using later = await instance(memory, 'a');
+  assert.deepEqual([later.look().head?.hash, later.look().head?.earlier], ['h1', ['h3', 'h2']]);
+  assert.equal(memory.rows.filter(({ retired }) => !retired).length <= 4, true);
+});
+
+test('of two proposals over the same sight one holds, the other is a conflict that changes nothing', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  await using other = await instance(memory, 'a');
+  const seen = [one.look(), other.look()] as const;
+  const heard: string[] = [];
+  other.onChange((hash) => heard.push(hash));
+  await one.propose('h1', seen[0]);
+  await assert.rejects(other.propose('h2', seen[1]), { code: 'log_conflict' });
+  assert.deepEqual([one.look().head?.hash, other.look().head?.hash, heard], ['h1', 'h1', ['h1']]);
+});
+
+test('instances with different sources keep each its own head', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  await using other = await instance(memory, 'b');
+  const heard: string[] = [];
+  one.onChange((hash) => heard.push(hash));
+  await one.propose('a1', one.look());
+  await assert.rejects(other.propose('b1', { place: 0, head: undefined }), { code: 'log_conflict' });
+  await other.propose('b1', other.look());
+  await assert.rejects(one.propose('a2', { place: 1, head: undefined }), { code: 'log_conflict' });
+  await one.propose('a2', one.look());
+  assert.deepEqual([one.look().head?.hash, one.look().head?.earlier, heard], ['a2', ['a1'], ['a1', 'a2']]);
+  assert.deepEqual([other.look().head?.hash, other.look().head?.earlier], ['b1', []]);
+});
+
+test('a row that cannot be read counts as no head, and the next proposal mends it', async () => {
+  const memory = new MemoryLog();
+  await memory.handle().append([{ kind: 'policy', body: '"what"' }]);
+  await using one = await instance(memory, 'a');
+  assert.deepEqual(one.look(), { place: 1, head: undefined });
+  await one.propose('h1', one.look());
+  assert.equal(one.look().head?.hash, 'h1');
+});

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import type { Logger } from '../lib/log.js';
+import type { PolicyHead, UpdateLog } from './log/update-log.js';
+
+/** What the server instances agreed on for one policy source. */
+export interface AgreedHead {
+  /** The commit that every instance serves. */
+  readonly hash: string;
+  /** The ones before it, newest first; the last {@link EARLIER_KEPT}. */
+  readonly earlier: readonly string[];
+}
+
+/** The agreed head at one moment, and what a proposal is compared with. */
+export interface SeenHead {
+  /** The last row about policy, of whatever source; 0: there is none. */
+  readonly place: number;
+  /** Undefined: nothing was agreed on for this source yet. */
+  readonly head: AgreedHead | undefined;
+}
+
+/** The head of one policy source as it stands in the update log (design 9.8). */
+export interface AgreedHeads {
+  /** False: there is only this instance, and nobody to disagree with. */
+  readonly isShared: boolean;
+  look(): SeenHead;
+  /**
+   * Makes a commit the head if nobody else changed anything since `seen`. Rejects with `log_conflict` when somebody did, and
+   * like an append of the log.
+   */
+  propose(hash: string, seen: SeenHead): Promise<void>;
+  /** Calls back with each new head of this source, by whomever. Answers how to end it. */
+  onChange(listener: (hash: string) => void): () => void;
+}
+
+/** Sources whose heads one row carries: those of fleets that are being moved to another repository. */
+const SOURCES_KEPT = 8;
+/** Heads before the last one that are remembered, to tell an archive that comes back from a new one. */
+const EARLIER_KEPT = 50;
+
+const sourceHead = z.looseObject({ source: z.string(), hash: z.string(), earlier: z.array(z.string()).default([]) });
+const headBody = z.looseObject({ heads: z.array(sourceHead) });
+type HeadBody = z.infer<typeof headBody>;
+
+/**
+ * The {@link AgreedHeads} of a source over the update log. Each row has the heads of all sources, so that while instances are
+ * moved from one repository to another both kinds go on, each following its own.
+ */
+export function createAgreedHeads(
+  options: { /** Names the source, without secrets. */ source: string; isShared: boolean },
+  deps: { updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy'>; log: Logger },
+): AgreedHeads {
+  const { source, isShared } = options;
+  const { updateLog, log } = deps;
+  let read: { seq: number; body: HeadBody } | undefined;
+
+  function bodyOf(row: PolicyHead | undefined): HeadBody {
+    if (row === undefined) return { heads: [] };
+    if (read?.seq !== row.seq) read = { seq: row.seq, body: parsed(row) };
+    return read.body;
+  }
+
+  function parsed({ seq, body }: PolicyHead): HeadBody {
+    try {
+      return headBody.parse(JSON.parse(body));
+    } catch (error) {
+      // The next proposal writes it anew: nothing is lost that the source could not tell again.
+      log.error({ seq, err: error }, 'the policy heads of the update log cannot be read');
+      return { heads: [] };
+    }
+  }
+
+  const ownHead = (row: PolicyHead | undefined): AgreedHead | undefined =>
+    bodyOf(row).heads.find((head) => head.source === source);
+
+  return {
+    isShared,
+    look: () => ({ place: updateLog.policy?.seq ?? 0, head: ownHead(updateLog.policy) }),
+    propose: async (hash, seen) => {
+      // Of the row that is compared with; if the log has a newer one by now, that fails.
+      const body = bodyOf(updateLog.policy);
+      const { hash: old = null, earlier = [] } = seen.head ?? {};
+      const own = {
+        source,
+        hash,
+        old,
+        earlier: (old === null ? [] : [old, ...earlier]).filter((one) => one !== hash).slice(0, EARLIER_KEPT),
+      };
+      const heads = [own, ...body.heads.filter((head) => head.source !== source)].slice(0, SOURCES_KEPT);
+      await updateLog.appendPolicy(JSON.stringify({ ...body, heads }), seen.place);
+    },
+    onChange: (listener) => {
+      let last = ownHead(updateLog.policy)?.hash;
+      return updateLog.onPolicy((row) => {
+        const hash = ownHead(row)?.hash;
+        if (hash === undefined || hash === last) return;
+        last = hash;
+        listener(hash);
+      });
+    },
+  };
+}

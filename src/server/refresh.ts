@@ -1,0 +1,72 @@
+import type { PeerEntry } from '../wire/data.js';
+import { type DocPath, isAtOrBelow, parseDocPath, pathsOverlap } from '../wire/doc-path.js';
+import { isPlain, patchParts } from './log/patch-rules.js';
+import type { FoldedEntry } from './log/update-log.js';
+
+/** What is to be fetched again; undefined: any. */
+export interface RefreshWanted {
+  readonly topics: ReadonlySet<string> | undefined;
+  readonly path: DocPath | undefined;
+}
+
+interface Placed {
+  readonly folded: FoldedEntry;
+  readonly path: DocPath;
+}
+
+/** Entries to publish as one update. */
+export interface RefreshPart {
+  readonly entries: readonly PeerEntry[];
+  /** When they leave by themselves, in milliseconds since 1970; undefined: never. */
+  readonly expiresMs: number | undefined;
+}
+
+/** Entries of one update; more are published as several, in order. */
+const ENTRIES_AT_ONCE = 1000;
+
+/**
+ * The entries to publish so that every client concerned fetches again (issue "POST /data/refresh"): documents from a URL that fit,
+ * and after them, in order, what of the fold lies over them, so that the outcome is the same state. Each is kept as long as
+ * before: those of one part leave together. Empty: nothing fits.
+ */
+export function refreshParts(fold: readonly FoldedEntry[], wanted: RefreshWanted): RefreshPart[] {
+  const chosen: Placed[] = [];
+  /** Documents that were chosen, by path: what comes later and overlaps one has to be written again, too. */
+  const documents: DocPath[] = [];
+  for (const folded of fold) {
+    const path = parseDocPath(folded.entry.dst_path);
+    const isFetched = folded.entry.save_method === 'PUT' && !folded.entry.data;
+    const fits = isFetched && isWanted(folded.entry, path, wanted);
+    if (!fits && !documents.some((document) => liesOver(folded, path, document))) continue;
+    chosen.push({ folded, path });
+    if (folded.entry.save_method !== 'PATCH') documents.push(path);
+  }
+  const parts: { entries: PeerEntry[]; expiresMs: number | undefined }[] = [];
+  for (const { folded } of chosen) {
+    const { expiresMs } = folded;
+    const last = parts.at(-1);
+    if (last !== undefined && last.expiresMs === expiresMs && last.entries.length < ENTRIES_AT_ONCE)
+      last.entries.push(published(folded));
+    else parts.push({ entries: [published(folded)], expiresMs });
+  }
+  return parts;
+}
+
+function published({ entry, origin }: FoldedEntry): PeerEntry {
+  const { seq: _seq, origin: _origin, periodic_update_interval: _interval, ...rest } = entry;
+  return origin === 'base' ? { ...rest, origin } : rest;
+}
+
+function isWanted(entry: PeerEntry, path: DocPath, { topics, path: wantedPath }: RefreshWanted): boolean {
+  if (topics !== undefined && !entry.topics.some((topic) => topics.has(topic))) return false;
+  return wantedPath === undefined || pathsOverlap(path, wantedPath);
+}
+
+/**
+ * True where a later entry changes what the document at a path holds. A patch from above that cannot be repeated stays out: it
+ * may be about other documents, too.
+ */
+function liesOver({ entry }: FoldedEntry, path: DocPath, document: DocPath): boolean {
+  if (entry.save_method !== 'PATCH' || isAtOrBelow(path, document)) return isAtOrBelow(path, document);
+  return pathsOverlap(path, document) && isPlain(patchParts(entry.data));
+}

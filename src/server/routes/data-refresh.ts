@@ -1,0 +1,81 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { permitTopics } from '../../auth/permit.js';
+import { addRoute } from '../../http/route.js';
+import { parseDocPath } from '../../wire/doc-path.js';
+import type { UpdateLog } from '../log/update-log.js';
+import type { Publisher } from '../publish.js';
+import { type RefreshPart, refreshParts } from '../refresh.js';
+
+/** What {@link dataRefreshRoutes} needs. */
+export interface DataRefreshDeps {
+  updateLog: Pick<UpdateLog, 'epoch'>;
+  publisher: Pick<Publisher, 'republish'>;
+}
+
+const refreshBody = z
+  .object({
+    topics: z.array(z.string()).min(1, 'must name at least one topic').optional().describe('Default: any'),
+    path: z
+      .string()
+      .refine(isDocPath, 'must be a path without . and .. segments')
+      .optional()
+      .describe('Documents at, below or around this path; / is all'),
+    reason: z.string().nullish(),
+  })
+  // All of a fleet fetches: that is asked for in so many words, with the path /.
+  .refine(({ topics, path }) => topics !== undefined || path !== undefined, 'must have topics or a path');
+
+const refreshAnswer = z.object({
+  status: z.literal('ok'),
+  entries: z.number().describe('Entries that were published again; 0: nothing is concerned'),
+  epoch: z.string(),
+  id: z.string().optional(),
+  seq: z.number().optional(),
+  subscribers: z.number().optional(),
+});
+
+/** `POST /data/refresh`: every client concerned fetches its documents again from their URLs. */
+export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }: DataRefreshDeps): void {
+  addRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/data/refresh',
+      access: ['datasource'],
+      tag: 'Data',
+      summary: 'Have documents fetched again',
+      description: 'Publishes the entries concerned once more. Documents with inline data are what they are.',
+      body: refreshBody,
+      answers: { 200: { description: 'Published', schema: refreshAnswer } },
+    },
+    async ({ body: { topics, path, reason = null }, caller: { permittedTopics, subject } }) => {
+      permitTopics(topics ?? [], permittedTopics);
+      const wanted = {
+        topics: topics === undefined ? permittedTopics : new Set(topics),
+        path: path === undefined ? undefined : parseDocPath(path),
+      };
+      let parts: RefreshPart[] = [];
+      const updates = await publisher.republish(
+        (fold) => {
+          parts = refreshParts(fold, wanted);
+          return parts;
+        },
+        reason ?? 'refresh',
+        subject,
+      );
+      const entries = parts.reduce((sum, part) => sum + part.entries.length, 0);
+      const { id, seq, subscribers } = updates.at(-1) ?? {};
+      return { status: 'ok', entries, epoch: updateLog.epoch, id, seq, subscribers };
+    },
+  );
+}
+
+function isDocPath(text: string): boolean {
+  try {
+    parseDocPath(text);
+    return true;
+  } catch {
+    return false; // the answer says it all
+  }
+}

@@ -1,0 +1,161 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { addRoute } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import { updatesPage } from '../../wire/updates.js';
+import { baseIdentity } from '../log/base-entry.js';
+import { hasReached } from '../log/reached.js';
+import type { FoldedEntry, LogRecord, UpdateLog } from '../log/update-log.js';
+import { type UpdatesText, updatesPageText } from '../update-text.js';
+import { isShown, topicsQuery } from './topics-query.js';
+
+/** What {@link dataUpdatesRoutes} needs. */
+export interface DataUpdatesDeps {
+  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'tail' | 'heads'>;
+}
+
+/** Updates of one page. */
+const DEFAULT_LIMIT = 500;
+const MAX_LIMIT = 1000;
+/** Characters of inline data of one page; one update may be more. */
+const PAGE_CHARS = 4 * 1024 * 1024;
+/** A tail that is longer than this, and than the fold, is no help. */
+const LONG_TAIL = 1000;
+
+const updatesQuery = z.object({
+  epoch: z.string().max(200).optional().describe('The log that `after` is a position in'),
+  after: z.coerce.number().int().min(0).default(0).describe('Everything up to here is known'),
+  topics: topicsQuery.optional().describe('Updates of these topics alone; separated by commas'),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Most updates of the answer'),
+});
+
+type PageUpdate = UpdatesText['updates'][number];
+type Shown = (topics: readonly string[]) => boolean;
+
+/**
+ * `GET /data/updates`: published updates after a position, without base entries. After a short absence the tail, as it was
+ * notified; otherwise what of it nothing newer replaces. A page is never empty while there is more.
+ */
+export function dataUpdatesRoutes(
+  app: FastifyInstance,
+  options: { updatesRetained: boolean; isShared: boolean },
+  { updateLog }: DataUpdatesDeps,
+): void {
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/data/updates',
+      access: 'token',
+      tag: 'Data',
+      summary: 'Updates after a position in the log',
+      query: updatesQuery,
+      answers: { 200: { description: 'A page of them, in order', schema: updatesPage } },
+    },
+    async ({ query, caller, reply }) => {
+      if (!options.updatesRetained) {
+        throw new SyncError('not_enabled', 'SYNC_DATA_UPDATES_RETAINED is false: updates are not answered later');
+      }
+      const { permittedTopics } = caller;
+      const shown: Shown = (topics) => isShown(topics, permittedTopics, query.topics);
+      if (options.isShared && query.epoch === updateLog.epoch) await seen(updateLog, query.after);
+      const page = await pageOf(updateLog, query, shown);
+      const heads = updateLog.heads([...(query.topics ?? permittedTopics ?? [])].filter((topic) => shown([topic])));
+      return reply.type('application/json').send(updatesPageText({ ...page, heads }));
+    },
+  );
+}
+
+/** A log that others append to goes back with another epoch only: who knows more of it was told by an instance that is ahead. */
+async function seen(log: DataUpdatesDeps['updateLog'], after: number): Promise<void> {
+  if (await hasReached(log, after)) return;
+  throw new SyncError('backbone_unavailable', `this instance has read the log up to ${log.head}, not yet to ${after}`, {
+    retryable: true,
+    retryAfterSeconds: 2,
+  });
+}
+
+async function pageOf(
+  log: DataUpdatesDeps['updateLog'],
+  query: z.infer<typeof updatesQuery>,
+  shown: Shown,
+): Promise<Omit<UpdatesText, 'heads'>> {
+  const { epoch } = log;
+  // A head behind the position is another log, whatever its name (design 9.8): a file that was restored.
+  const isKnown = query.epoch === epoch && query.after <= log.head;
+  const after = isKnown ? query.after : 0;
+  if (isKnown && log.head - after <= Math.max(LONG_TAIL, log.fold().length)) {
+    const tail = await tailPage(log, after, query.limit, shown);
+    if (tail !== undefined) return { epoch, from: 'tail', ...tail };
+  }
+  return { epoch, head: log.head, from: 'fold', ...foldPage(log.fold(), after, query.limit, shown) };
+}
+
+/** Reads on until a page is full or nothing is left; undefined where the tail does not go back so far. */
+async function tailPage(
+  log: DataUpdatesDeps['updateLog'],
+  after: number,
+  limit: number,
+  shown: Shown,
+): Promise<Pick<UpdatesText, 'updates' | 'more' | 'head'> | undefined> {
+  const page = new Page(limit);
+  for (let at = after; ; ) {
+    const tail = await log.tail(at, limit);
+    if (tail === undefined) return undefined;
+    for (const record of tail.records) {
+      const entries = record.entries.filter(({ topics }) => shown(topics));
+      if (entries.length > 0 && !page.add({ ...record, entries })) {
+        return { updates: page.updates, more: true, head: log.head };
+      }
+    }
+    // Not the head of this moment: what was appended since is not in the page, and would count as read.
+    if (!tail.more) return { updates: page.updates, more: false, head: tail.through };
+    at = tail.through;
+  }
+}
+
+/** Live updates after a position. One that says the same as a base entry is left out: that is read by itself. */
+function foldPage(
+  fold: readonly FoldedEntry[],
+  after: number,
+  limit: number,
+  shown: Shown,
+): { updates: PageUpdate[]; more: boolean } {
+  const base = new Set(fold.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
+  const page = new Page(limit);
+  let current: (PageUpdate & { entries: LogRecord['entries'][number][] }) | undefined;
+  for (const { seq, origin, entry, update } of fold) {
+    const isPart = origin === 'update' && seq > after && shown(entry.topics);
+    if (!isPart || (base.size > 0 && base.has(baseIdentity(entry)))) continue;
+    if (current?.seq === seq) {
+      current.entries.push(entry);
+      continue;
+    }
+    if (current !== undefined && !page.add(current)) return { updates: page.updates, more: true };
+    const { id = '', reason = null, timeMs = 0 } = update ?? {};
+    current = { id, seq, timeMs, reason, entries: [entry], callbacks: [] };
+  }
+  const isWhole = current === undefined || page.add(current);
+  return { updates: page.updates, more: !isWhole };
+}
+
+/** Takes updates until it is full; the first always fits. */
+class Page {
+  readonly updates: PageUpdate[] = [];
+  readonly #limit: number;
+  #chars = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Answers whether it was taken. */
+  add(update: PageUpdate): boolean {
+    const chars = update.entries.reduce((sum, { data }) => sum + (data?.text.length ?? 0), 0);
+    const isFull = this.updates.length >= this.#limit || this.#chars + chars > PAGE_CHARS;
+    if (isFull && this.updates.length > 0) return false;
+    this.updates.push(update);
+    this.#chars += chars;
+    return true;
+  }
+}

@@ -1,0 +1,158 @@
+import { SyncError } from '../lib/errors.js';
+import { type Metrics, timed } from '../lib/metrics.js';
+import { overriding } from '../lib/overriding.js';
+import type { SocketServer } from '../pubsub/socket-server.js';
+import type { BundleService } from './bundle/bundle-service.js';
+import type { Delivery, Publisher } from './publish.js';
+import type { SessionsSummary } from './sessions/sessions.js';
+import type { Waiters } from './sessions/waiters.js';
+import type { PolicySource, PolicySourceStatus } from './source/source.js';
+
+/** What the server measures. Parts know nothing of it: they are wrapped, or call a function that they were given. */
+export interface ServerMetrics {
+  /** Counts publishes by outcome, and how long they take: until the answer, so with the append and the delivery. */
+  publisher(publisher: Publisher): Publisher;
+  /** How long it takes to hand a publication to all sockets. */
+  delivery(delivery: Delivery): Delivery;
+  /** How long bundles take, cached ones included. */
+  bundles(bundles: BundleService): BundleService;
+  /** How long looks at the policy source take. */
+  source<S extends PolicySource>(source: S): S;
+  /** From the append of an update to the word of a client that it is applied. */
+  readonly applied: (seconds: number) => void;
+  /** Counts waits by outcome. */
+  waits(waitApplied: Waiters['waitApplied']): Waiters['waitApplied'];
+  /** For the socket server. */
+  readonly sockets: { opened(): void; dropped(): void };
+}
+
+/** What is read when the figures are asked for. */
+export interface ServerReadings {
+  readonly log: { readonly head: number };
+  /** Whether the store of the log can be reached. */
+  readonly logUp: () => boolean;
+  readonly sockets: Pick<SocketServer, 'connectionCount' | 'queued'>;
+  readonly sessions: () => SessionsSummary;
+  readonly policy: () => PolicySourceStatus | undefined;
+}
+
+/** Makes the instruments of a server. */
+export function createServerMetrics(metrics: Metrics): ServerMetrics {
+  const published = metrics.counter('policysync_publish_total', 'Data updates that were published, by outcome');
+  const publishing = metrics.histogram('policysync_publish_duration_seconds', 'From the request to the answer');
+  const delivering = metrics.histogram(
+    'policysync_delivery_duration_seconds',
+    'Handing one publication to the sockets of all its subscribers',
+  );
+  const delivered = metrics.counter('policysync_deliveries_total', 'Publications handed to subscribers');
+  const applied = metrics.histogram(
+    'policysync_apply_latency_seconds',
+    'From the append of an update to the report of a connected client that it is applied',
+  );
+  const waits = metrics.counter('policysync_waits_total', 'Publishes with wait=applied, by outcome');
+  const building = metrics.histogram(
+    'policysync_bundle_duration_seconds',
+    'Answering one bundle, cached ones included',
+  );
+  const fetching = metrics.histogram('policysync_source_fetch_duration_seconds', 'One look at the policy source');
+  const opened = metrics.counter('policysync_connections_opened_total', 'Sockets that were opened');
+  const dropped = metrics.counter(
+    'policysync_connections_dropped_total',
+    'Sockets that were cut: they did not read, or did not answer pings',
+  );
+  return {
+    publisher: (publisher) =>
+      overriding(publisher, {
+        publish: async (...args) => {
+          let outcome = 'failed';
+          const startedMs = performance.now();
+          try {
+            const result = await publisher.publish(...args);
+            outcome = 'ok';
+            return result;
+          } catch (error) {
+            if (error instanceof SyncError && error.status < 500) outcome = 'refused';
+            throw error;
+          } finally {
+            published.inc({ outcome });
+            if (outcome === 'ok') publishing.observe((performance.now() - startedMs) / 1000);
+          }
+        },
+      }),
+    delivery: (delivery) =>
+      overriding(delivery, {
+        publish: (publication) => {
+          const startedMs = performance.now();
+          const count = delivery.publish(publication);
+          delivering.observe((performance.now() - startedMs) / 1000);
+          delivered.inc({}, count);
+          return count;
+        },
+      }),
+    bundles: (bundles) => overriding(bundles, { get: (request) => timed(building, () => bundles.get(request)) }),
+    source: <S extends PolicySource>(source: S): S => {
+      const methods: Partial<PolicySource> = { fetch: (signal) => timed(fetching, () => source.fetch(signal)) };
+      return overriding(source, methods as Partial<S>);
+    },
+    applied: (seconds) => applied.observe(seconds),
+    waits:
+      (waitApplied) =>
+      async (...args) => {
+        const answer = await waitApplied(...args);
+        waits.inc({ outcome: answer.done ? 'applied' : 'lagging' });
+        return answer;
+      },
+    sockets: { opened: () => opened.inc(), dropped: () => dropped.inc() },
+  };
+}
+
+/** Adds what is known already and only has to be read. */
+export function addServerReadings(metrics: Metrics, readings: ServerReadings): void {
+  const { sockets } = readings;
+  /** One look at all clients for the figures of one text: they are read in one turn of the event loop. */
+  let summary: SessionsSummary | undefined;
+  const sessions = (): SessionsSummary => {
+    if (summary === undefined) {
+      summary = readings.sessions();
+      setImmediate(() => {
+        summary = undefined;
+      });
+    }
+    return summary;
+  };
+  metrics.gauge('policysync_log_head', 'Last seq of the update log', () => readings.log.head);
+  metrics.gauge('policysync_log_up', '1 while the update log can be reached', () => Number(readings.logUp()));
+  metrics.gauge('policysync_connections', 'Open sockets', () => sockets.connectionCount);
+  metrics.gauge('policysync_send_queue_bytes', 'What subscribers have not read yet', () => {
+    const { totalBytes, largestBytes } = sockets.queued();
+    return [
+      { labels: { of: 'all' }, value: totalBytes },
+      { labels: { of: 'slowest' }, value: largestBytes },
+    ];
+  });
+  metrics.gauge('policysync_clients', 'Clients of this instance, by state', () => {
+    const { connected, plain, away, unhealthy, lagging } = sessions();
+    return Object.entries({ connected, plain, away, unhealthy, lagging }).map(([state, value]) => ({
+      labels: { state },
+      value,
+    }));
+  });
+  metrics.gauge(
+    'policysync_client_lag_updates',
+    'Updates that the connected client that is farthest behind has not applied',
+    () => sessions().maxLagUpdates,
+  );
+  metrics.gauge(
+    'policysync_client_lag_seconds',
+    'Age of the oldest update that a connected client has not applied',
+    () => sessions().maxLagSeconds,
+  );
+  metrics.gauge('policysync_policy_source_up', '1 while the last look at the policy source went well', () => {
+    const status = readings.policy();
+    return status === undefined ? [] : [{ value: Number(status.state === 'following') }];
+  });
+  metrics.gauge('policysync_policy_behind', '1 while other instances serve a commit that is not here yet', () => {
+    const status = readings.policy();
+    return status === undefined ? [] : [{ value: Number(status.wanted !== status.head) }];
+  });
+}

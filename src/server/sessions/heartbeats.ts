@@ -1,0 +1,40 @@
+import type { SessionPeer } from '../../pubsub/session-peer.js';
+import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
+import type { SessionLog } from './session-handler.js';
+
+/** Part of the clients that gets its heartbeat at once: a large fleet is not told in one moment. */
+const SLICES = 10;
+
+/** What {@link runHeartbeats} works with. */
+export interface HeartbeatDeps {
+  readonly peers: () => Iterable<SessionPeer>;
+  readonly log: SessionLog;
+  readonly policyHead: () => string | undefined;
+}
+
+/**
+ * Tells each client where its topics and the policy stand, once in `intervalMs`, until the signal aborts: one that missed a
+ * notification notices then (design 4).
+ */
+export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: AbortSignal): void {
+  let turn = 0;
+  const timer = setInterval(() => {
+    for (const peer of deps.peers()) {
+      if (sliceOf(peer) !== turn) continue;
+      const beat: Heartbeat = {
+        epoch: deps.log.epoch,
+        heads: { ...deps.log.heads(peer.info.topics) },
+        policy_head: deps.policyHead() ?? null,
+      };
+      peer.tell(HEARTBEAT_METHOD, beat);
+    }
+    turn = (turn + 1) % SLICES;
+  }, intervalMs / SLICES);
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+  if (signal.aborted) clearInterval(timer);
+}
+
+/** Stays the same for a connection, whoever comes and goes. Its id is random hex digits. */
+function sliceOf({ id }: SessionPeer): number {
+  return Number.parseInt(id.slice(0, 6), 16) % SLICES;
+}

@@ -1,0 +1,119 @@
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import { z } from 'zod';
+import { type Position, position, sessionReport } from '../../wire/session.js';
+import type { KnownClient } from './known-client.js';
+
+/**
+ * What one server instance tells the others of its clients, as the text of `LogStore.presence`: JSON, compressed where it
+ * is large, and bounded, since backbones bound what they take (1 MiB with NATS).
+ */
+
+/** What an instance says. */
+export interface InstanceView {
+  readonly instance: string;
+  /** When it was said, in milliseconds since 1970. */
+  readonly atMs: number;
+  /** Last seq of the log that it had seen: its clients are listed as they were subscribed then. */
+  readonly seen: number;
+  readonly clients: readonly KnownClient[];
+  /** Clients that there was no room for. */
+  readonly leftOut: number;
+}
+
+const MAX_TEXT = 512 * 1024;
+/** Compressed texts begin so; JSON does not. */
+const COMPRESSED = 'gzip:';
+const COMPRESS_FROM = 16 * 1024;
+const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
+/** Seqs that are told of each list. */
+const MAX_SEQS = 50;
+
+const compress = promisify(gzip);
+const decompress = promisify(gunzip);
+
+const clientText = z.object({
+  clientId: z.string(),
+  kind: z.enum(['session', 'plain']),
+  instance: z.string(),
+  address: z.string(),
+  /** Which of the lists of topics: most clients have the same. */
+  topics: z.number(),
+  spans: z.array(z.object({ from: z.number(), until: z.number().nullable() })),
+  connectedAtMs: z.number(),
+  awaySinceMs: z.number().nullable(),
+  position: position.nullable(),
+  state: sessionReport.omit({ client_id: true, position: true }).nullable(),
+  reportedAtMs: z.number().nullable(),
+  lastError: z.object({ path: z.string(), error: z.string(), atMs: z.number() }).nullable(),
+});
+
+const viewText = z.object({
+  instance: z.string(),
+  atMs: z.number(),
+  seen: z.number(),
+  topics: z.array(z.array(z.string())),
+  clients: z.array(clientText),
+  leftOut: z.number(),
+});
+
+/** The text of a view. Where it would be too long, those that are away are left out first. */
+export async function printView(view: InstanceView, maxText = MAX_TEXT): Promise<string> {
+  const sorted = [...view.clients].sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
+  for (let kept = sorted.length; ; ) {
+    const leftOut = view.leftOut + sorted.length - kept;
+    const text = await pack(JSON.stringify(plain({ ...view, clients: sorted.slice(0, kept), leftOut })));
+    if (text.length <= maxText || kept === 0) return text;
+    kept = Math.min(kept - 1, Math.floor((kept * maxText * 0.9) / text.length));
+  }
+}
+
+/** Reads such a text. Throws where it is none. */
+export async function readView(text: string): Promise<InstanceView> {
+  const json = text.startsWith(COMPRESSED)
+    ? String(
+        await decompress(Buffer.from(text.slice(COMPRESSED.length), 'base64'), {
+          maxOutputLength: MAX_UNPACKED_BYTES,
+        }),
+      )
+    : text;
+  const { topics, clients, ...view } = viewText.parse(JSON.parse(json));
+  return { ...view, clients: clients.map((client) => ({ ...client, topics: topics[client.topics] ?? [] })) };
+}
+
+async function pack(json: string): Promise<string> {
+  if (json.length < COMPRESS_FROM) return json;
+  return COMPRESSED + (await compress(json)).toString('base64');
+}
+
+function plain({ clients, ...view }: InstanceView): z.input<typeof viewText> {
+  const lists = new Map<string, number>();
+  const topics: string[][] = [];
+  const shown = clients.map((client) => {
+    const key = client.topics.join('\n');
+    let index = lists.get(key);
+    if (index === undefined) {
+      index = topics.push([...client.topics]) - 1;
+      lists.set(key, index);
+    }
+    const { state } = client;
+    return {
+      ...client,
+      topics: index,
+      spans: [...client.spans],
+      position: client.position === null ? null : shortened(client.position),
+      state:
+        state === null
+          ? null
+          : { ...state, failing: state.failing.slice(0, 3), blocked: state.blocked.slice(0, MAX_SEQS) },
+    };
+  });
+  return { ...view, topics, clients: shown };
+}
+
+/** With too long lists the position says less than is true, never more. */
+function shortened(at: Position): Position {
+  if (at.unresolved.length <= MAX_SEQS) return { ...at, applied_beyond: at.applied_beyond.slice(0, MAX_SEQS) };
+  const through = Math.min(at.applied_through, Math.min(...at.unresolved) - 1);
+  return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
+}

@@ -1,0 +1,104 @@
+import { hasApplied, type Position } from '../../wire/session.js';
+import type { LogRecord, UpdateLog } from '../log/update-log.js';
+import { concerns } from './known-client.js';
+
+/** A data update, as far as visibility needs it. */
+export interface RecentUpdate {
+  readonly seq: number;
+  /** When it was appended, in milliseconds since 1970. */
+  readonly timeMs: number;
+  readonly topics: readonly string[];
+}
+
+/** How far a client is behind. */
+export interface Lag {
+  /** Updates of its topics that it has not applied. */
+  readonly updates: number;
+  /** Since when the oldest of them waits. */
+  readonly seconds: number;
+  /** True: there are older ones than this server remembers, so that it is more than that. */
+  readonly atLeast: boolean;
+}
+
+/** Updates that are remembered: a client that is farther behind is shown as "at least". */
+const LIMIT = 10_000;
+
+/** The last data updates of the log: what a position lacks, and since when. */
+export class RecentUpdates {
+  readonly #limit: number;
+  #updates: RecentUpdate[] = [];
+  /** Every update after this one is here. */
+  #after: number;
+
+  /** Updates up to `after` are not going to be added. */
+  constructor(after: number, limit = LIMIT) {
+    this.#after = after;
+    this.#limit = limit;
+  }
+
+  /** Takes the next update of the log; one that came before is ignored. */
+  add(update: RecentUpdate): void {
+    if (update.seq <= (this.#updates.at(-1)?.seq ?? this.#after)) return;
+    this.#updates.push(update);
+    // Half at a time, so that it is not moved for each.
+    if (this.#updates.length < this.#limit * 1.5) return;
+    this.#updates = this.#updates.slice(-this.#limit);
+    this.#after = (this.#updates[0]?.seq ?? 1) - 1;
+  }
+
+  /** What a client with these topics lacks. Null: it holds nothing. `heads`: last seq of each of its topics. */
+  lag(
+    position: Position | null,
+    topics: readonly string[],
+    heads: Readonly<Record<string, number>>,
+    nowMs: number,
+  ): Lag {
+    const through = position?.applied_through ?? 0;
+    const from = Math.min(through, ...(position?.unresolved ?? []).map((seq) => seq - 1));
+    const newest = Math.max(0, ...topics.map((topic) => heads[topic] ?? 0));
+    if (newest <= from) return { updates: 0, seconds: 0, atLeast: false };
+    let updates = 0;
+    let oldestMs: number | undefined;
+    for (const update of this.between(from, Number.POSITIVE_INFINITY)) {
+      if (!concerns(topics, update.topics) || (position !== null && hasApplied(position, update.seq))) continue;
+      updates++;
+      oldestMs ??= update.timeMs;
+    }
+    const seconds = oldestMs === undefined ? 0 : Math.max(0, nowMs - oldestMs) / 1000;
+    return { updates, seconds, atLeast: from < this.#after };
+  }
+
+  /** Updates after `from`, up to `through`, in order. */
+  *between(from: number, through: number): Generator<RecentUpdate> {
+    let low = 0;
+    let high = this.#updates.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#updates[middle]?.seq ?? 0) <= from) low = middle + 1;
+      else high = middle;
+    }
+    for (let index = low; index < this.#updates.length; index++) {
+      const update = this.#updates[index];
+      if (update === undefined || update.seq > through) return;
+      yield update;
+    }
+  }
+}
+
+/** Updates of the log that are read at the start: enough for clients that were away while the server was. */
+const READ_AT_START = 1000;
+
+/** A record as visibility needs it. */
+export function updateOf({ seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'timeMs' | 'entries'>): RecentUpdate {
+  return { seq, timeMs, topics: [...new Set(entries.flatMap(({ topics }) => topics))] };
+}
+
+/** The last updates of a log that was opened. */
+export async function recentUpdates(log: Pick<UpdateLog, 'head' | 'tail'>): Promise<RecentUpdates> {
+  const after = Math.max(0, log.head - READ_AT_START);
+  const page = await log.tail(after, READ_AT_START);
+  // Not all of them are kept any more, or so it may be: who is behind is then behind by "at least".
+  const recent = new RecentUpdates(page === undefined ? log.head : after);
+  for (const record of page?.records ?? []) recent.add(updateOf(record));
+  return recent;
+}

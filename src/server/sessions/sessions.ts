@@ -1,0 +1,150 @@
+import type { Logger } from '../../lib/log.js';
+import type { PeerInfo } from '../../pubsub/peer-info.js';
+import type { SessionHandler } from '../../pubsub/session-peer.js';
+import type { Presence } from '../log/log-store.js';
+import { type ClientsAnswer, createClientsView, viewOf } from './clients-view.js';
+import { Fleet } from './fleet.js';
+import { runHeartbeats } from './heartbeats.js';
+import { concerns, type KnownClient, wasThere } from './known-client.js';
+import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
+import { ClientRegistry } from './registry.js';
+import { createSessionHandler, type SessionLog } from './session-handler.js';
+import { createWaiters, type Waiters } from './waiters.js';
+
+/** What {@link createSessions} is made with. */
+export interface SessionsOptions {
+  /** Name of this server instance: another one after each start. */
+  readonly instance: string;
+  /** SYNC_HEARTBEAT_INTERVAL. */
+  readonly heartbeatMs: number;
+  /** SYNC_CLIENT_MEMORY. */
+  readonly memoryMs: number;
+}
+
+/** What sessions work with. */
+export interface SessionsDeps {
+  readonly log: SessionLog;
+  readonly recent: RecentUpdates;
+  readonly policyHead: () => string | undefined;
+  /** Where the instances of a fleet tell each other of their clients; undefined: there is only this one. */
+  readonly presence: Presence | undefined;
+  /** All connections to the socket of this instance. */
+  readonly peers: () => readonly PeerInfo[];
+  /** Told, for each update that a client has applied which was there when it came, how long that took. */
+  readonly onApplied?: ((seconds: number) => void) | undefined;
+  readonly logger: Logger;
+}
+
+/** Who is there and what they hold: the server half of "you can see it" (issue 5; design 9.7). */
+export interface Sessions {
+  /** For the socket server. */
+  readonly handler: SessionHandler;
+  readonly waitApplied: Waiters['waitApplied'];
+  /** How many clients of other instances get what is published on these topics. Never rejects. */
+  countElsewhere(topics: readonly string[]): Promise<number>;
+  /** Every client of the fleet, or the one with this id. */
+  clients(wanted?: string): Promise<ClientsAnswer>;
+  /** The clients of this instance in figures. */
+  summary(): SessionsSummary;
+  /** To be called with each data update of the log, in order, when this instance has seen it. */
+  recorded(update: RecentUpdate): void;
+  /** Tells other instances that this one is there; to be awaited before it takes clients. */
+  join(): Promise<void>;
+  /** Sends heartbeats and tells other instances, until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** {@link Sessions.summary}; all but `away` are of connected clients. */
+export interface SessionsSummary {
+  readonly connected: number;
+  readonly plain: number;
+  readonly away: number;
+  readonly unhealthy: number;
+  readonly lagging: number;
+  readonly maxLagUpdates: number;
+  readonly maxLagSeconds: number;
+}
+
+/** Updates of one report that are looked at for how long they took. */
+const MAX_TIMED = 1000;
+
+/** Makes the {@link Sessions} of one server instance. */
+export function createSessions(options: SessionsOptions, deps: SessionsDeps): Sessions {
+  const { log, recent, policyHead, logger } = deps;
+  const now = (): number => Date.now();
+  const registry = new ClientRegistry(options, { head: () => log.head, now });
+  const clients = (): KnownClient[] => [...registry.list(), ...plainClients()];
+  const fleet = new Fleet(options, { presence: deps.presence, clients, head: () => log.head, log: logger });
+  const waiters = createWaiters({ registry, fleet, epoch: () => log.epoch, plainClients });
+  const view = { instance: options.instance, log, policyHead, recent, now };
+  registry.watch((client, before) => {
+    fleet.changed();
+    if (deps.onApplied !== undefined) timeApplied(client, before, deps.onApplied);
+  });
+
+  /** Connections that subscribe and say no more: when they began to is not known, so they count as always there. */
+  function plainClients(): KnownClient[] {
+    const sessions = new Set([...registry.peers.keys()].map(({ id }) => id));
+    const plain = deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
+    return plain.map((peer) => ({
+      clientId: peer.clientId ?? `${peer.host}:${peer.port}`,
+      kind: 'plain',
+      instance: options.instance,
+      address: `${peer.host}:${peer.port}`,
+      topics: peer.topics,
+      spans: [{ from: 0, until: null }],
+      connectedAtMs: peer.connectedAtMs,
+      awaySinceMs: null,
+      position: null,
+      state: null,
+      reportedAtMs: null,
+      lastError: null,
+    }));
+  }
+
+  /** An update that came while the client was away took as long as that: it says nothing of us. */
+  function timeApplied(
+    { position, spans, topics }: KnownClient,
+    before: KnownClient | undefined,
+    onApplied: (seconds: number) => void,
+  ): void {
+    const held = before?.position ?? null;
+    if (held === null || position === null || held.epoch !== position.epoch) return;
+    let looked = 0;
+    for (const update of recent.between(held.applied_through, position.applied_through)) {
+      if (++looked > MAX_TIMED) return;
+      if (held.applied_beyond.includes(update.seq) || !concerns(topics, update.topics)) continue;
+      if (wasThere(spans, update.seq)) onApplied(Math.max(0, now() - update.timeMs) / 1000);
+    }
+  }
+
+  return {
+    handler: createSessionHandler(options, { registry, log, policyHead, logger }),
+    waitApplied: waiters.waitApplied,
+    countElsewhere: (topics) => fleet.countConcerned(topics),
+    clients: createClientsView({ ...view, clients, fleet }),
+    summary: () => {
+      const views = clients().map((client) => viewOf(client, 1, policyHead() ?? null, view));
+      const here = views.filter(({ connected }) => connected);
+      return {
+        connected: here.filter(({ kind }) => kind === 'session').length,
+        plain: here.filter(({ kind }) => kind === 'plain').length,
+        away: views.length - here.length,
+        unhealthy: here.filter(({ healthy }) => healthy === false).length,
+        lagging: here.filter(({ data }) => (data.lag_updates ?? 0) > 0).length,
+        maxLagUpdates: Math.max(0, ...here.map(({ data }) => data.lag_updates ?? 0)),
+        maxLagSeconds: Math.max(0, ...here.map(({ data }) => data.lag_seconds ?? 0)),
+      };
+    },
+    recorded(update) {
+      recent.add(update);
+      fleet.changed();
+    },
+    join: () => fleet.join(),
+    async run(signal) {
+      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers.keys(), log, policyHead }, signal);
+      signal.addEventListener('abort', () => waiters.close(), { once: true });
+      await fleet.run(signal);
+    },
+  };
+}

@@ -1,0 +1,54 @@
+import { parseDocPath } from '../../wire/doc-path.js';
+import { hasApplied } from '../../wire/session.js';
+import type { KnownClient } from './known-client.js';
+
+/** A data update that somebody waits for. */
+export interface AwaitedUpdate {
+  readonly seq: number;
+  readonly topics: readonly string[];
+  /** Where its entries go: `dst_path` of each. */
+  readonly paths: readonly string[];
+}
+
+/** How a client stands with an update; `open`: it may still come. */
+export type Standing =
+  | { readonly kind: 'applied' }
+  | { readonly kind: 'blocked'; readonly reason: string }
+  | { readonly kind: 'open'; readonly reason: string };
+
+/** Judges one client (design 9.7). Superseded counts as applied: clients let their position pass what is superseded. */
+export function standingOf(client: KnownClient, update: AwaitedUpdate, epoch: string): Standing {
+  const { position: at, state, awaySinceMs } = client;
+  const away = awaySinceMs === null ? undefined : `away since ${new Date(awaySinceMs).toISOString()}`;
+  if (at === null) return { kind: 'open', reason: away ?? 'it did not say yet what it holds' };
+  if (at.epoch !== epoch) return { kind: 'open', reason: away ?? 'what it holds is of another log' };
+  if (state?.blocked.includes(update.seq)) {
+    return { kind: 'blocked', reason: `blocked: ${failureOf(client, update) ?? 'the engine refuses it'}` };
+  }
+  if (hasApplied(at, update.seq)) return { kind: 'applied' };
+  if (away !== undefined) return { kind: 'open', reason: away };
+  if (at.unresolved.includes(update.seq)) {
+    return { kind: 'open', reason: `failing: ${failureOf(client, update) ?? 'it is tried again'}` };
+  }
+  return { kind: 'open', reason: `it has applied up to ${at.applied_through}` };
+}
+
+/** What the client says of the paths of the update; undefined: nothing. */
+function failureOf({ state }: KnownClient, { paths }: AwaitedUpdate): string | undefined {
+  const found = state?.failing.find(({ path }) => paths.some((own) => overlap(segments(own), segments(path))));
+  return found === undefined ? undefined : `${found.path}: ${found.error}`;
+}
+
+function overlap(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  const shorter = a.length < b.length ? a : b;
+  return shorter.every((segment, index) => a[index] === segment && b[index] === segment);
+}
+
+function segments(path: string): readonly string[] | undefined {
+  try {
+    return parseDocPath(path);
+  } catch {
+    return undefined; // a client says of it whatever it likes; then it is of no path
+  }
+}

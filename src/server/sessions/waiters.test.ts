@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { silentLogger } from '../../lib/log.js';
+import type { SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionReport } from '../../wire/session.js';
+import type { Presence } from '../log/log-store.js';
+import { RecentUpdates } from './recent-updates.js';
+import { createSessions, type Sessions } from './sessions.js';
+
+/** One log, and instances that see it as far as they are told. */
+class Instance {
+  head = 0;
+  readonly name: string;
+  readonly sessions: Sessions;
+  readonly plain: { id: string; topics: string[] }[] = [];
+  readonly #stop = new AbortController();
+  readonly #done: Promise<void>;
+
+  constructor(name: string, presence?: Presence) {
+    this.name = name;
+    const instance = this;
+    this.sessions = createSessions(
+      { instance: name, heartbeatMs: 60_000, memoryMs: 60_000 },
+      {
+        log: {
+          epoch: 'e',
+          get head() {
+            return instance.head;
+          },
+          heads: (topics) => Object.fromEntries(topics.map((topic) => [topic, instance.head])),
+        },
+        recent: new RecentUpdates(0),
+        policyHead: () => 'commit',
+        presence,
+        peers: () => this.plain.map(({ id, topics }) => ({ ...fakeInfo(id, topics), clientId: id })),
+        logger: silentLogger(),
+      },
+    );
+    this.#done = this.sessions.run(this.#stop.signal);
+  }
+
+  sees(seq: number): void {
+    this.head = seq;
+    this.sessions.recorded({ seq, timeMs: Date.now(), topics: ['t'] });
+  }
+
+  async connect(
+    clientId: string,
+    topics = ['t'],
+    through = 0,
+  ): Promise<{ report: (more: Partial<SessionReport>) => void; leave: () => void }> {
+    const peer: SessionPeer = {
+      id: Math.random().toString(16).slice(2).padEnd(8, '0'),
+      info: fakeInfo(clientId, topics),
+      tell: () => undefined,
+      isAlive: async () => true,
+      drop: () => undefined,
+    };
+    const position = { epoch: 'e', applied_through: through, applied_beyond: [], unresolved: [] };
+    const answer = await this.sessions.handler.open(peer, { topics, client_id: clientId, position }, () => true);
+    assert.equal((answer as { accepted?: boolean }).accepted, true, JSON.stringify(answer));
+    return {
+      report: (more) => assert(this.sessions.handler.call(peer, 'report', { ...report(clientId), ...more })),
+      leave: () => this.sessions.handler.closed(peer),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#done;
+  }
+}
+
+function fakeInfo(id: string, topics: string[]): SessionPeer['info'] {
+  return {
+    id,
+    clientId: undefined,
+    rpcId: undefined,
+    host: 'h',
+    port: 1,
+    connectedAtMs: Date.now(),
+    topics,
+    query: {},
+    extended: true,
+    protocol: 2,
+  };
+}
+
+function report(clientId: string): SessionReport {
+  return {
+    client_id: clientId,
+    position: null,
+    policy_hash: null,
+    ready: true,
+    healthy: true,
+    engine: { kind: 'opa', version: null, online: true },
+    failing: [],
+    blocked: [],
+    since: 0,
+  };
+}
+
+const through = (seq: number, unresolved: number[] = []): Pick<SessionReport, 'position'> => ({
+  position: { epoch: 'e', applied_through: seq, applied_beyond: [], unresolved },
+});
+const UPDATE = { seq: 1, topics: ['t'], paths: ['/a'] };
+const LONG_MS = 10_000;
+
+/** A backbone's presence, in memory. */
+function presence(): Presence & { down: boolean } {
+  const texts = new Map<string, string>();
+  return {
+    down: false,
+    async put(instance, text) {
+      if (this.down) throw new Error('away');
+      texts.set(instance, text);
+    },
+    async list() {
+      if (this.down) throw new Error('away');
+      return new Map(texts);
+    },
+  };
+}
+
+describe('waiting for an update on one instance', () => {
+  it('nobody is concerned: done at once', async () => {
+    await using one = new Instance('one');
+    await one.connect('other', ['elsewhere']);
+    one.sees(1);
+    const answer = await one.sessions.waitApplied(UPDATE, LONG_MS);
+    assert.deepEqual(answer, { done: true, applied: 0, lagging: [], lagging_count: 0, unknown: [] });
+  });
+
+  it('ends when the last client reports, and says how many there were', async () => {
+    await using one = new Instance('one');
+    const [a, b] = [await one.connect('a'), await one.connect('b')];
+    one.sees(1);
+    const waiting = one.sessions.waitApplied(UPDATE, LONG_MS);
+    a.report(through(1));
+    let isOver = false;
+    void waiting.then(() => {
+      isOver = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    assert(!isOver, 'b has not said so yet');
+    b.report(through(1));
+    const { done, applied } = await waiting;
+    assert.deepEqual({ done, applied }, { done: true, applied: 2 });
+  });
+
+  it('the time is up: names who lags, and why', async () => {
+    await using one = new Instance('one');
+    await one.connect('slow');
+    one.sees(1);
+    const { done, lagging } = await one.sessions.waitApplied(UPDATE, 20);
+    assert.equal(done, false);
+    assert.deepEqual(lagging, [{ client_id: 'slow', reason: 'it has applied up to 0' }]);
+  });
+
+  it('a client that leaves stays in the set; it counts when it is back under the same id with a position beyond', async () => {
+    await using one = new Instance('one');
+    const a = await one.connect('a');
+    one.sees(1);
+    a.leave();
+    assert.match((await one.sessions.waitApplied(UPDATE, 20)).lagging[0]?.reason ?? '', /^away since/);
+    const waiting = one.sessions.waitApplied(UPDATE, LONG_MS);
+    await one.connect('a', ['t'], 1);
+    assert.equal((await waiting).done, true);
+  });
+
+  it('who came after the append, or left before it, is not waited for', async () => {
+    await using one = new Instance('one');
+    const gone = await one.connect('gone');
+    gone.leave();
+    one.sees(1);
+    await one.connect('late');
+    assert.deepEqual((await one.sessions.waitApplied(UPDATE, LONG_MS)).done, true);
+  });
+
+  it('a client that blocks it ends the wait as soon as nothing else is open', async () => {
+    await using one = new Instance('one');
+    const [a, b] = [await one.connect('a'), await one.connect('b')];
+    one.sees(1);
+    const waiting = one.sessions.waitApplied(UPDATE, LONG_MS);
+    a.report({ ...through(1, [1]), blocked: [1], failing: [{ path: '/a', error: 'a rule is there' }] });
+    b.report(through(1));
+    const { done, applied, lagging } = await waiting;
+    assert.deepEqual(
+      { done, applied, lagging },
+      { done: false, applied: 1, lagging: [{ client_id: 'a', reason: 'blocked: /a: a rule is there' }] },
+    );
+  });
+
+  it('an OPAL client is named as unknown and not waited for', async () => {
+    await using one = new Instance('one');
+    one.plain.push({ id: 'opal', topics: ['t'] }, { id: 'opal-elsewhere', topics: ['x'] });
+    one.sees(1);
+    const { done, unknown } = await one.sessions.waitApplied(UPDATE, LONG_MS);
+    assert.deepEqual({ done, unknown }, { done: true, unknown: ['opal'] });
+  });
+
+  it('a stop of the server ends the wait with what is known', async () => {
+    const one = new Instance('one');
+    await one.connect('a');
+    one.sees(1);
+    const waiting = one.sessions.waitApplied(UPDATE, LONG_MS);
+    await one[Symbol.asyncDispose]();
+    assert.equal((await waiting).done, false);
+  });
+});
+
+describe('waiting over several instances', () => {
+  it('waits for the clients of the others, and for an instance that has not seen the record yet', async () => {
+    const shared = presence();
+    await using one = new Instance('one', shared);
+    await using two = new Instance('two', shared);
+    await two.sessions.join();
+    const far = await two.connect('far');
+    one.sees(1);
+    const first = await one.sessions.waitApplied(UPDATE, 400);
+    assert.equal(first.done, false);
+    assert.match(first.incomplete ?? '', /instance two has not said/);
+    const waiting = one.sessions.waitApplied(UPDATE, LONG_MS);
+    two.sees(1);
+    far.report(through(1));
+    const { done, applied } = await waiting;
+    assert.deepEqual({ done, applied }, { done: true, applied: 1 });
+  });
+
+  it('a client that moves to another instance under the same id continues', async () => {
+    const shared = presence();
+    await using one = new Instance('one', shared);
+    await using two = new Instance('two', shared);
+    const a = await one.connect('a');
+    one.sees(1);
+    two.sees(1);
+    const waiting = one.sessions.waitApplied(UPDATE, LONG_MS);
+    a.leave();
+    const moved = await two.connect('a');
+    moved.report(through(1));
+    const { done, applied } = await waiting;
+    assert.deepEqual({ done, applied }, { done: true, applied: 1 });
+    const { clients } = await one.sessions.clients('a');
+    assert.deepEqual(
+      clients.map(({ instance, connected, duplicates }) => ({ instance, connected, duplicates })),
+      [{ instance: 'two', connected: true, duplicates: 0 }],
+    );
+  });
+
+  it('while the backbone is away nobody says that all have it', async () => {
+    const shared = presence();
+    await using one = new Instance('one', shared);
+    one.sees(1);
+    shared.down = true;
+    const { done, incomplete } = await one.sessions.waitApplied(UPDATE, 50);
+    assert.equal(done, false);
+    assert.match(incomplete ?? '', /cannot be asked/);
+    assert.match((await one.sessions.clients()).incomplete ?? '', /cannot be asked/);
+  });
+});

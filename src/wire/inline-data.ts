@@ -1,0 +1,135 @@
+import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH, type MemberWatch } from '../lib/json-check.js';
+import { JsonText, members } from '../lib/json-text.js';
+
+/**
+ * Parses what carries inline data: each `entries[].data` that is present and not null stays text, byte by byte as it was
+ * written (design 9.9), and everything else is plain. One that is nested deeper than engines read is parsed as well, so that the
+ * schemas refuse it. Inline data may be most of many megabytes: all is looked at once, as bytes, and only what is not
+ * inline data becomes values.
+ */
+
+/** Bytes that are looked at in one step: some milliseconds. */
+const STEP_BYTES = 256 * 1024;
+
+/**
+ * Parses JSON bytes; between the steps somebody else may have the event loop. The bytes must not change. Throws a
+ * `JsonSyntaxError` where they are not JSON.
+ */
+export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
+  const found = new DataSpans(bytes);
+  const check: JsonCheck = createJsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
+  for (let at = 0; at < bytes.length; at += STEP_BYTES) {
+    if (at > 0) yield;
+    check.push(bytes.subarray(at, at + STEP_BYTES));
+  }
+  check.end();
+  const isLong = bytes.length > STEP_BYTES;
+  if (isLong) yield;
+  const { spans } = found;
+  if (spans.length === 0) return JSON.parse(bytes.toString());
+  // Each span's place is taken by its index, so that of repeated names the one that counts is found by itself.
+  const rest: Buffer[] = [];
+  let through = 0;
+  for (const [index, { start, end }] of spans.entries()) {
+    rest.push(bytes.subarray(through, start), Buffer.from(String(index)));
+    through = end;
+  }
+  rest.push(bytes.subarray(through));
+  const value: unknown = JSON.parse(Buffer.concat(rest).toString());
+  for (const entry of entriesOf(value)) {
+    const span = typeof entry.data === 'number' ? spans[entry.data] : undefined;
+    if (span !== undefined) entry.data = JsonText.trusted(yield* textOf(bytes, span));
+  }
+  if (isLong) yield;
+  return value;
+}
+
+/** {@link keepingData} in one step. */
+export function parseKeepingData(text: string): unknown {
+  const steps = keepingData(Buffer.from(text));
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** {@link parseKeepingData} for SYNC_DATA_CONFIG_SOURCES, where the entries lie below `config`. */
+export function parseKeepingSources(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  const config = isObject(value) ? members(text.trim()).get('config') : undefined;
+  return config === undefined ? value : { ...(value as object), config: parseKeepingData(config) };
+}
+
+/** Bytes from `start` up to, but not including, `end`. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Decodes a span of valid UTF-8; a long one in steps that end between two characters. */
+function* textOf(bytes: Buffer, { start, end }: Span): Generator<undefined, string> {
+  if (end - start <= STEP_BYTES) return bytes.toString('utf8', start, end);
+  const parts: string[] = [];
+  for (let at = start; at < end; ) {
+    let next = Math.min(at + STEP_BYTES, end);
+    while (next < end && ((bytes[next] ?? 0) & 0xc0) === 0x80) next--;
+    parts.push(bytes.toString('utf8', at, next));
+    at = next;
+    yield;
+  }
+  return parts.join('');
+}
+
+const ENTRIES = Buffer.from('"entries"');
+const DATA = Buffer.from('"data"');
+
+/** Finds the spans of `entries[].data`. */
+class DataSpans implements MemberWatch {
+  readonly depth = 3;
+  readonly spans: Span[] = [];
+  readonly #bytes: Buffer;
+  #inEntries = false;
+  #isData = false;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  name(depth: number, start: number, end: number): void {
+    if (depth === this.depth) this.#isData = this.#inEntries && this.#is(DATA, start, end);
+    else this.#inEntries = depth === 1 && this.#is(ENTRIES, start, end);
+  }
+
+  value(start: number, end: number, levels: number): void {
+    if (!this.#isData || levels > MAX_JSON_DEPTH) return;
+    let [first, last] = [start, end];
+    while (isSpace(this.#bytes[first])) first++;
+    while (isSpace(this.#bytes[last - 1])) last--;
+    const isNull = last - first === 4 && this.#bytes[first] === 0x6e;
+    if (!isNull) this.spans.push({ start: first, end: last });
+  }
+
+  /** Whether a name is this one; its characters may be escaped. */
+  #is(name: Buffer, start: number, end: number): boolean {
+    const bytes = this.#bytes;
+    for (let at = start; at < end; at++) {
+      const byte = bytes[at];
+      if (byte === 0x5c) return JSON.parse(bytes.toString('utf8', start, end)) === JSON.parse(name.toString());
+      if (byte !== name[at - start]) return isSpace(byte) && at - start === name.length;
+    }
+    return end - start === name.length;
+  }
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+function entriesOf(value: unknown): { data?: unknown }[] {
+  const entries = isObject(value) && 'entries' in value ? value.entries : undefined;
+  return Array.isArray(entries) ? entries.filter(isObject) : [];
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

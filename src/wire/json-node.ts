@@ -1,0 +1,114 @@
+import { elements, jsonKind, members, objectText } from '../lib/json-text.js';
+import type { DocPath } from './doc-path.js';
+
+/** A document's bytes: in memory, or in a spool file. `hash` is the hex SHA-256 of the bytes. */
+export interface Body {
+  readonly hash: string;
+  readonly sizeBytes: number;
+  /** The whole text. Reads the file when the body is spooled: used only where documents overlap. */
+  text(): string;
+  /** The bytes, for one request. */
+  stream(): string | NodeJS.ReadableStream;
+  /** Releases the spool file, if any. */
+  dispose(): Promise<void>;
+  /** Keeps the bytes there, whoever disposes of them, until what it answers is called. None: they are in memory. */
+  pin?(): () => Promise<void>;
+}
+
+/**
+ * A document subtree as it was composed from overlapping documents: texts stay as written and are cut open only where
+ * one document lies inside another. `undefined` stands for "no document".
+ */
+export type Node = Leaf | Branch;
+
+/** A whole JSON value as written. `body` is there when it is exactly one fetched body. */
+export interface Leaf {
+  readonly kind: 'leaf';
+  readonly text: () => string;
+  readonly body?: Body;
+}
+
+/** An object whose members come from different documents. */
+export interface Branch {
+  readonly kind: 'branch';
+  readonly members: ReadonlyMap<string, Node>;
+}
+
+/** A leaf around a JSON text. */
+export function leafOf(text: string): Leaf {
+  return { kind: 'leaf', text: () => text };
+}
+
+/** A leaf around a body; its text is read only when needed. */
+export function leafOfBody(body: Body): Leaf {
+  return { kind: 'leaf', body, text: () => body.text().trim() };
+}
+
+const EMPTY: ReadonlyMap<string, Node> = new Map();
+
+/** The members of a node; a node that is not an object has none. */
+export function membersOf(node: Node | undefined): ReadonlyMap<string, Node> {
+  if (node === undefined) return EMPTY;
+  if (node.kind === 'branch') return node.members;
+  const text = node.text();
+  if (jsonKind(text) !== 'object') return EMPTY;
+  return new Map([...members(text)].map(([key, value]) => [key, leafOf(value)]));
+}
+
+/** True when the node is an object (also an empty one). */
+export function isObject(node: Node | undefined): node is Node {
+  return node !== undefined && (node.kind === 'branch' || jsonKind(node.text()) === 'object');
+}
+
+/** The node at a path inside a node; array indexes count as segments. */
+export function nodeAt(node: Node | undefined, path: DocPath): Node | undefined {
+  let at = node;
+  for (const segment of path) {
+    if (at === undefined) return undefined;
+    if (at.kind === 'leaf' && jsonKind(at.text()) === 'array') {
+      const item = /^(0|[1-9]\d*)$/.test(segment) ? elements(at.text())[Number(segment)] : undefined;
+      at = item === undefined ? undefined : leafOf(item);
+    } else {
+      at = membersOf(at).get(segment);
+    }
+  }
+  return at;
+}
+
+/**
+ * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are made; a parent that is no
+ * object becomes one (a later write below it wins, design 2). Removing what is not there changes nothing.
+ */
+export function withValue(node: Node | undefined, path: DocPath, value: Node | undefined): Node | undefined {
+  const [segment, ...rest] = path;
+  if (segment === undefined) return value;
+  if (value === undefined && !isObject(node)) return node;
+  const before = membersOf(node);
+  if (value === undefined && !before.has(segment)) return node;
+  const after = new Map(before);
+  const child = withValue(before.get(segment), rest, value);
+  if (child === undefined) after.delete(segment);
+  else after.set(segment, child);
+  return { kind: 'branch', members: after };
+}
+
+/** The node as JSON text. */
+export function nodeText(node: Node): string {
+  if (node.kind === 'leaf') return node.text();
+  return objectText([...node.members].map(([key, member]) => [key, nodeText(member)] as const));
+}
+
+/** True when both are the same text; compares bodies by hash, so that no file is read. */
+export function sameNode(a: Node | undefined, b: Node | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined || a.kind !== b.kind) return false;
+  if (a.kind === 'leaf' && b.kind === 'leaf') {
+    if (a.body !== undefined && b.body !== undefined) return a.body.hash === b.body.hash;
+    return a.text() === b.text();
+  }
+  const left = membersOf(a);
+  const right = membersOf(b);
+  if (left.size !== right.size) return false;
+  for (const [key, member] of left) if (!sameNode(member, right.get(key))) return false;
+  return true;
+}

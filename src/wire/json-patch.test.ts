@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { leafOf, nodeText } from './json-node.js';
+import { applyPatch, PatchRefused, parsePatch } from './json-patch.js';
+
+function patched(document: string | undefined, patch: unknown): string | undefined {
+  const text = typeof patch === 'string' ? patch : JSON.stringify(patch);
+  const node = applyPatch(document === undefined ? undefined : leafOf(document), parsePatch(text));
+  return node === undefined ? undefined : nodeText(node);
+}
+
+describe('a patch', () => {
+  /** From RFC 6902 appendix A, and design 9.5 where it differs: missing parents are made, removing nothing succeeds. */
+  const TABLE: [string, string | undefined, unknown, unknown][] = [
+    ['adds a member', '{"foo":"bar"}', [{ op: 'add', path: '/baz', value: 'qux' }], { foo: 'bar', baz: 'qux' }],
+    [
+      'adds an element',
+      '{"foo":["bar","baz"]}',
+      [{ op: 'add', path: '/foo/1', value: 'qux' }],
+      { foo: ['bar', 'qux', 'baz'] },
+    ],
+    ['adds at the end', '{"foo":["a"]}', [{ op: 'add', path: '/foo/1', value: 'b' }], { foo: ['a', 'b'] }],
+    ['adds behind the end', '{"foo":["a"]}', [{ op: 'add', path: '/foo/-', value: ['b'] }], { foo: ['a', ['b']] }],
+    ['removes a member', '{"baz":"qux","foo":"bar"}', [{ op: 'remove', path: '/baz' }], { foo: 'bar' }],
+    ['removes an element', '{"foo":["a","b","c"]}', [{ op: 'remove', path: '/foo/1' }], { foo: ['a', 'c'] }],
+    ['replaces a value', '{"baz":"qux"}', [{ op: 'replace', path: '/baz', value: 1 }], { baz: 1 }],
+    ['replaces an element', '[1,2]', [{ op: 'replace', path: '/1', value: 3 }], [1, 3]],
+    [
+      'moves a value',
+      '{"foo":{"a":1,"b":2},"qux":{}}',
+      [{ op: 'move', from: '/foo/a', path: '/qux/a' }],
+      { foo: { b: 2 }, qux: { a: 1 } },
+    ],
+    [
+      'moves an element',
+      '{"foo":["all","grass","cows","eat"]}',
+      [{ op: 'move', from: '/foo/1', path: '/foo/3' }],
+      { foo: ['all', 'cows', 'eat', 'grass'] },
+    ],
+    ['copies a value', '{"a":{"b":[1]}}', [{ op: 'copy', from: '/a/b', path: '/c' }], { a: { b: [1] }, c: [1] }],
+    [
+      'tests a value',
+      '{"baz":"qux","foo":["a",2,"c"]}',
+      [
+        { op: 'test', path: '/baz', value: 'qux' },
+        { op: 'test', path: '/foo/1', value: 2 },
+      ],
+      { baz: 'qux', foo: ['a', 2, 'c'] },
+    ],
+    [
+      'tests by value, not by order',
+      '{"a":{"x":1,"y":[]}}',
+      [{ op: 'test', path: '/a', value: { y: [], x: 1 } }],
+      { a: { x: 1, y: [] } },
+    ],
+    [
+      'adds a nested member',
+      '{"foo":"bar"}',
+      [{ op: 'add', path: '/child', value: { grandchild: {} } }],
+      { foo: 'bar', child: { grandchild: {} } },
+    ],
+    ['replaces the document', '{"a":1}', [{ op: 'add', path: '', value: [1] }], [1]],
+    ['removes the document', '{"a":1}', [{ op: 'remove', path: '' }], undefined],
+    ['starts from nothing', undefined, [{ op: 'add', path: '/a/b', value: 1 }], { a: { b: 1 } }],
+    ['makes missing parents', '{}', [{ op: 'replace', path: '/a/b/c', value: 1 }], { a: { b: { c: 1 } } }],
+    [
+      'removes what is not there',
+      '{"a":[1]}',
+      [
+        { op: 'remove', path: '/b' },
+        { op: 'remove', path: '/a/7' },
+        { op: 'remove', path: '/a/x' },
+      ],
+      { a: [1] },
+    ],
+    [
+      'reads escapes of pointers',
+      '{"/":9,"~1":10}',
+      [
+        { op: 'test', path: '/~01', value: 10 },
+        { op: 'remove', path: '/~1' },
+      ],
+      { '~1': 10 },
+    ],
+    ['edits inside an element', '[{"a":[1]}]', [{ op: 'add', path: '/0/a/-', value: 2 }], [{ a: [1, 2] }]],
+    ['empty names are names', '{}', [{ op: 'add', path: '/', value: 1 }], { '': 1 }],
+    ['an index in an object is a name', '{"0":1}', [{ op: 'replace', path: '/0', value: 2 }], { '0': 2 }],
+    [
+      'null is a value',
+      '{"a":null}',
+      [
+        { op: 'test', path: '/a', value: null },
+        { op: 'add', path: '/b', value: null },
+      ],
+      { a: null, b: null },
+    ],
+    ['without operations changes nothing', '{"a":1}', [], { a: 1 }],
+    ['ignores members that it does not know', '{}', [{ op: 'add', path: '/a', value: 1, xyz: 2 }], { a: 1 }],
+  ];
+  for (const [what, document, patch, result] of TABLE) {
+    it(what, () => {
+      const text = patched(document, patch);
+      assert.deepEqual(text === undefined ? undefined : JSON.parse(text), result);
+    });
+  }
+
+  const REFUSED: [string, string, unknown, RegExp][] = [
+    ['a document in place of a list', '{}', { op: 'add', path: '/a', value: 1 }, /list of JSON patch operations/],
+    ['an operation that there is none', '{}', [{ op: 'spam', path: '/a' }], /operation 0 of the patch is "spam"/],
+    ['no path', '{}', [{ op: 'add', value: 1 }], /operation 0 of the patch needs "op" and "path"/],
+    ['a path that is a number', '{}', [{ op: 'add', path: 1, value: 1 }], /needs "op" and "path"/],
+    ['an operation that is no object', '{}', [1], /needs "op" and "path"/],
+    ['no value', '{}', [{ op: 'add', path: '/a' }], /operation 0 \(add\) of the patch has no value/],
+    [
+      'no from',
+      '{}',
+      [
+        { op: 'test', path: '', value: {} },
+        { op: 'copy', path: '/a' },
+      ],
+      /operation 1 \(copy\) of the patch has no "from"/,
+    ],
+    ['a pointer without a slash', '{}', [{ op: 'remove', path: 'a' }], /no JSON pointer/],
+    ['a test that does not hold', '{"a":1}', [{ op: 'test', path: '/a', value: 2 }], /test of "a" does not hold/],
+    ['a test of nothing', '{}', [{ op: 'test', path: '/a', value: null }], /does not hold/],
+    ['a test of a list against an object', '{"a":[]}', [{ op: 'test', path: '/a', value: {} }], /does not hold/],
+    ['a move from nowhere', '{}', [{ op: 'move', from: '/x', path: '/a' }], /move from "x": nothing is there/],
+    ['an index behind the end', '[1]', [{ op: 'add', path: '/2', value: 1 }], /outside the list/],
+    ['a replacement behind the end', '[1]', [{ op: 'replace', path: '/-', value: 1 }], /outside the list/],
+    ['an index that is a word', '[1]', [{ op: 'add', path: '/x', value: 1 }], /outside the list/],
+    ['an index with a leading zero', '[1]', [{ op: 'replace', path: '/00', value: 1 }], /outside the list/],
+    ['a huge index', '[1]', [{ op: 'add', path: '/99999999999999999999', value: 1 }], /outside the list/],
+    ['an index with a sign', '[1]', [{ op: 'add', path: '/-1', value: 1 }], /outside the list/],
+    ['a way through an element that is not there', '[1]', [{ op: 'add', path: '/5/a', value: 1 }], /outside the list/],
+  ];
+  for (const [what, document, patch, message] of REFUSED) {
+    it(`is refused with ${what}`, () => {
+      assert.throws(
+        () => patched(document, patch),
+        (error) => error instanceof PatchRefused && message.test(error.message),
+      );
+    });
+  }
+
+  it('keeps numbers and escapes as written, in the document and in values', () => {
+    assert.equal(
+      patched(
+        '{"n":12345678901234567890,"l":[1.0,2]}',
+        '[{"op":"add","path":"/f","value": 1.50 },{"op":"remove","path":"/l/1"}]',
+      ),
+      '{"n":12345678901234567890,"l":[1.0],"f":1.50}',
+    );
+    assert.equal(patched('{"a":1.0}', [{ op: 'copy', from: '/a', path: '/b' }]), '{"a":1.0,"b":1.0}');
+  });
+
+  it('of repeated members of an operation the last counts', () => {
+    assert.equal(patched('{}', '[{"op":"remove","op":"add","path":"/x","path":"/a","value":1,"value":2}]'), '{"a":2}');
+  });
+
+  it('sets names that mean something to JavaScript like any other', () => {
+    const text = patched('{}', [
+      { op: 'add', path: '/__proto__/polluted', value: 1 },
+      { op: 'add', path: '/constructor', value: 2 },
+    ]);
+    assert.equal(text, '{"__proto__":{"polluted":1},"constructor":2}');
+    assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+  });
+
+  it('leaves the document that it was given as it was, also when it is refused half-way', () => {
+    const node = leafOf('{"a":[1,{"b":2}]}');
+    assert.throws(() =>
+      applyPatch(node, parsePatch('[{"op":"add","path":"/a/-","value":3},{"op":"test","path":"/a","value":0}]')),
+    );
+    applyPatch(node, parsePatch('[{"op":"remove","path":"/a/1/b"}]'));
+    assert.equal(node.text(), '{"a":[1,{"b":2}]}');
+  });
+
+  it('an added value is found where it was put, whatever the document', () => {
+    const name = fc.constantFrom('a', 'b', '', '~', '/', '__proto__');
+    fc.assert(
+      fc.property(
+        fc.dictionary(name, fc.jsonValue({ maxDepth: 2 })),
+        fc.array(name, { minLength: 1, maxLength: 3 }),
+        fc.jsonValue(),
+        (document, at, value) => {
+          const path = at.map((each) => `/${each.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+          const add = { op: 'add', path, value };
+          let result: string | undefined;
+          try {
+            result = patched(JSON.stringify(document), [add, { op: 'test', path, value }]);
+          } catch (error) {
+            assert(error instanceof PatchRefused && /outside the list/.test(error.message), String(error));
+            return;
+          }
+          assert.equal(patched(result, [add]), result, 'and adding it again changes nothing');
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,114 @@
+import { z } from 'zod';
+
+/**
+ * What our server and our client tell each other beyond OPAL's pub/sub, over the same socket, once both negotiated
+ * {@link SESSION_PROTOCOL}: a position with the subscription, a heartbeat, and what the client holds (design 4, 9.7).
+ * Nothing of it goes to a peer that negotiated less.
+ */
+
+/** Version of the socket protocol (`x-sync-protocol`) from which peers speak of sessions. */
+export const SESSION_PROTOCOL = 2;
+
+/** Method names of the requests, in OPAL's framing: the client calls {@link REPORT_METHOD}, the server {@link HEARTBEAT_METHOD}. */
+export const HEARTBEAT_METHOD = 'heartbeat';
+export const REPORT_METHOD = 'report';
+
+/** Most sequence numbers that a list may have: beyond it a client says less and catches up by fold. */
+export const MAX_LISTED_SEQS = 1000;
+/** Most failing entries that a report names, and the longest text of each. */
+export const MAX_FAILING = 50;
+export const MAX_FAILING_TEXT = 500;
+/** Longest client id. */
+export const MAX_CLIENT_ID = 256;
+
+const seq = z.number().int().nonnegative();
+/** Last seq of a data update by topic; 0 or a missing topic: none. */
+const heads = z.record(z.string(), seq);
+const seqs = z.array(seq).max(MAX_LISTED_SEQS);
+
+/**
+ * How far a client is in a log (design 9.7). Everything up to `applied_through` is applied or listed as `unresolved`
+ * (fetch or engine fails; it is tried again); `applied_beyond` are applied ones above it.
+ */
+export const position = z.object({
+  epoch: z.string().max(200),
+  applied_through: seq,
+  applied_beyond: seqs.default([]),
+  unresolved: seqs.default([]),
+});
+export type Position = z.infer<typeof position>;
+
+/** A client's own name, stable over restarts, unique in the fleet. */
+export const clientId = z.string().min(1).max(MAX_CLIENT_ID);
+
+/** Arguments of our client's `subscribe`. */
+export const sessionSubscribe = z.object({
+  topics: z.array(z.string()),
+  client_id: clientId,
+  /** Missing: it holds nothing that it can place in a log. */
+  position: position.optional(),
+});
+export type SessionSubscribe = z.infer<typeof sessionSubscribe>;
+
+/** The `result` of such a `subscribe`. A refused client tries again later, under the same id. */
+export const sessionAnswer = z.discriminatedUnion('accepted', [
+  z.object({
+    accepted: z.literal(true),
+    /** Another one than the position's: catch up by fold, and delete nothing by absence (design 9.3). */
+    epoch: z.string(),
+    /** Last seq of the log, of whatever kind. */
+    head: seq.optional(),
+    /**
+     * Whether the position is one of this log: its epoch, and not ahead of its head. If not, it is worth nothing (design 9.8):
+     * catch up by fold as after a change of the epoch. Missing: compare yourself.
+     */
+    resumes: z.boolean().optional(),
+    /** Of the topics that were subscribed to. */
+    heads,
+    policy_head: z.string().nullable(),
+    heartbeat_seconds: z.number().positive(),
+    /** Over how long the client should spread its catch-up; 0: at once. */
+    spread_ms: z.number().nonnegative(),
+  }),
+  z.object({ accepted: z.literal(false), reason: z.string() }),
+]);
+export type SessionAnswer = z.infer<typeof sessionAnswer>;
+
+/** Arguments of the server's `heartbeat`; a client needs not answer it. */
+export const heartbeat = z.object({
+  epoch: z.string(),
+  /** Of the topics that this client subscribes to. */
+  heads,
+  policy_head: z.string().nullable(),
+});
+export type Heartbeat = z.infer<typeof heartbeat>;
+
+const shortText = z.string().transform((text) => text.slice(0, MAX_FAILING_TEXT));
+
+/** Arguments of the client's `report`: what it holds now. Sent when it changed (debounced) and with every heartbeat; answered `true`. */
+export const sessionReport = z.object({
+  client_id: clientId,
+  /** Null: nothing of a log yet. */
+  position: position.nullable(),
+  /** Commit that the engine holds; null: none. */
+  policy_hash: z.string().max(200).nullable(),
+  ready: z.boolean(),
+  healthy: z.boolean(),
+  engine: z.object({ kind: shortText, version: shortText.nullable(), online: z.boolean() }),
+  /** What fails now, the oldest first. */
+  failing: z
+    .array(z.object({ path: shortText, error: shortText }))
+    .transform((entries) => entries.slice(0, MAX_FAILING))
+    .default([]),
+  /** Updates that the engine refuses until policy or data change (design 9.2). */
+  blocked: seqs.default([]),
+  /** When this state began, in milliseconds since 1970. */
+  since: z.number().nonnegative(),
+});
+export type SessionReport = z.infer<typeof sessionReport>;
+
+/** Whether a position says that an update is dealt with: applied or superseded, and not listed as failing. */
+export function hasApplied(at: Position, wanted: number): boolean {
+  if (at.unresolved.includes(wanted)) return false;
+  return wanted <= at.applied_through || at.applied_beyond.includes(wanted);
+}

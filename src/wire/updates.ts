@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import { elements, members } from '../lib/json-text.js';
+import { peerUpdate } from './data.js';
+import { parseKeepingData } from './inline-data.js';
+
+/** Query of `GET /data/updates`: what our own clients read to catch up (design 3, 9.7). */
+export interface UpdatesQuery {
+  /** The log that `after` is a position in; undefined: none. */
+  readonly epoch: string | undefined;
+  readonly after: number;
+  readonly topics: readonly string[];
+  readonly limit: number;
+}
+
+const seq = z.number().int().nonnegative();
+
+/** One update of the log: as it was notified, with its place and the seq before it on each of its topics. */
+export const loggedUpdate = peerUpdate.extend({ seq });
+
+/**
+ * Answer of `GET /data/updates`, a page in the order of seqs. `tail`: all updates after the position; `fold`: those of
+ * them that nothing newer replaces, and where the position was not one of this log, from its beginning. `more`: ask again
+ * after the last seq of the page.
+ */
+export const updatesPage = z.object({
+  epoch: z.string(),
+  head: seq,
+  from: z.enum(['tail', 'fold']),
+  more: z.boolean(),
+  heads: z.record(z.string(), seq).default({}),
+  updates: z.array(loggedUpdate),
+});
+export type UpdatesPage = z.infer<typeof updatesPage>;
+
+/** Parses the text of an {@link updatesPage}; inline data stays text (design 9.9). Throws `SyntaxError` for no JSON. */
+export function parseKeepingUpdates(text: string): unknown {
+  const page: unknown = JSON.parse(text);
+  if (typeof page !== 'object' || page === null || !('updates' in page) || !Array.isArray(page.updates)) return page;
+  const updatesText = members(text.trim()).get('updates');
+  return updatesText === undefined ? page : { ...page, updates: elements(updatesText).map(parseKeepingData) };
+}

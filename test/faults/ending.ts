@@ -1,0 +1,134 @@
+import { sleep } from '../../src/lib/loop.js';
+import { request } from '../support/http.js';
+import { until } from '../support/until.js';
+import { type Client, documents } from './client.js';
+import type { Journal } from './journal.js';
+import { applied, type Json } from './model.js';
+import { ruleResults } from './policy-repo.js';
+import { type PublishDeps, publishTree, readLog } from './publishers.js';
+import { atRest } from './rest.js';
+import type { Timeline } from './timeline.js';
+import { compare, desired, entriesOf } from './verdict.js';
+import { emptyDisk, type World } from './world.js';
+
+/** Longest wait for a client to be at rest after everything works again: a machine with other work takes long to start one. */
+const REST_MS = 120_000;
+/** Longest wait for a server: it waits for its backbone itself. */
+const SERVER_MS = 120_000;
+/** Time for publishing to the log that came after the lost one. */
+const ANEW_MS = 2000;
+const LATER_MS = 3000;
+
+const pause = (ms: number): Promise<void> => sleep(ms, new AbortController().signal);
+
+/** Returns when every instance is up and says that nothing is wrong with it. */
+export async function allServe({ instances }: Pick<World, 'instances'>): Promise<void> {
+  for (const { url, program } of instances) {
+    await until(async () => (await request(`${url}/healthcheck`)).status === 200, {
+      withinMs: SERVER_MS,
+      what: `${program.name} answers`,
+    });
+  }
+}
+
+/** Waits until clients are at rest and holds their engines against the model; answers the longest wait. */
+export async function judgeEnd(
+  clients: readonly Client[],
+  journal: Journal,
+  epoch: string,
+  { policy }: World,
+  failures: string[],
+): Promise<number> {
+  const { number, hash } = policy.last;
+  let longest = 0;
+  for (const client of clients) {
+    const entries = entriesOf(journal, epoch, client);
+    const takenMs = await atRest(client, { epoch, entries, hash }, REST_MS).catch((error: unknown) => {
+      failures.push(error instanceof Error ? error.message : String(error));
+      return REST_MS;
+    });
+    longest = Math.max(longest, takenMs);
+    await judgeDocuments(client, desired(entries, number), failures);
+  }
+  return longest;
+}
+
+async function judgeDocuments(client: Client, expected: Json, failures: string[]): Promise<void> {
+  const wrong = await compare(client, expected);
+  if (wrong.length === 0) return;
+  await pause(LATER_MS);
+  const later = await compare(client, expected);
+  const healed = later.length === 0 ? ' (3 s later all was right)' : '';
+  failures.push(`${client.program.name} said that it is at rest, and differs${healed}:\n    ${wrong.join('\n    ')}`);
+}
+
+/**
+ * The log is lost: the server comes back with an empty disk, or the backbone with no data. What is there then is another
+ * log, and nobody may lose anything by it (design 9.3). What is published from then on wins.
+ */
+export async function lostLogStory(
+  world: World,
+  journal: Journal,
+  epochBefore: string,
+  deps: PublishDeps,
+  time: Timeline,
+  failures: string[],
+): Promise<void> {
+  const [first] = world.instances;
+  if (first === undefined) return;
+  const before = await Promise.all(world.clients.map(documents));
+  const epoch = await loseLog(world, epochBefore, first.url, time);
+  const { number, hash } = world.policy.last;
+  const rest = async (client: Client, entries: Parameters<typeof atRest>[1]['entries']): Promise<void> => {
+    await atRest(client, { epoch, entries, hash }, REST_MS).catch((error: unknown) =>
+      failures.push(`after the log was lost: ${error instanceof Error ? error.message : String(error)}`),
+    );
+  };
+  for (const [at, client] of world.clients.entries()) {
+    await rest(client, []);
+    await judgeDocuments(client, before[at] ?? {}, failures);
+  }
+  time.say('nothing was lost with the log');
+  const publishing = new AbortController();
+  const publishers = [0, 1].map((at) =>
+    publishTree({ ...deps, alwaysKeyed: true, draw: deps.draw.fork(`anew ${at}`) }, publishing.signal),
+  );
+  await pause(ANEW_MS);
+  publishing.abort();
+  await Promise.all(publishers);
+  for (const [at, client] of world.clients.entries()) {
+    const entries = entriesOf(journal, epoch, client);
+    await rest(client, entries);
+    // What is published wins over all that was there, whatever its place was in the log that is gone.
+    const expected = entries.reduce<Json>(applied, before[at] ?? {});
+    await judgeDocuments(client, { ...(expected as object), app: ruleResults(number) }, failures);
+  }
+  time.say('what was published since then has won');
+}
+
+/** Answers the epoch of the log that comes after. */
+async function loseLog(world: World, epochBefore: string, url: string, time: Timeline): Promise<string> {
+  const { backbone, instances } = world;
+  if (backbone === undefined) {
+    time.say('the server comes back with an empty disk');
+    for (const instance of instances) {
+      await instance.program.kill();
+      await emptyDisk(instance);
+      instance.program.start();
+    }
+  } else {
+    time.say('the backbone comes back with no data');
+    // An instance whose log was replaced ends, and its supervisor starts it again (docs/instances.md).
+    world.allowEnds();
+    await backbone.empty();
+  }
+  return await until(
+    async () => {
+      await allServe(world);
+      const epochs = await Promise.all(instances.map(async (instance) => (await readLog(instance.url)).epoch));
+      const [epoch] = epochs;
+      return epochs.every((other) => other === epoch && other !== epochBefore) ? epoch : undefined;
+    },
+    { withinMs: SERVER_MS, what: `another log at ${url}` },
+  );
+}

@@ -1,0 +1,48 @@
+import { parseArgs } from 'node:util';
+import type { BackboneKind } from '../support/backbone-servers.js';
+
+/** What is run. */
+export interface RunOptions {
+  readonly seed: number;
+  /** Time with faults; start, healing and judging come to it. */
+  readonly seconds: number;
+  readonly instances: number;
+  readonly backbone: BackboneKind | undefined;
+  /** Keep timeline and logs of a run without failures, too. */
+  readonly keep: boolean;
+  /** Print the timeline as it happens. */
+  readonly verbose: boolean;
+}
+
+const SHORT_SECONDS = 12;
+const LONG_SECONDS = 30 * 60;
+const BACKBONES: Readonly<Record<string, BackboneKind>> = { postgres: 'Postgres', redis: 'Redis', nats: 'NATS' };
+
+/** The options of a command line (docs/faults.md); a text says what is wrong with it. */
+export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions | string {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seed: { type: 'string' },
+      seconds: { type: 'string' },
+      minutes: { type: 'string' },
+      long: { type: 'boolean', default: env.SYNC_TEST_LONG === '1' },
+      instances: { type: 'string' },
+      backbone: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+      verbose: { type: 'boolean', default: false },
+    },
+  });
+  const backbone = values.backbone === undefined ? undefined : BACKBONES[values.backbone];
+  if (values.backbone !== undefined && backbone === undefined)
+    return `--backbone is one of ${Object.keys(BACKBONES).join(', ')}`;
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
+  const given = values.minutes !== undefined ? Number(values.minutes) * 60 : Number(values.seconds ?? Number.NaN);
+  const isGiven = values.minutes !== undefined || values.seconds !== undefined;
+  const seconds = isGiven ? given : values.long ? LONG_SECONDS : SHORT_SECONDS;
+  const instances = Number(values.instances ?? (backbone === undefined ? 1 : 2));
+  if (![seed, seconds, instances].every((value) => Number.isFinite(value) && value >= 0) || instances < 1)
+    return '--seed, --seconds, --minutes and --instances take numbers';
+  if (instances > 1 && backbone === undefined) return '--instances above 1 needs a --backbone';
+  return { seed, seconds, instances, backbone, keep: values.keep, verbose: values.verbose };
+}

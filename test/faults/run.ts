@@ -1,0 +1,268 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sleep } from '../../src/lib/loop.js';
+import { field, request } from '../support/http.js';
+import { until } from '../support/until.js';
+import { chaos } from './chaos.js';
+import type { Client } from './client.js';
+import { allServe, judgeEnd, lostLogStory } from './ending.js';
+import {
+  connectionFigures,
+  type Figures,
+  figuresTable,
+  lagOf,
+  runFigures,
+  updateFigures,
+  watchMemory,
+} from './figures.js';
+import { Journal, type Publication } from './journal.js';
+import type { Entry } from './model.js';
+import { type RunOptions, readOptions } from './options.js';
+import type { Program } from './program.js';
+import {
+  type AskingDeps,
+  publish,
+  publishAndAsk,
+  publishLastVersions,
+  publishLive,
+  publishTree,
+  readLog,
+  SUBSCRIBED,
+} from './publishers.js';
+import { random } from './random.js';
+import { type Sample, sampleEngine } from './sampler.js';
+import { type Timeline, timeline } from './timeline.js';
+import { account, entriesOf, judgeAll } from './verdict.js';
+import { DEAD, startWorld, type World } from './world.js';
+
+const TREE_PUBLISHERS = 3;
+/** The long form publishes more slowly: its model has to stay of a size that can be compared. */
+const PACE_MS = { short: 20, long: 150 };
+/** A machine with other work must not make the run say nothing: it goes on until so much was published, within bounds. */
+const LEAST_PUBLICATIONS = 200;
+const LEAST_EACH_SECOND = 15;
+const LONGEST = 4;
+/** What a run may take beyond its time with faults, at most: one that hangs ends with what is known of it. */
+const LIMIT_MS = 10 * 60_000;
+
+// The programs of a run that is broken off end with it: see `program.ts`. Each listens for that.
+process.setMaxListeners(50);
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+// A run that failed leaves publishers that still wait for their answers: it ends all the same.
+process.exit(await main(process.argv.slice(2)));
+
+async function main(args: string[]): Promise<number> {
+  const options = readOptions(args, process.env);
+  if (typeof options === 'string') {
+    process.stderr.write(`faults: ${options}\n`);
+    return 2;
+  }
+  const { seed, seconds, instances, backbone } = options;
+  say(
+    `faults: seed ${seed}, ${seconds} s of faults, ${instances} server instance(s), ${backbone ?? 'embedded log'}, 3 clients`,
+  );
+  const dir = await mkdtemp(join(tmpdir(), 'policysync-faults-'));
+  const limit = setTimeout(
+    () => {
+      say(`\nfaults: the run with seed ${seed} does not end; timeline and logs: ${dir}`);
+      process.exit(1);
+    },
+    seconds * LONGEST * 1000 + LIMIT_MS,
+  );
+  const failures: string[] = [];
+  try {
+    const figures = await run(options, dir, failures);
+    say(figuresTable(figures));
+    say(JSON.stringify(figures));
+  } catch (error) {
+    failures.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  }
+  clearTimeout(limit);
+  if (failures.length === 0) {
+    say('faults: everything as promised');
+    if (options.keep) say(`logs: ${dir}`);
+    else await rm(dir, { recursive: true, force: true, maxRetries: 5 });
+    return 0;
+  }
+  say(`\nfaults: ${failures.length} failure(s) with seed ${seed}; timeline and logs: ${dir}`);
+  for (const failure of failures.slice(0, 40)) say(`- ${failure}`);
+  return 1;
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+async function run(options: RunOptions, dir: string, failures: string[]): Promise<Figures> {
+  const draw = random(options.seed);
+  const time = timeline(dir, options.verbose ? say : () => undefined);
+  // Few, so that who was away gets the fold; then nothing can be looked up later, and everything is sent until it is known.
+  const isShortLog = draw.chance(0.4);
+  const keptRecords = isShortLog ? 40 : 1_000_000;
+  await using world = await startWorld({ dir, keptRecords, ...options }, draw.fork('world'), time, (what) =>
+    failures.push(what),
+  );
+  const [serverUrl = ''] = world.instances.map(({ url }) => url);
+  await allServe(world);
+  for (const { apiUrl } of world.clients) {
+    await until(async () => field((await request(`${apiUrl}/healthy`)).json, 'engine', 'online') === true, {
+      withinMs: 60_000,
+      what: 'every engine answers',
+    });
+  }
+  time.say(`all are up; the log keeps ${keptRecords} replaced records`);
+
+  const journal = new Journal();
+  const publishing = new AbortController();
+  const breaking = new AbortController();
+  const sampling = new AbortController();
+  const versions = new Map<string, number>();
+  const paceMs = options.seconds > 120 ? PACE_MS.long : PACE_MS.short;
+  const memory = {
+    server: watchMemory(programsOf(world.instances), sampling.signal),
+    client: watchMemory(programsOf(world.clients), sampling.signal),
+  };
+  const deps = (name: string): AskingDeps => {
+    const own = draw.fork(name);
+    return {
+      journal,
+      sources: world.sources,
+      draw: own,
+      serverUrl: () => own.pick(world.publishCables).url,
+      now: time.now,
+      alwaysKeyed: isShortLog,
+      paceMs,
+      clients: world.clients.length,
+      ask: (at, publication) => askPosition(world.clients[at], publication, time, failures),
+    };
+  };
+  const last = deps('last');
+  await publish(journal.add(...deadUpdate(journal, world, time)), last);
+
+  const samples = world.clients.map((client) => sampleEngine(client, time.now, sampling.signal));
+  const publishers = Promise.all([
+    ...Array.from({ length: TREE_PUBLISHERS }, (_, at) => publishTree(deps(`tree ${at}`), publishing.signal)),
+    publishLive(deps('live'), versions, publishing.signal),
+    publishAndAsk(deps('ask'), publishing.signal),
+  ]);
+  const faults = chaos(world, { hands: 2, pauseMs: 350 }, draw.fork('chaos'), time, breaking.signal);
+  faults.catch(() => breaking.abort()); // awaited below, which has the failure
+  const never = new AbortController().signal;
+  const startedMs = time.now();
+  const isEnough = (): boolean => {
+    const passedS = (time.now() - startedMs) / 1000;
+    const least = Math.min(options.seconds * LEAST_EACH_SECOND, LEAST_PUBLICATIONS);
+    return passedS >= options.seconds * (journal.publications.length < least ? LONGEST : 1);
+  };
+  while (!isEnough() && !breaking.signal.aborted) await sleep(100, never);
+  breaking.abort();
+  const counts = await faults;
+  publishing.abort();
+  await world.heal();
+  await allServe(world);
+  time.say('everything works again');
+  await publishers;
+  await publishLastVersions(last, versions);
+  await world.policy.commit();
+
+  const log = await readLog(serverUrl);
+  failures.push(...account(journal, log, !isShortLog));
+  const clientsMs = await judgeEnd(world.clients, journal, log.epoch, world, failures);
+  sampling.abort();
+  const seen = await Promise.all(samples);
+  await writeFile(
+    join(dir, 'publications.jsonl'),
+    journal.publications.map((item) => `${JSON.stringify(item)}\n`).join(''),
+  );
+  await writeFile(join(dir, 'samples.json'), JSON.stringify(seen));
+  failures.push(...describe(world.clients, seen, journal, log.epoch, time));
+  const lags = world.clients.map((client, at) =>
+    lagOf(seen[at] ?? [], entriesOf(journal, log.epoch, client), answerTimes(journal)),
+  );
+  const figures = {
+    ...runFigures(options),
+    ...updateFigures(journal),
+    faults: Object.fromEntries([...counts].sort(([a], [b]) => (a < b ? -1 : 1))),
+    ...connectionFigures(world, dir),
+    max_lag: {
+      updates: Math.max(...lags.map(({ updates }) => updates)),
+      seconds: Math.max(...lags.map(({ seconds }) => seconds)),
+    },
+    memory_mib: { server: await memory.server, client: await memory.client },
+    engine_samples: seen.reduce((sum, list) => sum + list.length, 0),
+    source_requests: world.sources.requests,
+  };
+  const newcomer = await world.newcomer();
+  const newcomerMs = await judgeEnd([newcomer], journal, log.epoch, world, failures);
+  await newcomer.kill(true);
+  time.say('the newcomer is judged');
+  await lostLogStory(world, journal, log.epoch, last, time, failures);
+  return { ...figures, converged_ms: { clients: Math.round(clientsMs), newcomer: Math.round(newcomerMs) } };
+}
+
+function programsOf(parts: readonly { readonly program: Program }[]): Program[] {
+  return parts.map(({ program }) => program);
+}
+
+/** When each update was acknowledged, by its place. */
+function answerTimes({ publications }: Journal): Map<number, number> {
+  return new Map(
+    publications.flatMap(({ seq, answeredMs }) =>
+      seq === undefined || answeredMs === undefined ? [] : [[seq, answeredMs] as const],
+    ),
+  );
+}
+
+/** An update whose source is down for the whole run. */
+function deadUpdate(journal: Journal, { sources }: World, time: Timeline): Parameters<Journal['add']> {
+  const n = journal.nextNumber();
+  const entry: Entry = { n, path: `${DEAD}/update`, topics: [...SUBSCRIBED], what: { method: 'PUT', value: { n } } };
+  return [[entry], { isKeyed: true, sentMs: time.now(), urls: new Map([[n, `${sources.url}${DEAD}/update`]]) }];
+}
+
+/** Read your writes: what a client says that it has applied is in its engine. */
+async function askPosition(
+  client: Client | undefined,
+  { seq, epoch, entries }: Publication,
+  time: Timeline,
+  failures: string[],
+): Promise<void> {
+  const [entry] = entries;
+  if (client === undefined || entry === undefined || seq === undefined) return;
+  const life = client.life();
+  try {
+    const said = await request(`${client.apiUrl}/position?at-least=${seq}&timeout=1s&epoch=${epoch}`, {
+      signal: AbortSignal.timeout(3000),
+    });
+    if (said.status !== 200) return;
+    const held = await request(`${client.engineUrl}/v1/data${entry.path}`, { signal: AbortSignal.timeout(2000) });
+    const n = field(held.json, 'result', 'n');
+    // An engine that was killed in between may be empty for a moment.
+    if (client.life() !== life || (typeof n === 'number' && n >= entry.n)) return;
+    const text = `${client.program.name} said that seq ${seq} is applied; ${entry.path} was ${held.text.trim()}, not entry ${entry.n}`;
+    time.say(`FAILURE ${text}`);
+    failures.push(`at ${(time.now() / 1000).toFixed(3)}: ${text}`);
+  } catch {
+    // It is being restarted, frozen, or cut off: it has said nothing.
+  }
+}
+
+function describe(
+  clients: readonly Client[],
+  seen: readonly (readonly Sample[])[],
+  journal: Journal,
+  epoch: string,
+  time: Timeline,
+): string[] {
+  const judged = clients.map((client, at) => ({
+    client: client.program.name,
+    samples: seen[at] ?? [],
+    entries: entriesOf(journal, epoch, client),
+    epoch,
+  }));
+  return judgeAll(judged).map(({ client, atMs, what }, at) => {
+    const lines = at < 3 ? time.between(atMs - 4000, atMs + 200).map((line) => `\n      ${line}`) : [];
+    return `at ${(atMs / 1000).toFixed(3)}: ${client}: ${what}${lines.join('')}`;
+  });
+}

@@ -1,0 +1,91 @@
+import type { Judged, Violation } from './checks.js';
+import { judge } from './checks.js';
+import { type Client, documents } from './client.js';
+import type { Journal } from './journal.js';
+import { applied, concerns, differences, isObject, type Json, type PlacedEntry, pruned } from './model.js';
+import { ruleResults, staticData } from './policy-repo.js';
+import { BASE_DOCUMENTS, DEAD } from './world.js';
+
+/** The desired state of a client, by the plain model: static data, base entries, updates in order. */
+export function desired(entries: readonly PlacedEntry[], commit: number, start: Json = {}): Json {
+  const withStatic = merge(start, staticData(commit));
+  const withBase = BASE_DOCUMENTS.reduce<Json>(
+    (value, { path, value: document }) =>
+      applied(value, { n: 0, path, topics: [], what: { method: 'PUT', value: document } }),
+    withStatic,
+  );
+  const whole = entries.reduce<Json>(applied, withBase);
+  return merge(whole, { app: ruleResults(commit) });
+}
+
+/** What differs in an engine; nothing below {@link DEAD} counts, and nothing that the bundle itself answers. */
+export async function compare(client: Client, expected: Json): Promise<string[]> {
+  const own = (value: Json): Json | undefined => {
+    if (!isObject(value)) return value;
+    const { [DEAD.slice(1)]: _dead, broken: _broken, system: _system, ...rest } = value;
+    return pruned(rest);
+  };
+  return differences(own(expected), own(await documents(client)));
+}
+
+function merge(below: Json, above: Json): Json {
+  if (!isObject(below) || !isObject(above)) return above;
+  const keys = new Set([...Object.keys(below), ...Object.keys(above)]);
+  return Object.fromEntries([...keys].map((key) => [key, member(below[key], above[key])]));
+}
+
+function member(below: Json | undefined, above: Json | undefined): Json {
+  if (above === undefined) return below ?? {};
+  return below === undefined ? above : merge(below, above);
+}
+
+/**
+ * Holds the publications against the log: what was acknowledged is there, once, at the place that was answered; what was
+ * refused is not; of the others the log decides. `isWhole`: the log has all there ever was, nothing was dropped.
+ */
+export function account(
+  journal: Journal,
+  log: { epoch: string; places: ReadonlyMap<string, readonly number[]> },
+  isWhole: boolean,
+): string[] {
+  const wrong: string[] = [];
+  const seqs = new Map<number, string>();
+  for (const publication of journal.publications) {
+    const { id, outcome, seq, epoch, answer } = publication;
+    const places = log.places.get(id) ?? [];
+    if (places.length > 1) wrong.push(`${id} is in the log ${places.length} times: ${places.join(', ')}`);
+    if (outcome === 'pending') wrong.push(`${id} was never answered`);
+    if (outcome === 'refused') {
+      wrong.push(`${id} was refused: ${answer}`);
+      if (places.length > 0) wrong.push(`${id} was refused and is in the log`);
+    }
+    if (outcome === 'acknowledged') {
+      if (epoch !== log.epoch) wrong.push(`${id} was acknowledged in epoch ${epoch}; the log is ${log.epoch}`);
+      if (places.length > 0 ? places[0] !== seq : isWhole) {
+        wrong.push(`${id} was acknowledged at ${seq}; in the log it is at ${places[0] ?? 'no place'}`);
+      }
+    }
+    if (outcome === 'unknown' && places[0] !== undefined) {
+      publication.seq = places[0];
+      publication.epoch = log.epoch;
+    }
+    if (publication.seq !== undefined) {
+      const other = seqs.get(publication.seq);
+      if (other !== undefined) wrong.push(`${id} and ${other} have both the place ${publication.seq}`);
+      seqs.set(publication.seq, id);
+    }
+  }
+  for (const id of log.places.keys())
+    if (journal.byId(id) === undefined) wrong.push(`the log has ${id}, which nobody published`);
+  return wrong;
+}
+
+/** {@link judge} for each client. */
+export function judgeAll(all: readonly Judged[]): Violation[] {
+  return all.flatMap(judge);
+}
+
+/** Entries of the journal that concern a client. */
+export function entriesOf(journal: Journal, epoch: string, client: Client): PlacedEntry[] {
+  return journal.placed(epoch, client.topics).filter(({ topics }) => concerns(topics, client.topics));
+}

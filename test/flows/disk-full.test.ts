@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startCommand } from '../support/command.js';
+import { field, postJson, request } from '../support/http.js';
+import { startClient } from '../support/start-client.js';
+import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
+
+/** A server program whose disk takes no more: the limit of the shell on file sizes stands for that. */
+
+const LISTENS = /"url":"(http:[^"]+)".*listening/;
+/** Blocks of 512 or 1024 bytes. */
+const BLOCKS = 1500;
+
+interface LimitedServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** The server program with files that grow to {@link BLOCKS} at most. */
+async function limitedServer(stateDir: string): Promise<LimitedServer> {
+  const file = join(import.meta.dirname, '..', '..', 'src', 'cli', 'server.js');
+  const { PATH = '', HOME = '' } = process.env;
+  const args = [process.execPath, file, 'run', '--server-bind-port', '0', '--state-dir', stateDir];
+  const child = spawn('sh', ['-c', `ulimit -f ${BLOCKS}; exec "$0" "$@"`, ...args], { env: { PATH, HOME } });
+  const closed = once(child, 'close');
+  let printed = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    printed += text;
+  });
+  child.stdout.resume();
+  const url = await until(() => LISTENS.exec(printed)?.[1], { withinMs: 20_000, what: 'the server listens' });
+  return {
+    url,
+    [Symbol.asyncDispose]: async () => {
+      child.kill('SIGKILL');
+      await closed;
+    },
+  };
+}
+
+function entry(path: string, data: unknown): object {
+  return { url: '', topics: ['policy_data'], dst_path: path, data };
+}
+
+test('a full disk: publishes are refused with 507, all else is served, and nothing that was answered 200 is lost', async () => {
+  await using folder = await tempDir();
+  let accepted = 0;
+  {
+    await using server = await limitedServer(folder.path);
+    const env = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+    await using client = await startClient({ serverUrl: server.url, env });
+    const publish = (n: number) =>
+      postJson(`${server.url}/data/config`, { entries: [entry(`/d${n}`, { n, filler: 'x'.repeat(50_000) })] });
+    let refused = await publish(0);
+    while (refused.status === 200 && accepted < 1000) refused = await publish(++accepted);
+    assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [507, 'log_unwritable'], refused.text);
+    assert(accepted > 1);
+
+    const config = await request(`${server.url}/data/config`);
+    assert.equal(config.status, 200);
+    const entries = field(config.json, 'entries');
+    assert(Array.isArray(entries));
+    assert.equal(entries.length, accepted, 'what was refused is not there');
+    assert.equal((await request(`${server.url}/data/updates`)).status, 200);
+    assert.equal((await request(`${server.url}/data/log?limit=1`)).status, 200);
+    assert.equal(field((await request(`${server.url}/clients`)).json, 'clients', 0, 'connected'), true);
+    await until(async () => (await client.data(`/d${accepted - 1}`)) !== undefined, {
+      withinMs: 15_000,
+      what: 'the client has the last one',
+    });
+    assert.equal(await client.data(`/d${accepted}`), undefined, 'nobody is told of what was refused');
+    await using late = await startClient({ serverUrl: server.url, env });
+    await until(async () => (await late.data(`/d${accepted - 1}`)) !== undefined, {
+      withinMs: 15_000,
+      what: 'a newcomer has it, too',
+    });
+    assert.equal((await publish(accepted)).status, 507, 'still');
+  }
+  // There is room again.
+  const args = ['run', '--server-bind-port', '0', '--state-dir', folder.path];
+  await using command = startCommand('server', args);
+  const [, url = ''] = await command.says(LISTENS);
+  const answer = await postJson(`${url}/data/config`, { entries: [entry('/room', 1)] });
+  assert.equal(answer.status, 200, answer.text);
+  const config = await request(`${url}/data/config`);
+  const entries = field(config.json, 'entries');
+  assert(Array.isArray(entries));
+  assert.equal(entries.length, accepted + 1);
+});

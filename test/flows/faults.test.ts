@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { backboneOffer } from '../support/backbone-servers.js';
+
+/**
+ * The short form of `npm run test:faults` (docs/faults.md) with seeds that are always the same, so that a change is judged
+ * by what it does and not by what was drawn this time. Other seeds and longer runs are for whoever looks for faults.
+ */
+
+const RUN = join(import.meta.dirname, '..', 'faults', 'run.js');
+const SECONDS = '6';
+
+async function faults(args: readonly string[], { signal }: TestContext): Promise<void> {
+  const child = spawn(process.execPath, [RUN, '--seconds', SECONDS, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
+    killSignal: 'SIGTERM',
+  });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed += text;
+    });
+  }
+  const [code] = await once(child, 'close');
+  assert.equal(code, 0, printed);
+  assert.match(printed, /everything as promised/);
+}
+
+test('faults at random: one server, its log, clients, engines and sources fail, and nothing is lost or out of order', async (t) => {
+  await faults(['--seed', '1'], t);
+});
+
+const postgres = await backboneOffer('Postgres');
+test('faults at random: two server instances and their backbone fail, and nothing is lost or out of order', {
+  skip: postgres.missing,
+}, async (t) => {
+  await faults(['--seed', '1', '--backbone', 'postgres'], t);
+});

@@ -1,0 +1,3 @@
+import { instancesSuite } from '../support/instances-suite.js';
+
+await instancesSuite('NATS');

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { withKeys } from '../support/auth.js';
+import { runCommand, startCommand } from '../support/command.js';
+import { field, request } from '../support/http.js';
+import { publish, startClient } from '../support/start-client.js';
+import { type StartedPeer, startPeer } from '../support/start-peer.js';
+import { startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
+
+const TOPIC = 'policy_data';
+const OURS = { 'x-sync-protocol': '2' };
+
+function report(client_id: string, epoch: string, through: number, more: object = {}): object {
+  return {
+    client_id,
+    position: { epoch, applied_through: through, applied_beyond: [], unresolved: [] },
+    policy_hash: null,
+    ready: true,
+    healthy: true,
+    engine: { kind: 'opa', version: '1.22.0', online: true },
+    failing: [],
+    blocked: [],
+    since: Date.now(),
+    ...more,
+  };
+}
+
+/** The arguments of requests of a method that a peer got. */
+function requests(peer: StartedPeer, method: string): unknown[] {
+  return peer.frames
+    .filter((frame) => field(frame, 'request', 'method') === method)
+    .map((frame) => field(frame, 'request', 'arguments'));
+}
+
+describe('a session on the socket', () => {
+  it('is answered with the heads of its topics, and told them again with each heartbeat', async () => {
+    await using server = await startServer({ SYNC_HEARTBEAT_INTERVAL: '0.2' });
+    const seq = await publish(server.url, { dst_path: '/a', data: 1 });
+    await using peer = await startPeer(server.url, OURS);
+    const answer = await peer.call('subscribe', { topics: [TOPIC, 'other'], client_id: 'c' });
+    assert.equal(field(answer, 'accepted'), true, JSON.stringify(answer));
+    assert.deepEqual([field(answer, 'heads', TOPIC), field(answer, 'policy_head')], [seq, null]);
+    assert.deepEqual([field(answer, 'heartbeat_seconds'), field(answer, 'spread_ms')], [0.2, 0]);
+    const next = await publish(server.url, { dst_path: '/b', data: 1 });
+    const beat = await until(() => requests(peer, 'heartbeat').find((args) => field(args, 'heads', TOPIC) === next), {
+      withinMs: 5000,
+      what: 'a heartbeat with the new head',
+    });
+    assert.equal(field(beat, 'epoch'), field(answer, 'epoch'));
+  });
+
+  it('peers that negotiated less get what they got before', async () => {
+    await using server = await startServer({ SYNC_HEARTBEAT_INTERVAL: '0.1' });
+    await using witness = await startPeer(server.url, OURS);
+    await witness.call('subscribe', { topics: [TOPIC], client_id: 'witness' });
+    for (const headers of [{}, { 'x-sync-protocol': '1' }] as Record<string, string>[]) {
+      await using peer = await startPeer(server.url, headers);
+      assert.equal(await peer.call('subscribe', { topics: [TOPIC], client_id: 'c' }), true);
+      assert.equal(await peer.call('report', {}), null);
+      await publish(server.url, { dst_path: '/a', data: 1 });
+      await peer.notified(1);
+      const before = requests(witness, 'heartbeat').length;
+      await until(() => requests(witness, 'heartbeat').length >= before + 3, {
+        withinMs: 5000,
+        what: 'three heartbeats',
+      });
+      assert.deepEqual(requests(peer, 'heartbeat'), []);
+    }
+    await using plain = await startPeer(server.url, OURS);
+    assert.equal(await plain.call('subscribe', { topics: [TOPIC] }), true);
+  });
+
+  it('a second client of the same id is refused; a half-open first one is replaced', async () => {
+    await using server = await startServer();
+    await using first = await startPeer(server.url, OURS);
+    await first.call('subscribe', { topics: [TOPIC], client_id: 'c' });
+    await using second = await startPeer(server.url, OURS);
+    const refused = await second.call('subscribe', { topics: [TOPIC], client_id: 'c' });
+    assert.equal(field(refused, 'accepted'), false);
+    assert.match(String(field(refused, 'reason')), /connected already/);
+    // A peer that takes no part any more: it answers no ping.
+    first.socket.pause();
+    const accepted = await second.call('subscribe', { topics: [TOPIC], client_id: 'c' });
+    assert.equal(field(accepted, 'accepted'), true, JSON.stringify(accepted));
+  });
+});
+
+describe('GET /clients', () => {
+  it('shows what a client should hold, what it holds, how far it is behind and what went wrong last', async () => {
+    await using server = await startServer();
+    await using peer = await startPeer(server.url, OURS);
+    const answer = await peer.call('subscribe', { topics: [TOPIC], client_id: 'c' });
+    const epoch = String(field(answer, 'epoch'));
+    const first = await publish(server.url, { dst_path: '/a', data: 1 });
+    const second = await publish(server.url, { dst_path: '/b', data: 1 });
+    const failing = [{ path: '/b', error: 'the source is down' }];
+    assert.equal(await peer.call('report', report('c', epoch, first, { healthy: false, failing })), true);
+    const view = async (): Promise<unknown> => field((await request(`${server.url}/clients?id=c`)).json, 'clients', 0);
+    const behind = await view();
+    assert.deepEqual(field(behind, 'data', 'wanted'), { [TOPIC]: second });
+    assert.deepEqual(
+      [
+        field(behind, 'data', 'held', 'applied_through'),
+        field(behind, 'data', 'lag_updates'),
+        field(behind, 'healthy'),
+      ],
+      [first, 1, false],
+    );
+    assert.deepEqual(field(behind, 'failing'), failing);
+    await peer.call('report', report('c', epoch, second));
+    const current = await view();
+    assert.deepEqual([field(current, 'data', 'lag_updates'), field(current, 'failing')], [0, []]);
+    assert.equal(field(current, 'last_error', 'error'), 'the source is down');
+    await peer[Symbol.asyncDispose]();
+    await until(async () => field(await view(), 'connected') === false, { withinMs: 5000, what: 'listed as away' });
+    assert.equal(field(await view(), 'data', 'held', 'applied_through'), second);
+  });
+
+  it('/metrics is there as SYNC_METRICS_ACCESS says, with tokens on and off', async () => {
+    const keys = withKeys();
+    const status = async (env: Record<string, string>): Promise<number> => {
+      await using server = await startServer(env);
+      return (await request(`${server.url}/metrics`)).status;
+    };
+    assert.deepEqual([await status({}), await status(keys)], [200, 401]);
+    assert.equal(await status({ ...keys, SYNC_METRICS_ACCESS: 'everyone' }), 200);
+    assert.equal(await status({ SYNC_METRICS_ACCESS: 'off' }), 404);
+  });
+});
+
+describe('sync-server status and sync-client status', () => {
+  it('print a table of the clients, the answer as JSON, and again with --watch', async () => {
+    await using server = await startServer();
+    await using ours = await startPeer(server.url, OURS);
+    const answer = await ours.call('subscribe', { topics: [TOPIC], client_id: 'ours' });
+    const seq = await publish(server.url, { dst_path: '/a', data: 1 });
+    await ours.call('report', report('ours', String(field(answer, 'epoch')), seq));
+    await publish(server.url, { dst_path: '/a', data: 2 });
+    await using opal = await startPeer(server.url);
+    await opal.call('subscribe', { topics: [TOPIC] });
+    const table = await runCommand('server', ['status', '--server-url', server.url]);
+    assert.equal(table.code, 0, table.stderr);
+    assert.match(table.stdout, /^2 clients, update log at 2/);
+    assert.match(table.stdout, /^ours +healthy +opa 1\.22\.0 +- +1 of 2 +1 update, \d/m);
+    assert.match(table.stdout, /^127\.0\.0\.1:\d+ +opal +\? +- +- of 2 +\?$/m);
+    const json = await runCommand('server', ['status', '--server-url', server.url, '--json']);
+    assert.deepEqual(
+      (field(JSON.parse(json.stdout), 'clients') as unknown[]).map((client) => field(client, 'kind')).sort(),
+      ['plain', 'session'],
+    );
+    await using watch = startCommand('server', ['status', '--server-url', server.url, '--watch']);
+    await until(() => (watch.stdout().match(/2 clients/g) ?? []).length >= 2, { withinMs: 15_000, what: 'two looks' });
+    const gone = await runCommand('server', ['status', '--server-url', 'http://127.0.0.1:9']);
+    assert.deepEqual([gone.code, /no answer from/.test(gone.stderr)], [1, true], gone.stderr);
+  });
+
+  it('a client shows itself', async () => {
+    await using server = await startServer();
+    await using client = await startClient({ serverUrl: server.url, env: { SYNC_POLICY_UPDATER_ENABLED: 'false' } });
+    await publish(server.url, { dst_path: '/a', data: 1 });
+    await client.holds('/a', 1);
+    await client.healthy();
+    const table = await runCommand('client', ['status', '--client-url', client.url]);
+    assert.equal(table.code, 0, table.stderr);
+    assert.match(table.stdout, /^State +healthy$/m);
+    assert.match(table.stdout, /^Position +1 of update log /m);
+    assert.match(table.stdout, /^Server +connected$/m);
+    const json = await runCommand('client', ['status', '--client-url', client.url, '--json']);
+    assert.equal(field(JSON.parse(json.stdout), 'health', 'status'), 'ok');
+  });
+});

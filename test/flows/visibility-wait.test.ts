@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
+import { type Answer, field, postJson, request } from '../support/http.js';
+import { freePort, testOpa } from '../support/opa.js';
+import { FAST, startClient } from '../support/start-client.js';
+import { startPeer } from '../support/start-peer.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
+
+const TOPIC = 'policy_data';
+
+function publishWaiting(server: StartedServer, timeout: string, entry: object = {}): Promise<Answer> {
+  const entries = [{ url: '', topics: [TOPIC], dst_path: '/users', data: { at: Date.now() }, ...entry }];
+  return postJson(`${server.url}/data/config?wait=applied&timeout=${timeout}`, { entries, reason: 'test' });
+}
+
+/** Client ids that the server lists as connected and current. */
+async function current(server: StartedServer): Promise<string[]> {
+  const { json } = await request(`${server.url}/clients`);
+  const clients = field(json, 'clients');
+  assert(Array.isArray(clients));
+  return clients
+    .filter((client) => field(client, 'connected') === true && field(client, 'ready') === true)
+    .map((client) => String(field(client, 'client_id')));
+}
+
+async function settled(server: StartedServer, ...ids: string[]): Promise<void> {
+  const look = async (): Promise<boolean> => {
+    const now = await current(server);
+    return ids.every((id) => now.includes(id));
+  };
+  await until(look, {
+    withinMs: 20_000,
+    what: `${ids.join(', ')} connected and ready`,
+  });
+}
+
+/** A client in a process of its own, which can be frozen. */
+async function startClientProcess(server: StartedServer, id: string): Promise<StartedCommand> {
+  const { PATH = '' } = process.env;
+  return startCommand('client', ['run'], {
+    PATH,
+    ...FAST,
+    SYNC_SERVER_URL: server.url,
+    SYNC_CLIENT_ID: id,
+    SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
+    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+    SYNC_CLIENT_API_SERVER_PORT: '0',
+    SYNC_POLICY_UPDATER_ENABLED: 'false',
+  });
+}
+
+const NO_POLICY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+
+describe('a publisher that waits until all clients have applied its update', () => {
+  it('is answered 200 once the engines hold it', async () => {
+    await using server = await startServer();
+    await using one = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'one' } });
+    await using two = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'two' } });
+    await settled(server, 'one', 'two');
+    const answer = await publishWaiting(server, '10s', { data: { ann: 1 } });
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal(field(answer.json, 'status'), 'ok');
+    assert.equal(field(answer.json, 'applied'), 2);
+    assert.deepEqual(field(answer.json, 'lagging'), []);
+    // No wait here: that is what the answer promises.
+    assert.deepEqual([await one.data('/users'), await two.data('/users')], [{ ann: 1 }, { ann: 1 }]);
+  });
+
+  it('is told of a frozen client with 202, and 200 again when that has thawed', async () => {
+    await using server = await startServer();
+    await using one = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'one' } });
+    await using frozen = await startClientProcess(server, 'frozen');
+    await settled(server, 'one', 'frozen');
+    frozen.process.kill('SIGSTOP');
+    try {
+      const late = await publishWaiting(server, '700ms');
+      assert.equal(late.status, 202, late.text);
+      assert.equal(field(late.json, 'applied'), 1);
+      assert.equal(field(late.json, 'lagging', 0, 'client_id'), 'frozen');
+      const shown = await request(`${server.url}/clients?id=frozen`);
+      assert((field(shown.json, 'clients', 0, 'data', 'lag_updates') as number) >= 1, shown.text);
+      assert((field(shown.json, 'clients', 0, 'data', 'lag_seconds') as number) >= 0.5, shown.text);
+    } finally {
+      frozen.process.kill('SIGCONT');
+    }
+    const again = await publishWaiting(server, '10s');
+    assert.equal(again.status, 200, again.text);
+    assert.equal(field(again.json, 'applied'), 2);
+    await until(
+      async () =>
+        field((await request(`${server.url}/clients?id=frozen`)).json, 'clients', 0, 'data', 'lag_updates') === 0,
+      { withinMs: 5000, what: 'no lag any more' },
+    );
+    await one.healthy();
+  });
+
+  it('is told early where an engine refuses the update, with the reason', async () => {
+    await using server = await startServer();
+    await using one = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'one' } });
+    await settled(server, 'one');
+    const module = 'package users\n\nann := true\n';
+    const put = await request(`${one.engineUrl}/v1/policies/mine`, { method: 'PUT', body: module });
+    assert.equal(put.status, 200, put.text);
+    const startedMs = performance.now();
+    const answer = await publishWaiting(server, '30s', { dst_path: '/users/ann', data: 1 });
+    assert(performance.now() - startedMs < 20_000, 'not when the time was up');
+    assert.equal(answer.status, 202, answer.text);
+    assert.match(String(field(answer.json, 'lagging', 0, 'reason')), /^blocked: /);
+  });
+
+  it('names an OPAL client as unknown, and waits for no one where no one is concerned', async () => {
+    await using server = await startServer();
+    const nobody = await publishWaiting(server, '5s');
+    assert.equal(nobody.status, 200);
+    assert.deepEqual([field(nobody.json, 'applied'), field(nobody.json, 'unknown')], [0, []]);
+    await using peer = await startPeer(`${server.url}`);
+    assert.equal(await peer.call('subscribe', { topics: [TOPIC] }), true);
+    const answer = await publishWaiting(server, '5s');
+    assert.equal(answer.status, 200, answer.text);
+    assert.match(String(field(answer.json, 'unknown', 0)), /^127\.0\.0\.1:\d+$/);
+    const { json } = await request(`${server.url}/clients`);
+    assert.deepEqual(
+      [
+        field(json, 'clients', 0, 'kind'),
+        field(json, 'clients', 0, 'topics'),
+        field(json, 'clients', 0, 'data', 'lag_updates'),
+      ],
+      ['plain', [TOPIC], null],
+    );
+  });
+
+  it('a timeout that is none is refused before anything is published', async () => {
+    await using server = await startServer();
+    for (const timeout of ['61s', 'soon', '-1', '5 s']) {
+      assert.equal((await publishWaiting(server, encodeURIComponent(timeout))).status, 422, timeout);
+    }
+    assert.equal((await postJson(`${server.url}/data/config?wait=delivered`, { entries: [] })).status, 422);
+    assert.equal(field((await request(`${server.url}/healthcheck`)).json, 'update_log', 'head'), 0);
+  });
+});
+
+it('publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
+  await using server = await startServer();
+  await using client = await startClientProcess(server, 'the-client');
+  await settled(server, 'the-client');
+  const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
+  const good = await runCommand('client', [...args, '--wait', '10']);
+  assert.equal(good.code, 0, good.stderr);
+  assert.match(good.stdout, /Applied by 1 client\./);
+  client.process.kill('SIGSTOP');
+  const bad = await runCommand('client', [...args, '--wait', '0.5']);
+  client.process.kill('SIGCONT');
+  assert.equal(bad.code, 1);
+  assert.match(bad.stdout, /Published successfully/);
+  assert.match(bad.stderr, /not applied everywhere within 0\.5 s:\n {2}the-client: it has applied up to \d/);
+  assert.equal((await runCommand('client', [...args, '--wait', '0'])).code, 2);
+});

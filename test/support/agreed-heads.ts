@@ -1,0 +1,47 @@
+import { SyncError } from '../../src/lib/errors.js';
+import type { AgreedHead, AgreedHeads, SeenHead } from '../../src/server/policy-head.js';
+
+/** The agreed heads of one policy source in memory, for as many instances as a test has. */
+export class MemoryHeads {
+  place = 0;
+  head: AgreedHead | undefined;
+  /** Every head so far, in order. */
+  readonly all: string[] = [];
+  readonly #listeners = new Set<(hash: string) => void>();
+  /** While set, proposals fail with it. */
+  problem: Error | undefined;
+
+  /** What one instance gets. */
+  handle(isShared: boolean): AgreedHeads {
+    return {
+      isShared,
+      look: () => ({ place: this.place, head: this.head }),
+      propose: async (hash, seen) => this.#propose(hash, seen),
+      onChange: (listener) => {
+        const own = (hash: string): void => listener(hash);
+        this.#listeners.add(own);
+        return () => this.#listeners.delete(own);
+      },
+    };
+  }
+
+  /** Another instance proposes it. */
+  set(hash: string): void {
+    this.#propose(hash, { place: this.place, head: this.head });
+  }
+
+  #propose(hash: string, seen: SeenHead): void {
+    if (this.problem !== undefined) throw this.problem;
+    if (seen.place !== this.place) throw new SyncError('log_conflict', 'somebody was faster');
+    this.place++;
+    const earlier = this.head === undefined ? [] : [this.head.hash, ...this.head.earlier];
+    this.head = { hash, earlier: earlier.filter((one) => one !== hash) };
+    this.all.push(hash);
+    for (const listener of [...this.#listeners]) listener(hash);
+  }
+}
+
+/** For a server that is alone. */
+export function ownHeads(): AgreedHeads {
+  return new MemoryHeads().handle(false);
+}
