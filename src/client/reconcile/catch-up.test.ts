@@ -327,6 +327,37 @@ describe('catching up with updates', () => {
     });
   });
 
+  it('a patch that a whole configuration has worked into its document stays in until that document is', async () => {
+    const written: unknown[] = [];
+    const { updater, value, connect } = scripted({
+      pages: () => ({
+        head: 2,
+        from: 'tail',
+        updates: [
+          [1, { dst_path: '/a', data: { n: 1 } }],
+          [2, { dst_path: '/a', save_method: 'PATCH', data: [{ op: 'add', path: '/x', value: 2 }] }],
+        ],
+      }),
+      opal: () => ({
+        epoch: 'one',
+        head: 2,
+        base_set: true,
+        entries: [filled({ dst_path: '/a', data: { n: 1, x: 2 }, seq: 2, origin: 'update' })],
+      }),
+      engine: async () => void written.push(value('/a')),
+    });
+    await runs(updater, async () => {
+      connect(2);
+      await settled(() => updater.pending.length === 0 && JSON.stringify(value('/a')) === '{"n":1,"x":2}');
+      const before = written.length;
+      updater.connected(undefined);
+      await updater.refresh();
+      await settled(() => updater.pending.length === 0);
+      assert.deepEqual(value('/a'), { n: 1, x: 2 });
+      for (const now of written.slice(before)) assert.deepEqual(now, { n: 1, x: 2 });
+    });
+  });
+
   it('a late notice of a patch that the fold has worked into its document is none', async () => {
     let pages = 0;
     const { updater, value, connect, notify } = scripted({

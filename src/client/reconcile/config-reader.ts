@@ -10,6 +10,7 @@ import type { Load } from './load.js';
 import type { LogState } from './log-state.js';
 import { RetryLoop } from './retry-loop.js';
 import type { ServerSession } from './server-session.js';
+import { indexInFold } from './worked-in.js';
 
 /** Asks for a data configuration. */
 export type FetchConfig = (signal: AbortSignal) => Promise<PeerDataConfig>;
@@ -153,17 +154,21 @@ export class ConfigReader {
     const { transaction } = this.#deps.load;
     const seen = new Set<string>();
     const counts = new Map<number, number>();
-    for (const entry of config.entries) {
-      if (!concerns(entry, topics)) continue;
-      const seq = entry.seq ?? unplaced;
-      const index = counts.get(seq) ?? 0;
-      counts.set(seq, index + 1);
-      const origin = entry.origin ?? 'base';
-      const isUpdate = origin === 'update' && entry.seq !== undefined;
-      // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
-      // a reconnect nor a new log supersedes what was published below it (design 9.3).
-      const id = isUpdate ? state.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
-      seen.add(id);
+    const listed = config.entries
+      .filter((entry) => concerns(entry, topics))
+      .map((entry) => {
+        const { seq = unplaced, origin = 'base' } = entry;
+        const isUpdate = origin === 'update' && entry.seq !== undefined;
+        // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
+        // a reconnect nor a new log supersedes what was published below it (design 9.3).
+        const id = isUpdate ? state.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
+        seen.add(id);
+        return { entry, id, seq, origin, isUpdate };
+      });
+    for (const { entry, id, seq, origin, isUpdate } of listed) {
+      const at = counts.get(seq) ?? 0;
+      counts.set(seq, at + 1);
+      const index = isUpdate ? indexInFold(entry, { seq, at, ids: seen }, { state, table: entries.table }) : at;
       entries.learn(entry, { id, rank: { era: state.era, seq, index }, origin, transaction }, asks);
       observer?.concerns(transaction, entry, entries.table.get(id));
     }

@@ -4,9 +4,10 @@ import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
 import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { DesiredEntries, EntryPlace } from './desired-entries.js';
-import { concerns, entryPath, entryReplaces } from './entry.js';
+import { concerns } from './entry.js';
 import type { Load } from './load.js';
 import type { LogState } from './log-state.js';
+import { indexInFold } from './worked-in.js';
 
 /** What {@link UpdateIntake} works with. */
 export interface UpdateIntakeDeps {
@@ -60,31 +61,19 @@ export class UpdateIntake {
 
   /** An update that was read as a part of the load. Answers the ids of its entries. */
   takeLoaded(update: PeerUpdate & { seq: number }): string[] {
-    const { state, topics, load } = this.#deps;
+    const { state, topics, load, entries } = this.#deps;
     const seq = state.place(update.seq);
     state.wasPaged(seq);
     const ids = this.#idsOf(update);
+    const known = new Set(ids);
     for (const [at, entry] of update.entries.entries()) {
       if (!concerns(entry, topics)) continue;
       const id = state.placedId(entry, seq);
-      const index = Math.max(at, this.#afterWorkedIn(entry, seq, ids));
+      const index = indexInFold(entry, { seq, at, ids: known }, { state, table: entries.table });
       const rank = { era: state.era, seq, index };
       this.#learn(entry, { id, rank, origin: 'update', transaction: load.transaction });
     }
     return ids;
-  }
-
-  /**
-   * The place of a document of the fold after patches of the same update that were notified: a patch is worked into its
-   * document there, which takes its place (design 9.5). On top of that it would be applied once more.
-   */
-  #afterWorkedIn(entry: PeerEntry, seq: number, ids: readonly string[]): number {
-    const { state, entries } = this.#deps;
-    if (!entryReplaces(entry)) return 0;
-    const worked = entries.table
-      .atOrBelow(entryPath(entry))
-      .filter(({ id, rank }) => rank.era === state.era && rank.seq === seq && !ids.includes(id));
-    return Math.max(0, ...worked.map(({ rank }) => rank.index + 1));
   }
 
   #idsOf({ entries, seq }: PeerUpdate & { seq: number }): string[] {
