@@ -81,9 +81,13 @@ test('an update that arrives before the answer to the first subscription keeps i
   await using client = await start(server);
   await client.holds('/a', { x: 'new' });
   readOn();
+  await client.holds('/a', { x: 'new', y: 1 });
   await client.healthy();
   assert.deepEqual(await client.data('/a'), { x: 'new', y: 1 });
-  assert.equal(field((await position(client)).json, 'applied_through'), 2);
+  await until(async () => field((await position(client)).json, 'applied_through') === 2, {
+    withinMs: 5000,
+    what: 'both updates are in',
+  });
 });
 
 test('a lost notice is noticed by the next one, and the last one by a heartbeat', async () => {
