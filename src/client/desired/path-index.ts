@@ -83,7 +83,7 @@ export class PathIndex<T extends Placed> {
     const pending = at === undefined ? [] : [at];
     for (let node = pending.pop(); node !== undefined; node = pending.pop()) {
       found.push(...node.items);
-      pending.push(...node.children.values());
+      for (const child of node.children.values()) pending.push(child); // there may be more than a call takes arguments
     }
     return found;
   }

@@ -1,8 +1,9 @@
 import type { DocPath } from '../../wire/doc-path.js';
 
+/** Most branches are leaves with one item: what a branch does not have takes no room. */
 interface Branch<T> {
-  readonly items: Set<T>;
-  readonly children: Map<string, Branch<T>>;
+  items: Set<T> | undefined;
+  children: Map<string, Branch<T>> | undefined;
 }
 
 /** Items by path. What it takes is in proportion to what is in it: empty branches go. */
@@ -12,28 +13,30 @@ export class PathTree<T> {
   add(path: DocPath, item: T): void {
     let branch = this.#root;
     for (const segment of path) {
-      let child = branch.children.get(segment);
+      let child = branch.children?.get(segment);
       if (child === undefined) {
         child = newBranch();
+        branch.children ??= new Map();
         branch.children.set(segment, child);
       }
       branch = child;
     }
+    branch.items ??= new Set();
     branch.items.add(item);
   }
 
   remove(path: DocPath, item: T): void {
     const way: Branch<T>[] = [this.#root];
     for (const segment of path) {
-      const child = way.at(-1)?.children.get(segment);
+      const child = way.at(-1)?.children?.get(segment);
       if (child === undefined) return;
       way.push(child);
     }
-    way.at(-1)?.items.delete(item);
+    way.at(-1)?.items?.delete(item);
     for (let depth = path.length; depth > 0; depth--) {
       const branch = way[depth];
-      if (branch === undefined || branch.items.size > 0 || branch.children.size > 0) return;
-      way[depth - 1]?.children.delete(path[depth - 1] ?? '');
+      if (branch === undefined || !isEmpty(branch)) return;
+      way[depth - 1]?.children?.delete(path[depth - 1] ?? '');
     }
   }
 
@@ -46,9 +49,9 @@ export class PathTree<T> {
   *above(path: DocPath): Generator<T> {
     let branch: Branch<T> | undefined = this.#root;
     for (let depth = 0; branch !== undefined; depth++) {
-      yield* branch.items;
+      if (branch.items !== undefined) yield* branch.items;
       if (depth >= path.length) return;
-      branch = branch.children.get(path[depth] ?? '');
+      branch = branch.children?.get(path[depth] ?? '');
     }
   }
 
@@ -57,8 +60,8 @@ export class PathTree<T> {
     const top = this.#branch(path);
     const open = top === undefined ? [] : [top];
     for (let branch = open.pop(); branch !== undefined; branch = open.pop()) {
-      yield* branch.items;
-      open.push(...branch.children.values());
+      if (branch.items !== undefined) yield* branch.items;
+      if (branch.children !== undefined) for (const child of branch.children.values()) open.push(child);
     }
   }
 
@@ -69,24 +72,28 @@ export class PathTree<T> {
     if (path.length === 0) this.#root = newBranch();
     else {
       const branch = this.#branch(path);
-      branch?.items.clear();
-      branch?.children.clear();
+      branch?.items?.clear();
+      branch?.children?.clear();
       for (const item of found.slice(0, 1)) this.remove(path, item); // makes the empty branch go
     }
     return found;
   }
 
   get isEmpty(): boolean {
-    return this.#root.items.size === 0 && this.#root.children.size === 0;
+    return isEmpty(this.#root);
   }
 
   #branch(path: DocPath): Branch<T> | undefined {
     let branch: Branch<T> | undefined = this.#root;
-    for (const segment of path) branch = branch?.children.get(segment);
+    for (const segment of path) branch = branch?.children?.get(segment);
     return branch;
   }
 }
 
 function newBranch<T>(): Branch<T> {
-  return { items: new Set(), children: new Map() };
+  return { items: undefined, children: undefined };
+}
+
+function isEmpty<T>({ items, children }: Branch<T>): boolean {
+  return (items === undefined || items.size === 0) && (children === undefined || children.size === 0);
 }
