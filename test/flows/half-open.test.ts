@@ -74,6 +74,7 @@ test('nothing passes in either direction: both sides notice by pings, and the cl
   await using cable = await cutCable(`http://127.0.0.1:${server.port}`);
   await using client = follow(cable.url, 'c');
   await until(() => registry.peerOf('c'), { ...WITHIN, what: 'it is connected' });
+  await until(() => client.connected.length === 1, { ...WITHIN, what: 'the client has the answer' });
 
   cable.freeze();
   await until(() => client.ended.length === 1, { ...WITHIN, what: 'the client notices' });
