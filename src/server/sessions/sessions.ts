@@ -102,18 +102,22 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     }));
   }
 
-  /** An update that came while the client was away took as long as that: it says nothing of us. */
+  /**
+   * An update that came while the client was away took as long as that: it says nothing of us. A client whose first
+   * report this is held nothing when it came, and what it has applied since counts.
+   */
   function timeApplied(
     { position, spans, topics }: KnownClient,
     before: KnownClient | undefined,
     onApplied: (seconds: number) => void,
   ): void {
     const held = before?.position ?? null;
-    if (held === null || position === null || held.epoch !== position.epoch) return;
+    if (position === null || (held !== null && held.epoch !== position.epoch)) return;
+    const from = held?.applied_through ?? spans.at(-1)?.from ?? 0;
     let looked = 0;
-    for (const update of recent.between(held.applied_through, position.applied_through)) {
+    for (const update of recent.between(from, position.applied_through)) {
       if (++looked > MAX_TIMED) return;
-      if (held.applied_beyond.includes(update.seq) || !concerns(topics, update.topics)) continue;
+      if (held?.applied_beyond.includes(update.seq) || !concerns(topics, update.topics)) continue;
       if (wasThere(spans, update.seq)) onApplied(Math.max(0, now() - update.timeMs) / 1000);
     }
   }

@@ -13,6 +13,8 @@ class Instance {
   readonly name: string;
   readonly sessions: Sessions;
   readonly plain: { id: string; topics: string[] }[] = [];
+  /** How many applied updates were timed. */
+  timed = 0;
   readonly #stop = new AbortController();
   readonly #done: Promise<void>;
 
@@ -32,6 +34,7 @@ class Instance {
         recent: new RecentUpdates(0),
         policyHead: () => 'commit',
         presence,
+        onApplied: () => this.timed++,
         peers: () => this.plain.map(({ id, topics }) => ({ ...fakeInfo(id, topics), clientId: id })),
         logger: silentLogger(),
       },
@@ -47,7 +50,7 @@ class Instance {
   async connect(
     clientId: string,
     topics = ['t'],
-    through = 0,
+    through: number | null = 0,
   ): Promise<{ report: (more: Partial<SessionReport>) => void; leave: () => void }> {
     const peer: SessionPeer = {
       id: Math.random().toString(16).slice(2).padEnd(8, '0'),
@@ -56,7 +59,8 @@ class Instance {
       isAlive: async () => true,
       drop: () => undefined,
     };
-    const position = { epoch: 'e', applied_through: through, applied_beyond: [], unresolved: [] };
+    const position =
+      through === null ? undefined : { epoch: 'e', applied_through: through, applied_beyond: [], unresolved: [] };
     const answer = await this.sessions.handler.open(peer, { topics, client_id: clientId, position }, () => true);
     assert.equal((answer as { accepted?: boolean }).accepted, true, JSON.stringify(answer));
     return {
@@ -257,4 +261,19 @@ describe('waiting over several instances', () => {
     assert.match(incomplete ?? '', /cannot be asked/);
     assert.match((await one.sessions.clients()).incomplete ?? '', /cannot be asked/);
   });
+});
+
+it('an update is timed once for each client that was there when it came, also by the first report', async () => {
+  await using a = new Instance('a');
+  a.sees(1);
+  const [fresh, known, late] = [await a.connect('fresh', ['t'], null), await a.connect('known', ['t'], 1), 'late'];
+  a.sees(2);
+  const after = await a.connect(late, ['t'], null);
+  fresh.report(through(2));
+  assert.equal(a.timed, 1);
+  known.report(through(2));
+  assert.equal(a.timed, 2);
+  after.report(through(2));
+  fresh.report(through(2));
+  assert.equal(a.timed, 2);
 });
