@@ -139,7 +139,8 @@ export const ERROR_CODES = {
   },
   backbone_unavailable: {
     status: 503,
-    cause: 'The backbone that keeps the update log of several instances cannot be reached.',
+    cause:
+      'The backbone that keeps the update log of several instances cannot be reached, or this instance cannot read on in it.',
     remedy:
       'Retry after the time in `Retry-After`, with the same `Idempotency-Key`. What is known is served meanwhile; see SYNC_BROADCAST_URI.',
   },

@@ -121,7 +121,7 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
     return summary;
   };
   metrics.gauge('policysync_log_head', 'Last seq of the update log', () => readings.log.head);
-  metrics.gauge('policysync_log_up', '1 while the update log can be reached', () => Number(readings.logUp()));
+  metrics.gauge('policysync_log_up', '1 while the update log can be reached and read', () => Number(readings.logUp()));
   metrics.gauge('policysync_connections', 'Open sockets', () => sockets.connectionCount);
   metrics.gauge('policysync_send_queue_bytes', 'What subscribers have not read yet', () => {
     const { totalBytes, largestBytes } = sockets.queued();

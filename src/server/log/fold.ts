@@ -1,6 +1,7 @@
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import { baseIdentity } from './base-entry.js';
+import { documentOf, splitAt } from './compaction-targets.js';
 import {
   closedOf,
   compactionOf,
@@ -15,7 +16,7 @@ import {
 } from './fold-item.js';
 import { LiveItems, type When } from './live-items.js';
 import { type PatchPart, partsText } from './patch-rules.js';
-import { documentUnder, isSame, supersededPatches } from './patch-targets.js';
+import { documentUnder, supersededPatches } from './patch-targets.js';
 import { type Buried, type Compaction, comparePlace, type Place, type PlacedBase, placeKey } from './place.js';
 import { RowRefs } from './row-refs.js';
 import type { FoldedEntry } from './update-log.js';
@@ -96,7 +97,7 @@ export class Fold {
    * of the base configuration names them.
    */
   buried(): Buried[] {
-    this.#refold(this.#baseItems());
+    if ([...this.#live].some(({ document }) => document !== undefined)) this.#refold(this.#baseItems());
     const found = new Map<string, Buried>();
     for (const [seq, count] of this.#entryCounts) {
       if (!this.refs.has(seq)) this.#entryCounts.delete(seq);
@@ -167,7 +168,7 @@ export class Fold {
   applyCompaction({ place, entry, update, closed = [] }: Compaction, row: number): void {
     this.refs.add(row);
     const written = newItem({ place, origin: 'update', entry, update, rows: [row] });
-    const known = this.#waitingFor(written);
+    const known = documentOf(this.#live, written);
     if (known !== undefined) {
       const before = rowsOf(known);
       const waiting = known.waiting.filter((patch) => comparePlace(patch.place, place) > 0);
@@ -176,25 +177,12 @@ export class Fold {
       for (const needed of rowsOf(known)) this.refs.add(needed);
       for (const old of before) this.refs.drop(old);
     } else {
-      // Read from a log whose older rows are gone in part: a patch without its document may stand there.
-      const alone = this.#live.get(place);
-      if (alone !== undefined) this.#live.remove(alone);
+      splitAt(this.#live, this.refs, written);
       for (const topic of closed) written.open.delete(topic);
       this.#apply(written, 'late');
     }
     this.refs.drop(row);
     this.#snapshot = undefined;
-  }
-
-  /** The document of which this one is a part, written anew: patches up to its place are still to be worked into it. */
-  #waitingFor(written: FoldItem): FoldItem | undefined {
-    return [...this.#live.at(written.path)].find(
-      ({ document, place, topics }) =>
-        document !== undefined &&
-        isSame(topics, written.topics) &&
-        comparePlace(document.place, written.place) < 0 &&
-        comparePlace(written.place, place) <= 0,
-    );
   }
 
   #moveBase(entry: PeerEntry, place: Place): void {
@@ -226,19 +214,22 @@ export class Fold {
    */
   #refold(before: readonly FoldItem[], buried: readonly Buried[] = []): void {
     const closed = new Map(buried.map(({ place, topics }) => [placeKey(place), { topics }]));
-    const updates = [...this.#live].filter(({ origin }) => origin === 'update').flatMap(partsOf);
+    const items = [...this.#live].filter(({ origin }) => origin === 'update');
+    const updates = items.flatMap(partsOf);
     for (const item of updates) for (const row of rowsOf(item)) this.refs.add(row);
     this.#live.clear();
     for (const item of updates) {
       const gone = closed.get(placeKey(item.place));
       if (gone !== undefined) for (const topic of gone.topics ?? [...item.topics]) item.open.delete(topic);
     }
-    for (const item of inOrder([...updates, ...before, ...this.#baseItems()])) {
-      if (item.open.size > 0) this.#live.insert(item);
+    if (updates.length > items.length) {
+      for (const item of inOrder([...updates, ...before, ...this.#baseItems()])) {
+        if (item.open.size > 0) this.#live.insert(item);
+      }
+      for (const item of updates) if (!this.#live.has(item)) item.open.clear();
+      this.#live.clear();
     }
-    const left = updates.filter((item) => this.#live.has(item));
-    this.#live.clear();
-    for (const item of inOrder([...left, ...this.#baseItems()])) this.#apply(item);
+    for (const item of inOrder([...updates, ...this.#baseItems()])) if (item.open.size > 0) this.#apply(item);
     for (const item of updates) for (const row of rowsOf(item)) this.refs.drop(row);
     this.#snapshot = undefined;
   }

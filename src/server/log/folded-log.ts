@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
+import { appendMade, type MadeRow } from './append-made.js';
 import { type Alone, AppendQueue } from './append-queue.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
@@ -33,8 +34,6 @@ export interface FoldedLogOptions extends FollowOptions {
 }
 
 const TAIL_LIMIT = 1000;
-/** How often what is made of the fold is made anew because other instances appended meanwhile. */
-const MAKE_ATTEMPTS = 20;
 /** For `Retry-After`: what cannot be read stays so until somebody does something. */
 const UNREADABLE_RETRY_SECONDS = 10;
 
@@ -168,30 +167,19 @@ export class FoldedLog implements UpdateLog {
   }
 
   async #appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly LogRecord[]> {
-    for (let attempt = 1; ; attempt++) {
-      if (!this.#options.exclusive) await this.#view.catchUp();
-      const { head } = this;
-      const made = make(this.fold()).map((record) => {
+    const made = (): MadeRow[] =>
+      make(this.fold()).map((record) => {
         const row: NewRow = { kind: 'update', body: printed(record, undefined) };
         this.#view.expect(row, record);
         return { record, row, resolve: () => undefined, reject: () => undefined };
       });
-      if (made.length === 0) return [];
-      try {
-        const rows = made.map(({ row }) => row);
-        const places = await this.#write(rows, { kind: 'any', lastSeq: head });
-        await this.#view.takeOwn(made, places);
-        return made.map(({ record }, index) => {
-          const { seq = 0, timeMs = this.#now() } = places[index] ?? {};
-          return { ...record, seq, timeMs };
-        });
-      } catch (error) {
-        if (!(error instanceof SyncError) || error.code !== 'log_conflict') throw error;
-        if (attempt < MAKE_ATTEMPTS) continue;
-        const text = 'other instances append faster than this one can read: nothing was written';
-        throw new SyncError('backbone_unavailable', text, { cause: error, retryable: true, retryAfterSeconds: 1 });
-      }
-    }
+    const write = (rows: readonly NewRow[], expect: Expectation): Promise<readonly Appended[]> =>
+      this.#write(rows, expect);
+    const { places, rows } = await appendMade(made, { view: this.#view, write });
+    return rows.map(({ record }, index) => {
+      const { seq = 0, timeMs = this.#now() } = places[index] ?? {};
+      return { ...record, seq, timeMs };
+    });
   }
 
   /** Appends, unless this instance cannot read the log: then nobody could be told what became of it. */
