@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -8,11 +9,12 @@ import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { repoRoot } from './support/repo.js';
 import { type TempDir, tempDir } from './support/temp-dir.js';
+import { until } from './support/until.js';
 
 const exec = promisify(execFile);
 const ROOT = repoRoot();
 /** Longest time of one command; compiling is the longest. */
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 300_000;
 
 /** What package.json says, as far as a package is judged by it. */
 interface Manifest {
@@ -51,8 +53,7 @@ describe('the npm package', () => {
       await copyFile(join(ROOT, file), join(stage, file));
     }
     const dist = join(stage, 'dist');
-    const out = ['--outDir', dist, '--tsBuildInfoFile', join(dist, '.tsbuildinfo')];
-    await node(ROOT, TSC, '-p', join(ROOT, 'tsconfig.build.json'), ...out);
+    await node(ROOT, join(ROOT, 'scripts', 'build.mjs'), '--out', dist);
     const pack = await exec('npm', ['pack', '--ignore-scripts', '--json'], { cwd: stage, timeout: TIMEOUT_MS });
     const [answer] = JSON.parse(pack.stdout) as { filename: string; files: { path: string }[] }[];
     assert(answer !== undefined);
@@ -84,12 +85,49 @@ describe('the npm package', () => {
   });
 
   it('has nothing that a user has no use for', () => {
-    const allowed = /^(?:dist\/(?!.*\.test\.).*\.(?:js|d\.ts|js\.map)|package\.json|[A-Z]+(?:\.md)?)$/;
+    const allowed =
+      /^(?:dist\/(?!.*\.test\.).*\.(?:js|d\.ts)|dist\/THIRD-PARTY-LICENSES\.txt|package\.json|[A-Z]+(?:\.md)?)$/;
     assert.deepEqual(
       packed.filter((file) => !allowed.test(file)),
       [],
     );
     assert(packed.length > 50, `only ${packed.length} files`);
+  });
+
+  it('has the licence of each package that is part of its files', async () => {
+    const text = await readFile(join(installed, 'dist', 'THIRD-PARTY-LICENSES.txt'), 'utf8');
+    const sections = text.split(/^={80}\n/m).filter((section) => section !== '');
+    const names = sections.map((section) => section.split(' ', 1)[0]);
+    for (const name of ['fastify', 'pino', 'undici', 'ws', 'zod']) assert(names.includes(name), `${name} is missing`);
+    const without = sections.filter(
+      (section) => !/Permission|Redistribution|Apache License|Copyright .*https?:/i.test(section),
+    );
+    assert.deepEqual(without, []);
+  });
+
+  it('its server starts, with the update log in a thread of its own', async () => {
+    const { 'sync-server': path = '' } = MANIFEST.bin;
+    const args = [join(installed, path), 'run', '--server-bind-port', '0', '--state-dir', join(dir.path, 'state')];
+    const { PATH = '', HOME = '' } = process.env;
+    const server = spawn(process.execPath, args, {
+      cwd: project,
+      env: { PATH, HOME },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const ended = once(server, 'exit');
+    let log = '';
+    try {
+      server.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+        log += chunk;
+      });
+      await until(() => log.includes('"head":0') || server.exitCode !== null, {
+        withinMs: TIMEOUT_MS,
+        what: 'the server listens',
+      });
+    } finally {
+      server.kill('SIGTERM');
+    }
+    assert.deepEqual([(await ended)[0], /"level":[56]0/.test(log)], [0, false], log);
   });
 
   for (const [name, path] of Object.entries(MANIFEST.bin)) {

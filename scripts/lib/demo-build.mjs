@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { duration } from './demo-print.mjs';
@@ -24,15 +24,9 @@ export function checkMachine(root) {
 /** Compiles `src/` to `dist/`. */
 export async function compile(root, { print, processes }) {
   const startedMs = performance.now();
-  try {
-    const compiling = processes.run(process.execPath, [compilerOf(root), '-p', 'tsconfig.build.json'], { cwd: root });
-    const { code, output } = await print.working('compiling', compiling);
-    if (code !== 0) throw new Fatal(`The code does not compile; correct this and run the demo again:\n${output}`);
-  } catch (error) {
-    // A compiler that was cut short may have noted files that it did not write.
-    rmSync(join(root, 'dist', '.tsbuildinfo'), { force: true });
-    throw error;
-  }
+  const compiling = processes.run(process.execPath, [join(root, 'scripts', 'build.mjs')], { cwd: root });
+  const { code, output } = await print.working('compiling', compiling);
+  if (code !== 0) throw new Fatal(`The code does not compile; correct this and run the demo again:\n${output}`);
   print.line(`compiled src/ into dist/ in ${duration(performance.now() - startedMs)}`);
 }
 

@@ -1,5 +1,6 @@
+import { isUtf8 } from 'node:buffer';
 import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH, type MemberWatch } from '../lib/json-check.js';
-import { JsonText, members } from '../lib/json-text.js';
+import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
 
 /**
  * Parses what carries inline data: each `entries[].data` that is present and not null stays text, byte by byte as it was
@@ -16,6 +17,8 @@ const STEP_BYTES = 256 * 1024;
  * `JsonSyntaxError` where they are not JSON.
  */
 export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
+  const plain = bytes.length > STEP_BYTES || !isUtf8(bytes) ? undefined : withoutData(bytes.toString());
+  if (plain !== undefined) return plain;
   const found = new DataSpans(bytes);
   const check: JsonCheck = createJsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
   for (let at = 0; at < bytes.length; at += STEP_BYTES) {
@@ -46,6 +49,8 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
 
 /** {@link keepingData} in one step. */
 export function parseKeepingData(text: string): unknown {
+  const plain = text.length > STEP_BYTES ? undefined : withoutData(text);
+  if (plain !== undefined) return plain;
   const steps = keepingData(Buffer.from(text));
   for (;;) {
     const step = steps.next();
@@ -58,6 +63,14 @@ export function parseKeepingSources(text: string): unknown {
   const value: unknown = JSON.parse(text);
   const config = isObject(value) ? members(text.trim()).get('config') : undefined;
   return config === undefined ? value : { ...(value as object), config: parseKeepingData(config) };
+}
+
+/**
+ * The value of a text that can have no inline data, since no name in it is `data`, however it is spelled; most updates
+ * have none. Undefined where it may have some, and for a text that is not JSON: looking closely says what is wrong.
+ */
+function withoutData(text: string): unknown {
+  return text.includes('"data"') || text.includes('\\') ? undefined : jsonOrUndefined(text);
 }
 
 /** Bytes from `start` up to, but not including, `end`. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
@@ -10,6 +10,7 @@ import { silentLogger } from '../../src/lib/log.js';
 import { createBundleService } from '../../src/server/bundle/bundle-service.js';
 import { createSnapshots } from '../../src/server/bundle/snapshots.js';
 import { policyRoutes } from '../../src/server/routes/policy.js';
+import type { PolicyBundle } from '../../src/wire/bundle.js';
 import { applyBundle } from '../support/apply-bundle.js';
 import { type FileContent, type GitRepo, gitRepoAt, runGit } from '../support/git-repo.js';
 import { type PolicyPart, startPolicyPart } from '../support/policy-part.js';
@@ -126,6 +127,29 @@ test('a caller that has the bundle is answered 304, and gzip is the same bundle'
   await server.commit({ 'b.rego': 'package b' });
   const changed = await server.app.inject({ url: '/policy', headers: { 'if-none-match': String(plain.headers.etag) } });
   assert.equal(changed.statusCode, 200);
+});
+
+test('a bundle is compressed once, for the first caller that takes it so', async () => {
+  await using server = await start({ 'a.rego': `package a\n# ${'x'.repeat(4_000)}\n` });
+  const bundle = await server.part.bundles.get({ directories: [] });
+  assert.equal(bundle.size, bundle.json.length, 'nobody asked for it yet');
+  const answers = await Promise.all(Array.from({ length: 20 }, () => bundle.gzip()));
+  assert.equal(new Set(answers).size, 1);
+  assert.equal(bundle.size, bundle.json.length + (answers[0]?.length ?? 0));
+  const { etag } = (await server.app.inject({ url: '/policy', headers: { 'accept-encoding': 'gzip' } })).headers;
+  const headers = { 'accept-encoding': 'gzip', 'if-none-match': String(etag) };
+  const again = await server.app.inject({ url: '/policy', headers });
+  assert.deepEqual([again.statusCode, again.headers.etag], [304, etag]);
+});
+
+test('the delta to a new commit is made of what its review has read', async () => {
+  await using server = await start({ 'a.rego': 'package a', 'b.rego': 'package b' });
+  const base = server.part.tracker.head();
+  await server.commit({ 'a.rego': 'package a.changed' });
+  await rm(join(server.where.clonePath, 'objects'), { recursive: true });
+  const delta = (await server.app.inject(`/policy?base_hash=${base}`)).json<PolicyBundle>();
+  assert.deepEqual([delta.old_hash, delta.policy_modules.map(({ rego }) => rego)], [base, ['package a.changed']]);
+  await assert.rejects(server.part.bundles.get({ directories: [] }), { code: 'git_failed' }, 'the rest is not kept');
 });
 
 test('a delta from each kind of base', async () => {

@@ -62,6 +62,7 @@ function forPlainOpa(objects: GitObjects): GitObjects {
   return {
     hasCommit: objects.hasCommit,
     isAncestor: objects.isAncestor,
+    recall: objects.recall,
     files: async (commit) => {
       const files = (await objects.files(commit)).map(({ path, blob }) => {
         if (path.endsWith('.rego')) regoBlobs.add(blob);

@@ -1,4 +1,5 @@
-import { createGzip } from 'node:zlib';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import { pack } from 'tar-stream';
 import { objectText } from '../../lib/json-text.js';
 import type { DocPath } from '../../wire/doc-path.js';
@@ -13,21 +14,20 @@ export interface BundleContent {
   readonly regoVersion: 0 | 1;
 }
 
+const compress = promisify(gzip);
+
 /** OPA wants at least one root, or the bundle owns everything: a place that nobody uses stands in for none. */
 const NO_ROOT = 'system/policysync/none';
 
 /** The bytes of an OPA bundle: modules, the documents of its regions, and a manifest with its roots (OPA bundle format). */
 export async function bundleArchive(content: BundleContent, revision: string): Promise<Buffer> {
   const archive = pack();
-  const gzip = createGzip({ level: 1 });
-  const chunks: Buffer[] = [];
-  const done = new Promise<void>((resolve, reject) => {
-    gzip.on('data', (chunk: Buffer) => chunks.push(chunk));
-    gzip.on('end', resolve);
-    gzip.on('error', reject);
+  const parts: Buffer[] = [];
+  const whole = new Promise<Buffer>((resolve, reject) => {
+    archive.on('data', (part) => parts.push(part as Buffer)); // it gives nothing else
+    archive.on('end', () => resolve(Buffer.concat(parts)));
     archive.on('error', reject);
   });
-  archive.pipe(gzip);
   const roots = content.roots.map((root) => root.join('/'));
   archive.entry(
     { name: '.manifest' },
@@ -36,8 +36,8 @@ export async function bundleArchive(content: BundleContent, revision: string): P
   for (const [path, rego] of content.policy.modules) archive.entry({ name: path }, rego);
   archive.entry({ name: 'data.json' }, regionsText(content.regions));
   archive.finalize();
-  await done;
-  return Buffer.concat(chunks);
+  // In one piece: compressing entry by entry takes several times as long.
+  return await compress(await whole, { level: 1 });
 }
 
 /** The one document that has all regions, texts as written. */

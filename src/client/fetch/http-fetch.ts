@@ -27,6 +27,14 @@ const DRAIN_BYTES = 16_384;
 /** Reads documents over HTTP (spec "DataSourceEntry", HttpFetcherConfig; protocol-facts 4.8): what an entry gets by default. */
 export function createHttpProvider(options: HttpProviderOptions): FetchProvider {
   const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, { tls: options.tls });
+  /** The host of a read is asked for before the read itself. */
+  const firstHops = new WeakMap<FetchRequest, Hop>();
+
+  function hopOf(request: FetchRequest): Hop {
+    const hop = firstHops.get(request) ?? firstHop(request);
+    firstHops.set(request, hop);
+    return hop;
+  }
 
   /** Follows redirects to an answer that is none. `at` always holds the current request, for messages. */
   async function read(at: { hop: Hop }, isJson: boolean, context: FetchContext): Promise<FetchResult> {
@@ -92,9 +100,9 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
 
   return {
     names: HTTP_PROVIDER_NAMES,
-    host: (request) => firstHop(request).url.host,
+    host: (request) => hopOf(request).url.host,
     async fetch(request: FetchRequest, context) {
-      const at = { hop: firstHop(request) };
+      const at = { hop: hopOf(request) };
       const isJson = httpConfigOf(request.url, request.config).is_json !== false;
       try {
         return await read(at, isJson, context);

@@ -51,24 +51,36 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
       const [start] = host.waiting;
       if (start === undefined) return;
       host.waiting.delete(start);
-      hosts.delete(name);
-      hosts.set(name, host);
-      start();
+      start(take(name, host));
     }
+  }
+
+  /** Takes a slot for a host, which goes to the end of the turns. */
+  function take(name: string, host: Host): Running {
+    hosts.delete(name);
+    hosts.set(name, host);
+    host.running++;
+    used.all++;
+    if (host.failing) used.failing++;
+    return { hasSlot: true, countedFailing: host.failing };
   }
 
   function nextHost(): [string, Host] | undefined {
     for (const entry of hosts) {
       const [, host] = entry;
-      if (host.waiting.size === 0 || host.running >= hostLimit) continue;
-      if (host.failing && used.failing >= failingLimit) continue;
-      return entry;
+      if (host.waiting.size > 0 && mayRun(host)) return entry;
     }
     return undefined;
   }
 
+  function mayRun(host: Host): boolean {
+    return host.running < hostLimit && !(host.failing && used.failing >= failingLimit);
+  }
+
   async function inSlot<T>(name: string, host: Host, signal: AbortSignal, job: () => Promise<T>): Promise<T> {
-    const running = await slot(name, host, signal);
+    // Where there is one now, nobody waits for it.
+    const isFree = used.all < concurrency && host.waiting.size === 0 && mayRun(host);
+    const running = isFree ? take(name, host) : await slot(name, host, signal);
     const timer = patienceMs === undefined ? undefined : setTimeout(() => isOverdue(running, host), patienceMs);
     try {
       const result = await job();
@@ -134,12 +146,9 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
   /** Returns when the host was given a slot. */
   function slot(name: string, host: Host, signal: AbortSignal): Promise<Running> {
     return new Promise((resolve, reject) => {
-      const start = (): void => {
+      const start = (running: Running): void => {
         signal.removeEventListener('abort', onAbort);
-        host.running++;
-        used.all++;
-        if (host.failing) used.failing++;
-        resolve({ hasSlot: true, countedFailing: host.failing });
+        resolve(running);
       };
       const onAbort = (): void => {
         host.waiting.delete(start);
@@ -160,7 +169,7 @@ interface Host {
   /** True from a job that failed, or is overdue, until one that succeeds. */
   failing: boolean;
   /** Calls that give a slot to a waiting job, oldest first. */
-  waiting: Set<() => void>;
+  waiting: Set<(running: Running) => void>;
 }
 
 /** How a running job is counted: its host may change before it ends. */

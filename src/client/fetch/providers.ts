@@ -58,21 +58,23 @@ export function createFetcher(
   /** One read within its time. */
   async function fetchNow(provider: FetchProvider, request: FetchRequest, signal: AbortSignal): Promise<FetchResult> {
     const startedAt = performance.now();
-    const stop = new AbortController();
-    const onAbort = (): void => stop.abort(signal.reason);
+    const stop = createStop();
+    const onAbort = (): void => stop.end(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
     const timer = setTimeout(
-      () => stop.abort(tooLate(request, options.totalTimeoutMs)),
+      () => stop.end(tooLate(request, options.totalTimeoutMs)),
       Math.min(options.totalTimeoutMs, MAX_TIMER_MS),
     );
     try {
       signal.throwIfAborted();
       const sink = { limitBytes: spool.limitBytes, take: (source: FetchSource) => spool.spool(source, stop.signal) };
-      const result = await untilAborted(provider.fetch(request, { sink, signal: stop.signal }), stop.signal);
+      const result = await unlessStopped(provider.fetch(request, { sink, signal: stop.signal }), stop);
       stop.signal.throwIfAborted();
       const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
       const durationMs = Math.round(performance.now() - startedAt);
-      log.debug({ url: shownUrl(request.url), outcome: result.outcome, ...size, duration_ms: durationMs }, 'fetched');
+      // Shown only where the line is: that costs as much as the rest of this function.
+      const url = { toJSON: () => shownUrl(request.url) };
+      log.debug({ url, outcome: result.outcome, ...size, duration_ms: durationMs }, 'fetched');
       return result;
     } catch (error) {
       stop.signal.throwIfAborted(); // what a stop makes of a read is no failure of the source
@@ -81,6 +83,7 @@ export function createFetcher(
       throw new SyncError('fetch_failed', message, { cause: error, retryable: true });
     } finally {
       clearTimeout(timer);
+      stop.clear();
       signal.removeEventListener('abort', onAbort);
     }
   }
@@ -108,19 +111,39 @@ function namesOf(providers: readonly FetchProvider[]): ReadonlyMap<string, Fetch
   return byName;
 }
 
-/**
- * What the read gives, or the signal's reason some time after it has aborted: a provider that does not listen to the
- * signal must not keep its turn for ever.
- */
-async function untilAborted(reading: Promise<FetchResult>, signal: AbortSignal): Promise<FetchResult> {
+/** Ends a read: its signal aborts at once, and after {@link GRACE_MS} more nobody waits for it any longer. */
+interface Stop {
+  readonly signal: AbortSignal;
+  /** Rejects after the grace; otherwise never settles. */
+  readonly givenUp: Promise<never>;
+  end(reason: unknown): void;
+  clear(): void;
+}
+
+function createStop(): Stop {
+  const controller = new AbortController();
   let timer: NodeJS.Timeout | undefined;
-  let onAbort = (): void => undefined;
+  let giveUp: (reason: unknown) => void = () => undefined;
   const givenUp = new Promise<never>((_resolve, reject) => {
-    onAbort = () => {
-      timer = setTimeout(() => reject(signal.reason), GRACE_MS);
-    };
+    giveUp = reject;
   });
-  signal.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    givenUp,
+    end: (reason) => {
+      if (controller.signal.aborted) return;
+      timer = setTimeout(() => giveUp(reason), GRACE_MS);
+      controller.abort(reason);
+    },
+    clear: () => clearTimeout(timer),
+  };
+}
+
+/**
+ * What the read gives, or the reason of the stop some time after it: a provider that does not listen to the signal must
+ * not keep its turn for ever.
+ */
+async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }: Stop): Promise<FetchResult> {
   try {
     const result = await Promise.race([reading, givenUp]);
     if (signal.aborted && result.outcome === 'body') await result.body.dispose();
@@ -129,9 +152,6 @@ async function untilAborted(reading: Promise<FetchResult>, signal: AbortSignal):
     // Of a document that comes all the same nobody will know: it is let go of. Any other end is of no interest by now.
     reading.then((late) => (late.outcome === 'body' ? late.body.dispose() : undefined)).catch(() => undefined);
     throw error;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -35,6 +35,9 @@ export interface Spool {
   spool(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, signal: AbortSignal): Promise<OwnedBody>;
 }
 
+/** Read at once for the engine: fewer, larger pieces cost less. */
+const PIECE_BYTES = 256 * 1024;
+
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 
 /** A spool in `dir`. Deletes what a client that was killed left there, and nothing else. */
@@ -101,7 +104,7 @@ function fileBody(path: string, hash: string, sizeBytes: number): OwnedBody {
     hash,
     sizeBytes,
     text: () => textOf(path, sizeBytes),
-    stream: () => createReadStream(path),
+    stream: () => createReadStream(path, { highWaterMark: PIECE_BYTES }),
     dispose,
     pin,
     [Symbol.asyncDispose]: dispose,
@@ -120,14 +123,14 @@ class Sink {
   sizeBytes = 0;
   readonly #dir: string;
   readonly #memoryLimitBytes: number;
-  readonly #path: string;
   #chunks: Uint8Array[] = [];
   #file: FileHandle | undefined;
+  /** Named when it is needed: most documents are small. */
+  #path = '';
 
   constructor(dir: string, memoryLimitBytes: number) {
     this.#dir = dir;
     this.#memoryLimitBytes = memoryLimitBytes;
-    this.#path = join(dir, `body-${randomBytes(16).toString('hex')}.json`);
   }
 
   async write(chunk: Uint8Array): Promise<void> {
@@ -148,6 +151,7 @@ class Sink {
   async discard(): Promise<void> {
     try {
       await this.#close();
+      if (this.#path === '') return;
       await rm(this.#path, { force: true });
     } catch {
       // The first error is what counts; a file that is left is deleted at the next start.
@@ -158,7 +162,10 @@ class Sink {
     const bytes = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks);
     this.#chunks = [];
     try {
-      this.#file ??= await open(this.#path, 'wx', 0o600);
+      if (this.#file === undefined) {
+        this.#path = join(this.#dir, `body-${randomBytes(16).toString('hex')}.json`);
+        this.#file = await open(this.#path, 'wx', 0o600);
+      }
       if (bytes !== undefined) await this.#file.writeFile(bytes); // goes on where the last one ended
     } catch (cause) {
       throw unwritable(this.#dir, cause);

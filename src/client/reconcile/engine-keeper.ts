@@ -92,10 +92,13 @@ export class EngineKeeper {
     const result = this.#tail.then(async () => {
       const signal = this.#signal;
       if (signal === undefined) throw new Error('the engine keeper does not run');
-      await withAnySignal(caller === undefined ? [signal] : [signal, caller], async (either) => {
-        await this.#begun.pass(either);
-        await this.#present.pass(either);
-      });
+      signal.throwIfAborted();
+      if (!this.#begun.isOpen || !this.#present.isOpen) {
+        await withAnySignal(caller === undefined ? [signal] : [signal, caller], async (either) => {
+          await this.#begun.pass(either);
+          await this.#present.pass(either);
+        });
+      }
       caller?.throwIfAborted();
       await this.#ensureOurs(signal);
       caller?.throwIfAborted();

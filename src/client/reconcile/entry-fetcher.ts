@@ -54,6 +54,8 @@ export class EntryFetcher {
   readonly #backoff: BackoffOptions;
   readonly #pollMinMs: number;
   readonly #deps: EntryFetcherDeps;
+  /** Entries that were asked for under the controller that they have. */
+  readonly #begun = new WeakSet<KnownEntry>();
   readonly #reading = new WeakMap<KnownEntry, Reading>();
   /** When the last poll of an entry was due, or its first read; its interval counts from there. */
   readonly #polledAt = new WeakMap<KnownEntry, number>();
@@ -91,8 +93,12 @@ export class EntryFetcher {
       reading.isStale = true;
       return;
     }
-    entry.abort.abort();
-    entry.abort = new AbortController();
+    // Only what has begun, or was ended, needs a new one.
+    if (this.#begun.has(entry) || entry.abort.signal.aborted) {
+      entry.abort.abort();
+      entry.abort = new AbortController();
+    }
+    this.#begun.add(entry);
     if (method === 'DELETE') this.#deps.onArrived(entry, undefined);
     else if (data !== null && data !== undefined) this.#deps.onArrived(entry, bodyOfText(data.text));
     else this.#deps.tasks.add(this.#follow(entry, entry.abort.signal));

@@ -10,6 +10,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
   readonly #onForgotten: (entry: KnownEntry) => void;
   readonly #discard: (body: Body) => void;
   readonly #onStoppedFetching: () => void;
+  readonly #arriving = new Set<KnownEntry>();
 
   /** `onStoppedFetching`: an entry that others may wait for is no longer being fetched. */
   constructor(deps: {
@@ -23,6 +24,28 @@ export class EntryTable extends PathIndex<KnownEntry> {
     this.#onForgotten = deps.onForgotten;
     this.#discard = deps.discard;
     this.#onStoppedFetching = deps.onStoppedFetching;
+  }
+
+  /** How many entries have a content on its way, and no attempt to get it has failed. */
+  get arriving(): number {
+    return this.#arriving.size;
+  }
+
+  override set(entry: KnownEntry): void {
+    super.set(entry);
+    this.#count(entry);
+  }
+
+  override delete(id: string): void {
+    const entry = this.get(id);
+    if (entry !== undefined) this.#arriving.delete(entry);
+    super.delete(id);
+  }
+
+  #count(entry: KnownEntry): void {
+    const { state } = entry;
+    if (state.kind === 'fetching' && state.error === undefined) this.#arriving.add(entry);
+    else this.#arriving.delete(entry);
   }
 
   /** True while this very entry (and not one that took its place) is desired. */
@@ -48,6 +71,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
     const wasFetching = entry.state.kind === 'fetching';
     entry.state = state;
     if (!this.holds(entry)) return;
+    this.#count(entry);
     this.#onSettled(entry);
     if (wasFetching && state.kind !== 'fetching') this.#onStoppedFetching();
   }

@@ -1,6 +1,6 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { BackoffOptions } from '../../lib/loop.js';
+import { type BackoffOptions, sleep } from '../../lib/loop.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
@@ -14,6 +14,13 @@ import type { TaskSet } from './task-set.js';
 /** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
 const BATCH_LAYERS = 500;
 const BATCH_BYTES = 4 * 1024 * 1024;
+
+/** So many entries on their way are a wave, as at a start: what arrives shortly after each other is written together. */
+const WAVE = 20;
+/** Shortly: within this time after the one before. */
+const LULL_MS = 10;
+/** So long the first one waits at most. */
+const GATHER_MS = 50;
 
 /** Runs one engine step at a time, after the engine has our state. */
 export type Exclusive = <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
@@ -91,7 +98,10 @@ export class EntryWriter {
 
   /** Writes what has arrived, in batches; a batch that is refused is split until the guilty entry stands alone. */
   async #writeReady(stop: AbortSignal): Promise<void> {
-    for (let batch = this.#nextBatch(); batch.length > 0; batch = this.#nextBatch()) {
+    for (;;) {
+      await this.#gather(stop);
+      const batch = this.#nextBatch();
+      if (batch.length === 0) return;
       try {
         await this.#deps.exclusive((signal) => this.#writeBatch(batch, signal));
       } catch (error) {
@@ -104,6 +114,17 @@ export class EntryWriter {
         }
         throw error;
       }
+    }
+  }
+
+  /** In a wave a transaction for each few entries would cost more than their contents; outside of one nothing waits. */
+  async #gather(stop: AbortSignal): Promise<void> {
+    const [ready, { table }] = [this.#ready, this.#deps];
+    const deadline = performance.now() + GATHER_MS;
+    let before = 0;
+    while (ready.size > before && ready.size < BATCH_LAYERS && table.arriving >= WAVE && performance.now() < deadline) {
+      before = ready.size;
+      await sleep(LULL_MS, stop);
     }
   }
 

@@ -1,6 +1,3 @@
-import { createHash } from 'node:crypto';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type GitObjects, isDamage } from '../source/git-objects.js';
@@ -8,28 +5,13 @@ import type { Tracker } from '../source/tracker.js';
 import { buildBundle } from './build.js';
 import { ByteCache } from './byte-cache.js';
 import { requestedDirectories } from './directories.js';
+import { type EncodedBundle, encodedBundle } from './encoded-bundle.js';
 import { type BundlePlan, planComplete, planDelta } from './plan.js';
 import type { Snapshot } from './snapshot.js';
 import type { Snapshots } from './snapshots.js';
 
 /** What callers are told to wait before the first head. */
 const NOT_READY_RETRY_SECONDS = 2;
-/** Below this an answer is not worth compressing. */
-const GZIP_FROM_BYTES = 1_024;
-
-const compress = promisify(gzip);
-
-/** A bundle as it goes out. */
-export interface EncodedBundle {
-  /** Quoted entity tag: the same bytes have the same one, on every instance. */
-  etag: string;
-  json: Buffer;
-  /** The same, compressed; undefined for a small one. */
-  gzip: Buffer | undefined;
-  /** Commit that it leads to. */
-  hash: string;
-}
-
 /** What is asked for. */
 export interface BundleRequest {
   /** Directories as people write them; none: the whole repository. */
@@ -64,7 +46,7 @@ class Bundles implements BundleService {
 
   constructor(options: { cacheBytes: number }, deps: BundleServiceDeps) {
     this.#deps = deps;
-    this.#ready = new ByteCache(options.cacheBytes, ({ json, gzip }) => json.length + (gzip?.length ?? 0));
+    this.#ready = new ByteCache(options.cacheBytes, ({ size }) => size);
   }
 
   async get(request: BundleRequest): Promise<EncodedBundle> {
@@ -109,7 +91,7 @@ class Bundles implements BundleService {
     if (ready !== undefined) return Promise.resolve(ready);
     const underWay = this.#building.get(key);
     if (underWay !== undefined) return underWay;
-    const building = this.#build(head, base, directories)
+    const building = this.#build(head, base, directories, (bundle) => this.#ready.measure(key, bundle))
       .then((bundle) => {
         this.#ready.set(key, bundle);
         return bundle;
@@ -119,24 +101,24 @@ class Bundles implements BundleService {
     return building;
   }
 
-  async #build(head: Snapshot, base: Snapshot | undefined, directories: readonly string[]): Promise<EncodedBundle> {
+  async #build(
+    head: Snapshot,
+    base: Snapshot | undefined,
+    directories: readonly string[],
+    onGrown: (bundle: EncodedBundle) => void,
+  ): Promise<EncodedBundle> {
     const startedMs = performance.now();
     const delta = base && planDelta(base, head, directories);
-    const bundle = await this.#encode(delta ?? planComplete(head, directories));
-    const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: bundle.json.length };
+    const json = await this.#json(delta ?? planComplete(head, directories));
+    const bundle = encodedBundle(json, head.hash, onGrown);
+    const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: json.length };
     this.#deps.log.debug({ ...fields, duration_ms: Math.round(performance.now() - startedMs) }, 'bundle built');
     return bundle;
   }
 
-  async #encode(plan: BundlePlan): Promise<EncodedBundle> {
+  async #json(plan: BundlePlan): Promise<Buffer> {
     const contents = await this.#deps.objects.blobs(plan.files.map((file) => file.blob));
-    const json = Buffer.from(JSON.stringify(buildBundle(plan, contents)));
-    return {
-      etag: `"${createHash('sha256').update(json).digest('hex').slice(0, 32)}"`,
-      json,
-      gzip: json.length < GZIP_FROM_BYTES ? undefined : await compress(json),
-      hash: plan.hash,
-    };
+    return Buffer.from(JSON.stringify(buildBundle(plan, contents)));
   }
 }
 

@@ -24,3 +24,19 @@ test('does not keep what is larger than the budget, and counts a replaced value 
   cache.set('b', 'b');
   assert.deepEqual([cache.get('a'), cache.get('b')], ['aaa', 'b']);
 });
+
+test('a value that has grown counts with its new size, as long as it is kept', () => {
+  const cache = new ByteCache<{ size: number }>(6, ({ size }) => size);
+  const [grows, other, gone] = [{ size: 2 }, { size: 2 }, { size: 1 }];
+  cache.set('other', other);
+  cache.set('grows', grows);
+  grows.size = 5;
+  cache.measure('grows', grows);
+  assert.deepEqual([cache.get('other'), cache.get('grows')], [undefined, grows]);
+  cache.measure('gone', gone);
+  assert.equal(cache.get('gone'), undefined);
+  grows.size = 7;
+  cache.measure('grows', grows);
+  cache.set('other', other);
+  assert.deepEqual([cache.get('other'), cache.get('grows')], [other, undefined]);
+});

@@ -3,7 +3,7 @@ export class ByteCache<V> {
   readonly #limitBytes: number;
   readonly #sizeOf: (value: V) => number;
   /** Last used stands last. */
-  readonly #values = new Map<string, V>();
+  readonly #values = new Map<string, { readonly value: V; readonly size: number }>();
   #bytes = 0;
 
   constructor(limitBytes: number, sizeOf: (value: V) => number) {
@@ -12,19 +12,19 @@ export class ByteCache<V> {
   }
 
   get(key: string): V | undefined {
-    const value = this.#values.get(key);
-    if (value !== undefined) {
+    const found = this.#values.get(key);
+    if (found !== undefined) {
       this.#values.delete(key);
-      this.#values.set(key, value);
+      this.#values.set(key, found);
     }
-    return value;
+    return found?.value;
   }
 
   set(key: string, value: V): void {
     this.#drop(key);
     const size = this.#sizeOf(value);
     if (size > this.#limitBytes) return;
-    this.#values.set(key, value);
+    this.#values.set(key, { value, size });
     this.#bytes += size;
     for (const oldest of this.#values.keys()) {
       if (this.#bytes <= this.#limitBytes) break;
@@ -32,10 +32,15 @@ export class ByteCache<V> {
     }
   }
 
+  /** The value has another size now. Nothing happens where the cache does not have it any more. */
+  measure(key: string, value: V): void {
+    if (this.#values.get(key)?.value === value) this.set(key, value);
+  }
+
   #drop(key: string): void {
-    const value = this.#values.get(key);
-    if (value === undefined) return;
+    const found = this.#values.get(key);
+    if (found === undefined) return;
     this.#values.delete(key);
-    this.#bytes -= this.#sizeOf(value);
+    this.#bytes -= found.size;
   }
 }

@@ -24,11 +24,14 @@ export function createCommitReview(deps: ReviewDeps): CommitReview {
     review: async (hash, previous) => {
       const after = await deps.snapshots.get(hash);
       // After a force-push and a mirror made anew, the commit before may be gone: then everything counts as changed.
-      const comparable = previous !== undefined && (await deps.objects.hasCommit(previous));
-      const before = comparable ? await deps.snapshots.get(previous) : undefined;
+      const isHere = async (commit: string): Promise<boolean> =>
+        deps.snapshots.isKept(commit) || (await deps.objects.hasCommit(commit));
+      const before =
+        previous !== undefined && (await isHere(previous)) ? await deps.snapshots.get(previous) : undefined;
       const known = new Set(before?.files.map((file) => file.blob + file.kind + rootMark(file)));
       const unseen = after.files.filter((file) => !known.has(file.blob + file.kind + rootMark(file)));
       const contents = await deps.objects.blobs(unseen.map((file) => file.blob));
+      if (before !== undefined) deps.objects.recall(contents);
       for (const file of after.files) checkName(hash, file);
       for (const file of unseen) checkContent(hash, file, contents.get(file.blob) ?? new Uint8Array());
       for (const warning of after.warnings) deps.log.warn({ hash }, warning);

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Database } from 'libsql';
+import type { Database, Statement } from 'libsql';
 import { ANSWER_CHARS, type Appended, type Expectation, type NewRow, type StoredRow } from './log-store.js';
 import { migrate, pragmaValue, SchemaTooNew } from './sqlite-schema.js';
 import type { OpenedStore, StoreReply, StoreRequest } from './sqlite-thread.js';
@@ -58,8 +58,19 @@ function weakness(database: Database): string | undefined {
   return synchronous >= 2 ? undefined : `SQLite does not flush each commit (synchronous=${synchronous})`;
 }
 
+/** Statements of what is done for every update, made once. */
+const STATEMENTS = new WeakMap<Database, Map<string, Statement>>();
+
+function statement(database: Database, sql: string): Statement {
+  const known = STATEMENTS.get(database) ?? new Map<string, Statement>();
+  STATEMENTS.set(database, known);
+  const made = known.get(sql) ?? database.prepare(sql);
+  known.set(sql, made);
+  return made;
+}
+
 function head(database: Database): number {
-  return (database.prepare('SELECT coalesce(max(seq), 0) AS head FROM record').get() as { head: number }).head;
+  return (statement(database, 'SELECT coalesce(max(seq), 0) AS head FROM record').get() as { head: number }).head;
 }
 
 function kindHeadOf(database: Database, kind: string): number {
@@ -82,10 +93,10 @@ function append(
       }
     }
     // Its own table: the row itself may be dropped long before.
-    const known = database.prepare('SELECT seq, time_ms AS timeMs FROM dedup WHERE key = ? AND time_ms > ?');
-    const remember = database.prepare('INSERT OR REPLACE INTO dedup VALUES (?, ?, ?)');
-    const insert = database.prepare('INSERT INTO record (seq, kind, time_ms, body) VALUES (?, ?, ?, ?)');
-    const kindHead = database.prepare('UPDATE kind_head SET last = ? WHERE kind = ?');
+    const known = statement(database, 'SELECT seq, time_ms AS timeMs FROM dedup WHERE key = ? AND time_ms > ?');
+    const remember = statement(database, 'INSERT OR REPLACE INTO dedup VALUES (?, ?, ?)');
+    const insert = statement(database, 'INSERT INTO record (seq, kind, time_ms, body) VALUES (?, ?, ?, ?)');
+    const kindHead = statement(database, 'UPDATE kind_head SET last = ? WHERE kind = ?');
     let seq = head(database);
     return rows.map(({ kind, body, dedup }) => {
       const first = dedup === undefined ? undefined : (known.get(dedup, nowMs - DEDUP_MS) as StoredRow | undefined);

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { PROTOCOL_HEADER } from '../../wire/frames.js';
-import type { BundleService, EncodedBundle } from '../bundle/bundle-service.js';
+import type { BundleService } from '../bundle/bundle-service.js';
+import type { EncodedBundle } from '../bundle/encoded-bundle.js';
 import type { PolicyGate } from '../policy-head-gate.js';
 
 /** What the policy route needs. */
@@ -47,10 +48,11 @@ export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void
       const baseHash = [query.base_hash ?? []].flat().at(-1);
       await deps.gate.pass(baseHash, request.headers[PROTOCOL_HEADER] !== undefined);
       const bundle = await deps.bundles.get({ directories: [query.path ?? []].flat(), baseHash });
-      const encoded = takesGzip(request) ? bundle.gzip : undefined;
-      const etag = encoded === undefined ? bundle.etag : gzipTag(bundle);
-      reply.header('etag', etag).header('vary', 'accept-encoding').header('cache-control', 'no-cache');
-      if (hasAlready(request, bundle)) return reply.code(304).send();
+      reply.header('vary', 'accept-encoding').header('cache-control', 'no-cache');
+      const known = tagOfCaller(request, bundle);
+      if (known !== undefined) return reply.header('etag', known).code(304).send();
+      const encoded = takesGzip(request) ? await bundle.gzip() : undefined;
+      reply.header('etag', encoded === undefined ? bundle.etag : gzipTag(bundle));
       if (encoded !== undefined) reply.header('content-encoding', 'gzip');
       return reply.type('application/json').send(encoded ?? bundle.json);
     },
@@ -62,10 +64,11 @@ function gzipTag(bundle: EncodedBundle): string {
   return bundle.etag.replace(/"$/, '-gzip"');
 }
 
-/** If-None-Match, compared weakly: both encodings are the same bundle. */
-function hasAlready(request: FastifyRequest, bundle: EncodedBundle): boolean {
+/** The tag of If-None-Match that means this bundle, compared weakly: both encodings are the same one. */
+function tagOfCaller(request: FastifyRequest, bundle: EncodedBundle): string | undefined {
   const tags = (request.headers['if-none-match'] ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return tags.some((tag) => tag === '*' || tag === bundle.etag || tag === gzipTag(bundle));
+  if (tags.includes('*')) return bundle.etag;
+  return tags.find((tag) => tag === bundle.etag || tag === gzipTag(bundle));
 }
 
 /** True when Accept-Encoding names gzip, or anything, and does not give it a weight of 0. */

@@ -5,6 +5,8 @@ import { type GitCommand, GitExit } from './git-command.js';
 const READ_TIMEOUT_MS = 60_000;
 /** Most that one read of blobs may answer; a bundle is one JSON text, and a string cannot be much longer than this. */
 const BLOBS_LIMIT_BYTES = 256 * 1024 * 1024;
+/** Most that {@link GitObjects.recall} keeps. */
+const RECALLED_BYTES = 1024 * 1024;
 /** Processes that read at the same time. */
 const CONCURRENT_READS = 4;
 
@@ -26,6 +28,11 @@ export interface GitObjects {
   files(commit: string): Promise<TreeFile[]>;
   /** Contents by object id. */
   blobs(ids: readonly string[]): Promise<Map<string, Buffer>>;
+  /**
+   * Keeps contents, a few and in place of those before: the next reads of them need no git. What the review of a commit has
+   * read is what the delta is made of that every client asks for next.
+   */
+  recall(contents: ReadonlyMap<string, Buffer>): void;
 }
 
 /** A full object id: SHA-1 or SHA-256, lower case. */
@@ -43,6 +50,14 @@ export function createGitObjects(git: GitCommand): GitObjects {
   const read = limited(CONCURRENT_READS, (args: readonly string[], input?: string, limitBytes?: number) =>
     git.run(args, { timeoutMs: READ_TIMEOUT_MS, input, limitBytes }),
   );
+  let recalled: ReadonlyMap<string, Buffer> = new Map();
+
+  async function readBlobs(wanted: readonly string[]): Promise<Map<string, Buffer>> {
+    if (wanted.length === 0) return new Map();
+    const input = wanted.map((id) => `${id}\n`).join('');
+    return parseBlobs(await read(['cat-file', '--batch', '--buffer'], input, BLOBS_LIMIT_BYTES), wanted);
+  }
+
   async function hasCommit(hash: string): Promise<boolean> {
     if (!isFullHash(hash)) return false;
     const answer = await read(['cat-file', '--batch-check=%(objectname) %(objecttype)'], `${hash}\n`);
@@ -61,10 +76,18 @@ export function createGitObjects(git: GitCommand): GitObjects {
     },
     files: async (commit) => parseTree(await read(['ls-tree', '-r', '-z', '--full-tree', commit])),
     blobs: async (ids) => {
+      const kept = recalled;
       const wanted = [...new Set(ids)];
-      if (wanted.length === 0) return new Map();
-      const input = wanted.map((id) => `${id}\n`).join('');
-      return parseBlobs(await read(['cat-file', '--batch', '--buffer'], input, BLOBS_LIMIT_BYTES), wanted);
+      const found = await readBlobs(wanted.filter((id) => !kept.has(id)));
+      for (const id of wanted) {
+        const content = kept.get(id);
+        if (content !== undefined) found.set(id, content);
+      }
+      return found;
+    },
+    recall: (contents) => {
+      const bytes = [...contents.values()].reduce((sum, content) => sum + content.length, 0);
+      recalled = bytes <= RECALLED_BYTES ? contents : new Map();
     },
   };
 }

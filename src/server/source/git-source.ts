@@ -56,6 +56,8 @@ class Mirror implements GitSource {
   /** The head that passed all checks last. The branch itself may point at a commit that was refused. */
   readonly #servedRef: string;
   #served: string | undefined;
+  /** The mirror has the branch: the next fetch brings what is new, not everything. */
+  #hasBranch = false;
   #open = false;
   #distrusted = false;
 
@@ -74,6 +76,7 @@ class Mirror implements GitSource {
   async open(signal: AbortSignal): Promise<string | undefined> {
     const found = await this.#repo.open([this.#servedRef, this.#branchRef], signal);
     this.#open = true;
+    this.#hasBranch = false; // asked anew
     if (found === undefined || found.isWhole) return found?.head;
     this.#log.warn({ folder: this.#folder.path }, 'the local mirror is damaged and will be made anew');
     this.#distrusted = true;
@@ -87,6 +90,7 @@ class Mirror implements GitSource {
       if (this.#distrusted) {
         await this.#branches(git, signal); // the old copy goes only when the remote answers
         await this.#repo.init(signal);
+        this.#hasBranch = false;
         git = await this.#remoteGit(); // the key file went with the old copy
         await this.#fetchBranch(git, signal);
         await this.#markServedAgain(signal);
@@ -126,8 +130,9 @@ class Mirror implements GitSource {
   }
 
   async #fetchBranch(git: GitCommand, signal: AbortSignal): Promise<void> {
-    const first = (await this.#repo.resolve(this.#branchRef, signal)) === undefined;
-    const timeoutMs = this.#options.fetchTimeoutMs || (first ? FIRST_FETCH_TIMEOUT_MS : LATER_FETCH_TIMEOUT_MS);
+    this.#hasBranch ||= (await this.#repo.resolve(this.#branchRef, signal)) !== undefined;
+    const timeoutMs =
+      this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
     const flags = ['--quiet', '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
     try {

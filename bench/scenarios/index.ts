@@ -1,0 +1,36 @@
+import type { Scenario } from '../lib/scenario.js';
+import { bundleScenario } from './bundle.js';
+import { clientStartModulesScenario } from './client-start-modules.js';
+import { deltaScenario } from './delta.js';
+import { fanOutScenario, idleSubscribersScenario } from './fan-out.js';
+import { largeDocumentScenario } from './large-document.js';
+import { manySubscribersScenario } from './many-subscribers.js';
+import { manyUpdatesScenario } from './many-updates.js';
+import { publishToReadableScenario } from './publish-to-readable.js';
+import { publishWhileBusyScenario } from './publish-while-busy.js';
+import { reconnectScenario } from './reconnect.js';
+import { refreshedSourceScenario } from './refreshed-source.js';
+import { stalledSubscriberScenario } from './stalled-subscriber.js';
+import { startScenario } from './start.js';
+import { tenantsScenario } from './tenants.js';
+import { webhookScenario } from './webhook.js';
+
+/** All scenarios, in the order in which they run. */
+export const SCENARIOS: readonly Scenario[] = [
+  publishToReadableScenario,
+  publishWhileBusyScenario,
+  fanOutScenario,
+  idleSubscribersScenario,
+  stalledSubscriberScenario,
+  manyUpdatesScenario,
+  bundleScenario,
+  deltaScenario,
+  webhookScenario,
+  clientStartModulesScenario,
+  startScenario,
+  largeDocumentScenario,
+  refreshedSourceScenario,
+  tenantsScenario,
+  manySubscribersScenario,
+  reconnectScenario,
+];

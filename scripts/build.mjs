@@ -1,0 +1,28 @@
+// Builds the package: the types of src/, and its programs and library in few files.
+//
+//   npm run build                            into dist/
+//   npm run build -- --out <folder>          into another folder
+//   npm run build -- --no-types              without the types, which take the most time
+//   npm run build -- --unbundled             one file for each module, as it is where esbuild is missing
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { build } from './lib/build.mjs';
+import { Fatal, main } from './lib/run.mjs';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+
+function options() {
+  try {
+    const flag = { type: 'boolean', default: false };
+    const { values } = parseArgs({ options: { out: { type: 'string' }, 'no-types': flag, unbundled: flag } });
+    return { out: resolve(values.out ?? join(ROOT, 'dist')), types: !values['no-types'], unbundled: values.unbundled };
+  } catch (error) {
+    throw new Fatal(`${error.message}; there are --out, --no-types and --unbundled.`, { cause: error });
+  }
+}
+
+await main(async () => {
+  await build(ROOT, options());
+  return 0;
+});
