@@ -54,8 +54,16 @@ export function subscribers(
   const kill = (): boolean => child.kill('SIGKILL');
   process.once('exit', kill);
   const order = async (what: Order): Promise<readonly number[]> => {
+    const answered = new AbortController();
+    const died = once(child, 'exit', { signal: answered.signal }).then(
+      ([code, signal]) => ({ failed: `the process of the subscribers ended: ${code ?? signal}` }),
+      () => ({ failed: 'answered' }), // nobody waits for this any more
+    );
     child.send(what);
-    const [report] = (await once(child, 'message')) as [Report];
+    const report = await Promise.race([
+      once(child, 'message', { signal: answered.signal }).then(([message]) => message as Report),
+      died,
+    ]).finally(() => answered.abort());
     if ('failed' in report) throw new Error(report.failed);
     return report.timesMs;
   };

@@ -39,6 +39,8 @@ function git(path: string, args: readonly string[], input = ''): Promise<Buffer>
       { encoding: 'buffer', maxBuffer: 256 * 1024 * 1024 },
       (error, stdout) => (error === null ? resolve(stdout) : reject(error)),
     );
-    if (input !== '') child.stdin?.end(input);
+    // That git went away before it had read everything is told by how it ended.
+    child.stdin?.on('error', () => undefined);
+    child.stdin?.end(input);
   });
 }

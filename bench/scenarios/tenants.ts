@@ -1,5 +1,4 @@
 import { request } from 'undici';
-import { startOpa } from '../../test/support/opa.js';
 import { type Measured, watch } from '../lib/figure.js';
 import { reader } from '../lib/reader.js';
 import type { Bench, Scenario } from '../lib/scenario.js';
@@ -7,6 +6,7 @@ import { startSource } from '../lib/source.js';
 import { folder, repository, SMALL_REPO } from '../lib/stage.js';
 import { type System, startServer } from '../lib/system.js';
 import { until } from '../lib/wait.js';
+import { startBareOpa } from '../raw/bare-opa.js';
 
 const TENANTS = 1_000;
 const DOCUMENT_BYTES = 1_000;
@@ -81,7 +81,7 @@ async function raw(bench: Bench): Promise<readonly Measured[]> {
   const adds = documents.map((text, n) => `{"op":"add","path":"/acl/t${n}","value":${text}}`);
   const times: number[] = [];
   for (let at = 0; at < bench.pick(9, 3); at++) {
-    await using engine = await startOpa();
+    await using engine = await startBareOpa(await folder(bench.dir, `opa-${at}`));
     const startMs = performance.now();
     const { statusCode, body } = await request(`${engine.url}/v1/data`, {
       method: 'PATCH',
