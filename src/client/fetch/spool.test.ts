@@ -95,7 +95,7 @@ describe('spool', () => {
   });
 
   it('leaves nothing behind when the source fails or the signal aborts', async () => {
-    const spool = await createSpool({ dir, memoryLimitBytes: 8, limitBytes: 10_000 });
+    const spool = await createSpool({ dir, memoryLimitBytes: 8, limitBytes: 10_000, pieceBytes: 1 });
     const broken = new Error('connection reset');
     async function* failing(): AsyncGenerator<Uint8Array> {
       yield* pieces(large.slice(0, 200));
@@ -122,15 +122,15 @@ describe('spool', () => {
     assert.deepEqual(await readdir(dir), []);
   });
 
-  it('reads no faster than it writes: one chunk is asked for at a time', async () => {
-    const spool = await createSpool({ dir, memoryLimitBytes: 0, limitBytes: 10_000 });
+  it('reads no faster than it writes: while a piece is written, one more is asked for', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 0, limitBytes: 10_000, pieceBytes: 100 });
     let given = 0;
     const seenOnDisk: number[] = [];
     async function* source(): AsyncGenerator<Uint8Array> {
       for await (const piece of pieces(large, 100)) {
         const [name] = await readdir(dir);
         seenOnDisk.push(name === undefined ? 0 : (await stat(join(dir, name))).size);
-        assert.equal(seenOnDisk.at(-1), given);
+        assert(given - (seenOnDisk.at(-1) ?? 0) <= 2 * 100);
         given += piece.length;
         yield piece;
       }

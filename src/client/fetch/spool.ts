@@ -21,6 +21,8 @@ export interface SpoolOptions {
   memoryLimitBytes?: number;
   /** Largest body that is accepted. */
   limitBytes: number;
+  /** What is written to a file at once; default 262,144. At most two such pieces are in memory. */
+  pieceBytes?: number;
 }
 
 /** Takes documents in: checks and hashes them on the way, and keeps large ones in files (design 6). */
@@ -35,14 +37,14 @@ export interface Spool {
   spool(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, signal: AbortSignal): Promise<OwnedBody>;
 }
 
-/** Read at once for the engine: fewer, larger pieces cost less. */
+/** Read at once for the engine, and written: fewer, larger pieces cost less. */
 const PIECE_BYTES = 256 * 1024;
 
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 
 /** A spool in `dir`. Deletes what a client that was killed left there, and nothing else. */
 export async function createSpool(options: SpoolOptions): Promise<Spool> {
-  const { dir, memoryLimitBytes = 65_536, limitBytes } = options;
+  const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES } = options;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(dir)) {
@@ -56,7 +58,7 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
     async spool(source, signal) {
       const hash = createHash('sha256');
       const check = createJsonCheck();
-      const sink = new Sink(dir, memoryLimitBytes);
+      const sink = new Sink({ dir, memoryLimitBytes, pieceBytes });
       try {
         for await (const chunk of source) {
           signal.throwIfAborted();
@@ -118,38 +120,49 @@ function textOf(path: string, sizeBytes: number): string {
   return readFileSync(path, 'utf8');
 }
 
-/** Bytes in memory that move to a file when they become too many. */
+type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes'>>;
+
+/**
+ * Bytes in memory that move to a file when they become too many. One piece is written while the next one is taken in; there are
+ * never more than two.
+ */
 class Sink {
   sizeBytes = 0;
-  readonly #dir: string;
-  readonly #memoryLimitBytes: number;
+  readonly #options: SinkOptions;
   #chunks: Uint8Array[] = [];
+  #waitingBytes = 0;
   #file: FileHandle | undefined;
   /** Named when it is needed: most documents are small. */
   #path = '';
+  /** The piece that is being written. Never rejects: it answers what went wrong. */
+  #writing: Promise<unknown> = Promise.resolve();
 
-  constructor(dir: string, memoryLimitBytes: number) {
-    this.#dir = dir;
-    this.#memoryLimitBytes = memoryLimitBytes;
+  constructor(options: SinkOptions) {
+    this.#options = options;
   }
 
   async write(chunk: Uint8Array): Promise<void> {
     this.sizeBytes += chunk.length;
+    this.#waitingBytes += chunk.length;
     this.#chunks.push(chunk);
-    if (this.sizeBytes > this.#memoryLimitBytes) await this.#flush();
+    const { memoryLimitBytes, pieceBytes } = this.#options;
+    if (this.sizeBytes > memoryLimitBytes && this.#waitingBytes >= pieceBytes) await this.#flush();
   }
 
   async finish(hash: Hash): Promise<OwnedBody> {
     const digest = hash.digest('hex');
-    if (this.#file === undefined) {
+    if (this.sizeBytes <= this.#options.memoryLimitBytes) {
       return memoryBody(Buffer.concat(this.#chunks).toString('utf8'), digest, this.sizeBytes);
     }
+    await this.#flush();
+    await this.#written();
     await this.#close();
     return fileBody(this.#path, digest, this.sizeBytes);
   }
 
   async discard(): Promise<void> {
     try {
+      await this.#writing;
       await this.#close();
       if (this.#path === '') return;
       await rm(this.#path, { force: true });
@@ -158,18 +171,26 @@ class Sink {
     }
   }
 
+  /** Begins to write what waits, once the piece before it is written. */
   async #flush(): Promise<void> {
-    const bytes = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks);
+    await this.#written();
+    const piece = Buffer.concat(this.#chunks);
     this.#chunks = [];
-    try {
-      if (this.#file === undefined) {
-        this.#path = join(this.#dir, `body-${randomBytes(16).toString('hex')}.json`);
-        this.#file = await open(this.#path, 'wx', 0o600);
-      }
-      if (bytes !== undefined) await this.#file.writeFile(bytes); // goes on where the last one ended
-    } catch (cause) {
-      throw unwritable(this.#dir, cause);
+    this.#waitingBytes = 0;
+    this.#writing = this.#append(piece).catch((cause: unknown) => unwritable(this.#options.dir, cause));
+  }
+
+  async #written(): Promise<void> {
+    const failure = await this.#writing;
+    if (failure !== undefined) throw failure;
+  }
+
+  async #append(piece: Uint8Array): Promise<void> {
+    if (this.#file === undefined) {
+      this.#path = join(this.#options.dir, `body-${randomBytes(16).toString('hex')}.json`);
+      this.#file = await open(this.#path, 'wx', 0o600);
     }
+    await this.#file.writeFile(piece); // goes on where the last one ended
   }
 
   async #close(): Promise<void> {
