@@ -4,15 +4,16 @@ import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { appendMade, type MadeRow } from './append-made.js';
 import { type Alone, AppendQueue } from './append-queue.js';
+import { readAudit } from './audit-pages.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import { Janitor, type KeptRows } from './janitor.js';
-import { readAudit, readTail } from './log-pages.js';
 import type { LogState } from './log-state.js';
 import type { Appended, Durability, Expectation, LogStore, NewRow, StoreStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { PatchLimit } from './patch-limit.js';
 import { readUpdateRow, updateBodyText } from './row.js';
+import { TailReader } from './tail-reader.js';
 import type {
   AuditRecord,
   FoldedEntry,
@@ -48,6 +49,7 @@ export class FoldedLog implements UpdateLog {
   readonly #base: BaseConfig;
   readonly #compactor: Compactor;
   readonly #patches: PatchLimit;
+  readonly #tail: TailReader;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -75,6 +77,7 @@ export class FoldedLog implements UpdateLog {
     this.#now = deps.now;
     this.#view = new LogView(state, { ...deps, store, applied: () => this.#tidy() });
     this.#patches = new PatchLimit(options.patchesPerPath);
+    this.#tail = new TailReader(store, () => this.head);
     this.#janitor = new Janitor(options.kept, { ...deps, store });
     this.#queue = new AppendQueue({ append: (rows) => this.#write(rows), log: deps.log }, (batch, places) =>
       this.#view.takeOwn(batch, places),
@@ -246,7 +249,7 @@ export class FoldedLog implements UpdateLog {
   }
 
   tail(after: number, limit = TAIL_LIMIT): Promise<TailPage | undefined> {
-    return readTail(this.#store, () => this.head, after, limit);
+    return this.#tail.read(after, limit);
   }
 
   audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }> {

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { JsonText } from '../../lib/json-text.js';
+import type { StoredRow } from './log-store.js';
+import { updateBodyText } from './row.js';
+import { TailReader } from './tail-reader.js';
+
+function row(seq: number, chars = 2): StoredRow {
+  const data = JsonText.of('x'.repeat(chars));
+  const entry = { url: '', topics: ['t'], dst_path: '/a', save_method: 'PUT' as const, data };
+  const record = { id: `u${seq}`, publisher: null, reason: null, entries: [entry], callbacks: [] };
+  return { seq, timeMs: 0, kind: 'update', body: updateBodyText(record) };
+}
+
+/** A store that counts how often it is read. */
+function store(rows: StoredRow[]): {
+  reads: number;
+  read(after: number, limit: number): Promise<readonly StoredRow[]>;
+} {
+  return {
+    reads: 0,
+    async read(after, limit) {
+      this.reads++;
+      return rows.filter(({ seq }) => seq > after).slice(0, limit);
+    },
+  };
+}
+
+it('what many ask for at once is read once, and what was read is kept', async () => {
+  const rows = Array.from({ length: 10 }, (_, at) => row(at + 1));
+  const from = store(rows);
+  let head = 8;
+  const tail = new TailReader(from, () => head);
+  const all = await Promise.all(Array.from({ length: 50 }, () => tail.read(2, 100)));
+  assert.equal(from.reads, 1);
+  for (const page of all) {
+    assert.deepEqual(
+      page?.records.map(({ id }) => id),
+      ['u3', 'u4', 'u5', 'u6', 'u7', 'u8'],
+    );
+    assert.deepEqual([page?.through, page?.more], [8, false]);
+  }
+  assert.deepEqual(
+    (await tail.read(4, 2))?.records.map(({ id }) => id),
+    ['u5', 'u6'],
+  );
+  assert.deepEqual(await tail.read(8, 100), { records: [], through: 8, more: false });
+  assert.equal(from.reads, 1);
+  head = 10;
+  assert.deepEqual(
+    (await tail.read(6, 100))?.records.map(({ id }) => id),
+    ['u7', 'u8', 'u9', 'u10'],
+  );
+  assert.equal(from.reads, 2);
+  assert.deepEqual(
+    (await tail.read(0, 3))?.records.map(({ id }) => id),
+    ['u1', 'u2', 'u3'],
+  );
+  assert.equal(await tail.read(11, 3), undefined);
+});
+
+it('a tail that has lost rows is none, and one row may be larger than what is kept', async () => {
+  const from = store([row(1), row(2), row(5), row(6, 5 * 1024 * 1024)]);
+  const tail = new TailReader(from, () => 6);
+  assert.equal((await tail.read(0, 2))?.through, 2);
+  assert.equal(await tail.read(0, 6), undefined);
+  assert.equal((await tail.read(4, 6))?.records.length, 2);
+  assert.equal((await tail.read(4, 6))?.records.length, 2);
+  assert.equal(from.reads, 4);
+});
