@@ -13,6 +13,8 @@ import { OpaRest } from './opa-rest.js';
  */
 const ORPHAN_GRACE_MS = 8_000;
 const ORPHAN_LOOK_MS = 100;
+/** Longest wait for one that holds the address and does not answer: it may be ending at this moment. */
+const SILENT_GRACE_MS = 1_000;
 const MARKER_TIMEOUT_MS = 1_000;
 
 /** Throws `engine_address_in_use` where another program would answer in the engine's place. */
@@ -39,17 +41,18 @@ export async function whenFree(
   { engineUrl, tls }: { engineUrl: string; tls?: OutgoingTls | undefined },
   signal: AbortSignal,
 ): Promise<void> {
-  const deadline = performance.now() + ORPHAN_GRACE_MS;
+  const startMs = performance.now();
+  let graceMs = 0;
   // Without our token: another program is not to have it.
   const rest = new OpaRest({ url: engineUrl, timeoutMs: MARKER_TIMEOUT_MS, ...(tls === undefined ? {} : { tls }) });
   try {
-    for (let isOrphan = false; ; ) {
+    for (;;) {
       try {
         await assertFree(address);
         return;
       } catch (error) {
-        isOrphan ||= await hasMarker(rest, signal);
-        if (!isOrphan || performance.now() > deadline) throw error;
+        if (graceMs < ORPHAN_GRACE_MS) graceMs = Math.max(graceMs, await graceOf(rest, signal));
+        if (performance.now() - startMs >= graceMs) throw error;
       }
       await sleep(ORPHAN_LOOK_MS, signal);
     }
@@ -58,13 +61,16 @@ export async function whenFree(
   }
 }
 
-async function hasMarker(rest: OpaRest, signal: AbortSignal): Promise<boolean> {
+/** How long whoever holds the address is waited for. */
+async function graceOf(rest: OpaRest, signal: AbortSignal): Promise<number> {
   try {
-    return (await rest.getData(MARKER_PATH, signal)) !== undefined;
+    return (await rest.getData(MARKER_PATH, signal)) === undefined ? 0 : ORPHAN_GRACE_MS;
   } catch (error) {
     signal.throwIfAborted();
-    // One that wants a token may be ours. All others are no OPA, or do not talk to us: another program.
-    return error instanceof SyncError && error.code === 'engine_unauthorized';
+    const code = error instanceof SyncError ? error.code : undefined;
+    // One that wants a token may be ours.
+    if (code === 'engine_unauthorized') return ORPHAN_GRACE_MS;
+    return code === 'engine_unreachable' ? SILENT_GRACE_MS : 0;
   }
 }
 
