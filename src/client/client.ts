@@ -131,6 +131,10 @@ export function createClient(
         log: log.child({ component: 'engine' }),
       },
     );
+    // It takes as long to start as all other parts together. Of a failure `ended` tells.
+    const engineRun = engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, signal);
+    engineRun.catch(() => undefined);
+    ends.push(() => engineRun.catch(() => undefined));
     const healthWriter =
       settings.healthDocument === false
         ? undefined
@@ -327,7 +331,7 @@ export function createClient(
     const address = await listenHttp(app, { host: settings.host, port: settings.port });
 
     const parts = [
-      engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, signal),
+      engineRun,
       keeper.run(signal),
       healthWriter?.run(signal),
       drift?.run(signal),
