@@ -2,6 +2,7 @@ import { type Measured, watch } from '../lib/figure.js';
 import { publishToReadable } from '../lib/latency.js';
 import { modulePath, modules, moduleText } from '../lib/modules.js';
 import { publisher } from '../lib/publish.js';
+import { pushed } from '../lib/push.js';
 import type { Bench, Scenario } from '../lib/scenario.js';
 import { folder, type Stage, startBareStage, startStage } from '../lib/stage.js';
 import type { System } from '../lib/system.js';
@@ -84,10 +85,13 @@ async function measure(bench: Bench, system: System): Promise<readonly Measured[
   const busy = await startStage({ ...bench, dir: await folder(bench.dir, 'modules') }, system, {
     files: modules(MODULES),
     healthDocument: true,
-    server: { settings: { POLICY_REPO_POLLING_INTERVAL: '0.2' } },
   });
   results.push(await latency(HEALTH, busy, bench));
-  return [...results, ...(await whileBundles(busy, bench, async (files) => void (await busy.repo.commit(files))))];
+  const change = async (files: Record<string, string>): Promise<void> => {
+    await busy.repo.commit(files);
+    await pushed(busy.server.url, busy.repo.path);
+  };
+  return [...results, ...(await whileBundles(busy, bench, change))];
 }
 
 async function raw(bench: Bench): Promise<readonly Measured[]> {
