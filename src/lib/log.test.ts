@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { describe, it } from 'node:test';
-import { inspect } from 'node:util';
+import { inspect, promisify } from 'node:util';
 import fc from 'fast-check';
 import { redactUrl, Secret, silentLogger } from './log.js';
 
@@ -78,4 +79,35 @@ it('a silent logger takes everything and makes silent children', () => {
   const log = silentLogger();
   log.error({ a: 1 }, 'nothing');
   log.child({ component: 'x' }).warn({}, 'nothing');
+});
+
+describe('the lines of a program', () => {
+  const moduleUrl = JSON.stringify(new URL('./log.js', import.meta.url).href);
+  const program = (work: string): Promise<{ stderr: string }> => {
+    const code = `import { createLogger } from ${moduleUrl};
+      const log = createLogger('p', { level: 'info', format: 'json' });
+      for (let n = 0; n < 1000; n++) log.info({ n }, 'line');
+      ${work}`;
+    return promisify(execFile)(process.execPath, ['--input-type=module', '--eval', code]).catch(
+      (failed: { stderr: string }) => failed,
+    );
+  };
+  const numbers = ({ stderr }: { stderr: string }): unknown[] =>
+    stderr
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => (JSON.parse(line) as { n: unknown }).n);
+  const all = Array.from({ length: 1000 }, (_, n) => n);
+
+  it('are all written when it exits, when it throws, and when it just ends', async () => {
+    for (const end of ['process.exit(0)', 'throw new Error("x")', ''])
+      assert.deepEqual(numbers(await program(end)), all);
+  });
+
+  it('are written a moment later while it runs, so that a kill loses none but the last', async () => {
+    const killed = await program(
+      "setTimeout(() => { log.info({ n: 'lost' }, 'line'); process.kill(process.pid, 'SIGKILL'); }, 100)",
+    );
+    assert.deepEqual(numbers(killed), all);
+  });
 });

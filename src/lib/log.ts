@@ -1,4 +1,4 @@
-import { type Logger as PinoLogger, pino } from 'pino';
+import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 import { pretty } from './log-pretty.js';
 
 /** The logger that every part is given. One line per event; `child({ component })` per part. */
@@ -17,6 +17,10 @@ export interface LogOptions {
   format: 'json' | 'pretty';
 }
 
+/** Lines wait for each other this long, or until there are so many bytes: a write costs as much as a whole update. */
+const GATHER_MS = 50;
+const GATHER_BYTES = 8_192;
+
 /** The program's root logger; writes to standard error so that standard output stays for results. */
 export function createLogger(name: string, options: LogOptions): Logger {
   const settings = {
@@ -25,7 +29,26 @@ export function createLogger(name: string, options: LogOptions): Logger {
     base: { name },
     redact: { paths: ['token', '*.token', 'headers', '*.headers', '*.config.headers'], censor: '[secret]' },
   };
-  return options.format === 'pretty' ? pino(settings, pretty()) : pino(settings, pino.destination(2));
+  return options.format === 'pretty' ? pino(settings, pretty()) : pino(settings, gathered(2));
+}
+
+/** Writes lines together, at the latest after {@link GATHER_MS} and when the process exits; a kill -9 loses those that wait. */
+function gathered(fd: number): DestinationStream {
+  const destination = pino.destination({ dest: fd, sync: true, minLength: GATHER_BYTES });
+  let isWaiting = false;
+  const flush = (): void => {
+    isWaiting = false;
+    destination.flushSync();
+  };
+  process.once('exit', flush);
+  return {
+    write(line) {
+      destination.write(line);
+      if (isWaiting) return;
+      isWaiting = true;
+      setTimeout(flush, GATHER_MS).unref();
+    },
+  };
 }
 
 /** A logger that drops everything: the default when embedding, and for tests. */

@@ -7,7 +7,7 @@ import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { Applier } from './applier.js';
-import { entryPath, entryReplaces, isMoved, isPeriodic, isRead, type KnownEntry } from './entry.js';
+import { entryPath, entryReplaces, isMoved, isPeriodic, isRead, type KnownEntry, NOT_DESIRED } from './entry.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
 import { EntryTable } from './entry-table.js';
 import { EntryWriter, type Exclusive } from './entry-writer.js';
@@ -126,7 +126,7 @@ export class DesiredEntries {
 
   /** Ends every fetch, and waits until they have ended. */
   async end(): Promise<void> {
-    for (const entry of this.table.all()) entry.abort.abort();
+    for (const entry of this.table.all()) entry.abort.abort(NOT_DESIRED);
     await this.#tasks.settled();
   }
 
@@ -250,7 +250,7 @@ export class DesiredEntries {
     for (const entry of [...this.table.all()]) {
       const isListed = entry.origin !== 'base' || seen.has(entry.id);
       if (isListed || this.table.covered(entry.path, entry.rank)) continue;
-      entry.abort.abort();
+      entry.abort.abort(NOT_DESIRED);
       entry.entry = { ...entry.entry, periodic_update_interval: null };
       if (entry.state.kind !== 'fetching') continue;
       const isHeld = this.#deps.applier.layers.get(entry.id) !== undefined;

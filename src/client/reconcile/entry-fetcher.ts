@@ -7,7 +7,7 @@ import { bodyOfText } from '../desired/text-body.js';
 import type { Body } from '../engine/engine.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
-import { isMoved, type KnownEntry } from './entry.js';
+import { isMoved, type KnownEntry, NOT_DESIRED } from './entry.js';
 import type { EntryTable } from './entry-table.js';
 import type { TaskSet } from './task-set.js';
 
@@ -95,7 +95,7 @@ export class EntryFetcher {
     }
     // Only what has begun, or was ended, needs a new one.
     if (this.#begun.has(entry) || entry.abort.signal.aborted) {
-      entry.abort.abort();
+      entry.abort.abort(NOT_DESIRED);
       entry.abort = new AbortController();
     }
     this.#begun.add(entry);

@@ -78,3 +78,6 @@ export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<s
     (topic) => topics.has(topic) || (topic.startsWith('data:') && [...topics].some((own) => own.endsWith(`:${topic}`))),
   );
 }
+
+/** Why a fetch ends that nobody waits for any more. One for all: making a reason for each costs as much as writing a small document. */
+export const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');
