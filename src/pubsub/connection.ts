@@ -9,12 +9,16 @@ import { argumentText, readFrame, topicList } from './incoming.js';
 import { atTime, type Peer } from './peer.js';
 import { ANNOUNCE_TOPIC, announcedBy, type PeerInfo } from './peer-info.js';
 import type { SessionHandler, SessionPeer } from './session-peer.js';
+import { type TextFrame, textFrame } from './text-frame.js';
+import type { Turns } from './turns.js';
 
 /** Limits and times of a connection; see `socket-server.ts`. */
 export interface ConnectionOptions {
   bufferLimitBytes: number;
   pingIntervalMs: number;
   pongTimeoutMs: number;
+  /** Shared by all connections. */
+  turns: Turns;
 }
 
 /** What a connection works with. */
@@ -39,7 +43,6 @@ const MAX_PUBLISH_TOPICS = 1_000;
 const MAX_WAITING_PUBLISHES = 64;
 /** How an answer to `notify` starts, as Python and as we write it. Nothing in it is used: it is not even parsed. */
 const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Buffer.from(text));
-const TEXT = { binary: false };
 
 /** One peer's socket on the server: answers its calls, and takes publications as a {@link Subscriber} of the hub. */
 export class Connection implements Subscriber, SessionPeer {
@@ -61,6 +64,9 @@ export class Connection implements Subscriber, SessionPeer {
   #clientId: string | undefined;
   #rpcId: string | undefined;
   readonly #complaints = new Set<string>();
+  readonly #turns: Turns;
+  /** The turn in which it was sent something last. */
+  #turn = -1;
   #corked = false;
   #publishes: Promise<void> = Promise.resolve();
   #waitingPublishes = 0;
@@ -79,6 +85,7 @@ export class Connection implements Subscriber, SessionPeer {
     options: ConnectionOptions,
     deps: ConnectionDeps,
   ) {
+    this.#turns = options.turns;
     this.#ws = ws;
     this.#socket = socket;
     this.#peer = about.peer;
@@ -115,17 +122,22 @@ export class Connection implements Subscriber, SessionPeer {
    * Sends one text message without waiting. A subscriber that has not read what it was sent before, beyond the limit, is
    * cut off; so is an OPAL peer that could not take a frame of this size (protocol-facts 1.1). Both catch up when they
    * come back.
+   *
+   * The bytes go to the socket below `ws`, which would print a header for each peer: nothing that `ws` sends by itself is ever
+   * amid a message, since no message of ours is sent through it.
    */
-  send(frame: Buffer): void {
+  send({ bytes, payload }: TextFrame): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return;
-    if (!this.extended && frame.length >= OPAL_FRAME_LIMIT_BYTES) {
-      this.#log.warn({ bytes: frame.length }, 'an update is too large for an OPAL client; it is sent to reload');
+    if (!this.extended && payload.length >= OPAL_FRAME_LIMIT_BYTES) {
+      this.#log.warn({ bytes: payload.length }, 'an update is too large for an OPAL client; it is sent to reload');
       this.close(1012, 'an update is too large for a frame: read GET /data/config');
     } else if (this.#ws.bufferedAmount > this.#options.bufferLimitBytes) {
       this.drop('does not read what it is sent');
     } else {
-      this.#cork();
-      this.#ws.send(frame, TEXT);
+      const turn = this.#turns.now;
+      if (turn === this.#turn) this.#cork();
+      this.#turn = turn;
+      this.#socket.write(bytes);
     }
   }
 
@@ -155,7 +167,7 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   tell(method: string, args: object): void {
-    this.send(Buffer.from(requestFrame(method, args, hexId())));
+    this.send(textFrame(requestFrame(method, args, hexId())));
   }
 
   isAlive(timeoutMs: number): Promise<boolean> {
@@ -196,7 +208,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.#deps.hub.remove(this);
   }
 
-  /** What is sent in one turn of the event loop goes to the operating system in one call: bursts cost far less so. */
+  /** What follows in the same turn of the event loop goes to the operating system in one call: bursts cost far less so. */
   #cork(): void {
     if (this.#corked) return;
     this.#corked = true;
@@ -277,7 +289,7 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   #reply(result: unknown, type: 'bool' | 'str' | null, callId: string | null): void {
-    this.send(Buffer.from(responseFrame(result, type, callId)));
+    this.send(textFrame(responseFrame(result, type, callId)));
   }
 
   #subscribe(topics: string[] | undefined): boolean {

@@ -14,7 +14,7 @@ function inbox(extended = false): Inbox {
   return {
     extended,
     frames,
-    send: (frame) => frames.push(frame),
+    send: (frame) => frames.push(frame.payload),
     got: () =>
       frames.map((frame) => {
         const { subscription, data } = JSON.parse(frame.toString()).request.arguments;

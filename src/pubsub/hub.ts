@@ -3,6 +3,7 @@ import { errorText } from '../lib/errors.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { notifyFrame } from '../wire/frames.js';
 import { ALL_TOPICS } from '../wire/topics.js';
+import { type TextFrame, textFrame } from './text-frame.js';
 
 /** Somebody who receives publications: one connection. */
 export interface Subscriber {
@@ -11,10 +12,9 @@ export interface Subscriber {
   /** The topics that it is limited to; undefined: any. */
   readonly permittedTopics?: ReadonlySet<string> | undefined;
   /**
-   * Takes one text message as UTF-8, at once and without waiting. The bytes are shared by all subscribers: they must not
-   * be changed.
+   * Takes one text message, at once and without waiting. The bytes are shared by all subscribers: they must not be changed.
    */
-  send(frame: Buffer): void;
+  send(frame: TextFrame): void;
 }
 
 /** The data of a publication. Each text is read only when somebody is to get it: a getter may print it then. */
@@ -104,18 +104,18 @@ export function createHub(log: Logger = silentLogger()): Hub {
     },
     publish(publication) {
       const { topics, except, limitedTo } = publication;
-      const framesOf = new Map<PublicationData, Map<string, Buffer>>();
+      const framesOf = new Map<PublicationData, Map<string, TextFrame>>();
       const ids = { subscription: hexId(), subscriber: hexId(), call: hexId() };
-      const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): Buffer => {
+      const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): TextFrame => {
         const data =
           permittedTopics === undefined || limitedTo === undefined ? publication : limitedTo(permittedTopics);
-        const frames = framesOf.get(data) ?? new Map<string, Buffer>();
+        const frames = framesOf.get(data) ?? new Map<string, TextFrame>();
         framesOf.set(data, frames);
         const ours = extended ? data.extendedText : undefined;
         const key = `${ours === undefined ? 'plain' : 'extended'} ${topic}`;
         let frame = frames.get(key);
         if (frame === undefined) {
-          frame = Buffer.from(notifyFrame(topic, ours ?? data.text, ids));
+          frame = textFrame(notifyFrame(topic, ours ?? data.text, ids));
           frames.set(key, frame);
         }
         return frame;

@@ -8,6 +8,7 @@ import { Connection, type ConnectionDeps } from './connection.js';
 import { ANY_PEER, type Peer } from './peer.js';
 import { type PeerInfo, upgradeQuery } from './peer-info.js';
 import { Refusals } from './refusals.js';
+import { Turns } from './turns.js';
 
 /** What {@link createSocketServer} is made with. */
 export interface SocketServerOptions {
@@ -77,6 +78,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     bufferLimitBytes: options.bufferLimitBytes,
     pingIntervalMs: options.pingIntervalMs ?? 20_000,
     pongTimeoutMs: options.pongTimeoutMs ?? 20_000,
+    turns: new Turns(),
   };
   // Compression per message costs eight times the time of the sending itself (measured; dependencies.md 2).
   const wss = new WebSocketServer({
