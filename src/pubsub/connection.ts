@@ -3,11 +3,11 @@ import type { WebSocket } from 'ws';
 import { errorText } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
-import { startHeartbeat } from './heartbeat.js';
+import { Heartbeat } from './heartbeat.js';
 import { type Hub, hexId, type Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
 import { atTime, type Peer } from './peer.js';
-import { ANNOUNCE_TOPIC, announcedBy, type PeerInfo } from './peer-info.js';
+import { ANNOUNCE_TOPIC, addressOf, announcedBy, type PeerInfo } from './peer-info.js';
 import type { SessionHandler, SessionPeer } from './session-peer.js';
 import { type TextFrame, textFrame } from './text-frame.js';
 import type { Turns } from './turns.js';
@@ -19,6 +19,8 @@ export interface ConnectionOptions {
   pongTimeoutMs: number;
   /** Shared by all connections. */
   turns: Turns;
+  /** Called when one has ended. */
+  onClosed(connection: Connection): void;
 }
 
 /** What a connection works with. */
@@ -44,6 +46,8 @@ const MAX_WAITING_PUBLISHES = 64;
 /** How an answer to `notify` starts, as Python and as we write it. Nothing in it is used: it is not even parsed. */
 const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Buffer.from(text));
 
+const NOTHING = (): void => undefined;
+
 /** One peer's socket on the server: answers its calls, and takes publications as a {@link Subscriber} of the hub. */
 export class Connection implements Subscriber, SessionPeer {
   readonly id = hexId();
@@ -54,21 +58,23 @@ export class Connection implements Subscriber, SessionPeer {
   readonly #peer: Peer;
   readonly #options: ConnectionOptions;
   readonly #deps: ConnectionDeps;
-  readonly #log: Logger;
-  readonly #stopHeartbeat: () => void;
+  #ownLog: Logger | undefined;
+  readonly #heartbeat: Heartbeat;
   readonly #stopExpiry: () => void;
   readonly #topics = new Set<string>();
   #topicsCharacters = 0;
-  readonly #about: { address: string; query: Readonly<Record<string, string>> };
+  readonly #query: Readonly<Record<string, string>>;
+  /** Read while it is connected: Node then knows host and port also when it has ended. */
+  readonly #host: string;
   readonly #connectedAtMs = Date.now();
   #clientId: string | undefined;
   #rpcId: string | undefined;
-  readonly #complaints = new Set<string>();
+  #complaints: Set<string> | undefined;
   readonly #turns: Turns;
   /** The turn in which it was sent something last. */
   #turn = -1;
   #corked = false;
-  #publishes: Promise<void> = Promise.resolve();
+  #publishes: Promise<void> | undefined;
   #waitingPublishes = 0;
 
   /** `socket` is the connection below `ws`. */
@@ -78,7 +84,6 @@ export class Connection implements Subscriber, SessionPeer {
     about: {
       protocol: number | undefined;
       peer: Peer;
-      address: string;
       query: Readonly<Record<string, string>>;
       clientId: string | undefined;
     },
@@ -91,12 +96,12 @@ export class Connection implements Subscriber, SessionPeer {
     this.#peer = about.peer;
     this.extended = about.protocol !== undefined;
     this.#protocol = about.protocol;
-    this.#about = about;
+    this.#query = about.query;
+    this.#host = socket.remoteAddress ?? '?';
     this.#clientId = about.clientId;
     this.#options = options;
     this.#deps = deps;
-    this.#log = deps.log.child({ connection: this.id, address: about.address });
-    this.#stopHeartbeat = startHeartbeat(
+    this.#heartbeat = new Heartbeat(
       ws,
       socket,
       { intervalMs: options.pingIntervalMs, timeoutMs: options.pongTimeoutMs },
@@ -105,15 +110,14 @@ export class Connection implements Subscriber, SessionPeer {
     const { expiresAtMs } = about.peer;
     // Both kinds of client reconnect after every close, and are then refused, and held back, until they have a new token.
     this.#stopExpiry =
-      expiresAtMs === undefined
-        ? () => undefined
-        : atTime(expiresAtMs, () => this.close(1008, 'the token has expired'));
+      expiresAtMs === undefined ? NOTHING : atTime(expiresAtMs, () => this.close(1008, 'the token has expired'));
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
-    ws.on('error', (error) => this.#log.info({ error: errorText(error) }, 'socket failed'));
+    ws.on('error', (error) => this.#log().info({ error: errorText(error) }, 'socket failed'));
     ws.on('close', () => {
       this.#release();
       deps.sessions?.closed(this);
+      options.onClosed(this);
     });
     deps.meter?.opened();
   }
@@ -129,7 +133,7 @@ export class Connection implements Subscriber, SessionPeer {
   send({ bytes, payload }: TextFrame): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return;
     if (!this.extended && payload.length >= OPAL_FRAME_LIMIT_BYTES) {
-      this.#log.warn({ bytes: payload.length }, 'an update is too large for an OPAL client; it is sent to reload');
+      this.#log().warn({ bytes: payload.length }, 'an update is too large for an OPAL client; it is sent to reload');
       this.close(1012, 'an update is too large for a frame: read GET /data/config');
     } else if (this.#ws.bufferedAmount > this.#options.bufferLimitBytes) {
       this.drop('does not read what it is sent');
@@ -151,11 +155,11 @@ export class Connection implements Subscriber, SessionPeer {
       id: this.id,
       clientId: this.#clientId,
       rpcId: this.#rpcId,
-      host: this.#socket.remoteAddress ?? '?',
+      host: this.#host,
       port: this.#socket.remotePort ?? 0,
       connectedAtMs: this.#connectedAtMs,
       topics: [...this.#topics],
-      query: this.#about.query,
+      query: this.#query,
       extended: this.extended,
       protocol: this.#protocol,
     };
@@ -196,14 +200,14 @@ export class Connection implements Subscriber, SessionPeer {
 
   /** Ends the connection at once, for a peer that would not take part in an orderly end. */
   drop(reason: string): void {
-    this.#log.warn({ reason }, 'subscriber dropped');
+    this.#log().warn({ reason }, 'subscriber dropped');
     this.#deps.meter?.dropped();
     this.#release();
     this.#ws.terminate();
   }
 
   #release(): void {
-    this.#stopHeartbeat();
+    this.#heartbeat.stop();
     this.#stopExpiry();
     this.#deps.hub.remove(this);
   }
@@ -232,7 +236,7 @@ export class Connection implements Subscriber, SessionPeer {
       const request = readFrame(text)?.request;
       if (request) this.#answer(request, text);
     } catch (error) {
-      this.#log.warn({ error: errorText(error) }, 'frame refused');
+      this.#log().warn({ error: errorText(error) }, 'frame refused');
       this.close(1007, 'a frame is not JSON');
     }
   }
@@ -281,7 +285,7 @@ export class Connection implements Subscriber, SessionPeer {
     answer?.then(
       (result) => this.#reply(result, null, callId),
       (error: unknown) => {
-        this.#log.error({ err: error }, 'a session could not be opened');
+        this.#log().error({ err: error }, 'a session could not be opened');
         this.close(1011, 'the session could not be opened');
       },
     );
@@ -325,7 +329,7 @@ export class Connection implements Subscriber, SessionPeer {
     const dataText = argumentText(text, 'data');
     const toSelf = typeof request.arguments.notifier_id === 'string';
     if (++this.#waitingPublishes > MAX_WAITING_PUBLISHES) this.#ws.pause();
-    this.#publishes = this.#publishes.then(async () => {
+    this.#publishes = (this.#publishes ?? Promise.resolve()).then(async () => {
       let accepted = false;
       try {
         accepted = await this.#deliver(topics, dataText, toSelf);
@@ -364,11 +368,18 @@ export class Connection implements Subscriber, SessionPeer {
     this.#rpcId = announced?.rpcId ?? this.#rpcId;
   }
 
+  /** Made when it is needed, like all that a subscriber has no use for that only waits. */
+  #log(): Logger {
+    this.#ownLog ??= this.#deps.log.child({ connection: this.id, address: addressOf(this.#socket) });
+    return this.#ownLog;
+  }
+
   /** Logs each kind of complaint once per connection: a peer must not be able to fill the log. */
   #complainOnce(complaint: string): false {
+    this.#complaints ??= new Set();
     if (this.#complaints.size < 20 && !this.#complaints.has(complaint)) {
       this.#complaints.add(complaint);
-      this.#log.warn({ complaint }, 'call not carried out');
+      this.#log().warn({ complaint }, 'call not carried out');
     }
     return false;
   }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 
-/** Times of {@link startHeartbeat}, in milliseconds. */
+/** Times of a {@link Heartbeat}, in milliseconds. */
 export interface HeartbeatOptions {
   intervalMs: number;
   /** How long a ping may stay without any sign of life. */
@@ -10,46 +10,68 @@ export interface HeartbeatOptions {
 
 /**
  * Pings a peer and calls `onDead` once when it has gone without a close, as with a cut cable. Any byte that arrives is a
- * sign of life, and so is a backlog that drains: a slow peer is not a dead one. Returns what stops it.
+ * sign of life, and so is a backlog that drains: a slow peer is not a dead one.
  */
-export function startHeartbeat(
-  ws: WebSocket,
-  socket: Socket,
-  options: HeartbeatOptions,
-  onDead: () => void,
-): () => void {
-  let deadline: NodeJS.Timeout | undefined;
+export class Heartbeat {
+  readonly #ws: WebSocket;
+  readonly #socket: Socket;
+  readonly #timeoutMs: number;
+  readonly #onDead: () => void;
+  readonly #interval: NodeJS.Timeout;
+  #deadline: NodeJS.Timeout | undefined;
+  /** As they were when the ping was sent. */
+  #receivedBytes = 0;
+  #drainedBytes = 0;
+  /** Number of the last ping, and of the last one that was taken. */
+  #pings = 0;
+  #sent = 0;
 
-  function ping(): void {
-    const received = socket.bytesRead;
-    let drained = drainedBytes(socket);
-    let sent = false;
-    // The error of a closing socket comes as its close event.
-    ws.ping(undefined, undefined, () => {
-      sent = true;
-    });
-    const look = (): void => {
-      deadline = undefined;
-      if (socket.bytesRead !== received) return;
-      if (!sent && drainedBytes(socket) !== drained) {
-        drained = drainedBytes(socket);
-        deadline = setTimeout(look, options.timeoutMs);
-        return;
-      }
-      stop();
-      onDead();
-    };
-    deadline = setTimeout(look, options.timeoutMs);
+  /** Starts at once. */
+  constructor(ws: WebSocket, socket: Socket, { intervalMs, timeoutMs }: HeartbeatOptions, onDead: () => void) {
+    this.#ws = ws;
+    this.#socket = socket;
+    this.#timeoutMs = timeoutMs;
+    this.#onDead = onDead;
+    // One function for all: a server has one of these for each subscriber that waits.
+    this.#interval = setInterval(Heartbeat.#beat, intervalMs, this);
   }
 
-  const interval = setInterval(() => {
-    if (deadline === undefined && ws.readyState === ws.OPEN) ping();
-  }, options.intervalMs);
-  const stop = (): void => {
-    clearInterval(interval);
-    clearTimeout(deadline);
-  };
-  return stop;
+  stop(): void {
+    clearInterval(this.#interval);
+    clearTimeout(this.#deadline);
+  }
+
+  static #beat(heartbeat: Heartbeat): void {
+    if (heartbeat.#deadline === undefined && heartbeat.#ws.readyState === heartbeat.#ws.OPEN) heartbeat.#ping();
+  }
+
+  #ping(): void {
+    this.#receivedBytes = this.#socket.bytesRead;
+    this.#drainedBytes = drainedBytes(this.#socket);
+    const ping = ++this.#pings;
+    // The error of a closing socket comes as its close event.
+    this.#ws.ping(undefined, undefined, () => {
+      this.#sent = ping;
+    });
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    this.#deadline = setTimeout(() => this.#look(), this.#timeoutMs);
+  }
+
+  #look(): void {
+    this.#deadline = undefined;
+    if (this.#socket.bytesRead !== this.#receivedBytes) return;
+    const drained = drainedBytes(this.#socket);
+    if (this.#sent !== this.#pings && drained !== this.#drainedBytes) {
+      this.#drainedBytes = drained;
+      this.#lookLater();
+      return;
+    }
+    this.stop();
+    this.#onDead();
+  }
 }
 
 /** Bytes that the operating system has taken. */

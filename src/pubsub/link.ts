@@ -12,7 +12,7 @@ import {
   requestFrame,
   responseFrame,
 } from '../wire/frames.js';
-import { startHeartbeat } from './heartbeat.js';
+import { Heartbeat } from './heartbeat.js';
 import { hexId } from './hub.js';
 import { argumentText, readFrame } from './incoming.js';
 
@@ -70,7 +70,7 @@ export class Link {
     this.#heldLimit = options.frameLimitBytes;
     this.protocol = protocol;
     this.closed = this.#ended.signal;
-    const stopHeartbeat = startHeartbeat(
+    const heartbeat = new Heartbeat(
       ws,
       socket,
       { intervalMs: options.pingIntervalMs, timeoutMs: options.pingIntervalMs },
@@ -84,7 +84,7 @@ export class Link {
       this.#failure ??= errorText(error);
     });
     ws.on('close', (code, reason) => {
-      stopHeartbeat();
+      heartbeat.stop();
       const why = this.#failure ?? `closed with ${code}${reason.length > 0 ? ` ${reason}` : ''}`;
       this.#ended.abort(
         new SyncError('server_unreachable', `connection to ${options.url} lost: ${why}`, { retryable: true }),

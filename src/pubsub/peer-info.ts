@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { z } from 'zod';
 
 /** One connection, for those who want to know who is there. */
@@ -45,14 +46,23 @@ export function announcedBy(dataText: string): { clientId: string; rpcId: string
   return { clientId: parsed.data.client_id.slice(0, MAX_NAME), rpcId: parsed.data.rpc_id?.slice(0, MAX_NAME) };
 }
 
+/** Shared by all that have no query. */
+const NOTHING_ASKED = { query: {}, clientId: undefined };
+
 /** The query of an upgrade request, bounded, and the client id in it. */
 export function upgradeQuery(request: IncomingMessage): {
-  query: Record<string, string>;
+  query: Readonly<Record<string, string>>;
   clientId: string | undefined;
 } {
+  if (request.url?.includes('?') !== true) return NOTHING_ASKED;
   const parameters = [...new URL(request.url ?? '/', 'http://server').searchParams].slice(0, MAX_PARAMETERS);
   const query = Object.fromEntries(
     parameters.map(([name, value]) => [name.slice(0, MAX_NAME), value.slice(0, MAX_NAME)] as const),
   );
   return { query, clientId: query[CLIENT_ID_PARAMETER] };
+}
+
+/** Host and port of the other end; node keeps them once they were read, also when the socket has ended. */
+export function addressOf(socket: Socket): string {
+  return `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? '?'}`;
 }

@@ -1,12 +1,11 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { errorText, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
 import { ANY_PEER, type Peer } from './peer.js';
-import { type PeerInfo, upgradeQuery } from './peer-info.js';
+import { addressOf, type PeerInfo, upgradeQuery } from './peer-info.js';
 import { Refusals } from './refusals.js';
 import { Turns } from './turns.js';
 
@@ -79,6 +78,10 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     pingIntervalMs: options.pingIntervalMs ?? 20_000,
     pongTimeoutMs: options.pongTimeoutMs ?? 20_000,
     turns: new Turns(),
+    onClosed(connection: Connection) {
+      connections.delete(connection);
+      if (connections.size === 0) onLastGone();
+    },
   };
   // Compression per message costs eight times the time of the sending itself (measured; dependencies.md 2).
   const wss = new WebSocketServer({
@@ -91,7 +94,8 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     const version = negotiated(request);
     if (version !== undefined) headers.push(`${PROTOCOL_HEADER}: ${version}`);
   });
-  const connections = new Map<Connection, Promise<void>>();
+  const connections = new Set<Connection>();
+  let onLastGone = (): void => undefined;
   const admissions = new Map<Promise<void>, Duplex>();
   const closing = new AbortController();
   const refusals = new Refusals(refusalDelayMs);
@@ -100,19 +104,10 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     const about = {
       protocol: negotiated(request),
       peer,
-      address: addressOf(request.socket),
       ...upgradeQuery(request),
     };
     const connection = new Connection(ws, request.socket, about, limits, deps);
-    connections.set(
-      connection,
-      new Promise((resolve) => {
-        ws.once('close', () => {
-          connections.delete(connection);
-          resolve();
-        });
-      }),
-    );
+    connections.add(connection);
   }
 
   async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -138,8 +133,14 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       await refuse(request, socket, error);
       return;
     }
-    if (!socket.destroyed) wss.handleUpgrade(request, socket, head, (ws) => accept(ws, request, peer));
+    if (socket.destroyed) return;
+    wss.handleUpgrade(request, socket, head, (ws) => {
+      socket.off('error', failed); // from now on ws hears of it
+      accept(ws, request, peer);
+    });
   }
+
+  const failed = (error: Error): void => deps.log.debug({ error: errorText(error) }, 'socket failed');
 
   async function refuse(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<void> {
     const error = (await heldBack(request, socket, reason)) ?? reason;
@@ -174,16 +175,20 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   async function closeAll(): Promise<void> {
     closing.abort(new Error('the server is stopping'));
     refusals.end();
-    for (const connection of connections.keys()) connection.close(1012, 'the server is stopping');
+    for (const connection of connections) connection.close(1012, 'the server is stopping');
+    const allGone = new Promise<void>((resolve) => {
+      onLastGone = resolve;
+      if (connections.size === 0) resolve();
+    });
     let grace: NodeJS.Timeout | undefined;
     const graceOver = new Promise((resolve) => {
       grace = setTimeout(resolve, closeGraceMs);
     });
-    await Promise.race([Promise.all([...connections.values(), ...admissions.keys()]), graceOver]);
+    await Promise.race([Promise.all([allGone, ...admissions.keys()]), graceOver]);
     clearTimeout(grace);
-    for (const connection of connections.keys()) connection.drop('takes no part in the end');
+    for (const connection of connections) connection.drop('takes no part in the end');
     for (const socket of admissions.values()) socket.destroy();
-    await Promise.all(connections.values());
+    await allGone;
   }
   let closed: Promise<void> | undefined;
 
@@ -191,24 +196,24 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     get connectionCount() {
       return connections.size;
     },
-    peers: () => [...connections.keys()].map(({ info }) => info),
+    peers: () => [...connections].map(({ info }) => info),
     queued: () => {
       let totalBytes = 0;
       let largestBytes = 0;
-      for (const { queuedBytes } of connections.keys()) {
+      for (const { queuedBytes } of connections) {
         totalBytes += queuedBytes;
         largestBytes = Math.max(largestBytes, queuedBytes);
       }
       return { totalBytes, largestBytes };
     },
     sendToReload() {
-      for (const connection of connections.keys()) {
+      for (const connection of connections) {
         if (!connection.speaksSessions) connection.close(1012, 'updates were missed: read GET /data/config');
       }
     },
     handleUpgrade(request, socket, head) {
       // A peer may go away at any moment of the admission; its end shows as a destroyed socket.
-      socket.on('error', (error) => deps.log.debug({ error: errorText(error) }, 'socket failed'));
+      socket.on('error', failed);
       const admission = admit(request, socket, head)
         .catch((error: unknown) => {
           deps.log.error({ err: error }, 'socket could not be opened');
@@ -233,8 +238,4 @@ function pathOf({ url = '/' }: IncomingMessage): string | undefined {
 function negotiated(request: IncomingMessage): number | undefined {
   const offered = Number(request.headers[PROTOCOL_HEADER]);
   return Number.isInteger(offered) && offered >= 1 ? Math.min(offered, PROTOCOL_VERSION) : undefined;
-}
-
-function addressOf(socket: Socket): string {
-  return `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? '?'}`;
 }
