@@ -5,6 +5,9 @@ import { type Program, startProgram } from './program.js';
 import { prefixed, type System } from './system.js';
 import { answers } from './wait.js';
 
+/** It puts one module after the other, and OPA compiles all of them each time: two hundred take more than a minute. */
+const LOADING_MS = 300_000;
+
 /** OPAL from the Python package index, in the virtual environment of the interop tests. Throws where there is no Python. */
 export async function opal({ opa }: { opa: string }): Promise<System> {
   const bin = await opalPrograms();
@@ -46,7 +49,7 @@ export async function opal({ opa }: { opa: string }): Promise<System> {
         ...(healthDocument ? { OPAL_OPA_HEALTH_CHECK_POLICY_ENABLED: 'true' } : {}),
         ...prefixed('OPAL_', 'opal', settings),
       });
-      return { ...program, apiUrl, engineUrl, ready: () => answers(program, `${apiUrl}/ready`) };
+      return { ...program, apiUrl, engineUrl, ready: () => answers(program, `${apiUrl}/ready`, LOADING_MS) };
     },
   };
 }

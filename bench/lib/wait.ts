@@ -19,9 +19,9 @@ export async function until(
 }
 
 /** Waits until a program answers 200 at a URL. Throws when it ends before. */
-export async function answers(program: Program, url: string): Promise<void> {
+export async function answers(program: Program, url: string, withinMs = READY_MS): Promise<void> {
   try {
-    await until(`${url} answers`, READY_MS, async () => {
+    await until(`${url} answers`, withinMs, async () => {
       program.mustRun();
       return (await statusOf(url)) === 200;
     });

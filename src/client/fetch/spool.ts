@@ -174,10 +174,11 @@ class Sink {
   /** Begins to write what waits, once the piece before it is written. */
   async #flush(): Promise<void> {
     await this.#written();
-    const piece = Buffer.concat(this.#chunks);
+    const chunks = this.#chunks;
+    const bytes = this.#waitingBytes;
     this.#chunks = [];
     this.#waitingBytes = 0;
-    this.#writing = this.#append(piece).catch((cause: unknown) => unwritable(this.#options.dir, cause));
+    this.#writing = this.#append(chunks, bytes).catch((cause: unknown) => unwritable(this.#options.dir, cause));
   }
 
   async #written(): Promise<void> {
@@ -185,12 +186,13 @@ class Sink {
     if (failure !== undefined) throw failure;
   }
 
-  async #append(piece: Uint8Array): Promise<void> {
+  async #append(chunks: readonly Uint8Array[], bytes: number): Promise<void> {
     if (this.#file === undefined) {
       this.#path = join(this.#options.dir, `body-${randomBytes(16).toString('hex')}.json`);
       this.#file = await open(this.#path, 'wx', 0o600);
     }
-    await this.#file.writeFile(piece); // goes on where the last one ended
+    const { bytesWritten } = await this.#file.writev(chunks); // goes on where the last one ended
+    if (bytesWritten < bytes) await this.#file.writeFile(Buffer.concat(chunks).subarray(bytesWritten));
   }
 
   async #close(): Promise<void> {
