@@ -2,8 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Command } from 'commander';
 import { SyncError } from '../lib/errors.js';
-import { silentLogger } from '../lib/log.js';
+import { type ProgramLogger, silentLogger } from '../lib/log.js';
 import { runCommandLine, runUntilSignal, UsageError } from './run-program.js';
+
+function quietLog(): ProgramLogger {
+  return Object.assign(silentLogger(), { flush: () => undefined });
+}
 
 test('a part that cannot go on is stopped, and its failure is the result', async () => {
   let stops = 0;
@@ -14,14 +18,14 @@ test('a part that cannot go on is stopped, and its failure is the result', async
     },
     ended: () => Promise.reject(new Error('worn out')),
   };
-  await assert.rejects(runUntilSignal(part, silentLogger()), /worn out/);
+  await assert.rejects(runUntilSignal(part, quietLog()), /worn out/);
   assert.equal(stops, 1);
   assert.equal(process.listenerCount('SIGTERM'), 0);
 });
 
 test('a start that fails is the result', async () => {
   const part = { start: () => Promise.reject(new Error('no port')), stop: async () => undefined };
-  await assert.rejects(runUntilSignal(part, silentLogger()), /no port/);
+  await assert.rejects(runUntilSignal(part, quietLog()), /no port/);
 });
 
 test('every kind of failure has its exit code', async (context) => {

@@ -1,6 +1,6 @@
 import { type Command, CommanderError } from 'commander';
 import { errorText, SyncError } from '../lib/errors.js';
-import { createLogger, type Logger, type LogOptions } from '../lib/log.js';
+import { createLogger, type Logger, type LogOptions, type ProgramLogger } from '../lib/log.js';
 
 /** Exit codes of both programs. */
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
@@ -38,7 +38,7 @@ export async function runCommandLine(program: Command, argv: readonly string[]):
  * Runs until SIGINT or SIGTERM, then stops and returns. A second signal ends the process at once. Rejects when the start
  * or the stop fails, or when the part cannot go on; then it is stopped too.
  */
-export async function runUntilSignal(part: Runnable, log: Logger): Promise<void> {
+export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promise<void> {
   let onSignal: NodeJS.SignalsListener | undefined;
   const asked = new Promise<NodeJS.Signals>((resolve) => {
     let isAsked = false;
@@ -66,6 +66,8 @@ export async function runUntilSignal(part: Runnable, log: Logger): Promise<void>
     log.info('stopped');
   } finally {
     if (onSignal !== undefined) for (const signal of STOP_SIGNALS) process.off(signal, onSignal);
+    // What is printed next, why it ended, comes last.
+    log.flush();
   }
 }
 
@@ -73,7 +75,7 @@ export async function runUntilSignal(part: Runnable, log: Logger): Promise<void>
 export function programLogger(
   name: string,
   settings: { logLevel: LogOptions['level']; logFormat: 'auto' | LogOptions['format'] },
-): Logger {
+): ProgramLogger {
   const format = settings.logFormat === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : settings.logFormat;
   return createLogger(name, { level: settings.logLevel, format });
 }

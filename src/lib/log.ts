@@ -21,8 +21,14 @@ export interface LogOptions {
 const GATHER_MS = 50;
 const GATHER_BYTES = 8_192;
 
+/** The root logger of a program. */
+export type ProgramLogger = Logger & {
+  /** Writes the lines that wait. */
+  flush(): void;
+};
+
 /** The program's root logger; writes to standard error so that standard output stays for results. */
-export function createLogger(name: string, options: LogOptions): Logger {
+export function createLogger(name: string, options: LogOptions): ProgramLogger {
   const settings = {
     name,
     level: options.level,
@@ -33,7 +39,7 @@ export function createLogger(name: string, options: LogOptions): Logger {
 }
 
 /** Writes lines together, at the latest after {@link GATHER_MS} and when the process exits; a kill -9 loses those that wait. */
-function gathered(fd: number): DestinationStream {
+function gathered(fd: number): DestinationStream & { flush(): void } {
   const destination = pino.destination({ dest: fd, sync: true, minLength: GATHER_BYTES });
   let isWaiting = false;
   const flush = (): void => {
@@ -48,6 +54,7 @@ function gathered(fd: number): DestinationStream {
       isWaiting = true;
       setTimeout(flush, GATHER_MS).unref();
     },
+    flush,
   };
 }
 
