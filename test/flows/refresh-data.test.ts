@@ -32,12 +32,15 @@ test('by path and by topic, the engines get what the sources say now, and nothin
   for (const path of paths) source.serve(path, { version: 1 });
   await using server = await startServer(baseEntries({ url: `${source.url}/base`, dst_path: '/base' }));
   await using client = await startClient({ serverUrl: server.url, env: DATA_ONLY });
+  // What is published while it connects may be in its first reading, and be notified too.
+  await client.healthy();
   await publish(server.url, { url: `${source.url}/users`, dst_path: '/users' });
   await publish(server.url, { dst_path: '/users/ann', data: 'inline' });
   await publish(server.url, { url: `${source.url}/roles`, dst_path: '/roles', topics: ['other'] });
   await client.holds('/roles', { version: 1 });
   await client.holds('/users', { version: 1, ann: 'inline' });
   await client.healthy();
+  assert.deepEqual([source.count('/base'), source.count('/users'), source.count('/roles')], [1, 1, 1]);
   for (const path of paths) source.serve(path, { version: 2 });
 
   await refresh(server.url, { path: '/users' });
