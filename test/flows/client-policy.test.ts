@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gitRepo } from '../support/git-repo.js';
-import { field } from '../support/http.js';
+import { field, request } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
 import { failing, following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
 
 /** The health document's line about the last policy. */
 function policyError(health: unknown): string {
@@ -99,6 +100,11 @@ test('a client gets the directories that it subscribes to, and other commits do 
     'data.json': '{"root":1}',
   });
   await using server = await startServer(following(repo));
+  // A client that is there before would be told of the first commit, too, and might ask for it a second time later.
+  await until(async () => (await request(`${server.url}/policy`)).status === 200, {
+    withinMs: 10_000,
+    what: 'the first commit is served',
+  });
   const env = { SYNC_POLICY_SUBSCRIPTION_DIRS: './a/:a/deep' };
   await using client = await startClient({ serverUrl: server.url, env });
   await using whole = await startClient({ serverUrl: server.url });
