@@ -12,6 +12,7 @@ import { ServerApi } from '../../src/client/server-api.js';
 import { Status } from '../../src/client/status.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { parseDocPath } from '../../src/wire/doc-path.js';
+import { ACCEPTING_ENGINE } from './accepting-engine.js';
 import { clientSettings } from './engine.js';
 import { startFetcher } from './fetcher.js';
 import { until } from './until.js';
@@ -72,7 +73,7 @@ export async function enginelessFleet(
     const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
     const catchUps: CatchUp[] = [];
     let writes = 0;
-    const engine: PolicyEngine = { ...ENGINE, write: async () => void writes++ };
+    const engine: PolicyEngine = { ...ACCEPTING_ENGINE, write: async () => void writes++ };
     const applier = new Applier(engine);
     const keeper = new EngineKeeper(
       { tellsStart: false, probeEnabled: false, probeIntervalMs: 60_000, probeTimeoutMs: 1000, backoff },
@@ -171,16 +172,3 @@ export async function enginelessFleet(
 
 /** They are started so many at a time: that all come in one moment is for tests to bring about. */
 const AT_ONCE = 50;
-
-const ENGINE: PolicyEngine = {
-  policyMode: 'modules',
-  reserved: [],
-  marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
-  roots: () => [],
-  check: async () => undefined,
-  activate: async () => undefined,
-  write: async () => undefined,
-  read: async () => 'null',
-  writeReserved: async () => undefined,
-  startAfresh: () => undefined,
-};

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import { type PeerDataConfig, peerDataConfig, peerUpdate } from '../../wire/data.js';
@@ -8,25 +9,10 @@ import { parseKeepingData } from '../../wire/inline-data.js';
 import { nodeText } from '../../wire/json-node.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../wire/updates.js';
 import { bodyOfText } from '../desired/text-body.js';
-import type { PolicyEngine } from '../engine/engine.js';
 import { Status } from '../status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
 import type { SessionStart } from './server-session.js';
-
-/** An engine that takes everything. */
-const ENGINE: PolicyEngine = {
-  policyMode: 'modules',
-  reserved: [],
-  marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
-  roots: () => [],
-  check: async () => undefined,
-  activate: async () => undefined,
-  write: async () => undefined,
-  read: async () => 'null',
-  writeReserved: async () => undefined,
-  startAfresh: () => undefined,
-};
 
 const never = new AbortController().signal;
 
@@ -55,7 +41,7 @@ function scripted(script: {
   /** The engine writes once this has settled. */
   engine?: () => Promise<void>;
 }) {
-  const applier = new Applier({ ...ENGINE, write: () => script.engine?.() ?? Promise.resolve() });
+  const applier = new Applier({ ...ACCEPTING_ENGINE, write: () => script.engine?.() ?? Promise.resolve() });
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
   const queries: UpdatesQuery[] = [];
   const config = (value: object): PeerDataConfig => peerDataConfig.parse(parseKeepingData(JSON.stringify(value)));

@@ -1,29 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
 import { silentLogger } from '../../lib/log.js';
 import { type PeerDataConfig, type PeerUpdate, peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText } from '../desired/text-body.js';
-import type { PolicyEngine } from '../engine/engine.js';
 import { Status } from '../status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
 import type { Exclusive } from './entry-writer.js';
-
-/** An engine that takes everything. */
-const ENGINE: PolicyEngine = {
-  policyMode: 'modules',
-  reserved: [],
-  marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
-  roots: () => [],
-  check: async () => undefined,
-  activate: async () => undefined,
-  write: async () => undefined,
-  read: async () => 'null',
-  writeReserved: async () => undefined,
-  startAfresh: () => undefined,
-};
 
 const never = new AbortController().signal;
 
@@ -35,7 +21,7 @@ interface Parts {
 }
 
 function updaterWith(more: Parts = {}) {
-  const applier = new Applier(ENGINE);
+  const applier = new Applier(ACCEPTING_ENGINE);
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
   const updater = new DataUpdater(
     { topics: ['policy_data'], backoff: { minMs: 1, maxMs: 2 } },

@@ -1,0 +1,15 @@
+import type { PolicyEngine } from '../../src/client/engine/engine.js';
+
+/** An engine that takes everything and holds nothing. */
+export const ACCEPTING_ENGINE: PolicyEngine = {
+  policyMode: 'modules',
+  reserved: [],
+  marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
+  roots: () => [],
+  check: async () => undefined,
+  activate: async () => undefined,
+  write: async () => undefined,
+  read: async () => 'null',
+  writeReserved: async () => undefined,
+  startAfresh: () => undefined,
+};
