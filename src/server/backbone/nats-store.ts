@@ -40,6 +40,8 @@ export async function openNatsStore(
 ): Promise<LogStore> {
   const place: NatsPlace = { ...options, names: natsNames(options.name) };
   let storage = '';
+  /** How a session begins to follow, until the log is there. */
+  const followers = new WeakMap<NatsSession, () => Promise<void>>();
   let onRow: (seq: number) => void = () => undefined;
   const keeper = await SessionKeeper.open<NatsSession>({
     ...options,
@@ -61,9 +63,6 @@ export async function openNatsStore(
   onRow = (seq) => keeper.sawHead(seq);
   return new NatsStore(keeper, place, durabilityOf(storage, options.syncAlways));
 }
-
-/** How a session begins to follow, until the log is there. */
-const followers = new WeakMap<NatsSession, () => Promise<void>>();
 
 function durabilityOf(storage: string, syncAlways: boolean): Durability {
   if (storage !== 'file') return { level: 'weak', reason: `NATS: the stream is kept in ${storage}` };

@@ -12,7 +12,7 @@ import {
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { NOW_MS, postgresNames } from './postgres-schema.js';
 import { type PostgresPlace, PostgresSession } from './postgres-session.js';
-import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
+import { type BackboneTimes, openVerified, type SessionKeeper } from './session-keeper.js';
 
 /** Rows of one page of a load. */
 const PAGE = 500;
@@ -28,18 +28,12 @@ export async function openPostgresStore(
   deps: { log: Logger; signal?: AbortSignal | undefined },
 ): Promise<LogStore> {
   const place: PostgresPlace = { ...options, names: postgresNames(options.name) };
-  let durability: Durability | undefined;
-  const keeper = await SessionKeeper.open<PostgresSession>({
+  const { keeper, durability } = await openVerified<PostgresSession>({
     ...options,
     ...deps,
     connect: (hooks) => PostgresSession.connect(place, hooks),
-    prepare: async (session) => {
-      const epoch = await session.prepare();
-      durability = await session.durability();
-      return epoch;
-    },
   });
-  return new PostgresStore(keeper, place, durability ?? { level: 'weak', reason: 'not verified' });
+  return new PostgresStore(keeper, place, durability);
 }
 
 class PostgresStore implements LogStore {

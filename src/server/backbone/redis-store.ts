@@ -12,7 +12,7 @@ import type {
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { APPEND, DROP, LIST_PRESENCE, LIVE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
 import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
-import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
+import { type BackboneTimes, openVerified, type SessionKeeper } from './session-keeper.js';
 
 /** Rows of one page of a load. */
 const PAGE = 500;
@@ -25,18 +25,12 @@ export async function openRedisStore(
   deps: { log: Logger; signal?: AbortSignal | undefined },
 ): Promise<LogStore> {
   const place: RedisPlace = { ...options, keys: redisKeys(options.name) };
-  let durability: Durability | undefined;
-  const keeper = await SessionKeeper.open<RedisSession>({
+  const { keeper, durability } = await openVerified<RedisSession>({
     ...options,
     ...deps,
     connect: (hooks) => RedisSession.connect(place, hooks),
-    prepare: async (session) => {
-      const epoch = await session.prepare();
-      durability = await session.durability();
-      return epoch;
-    },
   });
-  return new RedisStore(keeper, place.keys, durability ?? { level: 'weak', reason: 'not verified' });
+  return new RedisStore(keeper, place.keys, durability);
 }
 
 class RedisStore implements LogStore {

@@ -1,7 +1,7 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { backoffMs, sleep } from '../../lib/loop.js';
-import type { StoreStatus } from '../log/log-store.js';
+import type { Durability, StoreStatus } from '../log/log-store.js';
 import { replaced, unavailable } from './backbone-errors.js';
 
 /** Times that bound whatever waits for a backbone, in milliseconds. */
@@ -335,4 +335,26 @@ async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Pr
     clearTimeout(timer);
     signal?.removeEventListener('abort', onAbort);
   }
+}
+
+/** A session that makes its log, and can ask its backbone how durable that is. */
+interface VerifiedSession extends Session {
+  prepare(): Promise<string>;
+  durability(): Promise<Durability>;
+}
+
+/** {@link SessionKeeper.open}, and looks at the durability of the backbone at the start (design 9.8). */
+export async function openVerified<S extends VerifiedSession>(
+  deps: Omit<KeeperDeps<S>, 'prepare'>,
+): Promise<{ keeper: SessionKeeper<S>; durability: Durability }> {
+  let durability: Durability = { level: 'weak', reason: 'not verified' };
+  const keeper = await SessionKeeper.open<S>({
+    ...deps,
+    prepare: async (session) => {
+      const epoch = await session.prepare();
+      durability = await session.durability();
+      return epoch;
+    },
+  });
+  return { keeper, durability };
 }
