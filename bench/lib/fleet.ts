@@ -1,6 +1,4 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
+import { type Failed, startChild } from './child.js';
 
 /** What the process is told. */
 export type FleetOrder =
@@ -10,7 +8,7 @@ export type FleetOrder =
   | { readonly do: 'caught-up'; readonly seq: number; readonly withinMs: number };
 
 /** What it answers, in the same order. */
-export type FleetReport = { readonly failed: string } | { readonly comings: readonly Coming[] };
+export type FleetReport = Failed | { readonly comings: readonly Coming[] };
 
 /** How one client came back, on the clock of `nowMs`. */
 export interface Coming {
@@ -39,39 +37,11 @@ export interface Fleet extends AsyncDisposable {
 
 /** Starts the process. */
 export function startFleet(): Fleet {
-  const child = fork(join(import.meta.dirname, 'fleet-process.js'), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  const kill = (): boolean => child.kill('SIGKILL');
-  process.once('exit', kill);
-  const order = async (what: FleetOrder): Promise<readonly Coming[]> => {
-    child.send(what);
-    const stopWaiting = new AbortController();
-    const { signal } = stopWaiting;
-    const ended = once(child, 'exit', { signal }).then(() => {
-      throw new Error('the process of the clients has ended');
-    });
-    const answer = once(child, 'message', { signal });
-    try {
-      return comingsOf(((await Promise.race([answer, ended])) as [FleetReport])[0]);
-    } finally {
-      stopWaiting.abort();
-      await Promise.allSettled([answer, ended]); // the one that lost ends with the signal
-    }
-  };
+  const child = startChild<FleetOrder, FleetReport>('fleet-process.js');
   return {
-    start: async (serverUrl, count) => void (await order({ do: 'start', serverUrl, count })),
-    reset: async () => void (await order({ do: 'reset' })),
-    caughtUp: (seq, withinMs) => order({ do: 'caught-up', seq, withinMs }),
-    [Symbol.asyncDispose]: async () => {
-      process.removeListener('exit', kill);
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      kill();
-      await ended;
-    },
+    start: async (serverUrl, count) => void (await child.order({ do: 'start', serverUrl, count })),
+    reset: async () => void (await child.order({ do: 'reset' })),
+    caughtUp: async (seq, withinMs) => (await child.order({ do: 'caught-up', seq, withinMs })).comings,
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   };
-}
-
-function comingsOf(report: FleetReport): readonly Coming[] {
-  if ('failed' in report) throw new Error(report.failed);
-  return report.comings;
 }

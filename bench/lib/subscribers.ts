@@ -1,6 +1,4 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
+import { type Failed, startChild } from './child.js';
 
 /** What the process is told. */
 export type Order =
@@ -15,7 +13,7 @@ export type Order =
   | { readonly do: 'round'; readonly mark: number; readonly expected: number; readonly withinMs: number };
 
 /** What it answers, in the same order. */
-export type Report = { readonly failed: string } | { readonly timesMs: readonly number[] };
+export type Report = Failed | { readonly timesMs: readonly number[] };
 
 /**
  * Subscribers without engines, in one process of their own: the load generator for every system. They speak OPAL's protocol
@@ -48,25 +46,8 @@ export function subscribers(
   serverUrl: string,
   { answer, topic = 'policy_data' }: { answer: boolean; topic?: string },
 ): Subscribers {
-  const child = fork(join(import.meta.dirname, 'subscribers-process.js'), {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  const kill = (): boolean => child.kill('SIGKILL');
-  process.once('exit', kill);
-  const order = async (what: Order): Promise<readonly number[]> => {
-    const answered = new AbortController();
-    const died = once(child, 'exit', { signal: answered.signal }).then(
-      ([code, signal]) => ({ failed: `the process of the subscribers ended: ${code ?? signal}` }),
-      () => ({ failed: 'answered' }), // nobody waits for this any more
-    );
-    child.send(what);
-    const report = await Promise.race([
-      once(child, 'message', { signal: answered.signal }).then(([message]) => message as Report),
-      died,
-    ]).finally(() => answered.abort());
-    if ('failed' in report) throw new Error(report.failed);
-    return report.timesMs;
-  };
+  const child = startChild<Order, Report>('subscribers-process.js');
+  const order = async (what: Order): Promise<readonly number[]> => (await child.order(what)).timesMs;
   return {
     connect: (count) => order({ do: 'connect', serverUrl, count, topic, answer }),
     stall: async (count) => void (await order({ do: 'stall', count })),
@@ -76,13 +57,7 @@ export function subscribers(
       const [arrived] = await Promise.all([times, publish(markOf(mark))]);
       return arrived.map((ms) => ms - startMs);
     },
-    [Symbol.asyncDispose]: async () => {
-      process.removeListener('exit', kill);
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      kill();
-      await ended;
-    },
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   };
 }
 

@@ -28,6 +28,16 @@ export function parseDocPath(text: string): DocPath {
   return segments;
 }
 
+/** Whether {@link parseDocPath} takes the text. */
+export function isDocPath(text: string): boolean {
+  try {
+    parseDocPath(text);
+    return true;
+  } catch {
+    return false; // the answer says it all
+  }
+}
+
 /** The path as it stands in an engine URL: each segment escaped, a leading slash, empty for the root. */
 export function docPathUrl(path: DocPath): string {
   return path.map((segment) => `/${encodeURIComponent(segment)}`).join('');

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
 import { silentLogger } from '../../lib/log.js';
 import { peerDataConfig } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../desired/text-body.js';
-import type { PolicyEngine } from '../engine/engine.js';
+import type { DataOp } from '../engine/engine.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import { Status } from '../status.js';
 import { Applier } from './applier.js';
@@ -13,18 +14,7 @@ import { DataUpdater } from './data-updater.js';
 /** Entries of the base configuration; their sources answer when the test says so. */
 function loading(count: number) {
   const transactions: number[] = [];
-  const engine: PolicyEngine = {
-    policyMode: 'modules',
-    reserved: [],
-    marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
-    roots: () => [],
-    check: async () => undefined,
-    activate: async () => undefined,
-    write: async (ops) => void transactions.push(ops.length),
-    read: async () => 'null',
-    writeReserved: async () => undefined,
-    startAfresh: () => undefined,
-  };
+  const engine = { ...ACCEPTING_ENGINE, write: async (ops: readonly DataOp[]) => void transactions.push(ops.length) };
   const applier = new Applier(engine);
   const asked: { answer(): void; fail(): void }[] = [];
   const entries = Array.from({ length: count }, (_, n) => ({

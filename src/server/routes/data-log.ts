@@ -4,7 +4,7 @@ import { addRoute } from '../../http/route.js';
 import { printJson } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import { isHttpFetcher, type PeerEntry } from '../../wire/data.js';
-import { isAtOrBelow, parseDocPath } from '../../wire/doc-path.js';
+import { isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { isShown } from './topics-query.js';
 
@@ -134,13 +134,4 @@ function shownConfig(config: NonNullable<PeerEntry['config']>): object {
 function shownCallback(callback: unknown): unknown {
   const url: unknown = Array.isArray(callback) ? callback[0] : callback;
   return typeof url === 'string' ? redactUrl(url) : null;
-}
-
-function isDocPath(text: string): boolean {
-  try {
-    parseDocPath(text);
-    return true;
-  } catch {
-    return false; // the answer says it all
-  }
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { permitTopics } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';
-import { parseDocPath } from '../../wire/doc-path.js';
+import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
@@ -69,13 +69,4 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       return { status: 'ok', entries, epoch: updateLog.epoch, id, seq, subscribers };
     },
   );
-}
-
-function isDocPath(text: string): boolean {
-  try {
-    parseDocPath(text);
-    return true;
-  } catch {
-    return false; // the answer says it all
-  }
 }
