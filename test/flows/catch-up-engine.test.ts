@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeSessionServer } from '../support/fake-session-server.js';
 import { request } from '../support/http.js';
+import { killProcess } from '../support/kill.js';
 import { startOpa } from '../support/opa.js';
 import { startClient } from '../support/start-client.js';
 import { until } from '../support/until.js';
@@ -39,7 +40,7 @@ test('a client does not say that an update is applied while its engine starts ag
     (await request(`${client.url}/position?at-least=${seq}&timeout=${timeout}`)).status;
   assert.equal(await ask('2s'), 200);
   const before = client.enginePid();
-  process.kill(before, 'SIGKILL');
+  killProcess(before);
   await until(
     async () =>
       !(await request(`${client.engineUrl}/v1/data/d`).then(

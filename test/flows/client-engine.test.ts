@@ -4,6 +4,7 @@ import { cutCable } from '../support/cut-cable.js';
 import { type DataSource, startDataSource } from '../support/data-source.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
+import { killProcess } from '../support/kill.js';
 import { freePort, startOpa } from '../support/opa.js';
 import { baseEntries, following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -65,7 +66,7 @@ test('an inline engine that was killed has everything again, and nobody is asked
     const pid = client.enginePid();
     // Not even the server is needed.
     if (round === 2) cable.cut();
-    process.kill(pid, 'SIGKILL');
+    killProcess(pid);
     await until(() => client.enginePid() !== pid, { withinMs: 10_000, what: 'another engine' });
     await holdsAll(client);
     await client.healthy();
@@ -84,7 +85,7 @@ test('updates and commits that meet an engine that is being killed are all there
   for (let n = 1; n <= 30; n++) {
     expected[`n${n}`] = n;
     await publish(server.url, { dst_path: `/many/n${n}`, data: n });
-    if (n % 10 === 5) process.kill(client.enginePid(), 'SIGKILL');
+    if (n % 10 === 5) killProcess(client.enginePid());
     if (n % 10 === 6) await repo.commit({ 'x/x.rego': `package x\n\ny := ${n}\n` });
     if (n % 10 === 0) {
       const [pid, round] = [client.enginePid(), n / 10];
@@ -203,7 +204,7 @@ test('a client whose engine, server and data source all hang stops at once', asy
   opaCable.freeze();
   // The update before may have come with what the client reads as it connects: this one is known by its place in the log.
   const seq = await publish(server.url, { dst_path: '/n', data: 1 });
-  await until(() => client.log.some((line) => line.msg === 'data update received' && line['seq'] === seq), {
+  await until(() => client.log.some((line) => line.msg === 'data update received' && line.seq === seq), {
     withinMs: 5000,
     what: 'the update arrives',
   });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { startEngine, type TestEngine } from '../support/engine.js';
+import { killProcess } from '../support/kill.js';
 import { until } from '../support/until.js';
 import { type Commit, followWorld, type NewEntry, World, type WorldClient } from '../support/world.js';
 
@@ -162,7 +163,7 @@ async function play(world: World, client: WorldClient, engine: TestEngine, steps
         break;
       case 'kill': {
         const pid = engine.pid();
-        if (pid !== undefined) process.kill(pid, 'SIGKILL');
+        if (pid !== undefined) killProcess(pid);
         break;
       }
       case 'settle':

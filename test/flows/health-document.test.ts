@@ -5,6 +5,7 @@ import { cutCable } from '../support/cut-cable.js';
 import { startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
+import { killProcess } from '../support/kill.js';
 import { freePort, startOpa } from '../support/opa.js';
 import { baseEntries, following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -239,7 +240,7 @@ test('an engine that starts anew, inline or external, has the document again by 
   await using second = await startOpa({ port });
   assert.equal(second.url, first.url);
   const pid = inline.enginePid();
-  process.kill(pid, 'SIGKILL');
+  killProcess(pid);
   await until(() => inline.enginePid() !== pid, { withinMs: 10_000, what: 'another inline engine' });
   for (const client of [external, inline]) {
     const document = await documented(client, 'healthy again', isState(true, true));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { field, request } from '../support/http.js';
+import { killProcess } from '../support/kill.js';
 import { freePort, startOpa, type TestOpa } from '../support/opa.js';
 import { publish, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -31,10 +32,10 @@ function clientOf(server: StartedServer, opa: TestOpa | undefined, probe: Probe)
 
 /** Stops a process without ending it: it holds its port and answers nobody. The disposal lets it go on. */
 function freeze(pid: number): Disposable & { thaw(): void } {
-  process.kill(pid, 'SIGSTOP');
+  killProcess(pid, 'SIGSTOP');
   let isFrozen = true;
   const thaw = (): void => {
-    if (isFrozen) process.kill(pid, 'SIGCONT');
+    if (isFrozen) killProcess(pid, 'SIGCONT');
     isFrozen = false;
   };
   return { thaw, [Symbol.dispose]: thaw };
@@ -137,7 +138,7 @@ test('an inline engine that is killed is back without waiting for a look', async
   await using client = await clientOf(server, undefined, { intervalSeconds: 600 });
   await client.healthy();
   const pid = client.enginePid();
-  process.kill(pid, 'SIGKILL');
+  killProcess(pid);
   await until(() => client.log.some(({ msg }) => msg === 'engine started' && client.enginePid() !== pid), {
     withinMs: 10_000,
     what: 'another engine',

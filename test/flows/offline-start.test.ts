@@ -7,6 +7,7 @@ import { startDataSource } from '../support/data-source.js';
 import { startFakeOpal } from '../support/fake-opal.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
+import { killProcess } from '../support/kill.js';
 import { backupHas, backupOf, DISCONNECTED, deafServer, isConnected, offlineIn, switchTo } from '../support/offline.js';
 import { freePort, startOpa, testOpa } from '../support/opa.js';
 import {
@@ -139,8 +140,9 @@ test('a disconnected client whose engine is killed, and then is killed itself, s
   for (let life = 1; life <= 2; life++) {
     await using client = startCommand('client', ['run'], env);
     await serves();
-    const [first = 0] = pids(client);
-    process.kill(first, 'SIGKILL');
+    // Log lines are written together: the engine may serve before the line of its start is here.
+    const first = await until(() => pids(client)[0], { withinMs: 5000, what: 'the process id of the engine' });
+    killProcess(first);
     await until(() => pids(client).length === 2, { withinMs: 10_000, what: 'another engine' });
     await serves();
     client.process.kill('SIGKILL');
@@ -177,7 +179,7 @@ test('a connected client whose engine is killed has everything again, and asks t
   const [requests, asked] = [opal.requests.length, source.count()];
   // The notice of this commit was lost; what is asked for again brings it.
   opal.policy = () => ({ ...complete(`${MODULE}\nmore := 1\n`), hash: 'two' });
-  process.kill(client.enginePid(), 'SIGKILL');
+  killProcess(client.enginePid());
   await client.answers('/app/more', {}, 1);
   await client.answers('/app/allow', { user: 'ann' }, true);
   await until(() => opal.requests.length >= requests + 2, {
@@ -201,7 +203,7 @@ test('a client that was disconnected before it held anything takes the backup wh
   assert.equal((await client.ready()).status, 503);
   await assert.rejects(readFile(backupOf(made.dir)), { code: 'ENOENT' });
   await writeFile(backupOf(made.dir), backup);
-  process.kill(client.enginePid(), 'SIGKILL');
+  killProcess(client.enginePid());
   await servesAll(client);
   await client.healthy();
   assert.equal(field((await client.health()).json, 'online'), false);

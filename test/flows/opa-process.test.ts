@@ -8,6 +8,7 @@ import { createOpaProcess, type OpaProcessOptions } from '../../src/client/engin
 import { signalGroup } from '../../src/client/engine/process-group.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { createLogger, type Logger } from '../../src/lib/log.js';
+import { killProcess } from '../support/kill.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
@@ -110,7 +111,7 @@ test('the engine starts, answers, and a stop leaves no process and no file', asy
 test('a killed engine is started again and said to be a new run', async () => {
   await using at = await engine();
   await at.started(1);
-  process.kill(at.starts[0]?.pid ?? 0, 'SIGKILL');
+  killProcess(at.starts[0]?.pid);
   await at.started(2);
   assert.deepEqual(
     at.starts.map(({ run }) => run),
@@ -151,7 +152,7 @@ test('an address that is taken while the engine is down is reported and waited f
     restartBackoff: { minMs: 1, maxMs: 50 },
   });
   await at.started(1);
-  process.kill(at.starts[0]?.pid ?? 0, 'SIGKILL');
+  killProcess(at.starts[0]?.pid);
   await until(() => at.exits.length === 1 && at.pid() !== undefined, { withinMs: 5_000, what: 'the second start' });
   const other = createServer().listen(Number(new URL(at.url).port), '127.0.0.1');
   await once(other, 'listening');

@@ -8,6 +8,7 @@ import { startProxy } from '../support/connect-proxy.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { listening } from '../support/http-server.js';
+import { killProcess } from '../support/kill.js';
 import { freePort, startOpa, type TestOpa } from '../support/opa.js';
 import { following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -250,7 +251,7 @@ describe('inline engine', () => {
     });
     await followsServer(client, server.url);
     assert.equal((await requestBy({})(`${client.engineUrl}/v1/data/users`)).status, 401);
-    process.kill(client.enginePid(), 'SIGKILL');
+    killProcess(client.enginePid());
     await until(() => client.log.filter(({ msg }) => msg === 'engine holds our state').length > 1, {
       withinMs: 15_000,
       what: 'the engine is filled again',
@@ -280,7 +281,7 @@ describe('inline engine', () => {
     await using client = await startClient({ serverUrl: server.url, env, ask });
     await followsServer(client, server.url);
     await assert.rejects(requestBy({ ca: authority.file })(`${client.engineUrl}/v1/data/users`));
-    process.kill(client.enginePid(), 'SIGKILL');
+    killProcess(client.enginePid());
     await until(() => client.log.filter(({ msg }) => msg === 'engine holds our state').length > 1, {
       withinMs: 15_000,
       what: 'the engine is filled again',

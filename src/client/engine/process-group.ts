@@ -5,6 +5,7 @@ export const HAS_PROCESS_GROUPS = process.platform !== 'win32';
 
 /** Sends a signal to a child's whole group (started `detached`); false when nobody is left in it. */
 export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  if (!(pid > 1)) throw new RangeError(`${pid} is no process id of a child`); // 0 and -1 mean groups that are not ours
   try {
     process.kill(HAS_PROCESS_GROUPS ? -pid : pid, signal);
     return true;
