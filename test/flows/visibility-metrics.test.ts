@@ -47,9 +47,9 @@ it('the figures of server and client follow what happens', async () => {
   const ofServer = await until(
     async () => {
       const now = await read(server.url);
-      return (now.get(latency) ?? 0) >= 1 && now;
+      return (now.get(latency) ?? 0) >= 1 && now.get('policysync_client_lag_updates') === 0 && now;
     },
-    { withinMs: 10_000, what: 'the client reported what it has applied' },
+    { withinMs: 10_000, what: 'the client reported that it has applied all' },
   );
   for (const [name, least] of Object.entries({
     'policysync_publish_total{outcome="ok"}': 1,
