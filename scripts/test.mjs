@@ -4,12 +4,14 @@
 //   npm test -- flows/opa         only test files whose path contains one of the words
 //   npm run test:long             the same with SYNC_TEST_LONG=1: the long walks in full
 //   npm run test:interop          against the Python programs
+//   npm test -- --with-interop    everything, in one run
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { compile } from './lib/compile.mjs';
 import { Fatal, main, run } from './lib/run.mjs';
-import { removeStale, testFiles } from './lib/test-files.mjs';
+import { groupTests, testFiles } from './lib/test-files.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = join(ROOT, 'build');
@@ -18,25 +20,19 @@ const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
+const FLAGS = ['--long', '--interop', '--with-interop'];
+
 function options(args) {
   const flags = args.filter((arg) => arg.startsWith('-'));
-  const unknown = flags.find((flag) => flag !== '--long' && flag !== '--interop');
+  const unknown = flags.find((flag) => !FLAGS.includes(flag));
   if (unknown !== undefined)
-    throw new Fatal(`Unknown flag ${unknown}; there are --long and --interop, and words that select files.`);
+    throw new Fatal(`Unknown flag ${unknown}; there are ${FLAGS.join(', ')}, and words that select files.`);
+  const onlyInterop = flags.includes('--interop');
   return {
     long: flags.includes('--long'),
-    interop: flags.includes('--interop'),
+    suites: { main: !onlyInterop, interop: onlyInterop || flags.includes('--with-interop') },
     filters: args.filter((arg) => !arg.startsWith('-')),
   };
-}
-
-async function compile() {
-  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-  if (!existsSync(tsc)) throw new Fatal('The dependencies are not installed; run "npm ci" first.');
-  for (const file of removeStale(ROOT, BUILD)) console.log(`removed build/${file}: its source is gone`);
-  console.log('compiling into build/ ...');
-  const code = await run(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: ROOT });
-  if (code !== 0) throw new Fatal('The code does not compile; correct the errors above and run again.');
 }
 
 /** Path of the OPA for the tests: SYNC_TEST_OPA, else what the product's own search gives. */
@@ -106,7 +102,7 @@ async function runFiles(files, { long }, opaPath) {
 
 await main(async () => {
   const chosen = options(process.argv.slice(2));
-  await compile();
+  await compile(ROOT, 'build', { programs: true });
   const files = testFiles(BUILD, chosen);
   if (files.length === 0) {
     throw new Fatal(
@@ -115,8 +111,8 @@ await main(async () => {
         : 'There are no test files of this kind; look into test/.',
     );
   }
-  const isWhole = !chosen.interop && chosen.filters.length === 0;
+  const isWhole = chosen.suites.main && chosen.filters.length === 0;
   const [opaPath] = await Promise.all([opa(), isWhole ? backboneServers() : undefined]);
   console.log(`running ${files.length} test files ...`);
-  return runFiles(files, chosen, opaPath);
+  return runFiles(isWhole ? groupTests(BUILD, files) : files, chosen, opaPath);
 });

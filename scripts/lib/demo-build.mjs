@@ -21,10 +21,10 @@ export function checkMachine(root) {
   }
 }
 
-/** Compiles `src/` to `dist/`. */
+/** Builds the programs in `dist/`; the types of the library, which take most of the time, are for those who use it. */
 export async function compile(root, { print, processes }) {
   const startedMs = performance.now();
-  const compiling = processes.run(process.execPath, [join(root, 'scripts', 'build.mjs')], { cwd: root });
+  const compiling = processes.run(process.execPath, [join(root, 'scripts', 'build.mjs'), '--no-types'], { cwd: root });
   const { code, output } = await print.working('compiling', compiling);
   if (code !== 0) throw new Fatal(`The code does not compile; correct this and run the demo again:\n${output}`);
   print.line(`compiled src/ into dist/ in ${duration(performance.now() - startedMs)}`);

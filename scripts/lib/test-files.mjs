@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 
 /** Files below a folder, with `/` in their names, sorted; none when there is no such folder. */
@@ -26,12 +26,42 @@ export function removeStale(root, build) {
 
 const MAIN_SUITE = /^(src\/.*|test\/(contracts|flows|corpus)\/.*|test\/[^/]*)\.test\.js$/;
 const INTEROP_SUITE = /^test\/interop\/.*\.test\.js$/;
+const UNIT_TEST = /^src\//;
+/** Processes for the unit tests: enough to use a few cores, few enough to save what each start of one costs. */
+const UNIT_GROUPS = 6;
 
-/** Compiled test files of a suite, relative to `build`; `filters` are parts of names, any of which must fit. */
-export function testFiles(build, { interop, filters }) {
+/** Compiled test files of the wanted suites, relative to `build`; `filters` are parts of names, any of which must fit. */
+export function testFiles(build, { suites, filters }) {
   const wanted = filters.map((filter) => filter.replace(/^\.\//, '').replace(/\.(ts|js)$/, ''));
-  return ['src', 'test']
+  const all = ['src', 'test']
     .flatMap((folder) => filesBelow(join(build, folder)).map((file) => `${folder}/${file}`))
-    .filter((file) => (interop ? INTEROP_SUITE : MAIN_SUITE).test(file))
     .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)));
+  return [
+    ...(suites.interop ? all.filter((file) => INTEROP_SUITE.test(file)) : []),
+    ...(suites.main ? all.filter((file) => MAIN_SUITE.test(file)) : []),
+  ];
+}
+
+/**
+ * The same tests with some files put together, in files written into `build/groups` that import them. Tests of units take
+ * milliseconds: a process for each file would take most of their time. Those of interop mostly wait: one after the other
+ * they leave room for others. (Node runs files in the order of their names, so these are the first.)
+ */
+export function groupTests(build, files) {
+  const units = files.filter((file) => UNIT_TEST.test(file));
+  const groups = { interop: files.filter((file) => INTEROP_SUITE.test(file)) };
+  for (const [index, file] of units.entries()) {
+    const name = `unit-${(index % UNIT_GROUPS) + 1}`;
+    groups[name] = [...(groups[name] ?? []), file];
+  }
+  rmSync(join(build, 'groups'), { recursive: true, force: true });
+  mkdirSync(join(build, 'groups'), { recursive: true });
+  const made = Object.entries(groups)
+    .filter(([, members]) => members.length > 0)
+    .map(([name, members]) => {
+      const file = `groups/${name}.test.js`;
+      writeFileSync(join(build, file), members.map((member) => `import '../${member}';\n`).join(''));
+      return file;
+    });
+  return [...made, ...files.filter((file) => !UNIT_TEST.test(file) && !INTEROP_SUITE.test(file))];
 }

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { programFile } from '../support/program-file.js';
 
 /** One of the two programs, as a supervisor runs it: same settings and ports at each start. */
 export interface Program {
@@ -28,7 +29,7 @@ export function program(
   onEnded: (how: string) => void,
 ): Program {
   const { name, kind, env, dir } = options;
-  const file = join(import.meta.dirname, '..', '..', 'src', 'cli', `${kind}.js`);
+  const file = programFile(kind);
   let child: ChildProcess | undefined;
   let life = 0;
   const killNow = (): void => void child?.kill('SIGKILL');

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { startCommand } from '../support/command.js';
 import { field, postJson, request } from '../support/http.js';
+import { programFile } from '../support/program-file.js';
 import { startClient } from '../support/start-client.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
@@ -21,9 +21,8 @@ interface LimitedServer extends AsyncDisposable {
 
 /** The server program with files that grow to {@link BLOCKS} at most. */
 async function limitedServer(stateDir: string): Promise<LimitedServer> {
-  const file = join(import.meta.dirname, '..', '..', 'src', 'cli', 'server.js');
   const { PATH = '', HOME = '' } = process.env;
-  const args = [process.execPath, file, 'run', '--server-bind-port', '0', '--state-dir', stateDir];
+  const args = [process.execPath, programFile('server'), 'run', '--server-bind-port', '0', '--state-dir', stateDir];
   const child = spawn('sh', ['-c', `ulimit -f ${BLOCKS}; exec "$0" "$@"`, ...args], { env: { PATH, HOME } });
   const closed = once(child, 'close');
   let printed = '';

@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { programFile } from './program-file.js';
 
 /** How a command ended. */
 export interface CommandResult {
@@ -28,8 +28,7 @@ export function startCommand(
   env: Record<string, string> = {},
 ): StartedCommand {
   const { PATH = '', HOME = '' } = process.env;
-  const file = join(import.meta.dirname, '..', '..', 'src', 'cli', `${program}.js`);
-  const child = spawn(process.execPath, [file, ...args], { env: { PATH, HOME, ...env } });
+  const child = spawn(process.execPath, [programFile(program), ...args], { env: { PATH, HOME, ...env } });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {

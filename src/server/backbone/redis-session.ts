@@ -214,7 +214,7 @@ async function connectClient({ url, times }: RedisPlace, hooks: SessionHooks): P
   });
   client.on('end', () => hooks.lost(new Error('the connection was closed')));
   // `connectTimeout` ends with the connection: a frozen server takes it, and never answers what ioredis asks first.
-  const timer = setTimeout(() => client.disconnect(), times.connectMs);
+  const timer = setTimeout(() => client.disconnect(), times.connectMs).unref(); // the connection holds the process, not this
   try {
     await client.connect();
     return client;
