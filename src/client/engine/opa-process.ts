@@ -209,8 +209,10 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
   }
 
   async function waitReady(signal: AbortSignal, startedAt: number): Promise<void> {
-    // The child is our own and the request has no secret: whose certificate it shows does not matter here.
-    const context = options.tls?.context(endpointOf(new URL(options.engineUrl)));
+    // The child is our own and the request has no secret: whose certificate it shows does not matter here. A context takes
+    // 60 ms to make, for the authorities that it trusts: only where it is used.
+    const url = new URL(options.engineUrl);
+    const context = url.protocol === 'https:' ? options.tls?.context(endpointOf(url)) : undefined;
     const own = context === undefined ? {} : { secureContext: context };
     const agent = new Agent({ connect: { rejectUnauthorized: false, ...own } });
     const anyAnswer = config.authorization === 'basic' || (config.authentication ?? 'off') !== 'off';

@@ -1,14 +1,14 @@
-import { pipeline, type Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import { type Dispatcher, request } from 'undici';
 import { SyncError } from '../../lib/errors.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from './dispatcher.js';
+import { exchange, type HttpAnswer } from './http-exchange.js';
 import { answerFailure, bodyFailure, connectionFailure, type FetchTimes, statusFailure } from './http-failure.js';
 import { firstHop, type Hop, headerText, httpConfigOf, isRedirect, nextHop, validatorsOf } from './http-rules.js';
 import { charsetOf, jsonStringOf } from './http-text.js';
-import type { FetchContext, FetchProvider, FetchRequest, FetchResult } from './provider.js';
+import type { FetchContext, FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
 import type { OwnedBody } from './spool.js';
 
 /** Options of {@link createHttpProvider}. */
@@ -41,23 +41,21 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
     const { signal } = context;
     for (let redirects = 0; ; redirects++) {
       const { hop } = at;
-      const answer = await send(hop, signal);
-      const { statusCode: status, headers, body } = answer;
-      // Whoever reads the body gets its error; this keeps one that comes after the last read from ending the process.
-      body.on('error', () => undefined);
+      const answer = await exchange(dispatcher, hop, { signal, silenceTimeoutMs: options.silenceTimeoutMs });
+      const { status, headers } = answer;
       if (status === 304 && hop.conditional) {
-        await drain(answer, signal);
+        await drain(answer);
         return { outcome: 'unchanged' };
       }
       if (isRedirect(status)) {
-        await drain(answer, signal);
+        await drain(answer);
         if (redirects === MAX_REDIRECTS) throw answerFailure(hop, `more than ${MAX_REDIRECTS} redirects`);
         at.hop = nextHop(hop, status, headerText(headers.location));
         continue;
       }
       // 206 is a part of the document, and no part was asked for.
       if (status < 200 || status > 299 || status === 206) {
-        throw statusFailure(hop, status, headers, await startOf(hop, answer));
+        throw statusFailure(hop, status, headers, await startOf(answer, () => decoded(hop, answer)));
       }
       const document = await take(hop, answer, isJson, context);
       const validators = redirects === 0 && hop.method === 'GET' ? validatorsOf(headers) : {};
@@ -65,24 +63,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
     }
   }
 
-  function send(hop: Hop, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    return request(hop.url, {
-      dispatcher,
-      signal,
-      method: hop.method,
-      headers: hop.headers,
-      body: hop.body ?? null,
-      headersTimeout: options.silenceTimeoutMs,
-      bodyTimeout: options.silenceTimeoutMs,
-    });
-  }
-
-  async function take(
-    hop: Hop,
-    answer: Dispatcher.ResponseData,
-    isJson: boolean,
-    { sink }: FetchContext,
-  ): Promise<OwnedBody> {
+  async function take(hop: Hop, answer: HttpAnswer, isJson: boolean, { sink }: FetchContext): Promise<OwnedBody> {
     try {
       const announced = Number(headerText(answer.headers['content-length']) ?? 0);
       if (announced > sink.limitBytes && answer.headers['content-encoding'] === undefined) {
@@ -92,9 +73,9 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
       if (isJson) return await sink.take(bytes);
       return await sink.take(jsonStringOf(bytes, charsetOf(headerText(answer.headers['content-type']))));
     } catch (error) {
-      answer.body.destroy();
+      dropRest(answer);
       if (!(error instanceof SyncError) || error.code === 'fetch_failed') throw error;
-      throw bodyFailure(hop, answer.statusCode, answer.headers, error);
+      throw bodyFailure(hop, answer.status, answer.headers, error);
     }
   }
 
@@ -116,12 +97,13 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
 }
 
 /** The body as the source had it before it was compressed. */
-function decoded(hop: Hop, answer: Dispatcher.ResponseData): Readable {
+function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
   const names = (headerText(answer.headers['content-encoding']) ?? '')
     .split(',')
     .map((name) => name.trim().toLowerCase())
     .filter((name) => name !== '' && name !== 'identity');
-  let stream: Readable = answer.body;
+  if (names.length === 0) return answer.body;
+  let stream = answer.body instanceof Readable ? answer.body : Readable.from(answer.body);
   for (const name of names.reverse()) {
     const decoder =
       name === 'gzip' || name === 'x-gzip'
@@ -141,23 +123,29 @@ function decoded(hop: Hop, answer: Dispatcher.ResponseData): Readable {
 }
 
 /** Reads the rest of an answer that nobody needs, or closes the connection when that is long. */
-async function drain(answer: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
-  await answer.body.dump({ limit: DRAIN_BYTES, signal });
+async function drain(answer: HttpAnswer): Promise<void> {
+  await startOf(answer, () => answer.body);
 }
 
-/** The start of an error answer. */
-async function startOf(hop: Hop, answer: Dispatcher.ResponseData): Promise<Uint8Array> {
+/** Lets go of what is still to come of an answer, and of its connection with that. */
+function dropRest({ body }: HttpAnswer): void {
+  if (body instanceof Readable) body.destroy();
+}
+
+/** The start of an answer's body, of which no more is of interest; what fails is not either. */
+async function startOf(answer: HttpAnswer, bytes: () => FetchSource): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
   try {
-    for await (const chunk of decoded(hop, answer) as AsyncIterable<Uint8Array>) {
+    for await (const chunk of bytes()) {
       chunks.push(chunk);
       sizeBytes += chunk.length;
       if (sizeBytes > DRAIN_BYTES) break;
     }
   } catch {
-    // The status is the failure that counts; the text beside it is a courtesy.
-    answer.body.destroy();
+    // The status is what counts; the text beside it is a courtesy.
+  } finally {
+    dropRest(answer);
   }
   return Buffer.concat(chunks);
 }

@@ -57,7 +57,8 @@ export function firstHop({ url, config: given, previous }: FetchRequest): Hop {
 
 /** The `config` of an entry that HTTP fetches. Throws `fetch_config_invalid` that names the member at fault. */
 export function httpConfigOf(url: string, config: FetchRequest['config']): FetcherConfig {
-  const parsed = fetcherConfig.safeParse(config ?? {});
+  if (config === undefined || config === null) return {};
+  const parsed = fetcherConfig.safeParse(config);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${issue?.path.join('.')}: ${issue?.message}`);

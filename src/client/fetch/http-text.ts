@@ -1,4 +1,5 @@
 import { SyncError } from '../../lib/errors.js';
+import type { FetchSource } from './provider.js';
 
 /** The charset that a content type names; UTF-8 where it names none. */
 export function charsetOf(contentType: string | undefined): string {
@@ -9,7 +10,7 @@ export function charsetOf(contentType: string | undefined): string {
  * A text of any length as one JSON string (`is_json: false`, protocol-facts 4.8), piece by piece. Throws `fetch_not_json`
  * for bytes that are not of the charset, and for a charset that is not known.
  */
-export async function* jsonStringOf(bytes: AsyncIterable<Uint8Array>, charset: string): AsyncGenerator<Uint8Array> {
+export async function* jsonStringOf(bytes: FetchSource, charset: string): AsyncGenerator<Uint8Array> {
   const decoder = decoderOf(charset);
   yield Buffer.from('"');
   for await (const chunk of bytes) yield escaped(() => decoder.decode(chunk, { stream: true }), charset);

@@ -4,8 +4,8 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { createJsonCheck } from '../../lib/json-check.js';
 import type { Body } from '../engine/engine.js';
+import { createDocumentCheck } from './document-check.js';
 
 /**
  * A body that whoever asked for it has to dispose of, once nothing reads it any more; twice is once. A stream that has
@@ -57,7 +57,7 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
     limitBytes,
     async spool(source, signal) {
       const hash = createHash('sha256');
-      const check = createJsonCheck();
+      const check = createDocumentCheck();
       const sink = new Sink({ dir, memoryLimitBytes, pieceBytes });
       try {
         for await (const chunk of source) {

@@ -1,0 +1,54 @@
+import { isUtf8 } from 'node:buffer';
+import { createJsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
+
+/** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` as soon as it is known to be none. */
+export interface DocumentCheck {
+  push(chunk: Uint8Array): void;
+  end(): void;
+}
+
+/** Too short to be nested too deep: what `JSON.parse` takes of it is all that {@link createJsonCheck} takes. */
+const SHORT_BYTES = MAX_JSON_DEPTH;
+
+/**
+ * What {@link createJsonCheck} says. Short documents, as most are, go through Node's own parser at their end: a client that
+ * has just started would run the check on a thousand of them before it is compiled.
+ */
+export function createDocumentCheck(): DocumentCheck {
+  const check = createJsonCheck();
+  let short: Uint8Array[] = [];
+  let shortBytes = 0;
+  let isShort = true;
+  const passOn = (): void => {
+    isShort = false;
+    for (const chunk of short) check.push(chunk);
+    short = [];
+  };
+  return {
+    push(chunk) {
+      if (isShort) {
+        shortBytes += chunk.length;
+        short.push(chunk);
+        if (shortBytes >= SHORT_BYTES) passOn();
+      } else check.push(chunk);
+    },
+    end() {
+      if (isShort && isJson(short)) return;
+      passOn(); // it says what is wrong with a short one, too
+      check.end();
+    },
+  };
+}
+
+function isJson(chunks: readonly Uint8Array[]): boolean {
+  const [first, ...more] = chunks;
+  if (first === undefined) return false;
+  const bytes = more.length === 0 ? first : Buffer.concat(chunks);
+  if (!isUtf8(bytes)) return false;
+  try {
+    JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
+    return true;
+  } catch {
+    return false; // the reason is found by the check
+  }
+}

@@ -1,0 +1,117 @@
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { type AnswerHeaders, type Hop, headerText } from './http-rules.js';
+
+/** What came back for one request. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+  /** All of it where it is small; else a stream, which whoever has the answer reads to its end or destroys. */
+  readonly body: Readable | readonly Uint8Array[];
+}
+
+/** How one request is sent. */
+export interface ExchangeOptions {
+  readonly signal: AbortSignal;
+  /** Longest silence before the answer, and between two parts of it. */
+  readonly silenceTimeoutMs: number;
+}
+
+/** A body that is announced to be no longer is waited for: most documents are, and a stream costs more than they do. */
+const SMALL_BYTES = 65_536;
+
+/**
+ * Sends one request. Rejects with what undici says of a connection that fails, and with the signal's reason when that aborts,
+ * as does a stream that is not at its end by then.
+ */
+export function exchange(
+  dispatcher: Dispatcher,
+  { url, method, headers, body }: Hop,
+  { signal, silenceTimeoutMs }: ExchangeOptions,
+): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
+    const handler = new AnswerHandler(signal, resolve, reject);
+    const times = { headersTimeout: silenceTimeoutMs, bodyTimeout: silenceTimeoutMs };
+    const path = `${url.pathname}${url.search}`;
+    try {
+      dispatcher.dispatch({ origin: url.origin, path, method, headers, body: body ?? null, ...times }, handler);
+    } catch (error) {
+      handler.onResponseError(undefined, error as Error);
+    }
+  });
+}
+
+/** Hears from undici what becomes of the request. */
+class AnswerHandler implements Dispatcher.DispatchHandler {
+  readonly #signal: AbortSignal;
+  readonly #resolve: (answer: HttpAnswer) => void;
+  readonly #reject: (reason: unknown) => void;
+  #controller: Dispatcher.DispatchController | undefined;
+  /** Pieces of a small body, with the answer that it belongs to. */
+  #small: { readonly answer: HttpAnswer; readonly chunks: Uint8Array[] } | undefined;
+  #stream: Readable | undefined;
+  #isOver = false;
+
+  constructor(signal: AbortSignal, resolve: (answer: HttpAnswer) => void, reject: (reason: unknown) => void) {
+    this.#signal = signal;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    signal.addEventListener('abort', this.#onAbort);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#signal.aborted) this.#onAbort();
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+    if (status < 200) return; // the answer is still to come
+    const length = Number(headerText(headers['content-length']) ?? Number.NaN);
+    if (length <= SMALL_BYTES && headers['content-encoding'] === undefined) {
+      const chunks: Uint8Array[] = [];
+      this.#small = { answer: { status, headers, body: chunks }, chunks };
+      return;
+    }
+    const stream = new Readable({
+      read: () => controller.resume(),
+      destroy: (error, done) => {
+        if (!this.#isOver) controller.abort(error ?? new Error('the rest of the answer is not wanted'));
+        done(error);
+      },
+    });
+    // Whoever reads it gets its error; this keeps one that comes after the last read from ending the process.
+    stream.on('error', () => undefined);
+    this.#stream = stream;
+    this.#resolve({ status, headers, body: stream });
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#small !== undefined) this.#small.chunks.push(chunk);
+    else if (this.#stream?.push(chunk) === false) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    this.#end();
+    if (this.#small !== undefined) this.#resolve(this.#small.answer);
+    else this.#stream?.push(null);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
+    this.#end();
+    if (this.#stream !== undefined) this.#stream.destroy(error);
+    else this.#reject(error);
+  }
+
+  readonly #onAbort = (): void => {
+    const reason: unknown = this.#signal.reason;
+    const error = reason instanceof Error ? reason : new Error('aborted', { cause: reason });
+    // It may wait for a connection yet: nobody waits for that.
+    this.#reject(reason);
+    this.#controller?.abort(error);
+  };
+
+  #end(): void {
+    this.#isOver = true;
+    this.#signal.removeEventListener('abort', this.#onAbort);
+  }
+}
