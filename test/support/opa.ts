@@ -36,8 +36,11 @@ export async function testOpa(): Promise<string> {
   return (await acquireOpa({ env: process.env, allowDownload: true })).path;
 }
 
-/** Below what systems give to outgoing connections (Linux from 32768, others from 49152). */
-const PORTS = { least: 10_000, most: 32_000 };
+/**
+ * Below what systems give to outgoing connections (Linux from 32768, others from 49152), above all that `fetch` refuses to
+ * ask ("bad port" of the Fetch standard; the highest is 10080).
+ */
+const PORTS = { least: 10_081, most: 32_000 };
 
 /**
  * A TCP port of 127.0.0.1 that was free a moment ago. Not one that the system gives to outgoing connections: a program
