@@ -3,7 +3,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { clientAuthenticator } from '../auth/security.js';
-import { closeHttpApp, listenHttp } from '../http/app.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { errorText, SyncError } from '../lib/errors.js';
@@ -23,7 +22,6 @@ import { createSpool } from './fetch/spool.js';
 import { Follower } from './follower.js';
 import { healthPaths } from './health/health-document.js';
 import { HealthWriter } from './health/health-writer.js';
-import { clientHttp } from './http.js';
 import { createOffline } from './offline/create-offline.js';
 import type { ClientSettings } from './options.js';
 import { clientIdOf } from './position/client-id.js';
@@ -295,6 +293,11 @@ export function createClient(
       position: () => data.logPosition,
       reports: () => reporter.details,
     });
+    // Loaded now: the engine, which takes longest, starts meanwhile.
+    const [{ clientHttp }, { closeHttpApp, listenHttp }] = await Promise.all([
+      import('./http.js'),
+      import('../http/app.js'),
+    ]);
     const app = clientHttp({
       metrics: { access: settings.metricsAccess, metrics },
       authenticator,

@@ -73,6 +73,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
       return;
     }
     const stream = new Readable({
+      highWaterMark: 2 * SMALL_BYTES, // one piece of a socket does not stop the next
       read: () => controller.resume(),
       destroy: (error, done) => {
         if (!this.#isOver) controller.abort(error ?? new Error('the rest of the answer is not wanted'));
