@@ -222,9 +222,9 @@ async function allAnswers(engine: TestEngine): Promise<unknown> {
 test('every step of real history that OPA takes leaves an engine as a complete bundle does; others change nothing', {
   skip: CORPUS.skip,
 }, async (t) => {
-  await walk(t, { v0Compatible: true, directories: ['.'], every: 125 });
+  await walk(t, { v0Compatible: true, directories: ['.'], every: 50 });
 });
 
 test('the same for some directories, read as Rego v1', { skip: CORPUS.skip }, async (t) => {
-  await walk(t, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 250 });
+  await walk(t, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 100 });
 });
