@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { createJsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
+import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
 
-/** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` as soon as it is known to be none. */
+/** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` once it is known to be none. */
 export interface DocumentCheck {
   push(chunk: Uint8Array): void;
   end(): void;
@@ -15,27 +15,29 @@ const SHORT_BYTES = MAX_JSON_DEPTH;
  * has just started would run the check on a thousand of them before it is compiled.
  */
 export function createDocumentCheck(): DocumentCheck {
-  const check = createJsonCheck();
+  /** Made for what is not short, or no JSON: it says what is wrong. */
+  let check: JsonCheck | undefined;
   let short: Uint8Array[] = [];
   let shortBytes = 0;
-  let isShort = true;
-  const passOn = (): void => {
-    isShort = false;
+  const checkShort = (): JsonCheck => {
+    check = createJsonCheck();
     for (const chunk of short) check.push(chunk);
     short = [];
+    return check;
   };
   return {
     push(chunk) {
-      if (isShort) {
-        shortBytes += chunk.length;
-        short.push(chunk);
-        if (shortBytes >= SHORT_BYTES) passOn();
-      } else check.push(chunk);
+      if (check !== undefined) {
+        check.push(chunk);
+        return;
+      }
+      short.push(chunk);
+      shortBytes += chunk.length;
+      if (shortBytes >= SHORT_BYTES) checkShort();
     },
     end() {
-      if (isShort && isJson(short)) return;
-      passOn(); // it says what is wrong with a short one, too
-      check.end();
+      if (check === undefined && isJson(short)) return;
+      (check ?? checkShort()).end();
     },
   };
 }

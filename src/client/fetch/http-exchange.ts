@@ -30,6 +30,7 @@ export function exchange(
   { signal, silenceTimeoutMs }: ExchangeOptions,
 ): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
+    signal.throwIfAborted(); // it would wait for a connection otherwise
     const handler = new AnswerHandler(signal, resolve, reject);
     const times = { headersTimeout: silenceTimeoutMs, bodyTimeout: silenceTimeoutMs };
     const path = `${url.pathname}${url.search}`;
@@ -67,7 +68,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (status < 200) return; // the answer is still to come
     const length = Number(headerText(headers['content-length']) ?? Number.NaN);
-    if (length <= SMALL_BYTES && headers['content-encoding'] === undefined) {
+    if (length <= SMALL_BYTES) {
       const chunks: Uint8Array[] = [];
       this.#small = { answer: { status, headers, body: chunks }, chunks };
       return;
