@@ -15,7 +15,7 @@ import { groupTests, testFiles } from './lib/test-files.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = join(ROOT, 'build');
-/** Test files at a time: most of them wait more than they compute, so one more than there are cores; memory has a bound. */
+/** Test files at a time: they take all that the cores have; one more fills what the others wait. Memory has a bound. */
 const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };

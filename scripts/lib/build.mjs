@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { bundle, loadEsbuild } from './bundle.mjs';
-import { Fatal, run } from './run.mjs';
+import { tsc } from './tsc.mjs';
 
 /** Writes the package's code into `out`, which it replaces once everything has gone well. */
 export async function build(root, { out, types, unbundled }) {
@@ -22,9 +22,5 @@ export async function build(root, { out, types, unbundled }) {
 }
 
 async function compile(root, out, ...flags) {
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  if (!existsSync(tsc)) throw new Fatal('The dependencies are not installed; run "npm ci" first.');
-  const args = [tsc, '-p', 'tsconfig.build.json', '--outDir', out, ...flags];
-  const code = await run(process.execPath, args, { cwd: root });
-  if (code !== 0) throw new Fatal('The code does not compile; correct the errors above and build again.');
+  await tsc(root, '-p', 'tsconfig.build.json', '--outDir', out, ...flags);
 }
