@@ -39,6 +39,14 @@ export function isAbort(error: unknown, signal: AbortSignal): boolean {
   return signal.aborted && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'));
 }
 
+/** Resolves when the signal aborts, after all its listeners have heard. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
 /** A condition that one part sets and one loop waits for; several sets before the wait count as one. */
 export class Wakeup {
   #set = false;

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { Layer } from '../../src/client/desired/layers.js';
 import { EngineRefusal } from '../../src/client/engine/engine.js';
 import { startEngine, type TestEngine } from '../support/engine.js';
 import { layer, policy } from '../support/layers.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
+import { tempDir } from '../support/temp-dir.js';
 
 /** An engine in either mode; the external one is an OPA of its own. */
 async function startMode(mode: 'inline' | 'external'): Promise<TestEngine & { opa: TestOpa | undefined }> {
@@ -28,6 +31,36 @@ function put(engine: TestEngine, ...layers: Layer[]): Promise<unknown> {
 function load(engine: TestEngine, { set, statics }: ReturnType<typeof policy>): Promise<void> {
   return engine.keeper.exclusive((signal) => engine.applier.applyPolicy(set, statics, signal));
 }
+
+/** Stands in for an OPA: it ends when its last connection does, and not before. */
+const PATIENT_ENGINE = `#!${process.execPath}
+if (process.argv[2] === 'version') return void console.log('Version: 1.22.0');
+const address = process.argv.find((argument) => argument.startsWith('--addr='));
+const sockets = new Set();
+let told = false;
+const endIfAlone = () => {
+  if (!told || sockets.size > 0) return;
+  require('node:fs').writeFileSync(process.env.ENDED, 'by itself');
+  process.exit();
+};
+process.on('SIGTERM', () => {
+  told = true;
+  endIfAlone();
+});
+const server = require('node:http').createServer((request, response) => {
+  if (request.method === 'GET') response.end('{}');
+  else response.writeHead(204).end();
+});
+server.keepAliveTimeout = 60_000;
+server.on('connection', (socket) => {
+  sockets.add(socket);
+  socket.on('close', () => {
+    sockets.delete(socket);
+    endIfAlone();
+  });
+});
+server.listen(Number(address.split(':').at(-1)), '127.0.0.1');
+`;
 
 const ALLOW = 'package app.rbac\ndefault allow = false\nallow { data.users[input.user].admin }';
 
@@ -173,6 +206,20 @@ describe('an inline engine', () => {
     );
     await load(engine, policy('big', modules));
     assert.equal(await engine.query('m/m199/allow', { x: 199 }), true);
+  });
+
+  it('is told to end when no connection to it is left: an OPA waits for those on which nothing was asked yet', async () => {
+    await using dir = await tempDir();
+    const ended = join(dir.path, 'ended');
+    const execPath = join(dir.path, 'opa');
+    await writeFile(execPath, PATIENT_ENGINE, { mode: 0o755 });
+    const engine = await startEngine({
+      env: { SYNC_INLINE_ENGINE_EXEC_PATH: execPath },
+      programEnv: { ...process.env, ENDED: ended },
+    });
+    await engine.engine.read(['users'], AbortSignal.timeout(5000)); // its connection is kept for a minute
+    await engine[Symbol.asyncDispose]();
+    assert.equal(await readFile(ended, 'utf8'), 'by itself');
   });
 
   it('keeps every dynamic document readable while policies and static data reload around it', async () => {

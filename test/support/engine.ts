@@ -33,7 +33,13 @@ export interface TestEngine extends AsyncDisposable {
 
 /** Runs an inline OPA on a free port, or follows the external one at `externalUrl`. */
 export async function startEngine(
-  options: { externalUrl?: string; env?: Record<string, string>; log?: Logger } = {},
+  options: {
+    externalUrl?: string;
+    env?: Record<string, string>;
+    /** Environment of the engine's process. Default: that of this process. */
+    programEnv?: NodeJS.ProcessEnv;
+    log?: Logger;
+  } = {},
 ): Promise<TestEngine> {
   const log = options.log ?? silentLogger();
   const url = options.externalUrl ?? `http://127.0.0.1:${await freePort()}`;
@@ -45,7 +51,7 @@ export async function startEngine(
     ...options.env,
   });
   const stop = new AbortController();
-  const running = await createEngine(settings, { log, env: process.env, signal: stop.signal });
+  const running = await createEngine(settings, { log, env: options.programEnv ?? process.env, signal: stop.signal });
   const applier = new Applier(running.engine);
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(

@@ -1,5 +1,6 @@
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { aborted } from '../../lib/loop.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { healthPaths } from '../health/health-document.js';
 import type { ClientSettings } from '../options.js';
@@ -96,7 +97,7 @@ async function inlineEngine(
       },
       { bundles, rest, check: opaCheck(opa.path, v0Compatible) },
     ),
-    run: ({ onStarted, onGone }, runSignal) => {
+    run: async ({ onStarted, onGone }, runSignal) => {
       process = createOpaProcess(
         {
           execPath: opa.path,
@@ -117,7 +118,9 @@ async function inlineEngine(
           },
         },
       );
-      return process.run(runSignal);
+      // An OPA that is told to end waits for each connection on which it was not asked anything yet: 5 s, or until we
+      // close it. A request that the stop overtakes leaves such a one.
+      await Promise.all([process.run(runSignal), aborted(runSignal).then(() => rest.close())]);
     },
     version: opa.version,
     pid: () => process?.pid,

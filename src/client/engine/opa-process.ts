@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Agent } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
+import { aborted, type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
 import { endpointOf } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { addressInUse, healthProblem, whenFree } from './opa-address.js';
@@ -270,11 +270,4 @@ function endOf(child: ChildProcess): {
     child.once('close', () => resolve());
   });
   return { spawned, exited, closed };
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
