@@ -71,7 +71,7 @@ function follow(
 /** Waits until the part's status says this. */
 function says(part: PolicyPart, what: RegExp): Promise<unknown> {
   return until(() => what.test(part.tracker.status().error ?? ''), {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: `${what}; status ${JSON.stringify(part.tracker.status())}`,
   });
 }
@@ -108,7 +108,7 @@ for (const [how, startRemote] of Object.entries(REMOTES)) {
     await part.serves();
     const first = part.tracker.head();
     await remote.put(await bundleOf({ 'm.rego': 'package b' }));
-    await until(() => part.tracker.head() !== first, { withinMs: 10_000, what: 'the new bundle' });
+    await until(() => part.tracker.head() !== first, { withinMs: 20_000, what: 'the new bundle' });
   });
 
   test(`${how}: a broken bundle leaves the last good state and is named; the next good one is taken`, async () => {
@@ -125,7 +125,7 @@ for (const [how, startRemote] of Object.entries(REMOTES)) {
     assert.match(error ?? '', /"\.\.\/evil\.rego" leads out/);
     assert.equal((await part.bundle()).policy_modules[0]?.rego, 'package a');
     await remote.put(await bundleOf({ 'm.rego': 'package b' }));
-    await until(() => part.tracker.status().state === 'following', { withinMs: 10_000, what: 'the good bundle' });
+    await until(() => part.tracker.status().state === 'following', { withinMs: 20_000, what: 'the good bundle' });
     assert.notEqual(part.tracker.head(), good);
   });
 }
@@ -198,7 +198,7 @@ for (const [what, first] of [
     const next = await bundleOf({ 'm.rego': 'package b' });
     const options = { confirmAfterMs: 1_500, pollingIntervalMs: 20 };
     await using part = follow({ SYNC_POLICY_BUNDLE_URL: server.url }, join(dir.path, 'repo'), options);
-    await until(() => server.answered(200) === 1, { withinMs: 10_000, what: 'the first download' });
+    await until(() => server.answered(200) === 1, { withinMs: 20_000, what: 'the first download' });
     await server.put(next);
     await until(() => server.answered(200) === 3, { withinMs: 20_000, what: 'the new bundle, and its confirmation' });
     assert(server.answered(304) > 0, 'the tag was relied on before');
@@ -235,7 +235,7 @@ test('a bundle over the limit as it is sent is not read to its end', async () =>
     await part.tracker.refresh();
     if (etags === 'sent') assert.equal(server.answered(200), 2);
     await server.put(await bundleOf({ 'm.rego': 'package b' }));
-    await until(() => part.tracker.status().state === 'following', { withinMs: 10_000, what: 'the good bundle' });
+    await until(() => part.tracker.status().state === 'following', { withinMs: 20_000, what: 'the good bundle' });
   }
 });
 
@@ -271,7 +271,7 @@ for (const [what, how, message] of FAILURES) {
     await says(part, message);
     assert.match(part.tracker.status().error ?? '', /^http:\/\/127\.0\.0\.1:\d+\/base\/bundle\.tar\.gz: /);
     const looks = server.requests.length;
-    await until(() => server.requests.length > looks, { withinMs: 10_000, what: 'another try' });
+    await until(() => server.requests.length > looks, { withinMs: 20_000, what: 'another try' });
     server.misbehave(undefined);
     await part.serves();
     const head = part.tracker.head();
@@ -282,7 +282,7 @@ for (const [what, how, message] of FAILURES) {
     }
     await using other = follow(env, join(dir.path, 'other'), { fetchTimeoutMs: 300 });
     await until(() => other.tracker.status().error !== undefined || other.tracker.head(), {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'a look with a secret in the query',
     });
     assert.doesNotMatch(JSON.stringify(other.tracker.status()), /s3cret/);

@@ -276,7 +276,7 @@ describe('http fetcher, bad sources', () => {
       assert.ok(failure.message.startsWith(`GET ${api.url}/${name}: the document `), failure.message);
     }
     assert.deepEqual(await fetcher.files(), []);
-    await until(() => api.sockets.size === 0, { withinMs: 5000, what: 'the connections are closed' });
+    await until(() => api.sockets.size === 0, { withinMs: 20_000, what: 'the connections are closed' });
   });
 
   it('refuses bodies that are cut short: by length, by chunk, by reset, in compressed bytes', async () => {
@@ -318,7 +318,7 @@ describe('http fetcher, bad sources', () => {
       response.writeHead(500, { 'content-encoding': 'zstd' }).write('x'.repeat(10)),
     );
     assert.match((await failureOf(fetcher.fetch({ url: api.url }, never))).message, /answered 500$/);
-    await until(() => api.sockets.size === 0, { withinMs: 2000, what: 'the connection is closed' });
+    await until(() => api.sockets.size === 0, { withinMs: 20_000, what: 'the connection is closed' });
   });
 
   it('refuses an encoding that it does not know and bytes that are not of their encoding', async () => {
@@ -369,7 +369,7 @@ describe('http fetcher, time', () => {
     const silent = await failureOf(fetcher.fetch({ url: `${api.url}/silent` }, never));
     assert.match(silent.message, /\/silent: silent for 0\.1 s within the body/);
     assert.ok(mute.retryable && silent.retryable);
-    await until(() => api.sockets.size === 0, { withinMs: 5000, what: 'the connections are closed' });
+    await until(() => api.sockets.size === 0, { withinMs: 20_000, what: 'the connections are closed' });
   });
 
   it('lets a slow source take its time, up to the total', async () => {
@@ -388,7 +388,7 @@ describe('http fetcher, time', () => {
     const failure = await failureOf(hasty.fetch({ url: `${api.url}/endless` }, never));
     assert.match(failure.message, /\/endless was not read within 0\.2 s$/);
     assert.equal(failure.retryable, true);
-    await until(() => api.requests.at(-1)?.socket.destroyed, { withinMs: 5000, what: 'the connection is closed' });
+    await until(() => api.requests.at(-1)?.socket.destroyed, { withinMs: 20_000, what: 'the connection is closed' });
   });
 
   it('stops at once when asked to, with the reason, and leaves no file', async () => {
@@ -399,7 +399,7 @@ describe('http fetcher, time', () => {
     const stop = new AbortController();
     const transfer = fetcher.fetch({ url: `${api.url}/transfer` }, stop.signal);
     const waiting = fetcher.fetch({ url: `${api.url}/waiting` }, stop.signal);
-    await until(async () => (await fetcher.files()).length === 1, { withinMs: 5000, what: 'bytes are on disk' });
+    await until(async () => (await fetcher.files()).length === 1, { withinMs: 20_000, what: 'bytes are on disk' });
     const reason = new Error('stop');
     stop.abort(reason);
     assert.deepEqual(await Promise.allSettled([transfer, waiting]), [
@@ -421,7 +421,7 @@ describe('http fetcher, time', () => {
     const stop = new AbortController();
     const hanging = Array.from({ length: 20 }, () => fetcher.fetch({ url: dead.url }, stop.signal));
     const ended = Promise.allSettled(hanging);
-    await until(() => dead.requests.length === 2, { withinMs: 5000, what: 'all slots of the dead host are taken' });
+    await until(() => dead.requests.length === 2, { withinMs: 20_000, what: 'all slots of the dead host are taken' });
     for (let index = 0; index < 10; index++) assert.equal(await textOf(fetcher, { url: live.url }), DOCUMENT);
     assert.equal(dead.requests.length, 2);
     stop.abort();

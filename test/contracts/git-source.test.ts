@@ -151,7 +151,7 @@ test('an unreachable remote is waited for', async () => {
   await once(placeholder, 'close');
   const offline = `http://127.0.0.1:${address.port}`;
   await using part = startPolicyPart({ url: `${offline}/repo/.git`, clonePath: join(dir.path, 'mirror') });
-  await until(() => part.tracker.status().error, { withinMs: 10_000, what: 'an error in the status' });
+  await until(() => part.tracker.status().error, { withinMs: 20_000, what: 'an error in the status' });
   const { state, error } = part.tracker.status();
   assert.equal(state, 'starting');
   assert.match(error ?? '', /repo\/\.git: git fetch failed: .*(connect|refused)/i);
@@ -182,7 +182,7 @@ test('stopping does not wait for a remote that hangs, and leaves no git behind',
   server.hang = true;
   const url = `${server.url}/stop-me/.git`;
   const part = startPolicyPart({ url, clonePath: join(dir.path, 'mirror'), fetchTimeoutMs: 60_000 });
-  await until(() => server.requests.length > 0, { withinMs: 10_000, what: 'a request' });
+  await until(() => server.requests.length > 0, { withinMs: 20_000, what: 'a request' });
   assert.match(await processes(), /stop-me/);
   await part[Symbol.asyncDispose]();
   assert.doesNotMatch(await processes(), /stop-me/);
@@ -195,7 +195,7 @@ test('credentials are in no argument of a process, no error and no status', asyn
   const url = `${server.url.replace('//', `//${CREDENTIALS}`)}/secret-repo/.git`;
   server.hang = true;
   await using _part = startPolicyPart({ url, clonePath: join(dir.path, 'mirror') });
-  await until(() => server.requests.length > 0, { withinMs: 10_000, what: 'a request' });
+  await until(() => server.requests.length > 0, { withinMs: 20_000, what: 'a request' });
   const seen = await processes();
   assert.match(seen, /secret-repo/);
   const basic = Buffer.from(`${AUTH.user}:${AUTH.password}`).toString('base64');
@@ -203,7 +203,7 @@ test('credentials are in no argument of a process, no error and no status', asyn
   for (const secret of secrets) assert(!seen.includes(secret), 'a process list shows a credential');
   server.hang = false;
   await using denied = startPolicyPart({ url, clonePath: join(dir.path, 'mirror-2') });
-  const error = await until(() => denied.tracker.status().error, { withinMs: 10_000, what: 'a refusal' });
+  const error = await until(() => denied.tracker.status().error, { withinMs: 20_000, what: 'a refusal' });
   assert.match(error, /secret-repo/);
   for (const secret of secrets) assert(!error.includes(secret), `the status shows a credential: ${error}`);
   const stored = await readFile(join(dir.path, 'mirror-2', 'policysync-mirror.json'), 'utf8');
@@ -276,7 +276,7 @@ test('a server that was killed in the middle of its first fetch starts again', a
     where.url,
     where.clonePath,
   ]);
-  await until(() => server.requests.length > 0, { withinMs: 10_000, what: 'the fetch of the child' });
+  await until(() => server.requests.length > 0, { withinMs: 20_000, what: 'the fetch of the child' });
   child.kill('SIGKILL');
   await once(child, 'close');
   server.hang = false;
@@ -334,7 +334,7 @@ test('a mirror whose content turns out to be unreadable is made anew while it is
   await part.serves(head);
   await emptyObjects(where.clonePath);
   await assert.rejects(part.bundle(), { code: 'git_failed' });
-  const bundle = await until(() => part.bundle(), { withinMs: 10_000, what: 'the bundle of the new mirror' });
+  const bundle = await until(() => part.bundle(), { withinMs: 20_000, what: 'the bundle of the new mirror' });
   assert.equal(bundle.hash, head);
   assert.equal(part.tracker.status().state, 'following');
 });

@@ -125,7 +125,7 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
       /^postgresql:\/\/\*\*\*@127\.0\.0\.1:\d+\/postgres: the document is larger than 1000000 bytes$/,
     );
     assert.deepEqual(await small.files(), []);
-    await until(async () => (await sessions(postgres)) === 0, { withinMs: 5000, what: 'its connections are closed' });
+    await until(async () => (await sessions(postgres)) === 0, { withinMs: 20_000, what: 'its connections are closed' });
   });
 
   it('changes nothing in the database, and runs one statement only', async () => {
@@ -189,7 +189,7 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
       request(url, "select i, repeat('x', 9000) as x, pg_sleep(0.05)::text from generate_series(1, 9000) i"),
       stop.signal,
     );
-    await until(async () => (await sessions(postgres)) > 0, { withinMs: 5000, what: 'it is connected' });
+    await until(async () => (await sessions(postgres)) > 0, { withinMs: 20_000, what: 'it is connected' });
     const reason = new Error('stop');
     stop.abort(reason);
     assert.deepEqual(await Promise.allSettled([reading]), [{ status: 'rejected', reason }]);
@@ -223,7 +223,7 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
     await using fetcher = await setup();
     const reading = fetcher.fetch(request(postgres.url, 'select pg_sleep(60)::text as a'), never);
     const failed = failureOf(reading);
-    await until(async () => (await sessions(postgres)) > 0, { withinMs: 5000, what: 'it is connected' });
+    await until(async () => (await sessions(postgres)) > 0, { withinMs: 20_000, what: 'it is connected' });
     await postgres.stop();
     assert.equal((await failed).retryable, true, (await failed).message);
     assert.equal((await failureOf(fetcher.fetch(request(postgres.url, 'select 1 as a'), never))).retryable, true);

@@ -16,7 +16,7 @@ import { until as waitUntil } from '../support/until.js';
 /** Real ends of sockets for the pub/sub tests. Each is disposed with `await using`. */
 
 /** {@link waitUntil} with the time that is enough for anything here. */
-export async function until(condition: () => boolean, what: string, withinMs = 5000): Promise<void> {
+export async function until(condition: () => boolean, what: string, withinMs = 20_000): Promise<void> {
   await waitUntil(condition, { withinMs, what });
 }
 

@@ -25,7 +25,7 @@ function startSender(options: Partial<SenderOptions> = {}) {
     sender,
     log: () => lines.join(''),
     send: (url: string, text = '{}') => sender.send({ url, config: DEFAULT_CALLBACK_CONFIG }, text, 'u'),
-    settled: (what: string) => until(() => sender.counts.queued === 0, { withinMs: 10_000, what }),
+    settled: (what: string) => until(() => sender.counts.queued === 0, { withinMs: 20_000, what }),
     [Symbol.asyncDispose]: () => sender.close(),
   };
 }
@@ -79,9 +79,9 @@ test('a receiver that never answers is given up after its time, and holds up no 
   silent.answer('/cb', 'silent');
   for (let count = 0; count < 50; count++) setup.send(`${silent.url}/cb`);
   for (let count = 0; count < 50; count++) setup.send(`${receiver.url}/cb`);
-  await until(() => receiver.calls.length === 50, { withinMs: 10_000, what: 'the other one has all its reports' });
+  await until(() => receiver.calls.length === 50, { withinMs: 20_000, what: 'the other one has all its reports' });
   assert(silent.calls.length < 50, 'the silent one did not have all of its own before');
-  await until(() => setup.log().includes('no answer within 0.3 s'), { withinMs: 10_000, what: 'it is given up' });
+  await until(() => setup.log().includes('no answer within 0.3 s'), { withinMs: 20_000, what: 'it is given up' });
 });
 
 test('redirects are followed with the report; the token stays at its own server', async () => {
@@ -130,7 +130,7 @@ test('closing ends what waits and what is under way, at once, and nothing is sen
   receiver.answer('/silent', 'silent');
   receiver.answer('/failing', 503);
   for (const path of ['silent', 'silent', 'silent', 'failing']) setup.send(`${receiver.url}/${path}`);
-  await until(() => receiver.at('/silent').length > 0, { withinMs: 5000, what: 'one is under way' });
+  await until(() => receiver.at('/silent').length > 0, { withinMs: 20_000, what: 'one is under way' });
   await setup.sender.close();
   setup.send(`${receiver.url}/late`);
   await setup.sender.close();

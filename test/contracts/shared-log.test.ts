@@ -56,7 +56,7 @@ test('every instance delivers every record once, in one order, whoever appended 
     appended.sort((a, b) => a - b),
     all,
   );
-  await until(() => one.head === 200 && other.head === 200, { withinMs: 5000, what: 'both are at the head' });
+  await until(() => one.head === 200 && other.head === 200, { withinMs: 20_000, what: 'both are at the head' });
   assert.deepEqual(heard, [all, all]);
   assert.deepEqual(shown(one), shown(other));
 });
@@ -66,7 +66,7 @@ test('while the log is away publishes are refused and what is known is served; t
   await using one = await instance(memory);
   await using other = await instance(memory);
   await one.append(record('/a'));
-  await until(() => other.head === 1, { withinMs: 5000, what: 'the other one has it' });
+  await until(() => other.head === 1, { withinMs: 20_000, what: 'the other one has it' });
   const heard = heardBy(other);
   memory.take(true);
   await assert.rejects(other.append(record('/b')), { code: 'backbone_unavailable', status: 503 });
@@ -75,7 +75,7 @@ test('while the log is away publishes are refused and what is known is served; t
   memory.take(false);
   await one.append(record('/c'));
   await one.append(record('/d'));
-  await until(() => other.head === 3, { withinMs: 10_000, what: 'it catches up' });
+  await until(() => other.head === 3, { withinMs: 20_000, what: 'it catches up' });
   assert.deepEqual(heard, [2, 3]);
   assert.deepEqual(shown(other), ['1 update /a', '2 update /c', '3 update /d']);
 });
@@ -84,11 +84,11 @@ test('a log that is back is read at once, however long it was away', async () =>
   const memory = new MemoryLog();
   await using one = await instance(memory, { minMs: 3_600_000, maxMs: 3_600_000 });
   memory.take(true);
-  await until(() => memory.refusals > 0, { withinMs: 5000, what: 'it looked in vain' });
+  await until(() => memory.refusals > 0, { withinMs: 20_000, what: 'it looked in vain' });
   memory.take(false);
   await using other = await instance(memory);
   await other.append(record('/a'));
-  await until(() => one.head === 1, { withinMs: 5000, what: 'it catches up' });
+  await until(() => one.head === 1, { withinMs: 20_000, what: 'it catches up' });
 });
 
 test('an instance that was away for longer than the log is kept reads what counts now', async () => {
@@ -106,10 +106,10 @@ test('an instance that was away for longer than the log is kept reads what count
   isCut = true;
   for (let count = 0; count < 5; count++) await one.append(record('/a', count));
   await one.append(record('/b'));
-  await until(() => memory.rows.filter(({ retired }) => retired).length === 4, { withinMs: 5000, what: 'retired' });
+  await until(() => memory.rows.filter(({ retired }) => retired).length === 4, { withinMs: 20_000, what: 'retired' });
   memory.drop();
   isCut = false;
-  await until(() => away.head === 6, { withinMs: 5000, what: 'it has read the log anew' });
+  await until(() => away.head === 6, { withinMs: 20_000, what: 'it has read the log anew' });
   assert.deepEqual(shown(away), ['5 update /a', '6 update /b']);
   assert.equal(skips, 1, 'whoever listened is told that it missed something');
   await away.close();
@@ -165,7 +165,7 @@ test('an instance that starts with an older configuration takes the newer one of
   await first.adoptBase(base('http://x'));
   await using second = await instance(memory);
   await second.adoptBase(base('http://x', 'http://y'));
-  await until(() => shown(first).length === 2, { withinMs: 5000, what: 'the first one takes the new generation' });
+  await until(() => shown(first).length === 2, { withinMs: 20_000, what: 'the first one takes the new generation' });
   assert.deepEqual([first.configDiffers, second.configDiffers], [true, false]);
   await using third = await instance(memory);
   await third.adoptBase(base('http://x'));
@@ -191,7 +191,7 @@ test('two instances that compact the same document write it once', async () => {
     await one.append(record('/a', [{ op: 'add', path: `/k${count % 7}`, value: count }], 'PATCH'));
   }
   const live = () => memory.rows.filter(({ retired }) => !retired).length;
-  await until(() => one.head === other.head && live() < 15, { withinMs: 5000, what: 'most rows are retired' });
+  await until(() => one.head === other.head && live() < 15, { withinMs: 20_000, what: 'most rows are retired' });
   assert.equal(memory.rows.filter(({ body }) => body.includes('"compacts"')).length, 1);
   const texts = [one, other].map((log) => log.fold().map(({ entry }) => entry.data?.text));
   assert.deepEqual(texts[0], texts[1]);
@@ -237,7 +237,7 @@ test('a row that cannot be read stops an instance where it is; it says so, takes
   const store = memory.handle();
   await store.append([{ kind: 'update', body: '{"of":"a newer version"}' }]);
   await store.append([{ kind: 'update', body: memory.rows[0]?.body ?? '' }]);
-  await until(() => !one.status.up, { withinMs: 5000, what: 'it says so' });
+  await until(() => !one.status.up, { withinMs: 20_000, what: 'it says so' });
   const { status } = one;
   assert.match(status.up ? '' : status.reason, /record 2 of the update log cannot be read/);
   assert.deepEqual([one.head, shown(one), heard], [1, ['1 update /a'], []]);
@@ -247,7 +247,7 @@ test('a row that cannot be read stops an instance where it is; it says so, takes
   const [, damaged] = memory.rows;
   assert.ok(damaged);
   memory.rows[1] = { ...damaged, body: memory.rows[0]?.body ?? '' };
-  await until(() => one.status.up && one.head === 3, { withinMs: 10_000, what: 'it goes on' });
+  await until(() => one.status.up && one.head === 3, { withinMs: 20_000, what: 'it goes on' });
   assert.deepEqual(heard, [2, 3]);
   await one.append(record('/b'));
 });

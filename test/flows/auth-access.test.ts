@@ -94,7 +94,7 @@ async function headersOf(serverUrl: string, foreignUrl: string): Promise<Record<
     listener: await valid('listener'),
   };
   const endsMs = (decodeJwt(short).exp ?? 0) * 1000;
-  await until(() => Date.now() > endsMs, { withinMs: 5000, what: 'the short token has expired' });
+  await until(() => Date.now() > endsMs, { withinMs: 20_000, what: 'the short token has expired' });
   return headers;
 }
 

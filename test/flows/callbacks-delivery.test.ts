@@ -64,7 +64,7 @@ test('a receiver that never answers holds up no update, no other receiver, and n
     await publishAs(server.url, id, `/x/${at}`, at);
     await client.holds(`/x/${at}`, at);
   }
-  await until(() => receiver.updates('/cb').length === ids.length, { withinMs: 10_000, what: 'the other one has all' });
+  await until(() => receiver.updates('/cb').length === ids.length, { withinMs: 20_000, what: 'the other one has all' });
   assert.deepEqual(receiver.updates('/cb').sort(), [...ids].sort());
   assert(silent.calls.length >= 1, 'the silent one was asked');
   const { json } = await client.health();
@@ -76,7 +76,7 @@ test('updates of an OPAL server are reported with its ids; a callback that canno
   await using receiver = await startCallbackReceiver();
   await using opal = await startFakeOpal();
   await using client = await startClient({ serverUrl: opal.url, env: to(`${receiver.url}/cb`) });
-  await until(() => opal.topics().includes('policy_data'), { withinMs: 10_000, what: 'the client has subscribed' });
+  await until(() => opal.topics().includes('policy_data'), { withinMs: 20_000, what: 'the client has subscribed' });
   // As pydantic prints it, with a pair whose method nobody chose and one that makes no sense.
   const config = { fetcher: null, headers: { a: 'b' }, is_json: true, process_data: true, method: 'get', data: null };
   const callbacks = [`${receiver.url}/once`, [`${receiver.url}/pair`, config], 'nonsense', [`${receiver.url}/x`, 7]];
@@ -84,7 +84,7 @@ test('updates of an OPAL server are reported with its ids; a callback that canno
   await opal.notify(['policy_data'], { id: 'from-opal', entries: [entry], reason: 'r', callback: { callbacks } });
   await client.holds('/x', { a: 1 });
   for (const path of ['/cb', '/once', '/pair']) {
-    await until(() => receiver.updates(path).includes('from-opal'), { withinMs: 10_000, what: `a report at ${path}` });
+    await until(() => receiver.updates(path).includes('from-opal'), { withinMs: 20_000, what: `a report at ${path}` });
   }
   assert.equal(receiver.at('/pair')[0]?.method, 'GET');
   assert.equal(client.log.filter(({ msg }) => msg.startsWith('a callback of an update cannot be called')).length, 2);

@@ -42,7 +42,7 @@ test('callbacks are registered, listed, read and deleted; a registered one hears
   assert.deepEqual((await request(`${callbacks}/${key}`)).json, entry);
 
   await publishText(server.url, '{"id":"u1","entries":[{"url":"","topics":["policy_data"],"dst_path":"/x","data":1}]}');
-  await until(() => receiver.updates('/cb').length === 1, { withinMs: 10_000, what: 'it hears of the update' });
+  await until(() => receiver.updates('/cb').length === 1, { withinMs: 20_000, what: 'it hears of the update' });
   const [call] = receiver.at('/cb');
   assert.deepEqual([call?.method, call?.headers['x-key']], ['PUT', 's3cret']);
 

@@ -34,7 +34,7 @@ function publishAs(serverUrl: string, id: string, entries: readonly object[], mo
 /** The report on an update, once it is there. */
 function reportOn(receiver: CallbackReceiver, path: string, id: string): Promise<unknown> {
   const find = (): unknown => receiver.at(path).find(({ json }) => field(json, 'update_id') === id)?.json;
-  return until(find, { withinMs: 10_000, what: `a report on ${id} at ${path}` });
+  return until(find, { withinMs: 20_000, what: `a report on ${id} at ${path}` });
 }
 
 test('a successful update is reported with the hash of the fetched bytes, once, when all its entries are in', async () => {
@@ -155,7 +155,7 @@ test('the default callback is the sync server, which logs reports on data and po
   await publishAs(server.url, 'u1', [{ dst_path: '/x', data: { y: 's3cret' } }]);
   const received = (part: string): Promise<string> =>
     until(() => lines.find((line) => line.includes('update report received') && line.includes(part)), {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: `the server logs a report with ${part}`,
     });
   const onData = JSON.parse(await received('"u1"'));
@@ -199,7 +199,7 @@ test('with authentication on, the client shows its token to its own server and t
   assert.equal((await postJson(`${server.url}/data/config`, body, bearer(publisher))).status, 200);
   await reportOn(receiver, '/cb', 'u1');
   await until(() => lines.find((line) => line.includes('update report received')), {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: 'the server takes the report',
   });
   assert.equal(receiver.at('/cb')[0]?.headers.authorization, undefined);
@@ -255,14 +255,14 @@ test('an update that failed is reported only with SYNC_REPORT_FAILED_UPDATES, an
   const outcome = (report: unknown): unknown[] =>
     ['fetched', 'saved', 'hash'].map((name) => field(report, 'reports', 0, name));
   assert.deepEqual(outcome(failed), [false, false, null]);
-  await until(() => source.count('/users') >= 4, { withinMs: 10_000, what: 'both have tried again' });
+  await until(() => source.count('/users') >= 4, { withinMs: 20_000, what: 'both have tried again' });
   assert.equal(receiver.at('/loud').length, 1);
   assert.equal(receiver.at('/quiet').length, 0);
 
   source.answer('/users', { text: '{"a":1}' });
   const success = await reportOn(receiver, '/quiet', 'u1');
   assert.deepEqual(outcome(success), [true, true, sha256('{"a":1}')]);
-  await until(() => receiver.at('/loud').length === 2, { withinMs: 10_000, what: 'the success is told, too' });
+  await until(() => receiver.at('/loud').length === 2, { withinMs: 20_000, what: 'the success is told, too' });
   assert.deepEqual(receiver.at('/loud')[1]?.json, success);
   assert.equal(receiver.at('/quiet').length, 1);
 });
@@ -296,14 +296,14 @@ test('what a read of the configuration brought in is reported, and a read that f
 
   const reread = (): Promise<unknown> => postJson(`${client.url}/data-updater/trigger`, {});
   await reread();
-  await until(() => source.count('/base') === 2, { withinMs: 10_000, what: 'the source is asked again' });
+  await until(() => source.count('/base') === 2, { withinMs: 20_000, what: 'the source is asked again' });
   await publishAs(server.url, 'u1', [{ dst_path: '/x', data: 1 }]);
   await reportOn(receiver, '/cb', 'u1');
   assert.deepEqual(receiver.updates('/cb'), ['initial-load', 'u1']);
 
   source.serve('/base', { version: 2 });
   await reread();
-  await until(() => receiver.updates('/cb').length === 3, { withinMs: 10_000, what: 'the change is reported' });
+  await until(() => receiver.updates('/cb').length === 3, { withinMs: 20_000, what: 'the change is reported' });
   assert.equal(field(receiver.at('/cb')[2]?.json, 'reports', 0, 'hash'), sha256('{"version":2}'));
 });
 

@@ -11,7 +11,7 @@ import { until } from '../support/until.js';
 /** The client's side of sessions, against a server that loses and forgets what a test says. */
 
 const DATA_ONLY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
-const WITHIN = { withinMs: 10_000 };
+const WITHIN = { withinMs: 20_000 };
 
 function start(server: { url: string }, env: Record<string, string> = {}): Promise<StartedClient> {
   return startClient({ serverUrl: server.url, env: { ...DATA_ONLY, ...env } });
@@ -85,7 +85,7 @@ test('an update that arrives before the answer to the first subscription keeps i
   await client.healthy();
   assert.deepEqual(await client.data('/a'), { x: 'new', y: 1 });
   await until(async () => field((await position(client)).json, 'applied_through') === 2, {
-    withinMs: 5000,
+    withinMs: 20_000,
     what: 'both updates are in',
   });
 });

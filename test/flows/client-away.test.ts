@@ -156,7 +156,7 @@ test('with a server that retains nothing, what was published stays through recon
   cable.cut();
   await disconnected(client);
   cable.mend();
-  await until(() => source.count('/base') === 2, { withinMs: 10_000, what: 'base data is read again' });
+  await until(() => source.count('/base') === 2, { withinMs: 20_000, what: 'base data is read again' });
   await publish(server.url, { dst_path: '/mark', data: 1 });
   await client.holds('/mark', 1);
   await client.healthy();
@@ -182,7 +182,7 @@ test('a base entry that the operator removes goes, around what was published bel
   // Not configured at all: that says nothing, and so nothing is removed.
   await using unset = await startServer({}, { stateDir: folder.path });
   cable.connectTo(unset.url);
-  await until(() => source.count('/removed') === 2, { withinMs: 10_000, what: 'the configuration is read again' });
+  await until(() => source.count('/removed') === 2, { withinMs: 20_000, what: 'the configuration is read again' });
   await publish(unset.url, { dst_path: '/mark', data: 1 });
   await client.holds('/mark', 1);
   await client.holds('/removed', { from: '/removed', below: 1 });
@@ -239,7 +239,7 @@ test('after a reconnect, what the engine holds already is not written again', as
     cable.mend();
     await connected(client);
     await until(() => source.count('/one') === round && source.count('/two') === round, {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'base data is read again',
     });
     await publish(server.url, { dst_path: `/round${round}`, data: round });

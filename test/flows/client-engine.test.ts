@@ -67,7 +67,7 @@ test('an inline engine that was killed has everything again, and nobody is asked
     // Not even the server is needed.
     if (round === 2) cable.cut();
     killProcess(pid);
-    await until(() => client.enginePid() !== pid, { withinMs: 10_000, what: 'another engine' });
+    await until(() => client.enginePid() !== pid, { withinMs: 20_000, what: 'another engine' });
     await holdsAll(client);
     await client.healthy();
   }
@@ -90,7 +90,7 @@ test('updates and commits that meet an engine that is being killed are all there
     if (n % 10 === 0) {
       const [pid, round] = [client.enginePid(), n / 10];
       const starts = (): number => client.log.filter(({ msg }) => msg === 'engine started').length;
-      await until(() => starts() > round, { withinMs: 10_000, what: `an engine after ${pid}` });
+      await until(() => starts() > round, { withinMs: 20_000, what: `an engine after ${pid}` });
     }
   }
   await client.holds('/many', expected);
@@ -200,12 +200,12 @@ test('a client whose engine, server and data source all hang stops at once', asy
   });
   await client.tells('it is connected', (health) => field(health, 'server', 'connected') === true);
   await publish(server.url, { url: `${source.url}/never`, dst_path: '/never' });
-  await until(() => source.count() === 1, { withinMs: 5000, what: 'the source is asked' });
+  await until(() => source.count() === 1, { withinMs: 20_000, what: 'the source is asked' });
   opaCable.freeze();
   // The update before may have come with what the client reads as it connects: this one is known by its place in the log.
   const seq = await publish(server.url, { dst_path: '/n', data: 1 });
   await until(() => client.log.some((line) => line.msg === 'data update received' && line.seq === seq), {
-    withinMs: 5000,
+    withinMs: 20_000,
     what: 'the update arrives',
   });
   serverCable.freeze();

@@ -49,7 +49,7 @@ async function reconnected(opal: FakeOpal): Promise<void> {
   const reads = (): number => opal.requests.filter((path) => path === '/data/config').length;
   const before = reads();
   opal.drop();
-  await until(() => reads() > before, { withinMs: 10_000, what: 'the configuration is read again' });
+  await until(() => reads() > before, { withinMs: 20_000, what: 'the configuration is read again' });
 }
 
 function follow(opal: FakeOpal, env: Record<string, string> = {}): Promise<StartedClient> {
@@ -147,7 +147,7 @@ test('reads base data again after a lost connection, asks for a delta, and delet
   await reconnected(opal);
   await client.holds('/base', { ann: false, new: true });
   await until(() => opal.requests.some((path) => path.includes(`base_hash=${FIRST}`)), {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: 'a delta is asked for',
   });
 
@@ -173,7 +173,7 @@ test('the base entry that OPAL has by default, an empty root, takes nothing away
   await opal.notify(['policy_data'], update({ dst_path: '/users', data: { ann: 1 } }));
   await client.holds('/users', { ann: 1 });
   await reconnected(opal);
-  await until(() => source.count('/policy-data') === 2, { withinMs: 10_000, what: 'the source is read again' });
+  await until(() => source.count('/policy-data') === 2, { withinMs: 20_000, what: 'the source is read again' });
   await opal.notify(['policy_data'], update({ dst_path: '/mark', data: {} }));
   await client.holds('/mark', {});
   await client.healthy();
@@ -184,7 +184,7 @@ test('waits for a server that is still cloning, and starts with its first notice
   await using opal = await startFakeOpal();
   await using client = await follow(opal, { SYNC_RETRY_MAX: '30' });
   await until(() => opal.requests.filter((path) => path.startsWith('/policy')).length >= 3, {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: 'it asks again',
   });
   assert.equal((await client.ready()).status, 503);

@@ -102,7 +102,7 @@ test('a client gets the directories that it subscribes to, and other commits do 
   await using server = await startServer(following(repo));
   // A client that is there before would be told of the first commit, too, and might ask for it a second time later.
   await until(async () => (await request(`${server.url}/policy`)).status === 200, {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: 'the first commit is served',
   });
   const env = { SYNC_POLICY_SUBSCRIPTION_DIRS: './a/:a/deep' };

@@ -49,7 +49,7 @@ function isRunning(pid: number): boolean {
 }
 
 async function gone(pid: number): Promise<void> {
-  await until(() => !isRunning(pid), { withinMs: 10_000, what: `process ${pid} is gone` });
+  await until(() => !isRunning(pid), { withinMs: 20_000, what: `process ${pid} is gone` });
 }
 
 test('names every setting that is not valid, and ends with 2', async () => {

@@ -51,7 +51,7 @@ test('an inline engine is filled once at the start, and neither start nor stop l
     ...following(repo),
     ...baseEntries({ url: `${source.url}/users`, dst_path: '/users' }),
   });
-  await until(async () => (await request(`${server.url}/policy`)).status === 200, { withinMs: 10_000, what: 'policy' });
+  await until(async () => (await request(`${server.url}/policy`)).status === 200, { withinMs: 20_000, what: 'policy' });
   await using client = await startClient({ serverUrl: server.url, env: { SYNC_INLINE_ENGINE_LOG_FORMAT: 'http' } });
   await client.healthy();
   await publish(server.url, { dst_path: '/mark', data: 1 });
@@ -103,7 +103,7 @@ test('a client that starts before the server, and before the first clone is done
   cable.mend();
   // Data does not wait for the policy.
   await client.holds('/users', { ann: { role: 'admin' } });
-  await until(() => remoteCable.connections > 0, { withinMs: 10_000, what: 'the server asks for the repository' });
+  await until(() => remoteCable.connections > 0, { withinMs: 20_000, what: 'the server asks for the repository' });
   const waiting = await client.tells(
     'policy is missing',
     (health) => field(health, 'policy', 'last_transaction') !== null,

@@ -128,7 +128,7 @@ test('later updates below a slow one, or in its place, win in the end', async ()
   for (const path of ['/a', '/b', '/c'])
     source.answer(path, { after: slow.opened, text: '{"inner":"slow","other":1}' });
   for (const path of ['/a', '/b', '/c']) await publish(server.url, { url: source.url + path, dst_path: path });
-  await until(() => source.count() === 3, { withinMs: 5000, what: 'all slow sources are asked' });
+  await until(() => source.count() === 3, { withinMs: 20_000, what: 'all slow sources are asked' });
 
   await publish(server.url, { dst_path: '/a/inner', data: 'later' });
   await publish(server.url, { dst_path: '/b', data: 'later' });

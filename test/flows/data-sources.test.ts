@@ -107,7 +107,7 @@ test('a polled source is asked whether there is something new, and what is not i
   const before = await writes(client);
   assert(before > 0);
   const count = api.asked.length;
-  await until(() => api.asked.length >= count + 5, { withinMs: 10_000, what: 'it is polled' });
+  await until(() => api.asked.length >= count + 5, { withinMs: 20_000, what: 'it is polled' });
   assert.equal(await writes(client), before);
   assert.equal(api.asked.at(-1)?.headers['if-none-match'], '"v1"');
   version = 2;
@@ -122,7 +122,7 @@ test('a new interval counts from the next read of the configuration, and so does
   await using first = await startServer(baseEntries(stays, goes));
   await using cable = await cutCable(first.url);
   await using client = await startClient({ serverUrl: cable.url, env: ENV });
-  await until(() => reads('/goes') >= 4, { withinMs: 10_000, what: 'the second one is polled' });
+  await until(() => reads('/goes') >= 4, { withinMs: 20_000, what: 'the second one is polled' });
   await client.healthy();
   assert.equal(reads('/stays'), 1);
 
@@ -131,10 +131,10 @@ test('a new interval counts from the next read of the configuration, and so does
   cable.connectTo(second.url);
   cable.cut();
   cable.mend();
-  await until(() => reads('/stays') >= 5, { withinMs: 10_000, what: 'the first one is polled' });
+  await until(() => reads('/stays') >= 5, { withinMs: 20_000, what: 'the first one is polled' });
   const before = reads('/goes');
   const later = reads('/stays') + 10;
-  await until(() => reads('/stays') >= later, { withinMs: 10_000, what: 'the first one is polled on' });
+  await until(() => reads('/stays') >= later, { withinMs: 20_000, what: 'the first one is polled on' });
   assert(reads('/goes') <= before + 1, 'the second one is polled no more');
   assert.deepEqual(await client.data('/goes'), { path: '/goes' });
   await client.healthy();

@@ -193,7 +193,7 @@ test("OPAL's name of the setting adds system.opal, with the same content", async
   });
   await documented(client, 'healthy', isState(true, true));
   await until(async () => isDeepStrictEqual(await client.data('/system/opal'), await healthIn(client)), {
-    withinMs: 5000,
+    withinMs: 20_000,
     what: 'the same at system.opal',
   });
   assert.equal(await client.query('/system/opal/ready'), true);
@@ -241,7 +241,7 @@ test('an engine that starts anew, inline or external, has the document again by 
   assert.equal(second.url, first.url);
   const pid = inline.enginePid();
   killProcess(pid);
-  await until(() => inline.enginePid() !== pid, { withinMs: 10_000, what: 'another inline engine' });
+  await until(() => inline.enginePid() !== pid, { withinMs: 20_000, what: 'another inline engine' });
   for (const client of [external, inline]) {
     const document = await documented(client, 'healthy again', isState(true, true));
     assert.equal(field(document, 'last_policy_transaction', 'id'), hash);

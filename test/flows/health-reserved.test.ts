@@ -23,7 +23,7 @@ async function startMode(mode: 'inline' | 'external'): Promise<TestEngine> {
     { engine: engine.engine, status: engine.status, log: silentLogger() },
   );
   const done = writer.run(stop.signal);
-  await until(() => writer.state.written, { withinMs: 5000, what: 'the health document' });
+  await until(() => writer.state.written, { withinMs: 20_000, what: 'the health document' });
   const dispose = engine[Symbol.asyncDispose].bind(engine);
   return Object.assign(engine, {
     [Symbol.asyncDispose]: async () => {
@@ -146,9 +146,12 @@ for (const mode of ['inline', 'external'] as const) {
       await using engine = await startMode(mode);
       await put(engine, layer('/', 1, '{"x":1,"system":{"n":1,"sync":{"ready":"no"}}}'));
       await fetch(`${engine.url}/v1/data`, { method: 'PUT', body: '{}' });
-      await until(async () => (await engine.data(['x'])) === 1, { withinMs: 10_000, what: 'it is filled again' });
-      await until(async () => (await engine.data(SYNC)) !== undefined, { withinMs: 5000, what: 'the health document' });
-      await until(() => engine.status.engine.online, { withinMs: 5000, what: 'the engine is ours' });
+      await until(async () => (await engine.data(['x'])) === 1, { withinMs: 20_000, what: 'it is filled again' });
+      await until(async () => (await engine.data(SYNC)) !== undefined, {
+        withinMs: 20_000,
+        what: 'the health document',
+      });
+      await until(() => engine.status.engine.online, { withinMs: 20_000, what: 'the engine is ours' });
       await assertOwnDocuments(engine);
     });
   });

@@ -42,7 +42,7 @@ test('a policy trigger fetches the complete policy, and tries a commit again tha
   const complete = (): number => opal.requests.filter((each) => /^\/policy\?path=[^&]*$/.test(each)).length;
   const before = complete();
   assert.equal((await trigger(client.url, 'policy')).status, 200);
-  await until(() => complete() === before + 1, { withinMs: 5000, what: 'the complete policy is asked for' });
+  await until(() => complete() === before + 1, { withinMs: 20_000, what: 'the complete policy is asked for' });
   await client.healthy();
 });
 
@@ -68,7 +68,7 @@ test('a data trigger while the server is away, or refuses, is 503 or 502 with th
   assert.equal(away.status, 503);
   assert.match(String(field(away.json, 'detail')), /does not answer/);
   cable.mend();
-  await until(async () => (await trigger(client.url, 'data')).status === 200, { withinMs: 5000, what: 'it is back' });
+  await until(async () => (await trigger(client.url, 'data')).status === 200, { withinMs: 20_000, what: 'it is back' });
   await client.healthy();
 });
 

@@ -51,7 +51,7 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
     await serve(first, alone);
     const doubted = await until(
       async () => field((await request(`${one.url}/healthcheck`)).json, 'policy', 'doubted'),
-      { withinMs: 5000, what: 'the health says what is not believed yet' },
+      { withinMs: 20_000, what: 'the health says what is not believed yet' },
     );
     assert.deepEqual([doubted, await headOf(one.url)], [first, second]);
     await serve(first, one, other);
@@ -80,7 +80,7 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
     await rename(repo.path, away);
     await using behind = await startServer(shared, { stateDir });
     await until(async () => (await request(`${behind.url}/policy`)).status === 200, {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'it serves what it has to others',
     });
     const answer = await request(`${behind.url}/policy?base_hash=${second}`, OURS);
@@ -109,7 +109,7 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
     await client.answers('/a/x', {}, 1);
     line.cut();
     await until(async () => field((await request(`${other.url}/healthcheck`)).json, 'status') === 'degraded', {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'the other one is cut off',
     });
     const second = await repo.commit({ 'a.rego': 'package a\n\nx := 2\n' });
@@ -146,7 +146,7 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
           const heads = await Promise.all(servers.map(({ url }) => headOf(url)));
           return heads.every((head) => head === heads[0]) && heads[0] !== undefined && heads[0] !== before && heads[0];
         },
-        { withinMs: 8000, what: 'all serve the same new archive' },
+        { withinMs: 20_000, what: 'all serve the same new archive' },
       );
     await put(1);
     const one = await startServer(shared);
@@ -167,7 +167,7 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
     // An archive that was served before is believed when the source goes on showing it.
     await put(2);
     await until(async () => field((await request(`${back.url}/healthcheck`)).json, 'policy', 'doubted') === second, {
-      withinMs: 5000,
+      withinMs: 20_000,
       what: 'an earlier archive is doubted',
     });
     assert.equal(await headOf(back.url), third);
@@ -191,7 +191,7 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
     };
     const is = (server: { url: string }, differs: boolean): Promise<unknown> =>
       until(async () => JSON.stringify(await state(server)) === JSON.stringify([['/x', '/y'], differs]), {
-        withinMs: 10_000,
+        withinMs: 20_000,
         what: `it serves both entries, and says ${differs}`,
       });
     await Promise.all([is(one, true), is(two, false)]);

@@ -48,7 +48,7 @@ test('a git remote that hangs holds up no publisher, no bundle, no client, no he
   await early.answers('/app/version', {}, 2);
 
   const gate = hold(git);
-  await until(() => gate.held > 0, { withinMs: 10_000, what: 'a look at the remote hangs' });
+  await until(() => gate.held > 0, { withinMs: 20_000, what: 'a look at the remote hangs' });
   const third = await repo.commit({ 'app/rule.rego': 'package app\n\nversion := 3\n' });
   const { held } = gate;
   await using peer = await startPeer(server.url);
@@ -88,7 +88,7 @@ test('a git remote that hangs from the start keeps nobody from data', async () =
   const gate = hold(git);
   await using server = await startServer({ SYNC_POLICY_REPO_URL: `${git.url}/repo/.git` });
   await using client = await startClient({ serverUrl: server.url });
-  await until(() => gate.held > 0, { withinMs: 10_000, what: 'the first fetch hangs' });
+  await until(() => gate.held > 0, { withinMs: 20_000, what: 'the first fetch hangs' });
   for (let round = 1; round <= 20; round++) await publish(server.url, { dst_path: '/round', data: round });
   await client.holds('/round', 20);
   assert.equal((await request(`${server.url}/policy`)).status, 503);

@@ -108,7 +108,7 @@ test('publishers that send their bodies a byte at a time hold up no other, and a
     stuck.add(await trickleRequest(`${server.url}/data/config`, bodyOf(number), 50));
   }
   const slow = stuck.all;
-  await until(() => slow.every(({ sentBytes }) => sentBytes > 5), { withinMs: 10_000, what: 'all have begun' });
+  await until(() => slow.every(({ sentBytes }) => sentBytes > 5), { withinMs: 20_000, what: 'all have begun' });
   for (let number = 1; number <= 50; number++) {
     assert.equal(await publish(server.url, { dst_path: `/fast/${number}`, data: number }), number);
   }

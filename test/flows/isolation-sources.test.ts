@@ -43,11 +43,11 @@ test('sources that answer nothing, headers alone or a byte a second hold up no o
     { dst_path: '/same/inline', data: 1 },
   );
   await client.holds('/same', { byUrl: { fine: true }, inline: 1 });
-  await until(() => bad.every(({ open }) => open === 1), { withinMs: 10_000, what: 'all bad sources are asked' });
+  await until(() => bad.every(({ open }) => open === 1), { withinMs: 20_000, what: 'all bad sources are asked' });
   await goodUpdates(server.url, client, source, 20);
   await publish(server.url, { dst_path: '/bad/1', data: 'written over what is not there yet' });
   await client.holds('/bad', { 1: 'written over what is not there yet' });
-  await until(() => headers.open === 0, { withinMs: 10_000, what: 'nobody waits for what was replaced' });
+  await until(() => headers.open === 0, { withinMs: 20_000, what: 'nobody waits for what was replaced' });
   assert.deepEqual(
     [mute, headers, trickle].map(({ open, count }) => [open, count]),
     [
@@ -73,7 +73,7 @@ describe('a hundred entries of one bad host leave room for the others', () => {
         dst_path: `/bad/${index}`,
       }));
       await publish(server.url, ...entries);
-      await until(() => bad.open > 0, { withinMs: 10_000, what: 'the bad host is asked' });
+      await until(() => bad.open > 0, { withinMs: 20_000, what: 'the bad host is asked' });
       const before = bad.open;
       await goodUpdates(server.url, client, source, 30);
       assert(bad.open >= before, 'it is as stuck as it was');
@@ -101,7 +101,7 @@ test('many bad hosts with many entries each, all of them stuck, do not take all 
   );
   try {
     await publish(server.url, ...entries);
-    await until(() => openNow() >= 6, { withinMs: 10_000, what: 'every turn is taken' });
+    await until(() => openNow() >= 6, { withinMs: 20_000, what: 'every turn is taken' });
     await goodUpdates(server.url, client, source, 30);
     assert(openNow() >= 6, 'nothing was released meanwhile');
   } finally {
@@ -125,7 +125,7 @@ test('the total time ends a source that trickles; it is named, tried again, and 
     client.log.some(({ error }) => /was not read within 1\.5 s/.test(String(error))),
     'the log says why',
   );
-  await until(() => bad.count > 1, { withinMs: 10_000, what: 'it is tried again' });
+  await until(() => bad.count > 1, { withinMs: 20_000, what: 'it is tried again' });
   bad.heal();
   await client.holds('/doc', [1]);
 });

@@ -41,7 +41,7 @@ async function listener(serverUrl: string, { extended = false, answers = false }
   await once(socket, 'open');
   const call = { method: 'subscribe', arguments: { topics: ['policy_data'] }, call_id: 'first' };
   socket.send(JSON.stringify({ request: call, response: null }));
-  await until(() => isSubscribed, { withinMs: 10_000, what: 'the subscription is answered' });
+  await until(() => isSubscribed, { withinMs: 20_000, what: 'the subscription is answered' });
   return {
     socket,
     numbers,
@@ -126,7 +126,7 @@ test('a subscriber that leaves too much unread is cut off, the others get every 
     NUMBERS,
   );
   await publishNumber(server.url, UPDATES + 1, 'after');
-  await until(() => back.numbers.length > 0, { withinMs: 10_000, what: 'it hears of the next one' });
+  await until(() => back.numbers.length > 0, { withinMs: 20_000, what: 'it hears of the next one' });
 });
 
 test('a subscriber that never answers a notification delays nobody, and nobody waits for it', async () => {

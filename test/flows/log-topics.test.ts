@@ -161,7 +161,7 @@ test('the session on the socket: heads of its own topics alone, at the subscript
   const answer = await peer.call('subscribe', { topics: ['a'], client_id: 'c' });
   assert.deepEqual(field(answer, 'heads'), { a: 1 });
   const beat = await until(() => peer.frames.find((frame) => field(frame, 'request', 'method') === 'heartbeat'), {
-    withinMs: 5000,
+    withinMs: 20_000,
     what: 'a heartbeat',
   });
   assert.deepEqual(field(beat, 'request', 'arguments', 'heads'), { a: 1 });

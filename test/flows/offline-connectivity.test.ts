@@ -53,7 +53,7 @@ for (const kind of ['inline', 'external'] as const) {
       'x/data.json': '{"x":1}',
     });
     await until(async () => (await request(`${server.url}/policy`)).text.includes(commit), {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'the server has the commit',
     });
     await publish(server.url, { dst_path: '/live', data: { n: 2 } }, { dst_path: '/more', data: 1 });
@@ -102,7 +102,7 @@ test('enabling asks for the complete bundle, the base data and the subscriptions
 
   await switchTo(client, 'enable');
   await until(() => opal.requests.length >= requests + 2 && source.count() > asked, {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: 'policy, configuration and source are asked for',
   });
   assert.deepEqual(opal.requests.slice(requests).sort(), ['/data/config', '/policy?path=.']);
@@ -232,7 +232,7 @@ test('a disconnect while the engine is away, or a source does not answer, comes 
   await publish(server.url, { dst_path: '/a', data: 1 });
   await client.holds('/a', 1);
   await publish(server.url, { dst_path: '/slow', url: `${source.url}/slow` });
-  await until(() => source.count('/slow') === 1, { withinMs: 5000, what: 'the source is asked' });
+  await until(() => source.count('/slow') === 1, { withinMs: 20_000, what: 'the source is asked' });
   await opa.kill();
   await publish(server.url, { dst_path: '/b', data: 2 });
   await client.tells('the engine is away', (health) => field(health, 'engine', 'online') === false);
@@ -241,7 +241,7 @@ test('a disconnect while the engine is away, or a source does not answer, comes 
 
   // Back again, and connected again: what was under way is taken up.
   await using again = await startOpa({ port: opa.port });
-  await until(async () => (await client.data('/a')) === 1, { withinMs: 10_000, what: 'the engine is filled' });
+  await until(async () => (await client.data('/a')) === 1, { withinMs: 20_000, what: 'the engine is filled' });
   assert.equal(again.url, client.engineUrl);
   source.serve('/slow', 3);
   assert.equal(await switchTo(client, 'enable'), 'enabled');

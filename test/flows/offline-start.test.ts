@@ -141,9 +141,9 @@ test('a disconnected client whose engine is killed, and then is killed itself, s
     await using client = startCommand('client', ['run'], env);
     await serves();
     // Log lines are written together: the engine may serve before the line of its start is here.
-    const first = await until(() => pids(client)[0], { withinMs: 5000, what: 'the process id of the engine' });
+    const first = await until(() => pids(client)[0], { withinMs: 20_000, what: 'the process id of the engine' });
     killProcess(first);
-    await until(() => pids(client).length === 2, { withinMs: 10_000, what: 'another engine' });
+    await until(() => pids(client).length === 2, { withinMs: 20_000, what: 'another engine' });
     await serves();
     client.process.kill('SIGKILL');
     await client.result;
@@ -163,7 +163,7 @@ async function ended(pid: number): Promise<void> {
     }
   };
   isThere('SIGKILL');
-  await until(() => !isThere(0), { withinMs: 5000, what: `engine ${pid} is gone` });
+  await until(() => !isThere(0), { withinMs: 20_000, what: `engine ${pid} is gone` });
 }
 
 test('a connected client whose engine is killed has everything again, and asks the server, but no source', async () => {
@@ -183,7 +183,7 @@ test('a connected client whose engine is killed has everything again, and asks t
   await client.answers('/app/more', {}, 1);
   await client.answers('/app/allow', { user: 'ann' }, true);
   await until(() => opal.requests.length >= requests + 2, {
-    withinMs: 5000,
+    withinMs: 20_000,
     what: 'policy and configuration are read',
   });
   assert.deepEqual(opal.requests.slice(requests).sort(), ['/data/config', '/policy?path=.']);
@@ -261,10 +261,10 @@ for (const [name, damage, reason] of DAMAGE) {
     assert.match(String(field(refused.json, 'connectivity', 'backup', 'error')), reason);
     assert.equal(refused.status, 503);
     assert(client.log.some(({ msg, error }) => msg === 'the backup was refused' && reason.test(String(error))));
-    await until(() => client.log.some(({ msg }) => msg === 'not connected'), { withinMs: 10_000, what: 'it tries' });
+    await until(() => client.log.some(({ msg }) => msg === 'not connected'), { withinMs: 20_000, what: 'it tries' });
     // An engine that is empty writes no backup, however long it takes.
     await until(() => client.log.filter(({ msg }) => msg === 'not connected').length > 3, {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'time',
     });
     assert.deepEqual(await readFile(backupOf(made.dir)), bad);
@@ -275,7 +275,7 @@ for (const [name, damage, reason] of DAMAGE) {
     await backupHas(made.dir, [NUMBERS, '"checksum"']);
     // It is set aside before the first new backup is written.
     const aside = await until(() => readFile(`${backupOf(made.dir)}.refused`).catch(() => undefined), {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'the refused backup to be set aside',
     });
     assert.deepEqual(aside, bad);
@@ -369,7 +369,7 @@ test('the commit of the backup is the base of the first delta; another directory
     const before = asked().length;
     await using client = await startClient({ serverUrl: opal.url, env: offlineIn(dir, env) });
     await client.healthy();
-    await until(() => asked().length > before, { withinMs: 10_000, what: 'the policy is asked for' });
+    await until(() => asked().length > before, { withinMs: 20_000, what: 'the policy is asked for' });
     assert.deepEqual(asked().slice(before), [expected]);
     await client.answers('/app/allow', { user: 'ann' }, false);
     await backupHas(dir, ['default allow']);
@@ -425,7 +425,7 @@ test('while the backup waits for the engine, connectivity cannot be switched, an
   await using opa = await startOpa({ port });
   assert.equal(opa.url, client.engineUrl);
   await servesAll(client);
-  await until(() => deaf.connections() > 0, { withinMs: 10_000, what: 'the server is asked' });
+  await until(() => deaf.connections() > 0, { withinMs: 20_000, what: 'the server is asked' });
 });
 
 test('a client of other topics than its backup takes only what is its own', async () => {

@@ -153,12 +153,12 @@ test('an address that is taken while the engine is down is reported and waited f
   });
   await at.started(1);
   killProcess(at.starts[0]?.pid);
-  await until(() => at.exits.length === 1 && at.pid() !== undefined, { withinMs: 5_000, what: 'the second start' });
+  await until(() => at.exits.length === 1 && at.pid() !== undefined, { withinMs: 20_000, what: 'the second start' });
   const other = createServer().listen(Number(new URL(at.url).port), '127.0.0.1');
   await once(other, 'listening');
   try {
     await until(() => at.exits.filter((reason) => reason.includes('another program does')).length >= 2, {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: 'the taken address is reported, by OPA and before OPA',
     });
   } finally {
@@ -200,7 +200,7 @@ test('requests are logged as method, path and status in the http format', async 
   await at.started(1);
   await fetch(`${at.url}/v1/data/logged`, { method: 'PUT', body: '{}' });
   await until(() => at.lines.some((line) => line.includes('engine: PUT /v1/data/logged -> 204')), {
-    withinMs: 5_000,
+    withinMs: 20_000,
     what: 'the request in our log',
   });
 });

@@ -73,7 +73,7 @@ test('an update that is kept for a time is kept no longer for being refreshed', 
     ['/a', 'http://source.example/permanent'],
     ['/a/b', 'permanent'],
   ];
-  await until(async () => (await desired(server.url)).length < 3, { withinMs: 10_000, what: 'the time of one is up' });
+  await until(async () => (await desired(server.url)).length < 3, { withinMs: 20_000, what: 'the time of one is up' });
   assert.deepEqual(await desired(server.url), after);
 });
 

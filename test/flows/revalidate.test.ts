@@ -41,7 +41,7 @@ async function source(): Promise<{ url: string; version: number; answers: string
 /** The connection is lost and comes back; settles when each source was asked `times` times in all. */
 async function reconnect(server: FakeSessionServer, answers: readonly string[], times: number): Promise<void> {
   server.drop();
-  await until(() => answers.length === 3 * times, { withinMs: 10_000, what: `each source is asked ${times} times` });
+  await until(() => answers.length === 3 * times, { withinMs: 20_000, what: `each source is asked ${times} times` });
 }
 
 test('after a reconnect each base entry is asked for by ETag, by Last-Modified or by its content, and what is the same is not written', async () => {

@@ -62,7 +62,7 @@ test('serves data before there is policy, says why there is none, and announces 
       const answer = await request(`${server.url}/healthcheck`);
       return field(answer.json, 'policy', 'error') === null ? undefined : answer;
     },
-    { withinMs: 10_000, what: 'the failure of the fetch' },
+    { withinMs: 20_000, what: 'the failure of the fetch' },
   );
   assert.deepEqual([health.status, field(health.json, 'policy', 'state')], [200, 'starting']);
 
@@ -117,7 +117,7 @@ test('keeps serving the last good commit while the repository is away, also afte
       const { json } = await request(`${second.url}/healthcheck`);
       return field(json, 'policy', 'state') === 'failing' && json;
     },
-    { withinMs: 10_000, what: 'the failing look' },
+    { withinMs: 20_000, what: 'the failing look' },
   );
   assert.match(String(field(failing, 'policy', 'error')), /policy/);
   assert.equal((await request(`${second.url}/policy`)).status, 200);

@@ -65,7 +65,7 @@ test('a data update step by step: logged, fetched with its config, saved with 20
       );
       return all.every((call) => call !== undefined) && all;
     },
-    { withinMs: 10_000, what: 'both callbacks hear of it' },
+    { withinMs: 20_000, what: 'both callbacks hear of it' },
   );
 
   const published = serverLog.find(({ msg }) => msg === 'data update published');
@@ -88,7 +88,7 @@ test('a data update step by step: logged, fetched with its config, saved with 20
       const document = (await request(`${opa.url}/v1/data/system/sync`)).json;
       return JSON.stringify(field(document, 'result', 'last_data_transaction')) === JSON.stringify(transaction);
     },
-    { withinMs: 10_000, what: 'the health document has the transaction' },
+    { withinMs: 20_000, what: 'the health document has the transaction' },
   );
 
   for (const report of reports) {
@@ -102,7 +102,7 @@ test('a data update step by step: logged, fetched with its config, saved with 20
   const again = await publish('');
   assert.match(again, /^[0-9a-f]{32}$/);
   assert.notEqual(again, id);
-  await until(() => receiver.updates('/always').includes(again), { withinMs: 10_000, what: 'the second report' });
+  await until(() => receiver.updates('/always').includes(again), { withinMs: 20_000, what: 'the second report' });
   assert(!JSON.stringify([serverLog, client.log, receiver.calls]).includes('k3y'));
 });
 

@@ -19,7 +19,7 @@ test('a client asks for the complete bundle at its start, and for deltas from wh
   await using repo = await gitRepo();
   const first = await repo.commit({ 'a.rego': 'package a\n\nx := 1\n', 'b.rego': 'package b\n\nx := 1\n' });
   await using server = await startServer(following(repo));
-  await until(async () => (await request(`${server.url}/policy`)).status === 200, { withinMs: 10_000, what: 'policy' });
+  await until(async () => (await request(`${server.url}/policy`)).status === 200, { withinMs: 20_000, what: 'policy' });
   await using between = await recorder(server.url);
   const asked = (): string[] => between.seen.map(({ path }) => path).filter((path) => path.startsWith('/policy'));
   await using client = await startClient({ serverUrl: between.url });
@@ -36,7 +36,7 @@ test('a client asks for the complete bundle at its start, and for deltas from wh
 
   const beforeDrop = asked().length;
   between.dropSockets();
-  await until(() => asked().length > beforeDrop, { withinMs: 10_000, what: 'the policy is asked for again' });
+  await until(() => asked().length > beforeDrop, { withinMs: 20_000, what: 'the policy is asked for again' });
   assert.deepEqual([...new Set(asked().slice(beforeDrop))], [`/policy?path=.&base_hash=${second}`]);
   const third = await repo.commit({ 'b.rego': null });
   await holdsPolicy(client, third);
@@ -50,7 +50,7 @@ test('a commit of neither modules nor data is announced to nobody', async () => 
   await using server = await startServer(following(repo));
   const serves = (hash: string): Promise<unknown> =>
     until(async () => field((await request(`${server.url}/healthcheck`)).json, 'policy', 'head') === hash, {
-      withinMs: 10_000,
+      withinMs: 20_000,
       what: `commit ${hash} is served`,
     });
   await serves(first);

@@ -154,11 +154,11 @@ describe('external engine', () => {
     await followsServer(client, server.url);
     oauth.expiresIn = 3600;
     const rotated = oauth.issued;
-    await until(() => oauth.issued > rotated, { withinMs: 10_000, what: 'a token was renewed before its end' });
+    await until(() => oauth.issued > rotated, { withinMs: 20_000, what: 'a token was renewed before its end' });
 
     const revoked = oauth.issued;
     await ask(`${opa.url}/v1/data/revoked`, { method: 'PUT', body: JSON.stringify({ [`issued-${revoked}`]: true }) });
-    await until(() => oauth.issued > revoked, { withinMs: 10_000, what: 'a token after the refusal' });
+    await until(() => oauth.issued > revoked, { withinMs: 20_000, what: 'a token after the refusal' });
     await publish(server.url, { dst_path: '/users/eve', data: true });
     await client.answers('/app/allow', { name: 'eve' }, true);
     await client.healthy();

@@ -83,7 +83,7 @@ test('data sources are read through the proxy, by http and https, except those t
   );
   await client.holds('/plain', { ann: true });
   await client.holds('/here', { ann: true });
-  await until(async () => (await client.data('/secure')) !== undefined, { withinMs: 10_000, what: 'the https source' });
+  await until(async () => (await client.data('/secure')) !== undefined, { withinMs: 20_000, what: 'the https source' });
   await client.tells('the excluded one fails', (health) =>
     failing(health).some((text) => text.includes('direct.test')),
   );
@@ -106,7 +106,7 @@ test('a proxy that refuses is named, without its credentials, and tried again', 
     ),
   );
   const seen = proxy.requests.length;
-  await until(() => proxy.requests.length > seen, { withinMs: 10_000, what: 'another attempt' });
+  await until(() => proxy.requests.length > seen, { withinMs: 20_000, what: 'another attempt' });
   assert(!JSON.stringify(client.log).includes('a-wrong-password'));
 });
 

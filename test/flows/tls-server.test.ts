@@ -81,7 +81,7 @@ describe('TLS of the sync server', () => {
     assert.equal(answer.status, 503);
     const refusals = () =>
       client.log.filter(({ msg, error }) => msg === 'not connected' && /unable to verify/.test(String(error)));
-    await until(() => refusals().length >= 2, { withinMs: 10_000, what: 'a second attempt' });
+    await until(() => refusals().length >= 2, { withinMs: 20_000, what: 'a second attempt' });
     const command = await publishBy(server, stranger.file);
     assert.notEqual(command.code, 0);
     assert.match(command.text, /unable to verify/);
@@ -129,7 +129,7 @@ describe('TLS of the sync server', () => {
     ];
     const body = JSON.stringify({ entries, reason: 'test' });
     assert.equal((await ask(`${server.url}/data/config`, { method: 'POST', body })).status, 200);
-    await until(async () => (await client.data('/own')) !== undefined, { withinMs: 10_000, what: 'its own document' });
+    await until(async () => (await client.data('/own')) !== undefined, { withinMs: 20_000, what: 'its own document' });
     await client.tells('the other source failed', (health) => /other/.test(JSON.stringify(field(health, 'data'))));
     assert.equal(await client.data('/other'), undefined);
   });

@@ -49,7 +49,7 @@ it('the figures of server and client follow what happens', async () => {
       const now = await read(server.url);
       return (now.get(latency) ?? 0) >= 1 && now.get('policysync_client_lag_updates') === 0 && now;
     },
-    { withinMs: 10_000, what: 'the client reported that it has applied all' },
+    { withinMs: 20_000, what: 'the client reported that it has applied all' },
   );
   for (const [name, least] of Object.entries({
     'policysync_publish_total{outcome="ok"}': 1,
@@ -89,7 +89,7 @@ it('the figures of server and client follow what happens', async () => {
 
   await publish(server.url, { dst_path: '/users', data: 2 });
   await until(async () => ((await read(server.url)).get(latency) ?? 0) > (ofServer.get(latency) ?? 0), {
-    withinMs: 10_000,
+    withinMs: 20_000,
     what: 'the latency of another update',
   });
 });

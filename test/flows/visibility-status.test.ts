@@ -44,7 +44,7 @@ describe('a session on the socket', () => {
     assert.deepEqual([field(answer, 'heartbeat_seconds'), field(answer, 'spread_ms')], [0.2, 0]);
     const next = await publish(server.url, { dst_path: '/b', data: 1 });
     const beat = await until(() => requests(peer, 'heartbeat').find((args) => field(args, 'heads', TOPIC) === next), {
-      withinMs: 5000,
+      withinMs: 20_000,
       what: 'a heartbeat with the new head',
     });
     assert.equal(field(beat, 'epoch'), field(answer, 'epoch'));
@@ -62,7 +62,7 @@ describe('a session on the socket', () => {
       await peer.notified(1);
       const before = requests(witness, 'heartbeat').length;
       await until(() => requests(witness, 'heartbeat').length >= before + 3, {
-        withinMs: 5000,
+        withinMs: 20_000,
         what: 'three heartbeats',
       });
       assert.deepEqual(requests(peer, 'heartbeat'), []);
@@ -113,7 +113,7 @@ describe('GET /clients', () => {
     assert.deepEqual([field(current, 'data', 'lag_updates'), field(current, 'failing')], [0, []]);
     assert.equal(field(current, 'last_error', 'error'), 'the source is down');
     await peer[Symbol.asyncDispose]();
-    await until(async () => field(await view(), 'connected') === false, { withinMs: 5000, what: 'listed as away' });
+    await until(async () => field(await view(), 'connected') === false, { withinMs: 20_000, what: 'listed as away' });
     assert.equal(field(await view(), 'data', 'held', 'applied_through'), second);
   });
 

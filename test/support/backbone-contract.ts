@@ -93,9 +93,9 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
         const before = answered.size;
         await until(() => answered.size >= before + 30, { withinMs: 20_000, what: 'rows are appended' });
         await server.kill();
-        await until(() => !one.status.up && !other.status.up, { withinMs: 5000, what: 'both notice' });
+        await until(() => !one.status.up && !other.status.up, { withinMs: 20_000, what: 'both notice' });
         await server.start();
-        await until(() => one.status.up && other.status.up, { withinMs: 10_000, what: 'both are back' });
+        await until(() => one.status.up && other.status.up, { withinMs: 20_000, what: 'both are back' });
       }
       const before = answered.size;
       await until(() => answered.size >= before + 10, { withinMs: 20_000, what: 'rows are appended after it' });
@@ -139,7 +139,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       } finally {
         server.thaw();
       }
-      await until(() => store.status.up, { withinMs: 10_000, what: 'it is back' });
+      await until(() => store.status.up, { withinMs: 20_000, what: 'it is back' });
       assert.equal(changes.at(-1), true, 'watchers are told');
       await store.append([row('amid', { dedup: 'amid' })]);
       assert.deepEqual(bodies(await readAll(store)), ['before', 'amid']);
@@ -150,14 +150,14 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       await using reader = await open(name);
       server.freeze();
       try {
-        await until(() => !reader.status.up, { withinMs: 5000, what: 'the heartbeat notices' });
+        await until(() => !reader.status.up, { withinMs: 20_000, what: 'the heartbeat notices' });
       } finally {
         server.thaw();
       }
       await using writer = await open(name);
       await writer.append([row('after')]);
       await until(async () => reader.status.up && (await reader.read(0, 1)).length === 1, {
-        withinMs: 10_000,
+        withinMs: 20_000,
         what: 'the reader reads',
       });
     });
@@ -192,7 +192,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       const store = await open(name);
       await store.append([row('a')]);
       const goBack = await server.backup();
-      await until(() => store.status.up, { withinMs: 10_000, what: 'it is back' });
+      await until(() => store.status.up, { withinMs: 20_000, what: 'it is back' });
       await store.append([row('b'), row('c')]);
       await store.read(0, 10);
       await goBack();
@@ -210,7 +210,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       const name = newName();
       const store = await open(name, { ...SHORT, lookMs: 60_000 });
       const goBack = await server.backup();
-      await until(() => store.status.up, { withinMs: 10_000, what: 'it is back' });
+      await until(() => store.status.up, { withinMs: 20_000, what: 'it is back' });
       await store.append([row('lost')]);
       await store.read(0, 10);
       await goBack();

@@ -87,7 +87,7 @@ export function bareClient(clientId: string, topics: readonly string[]): BareCli
       const args = { topics: [...topics, 'default:policy:.'], client_id: clientId, position: position() };
       const call = { method: 'subscribe', arguments: args, call_id: 'subscribe' };
       own.send(JSON.stringify({ request: call, response: null }));
-      await until(() => answer !== undefined, { withinMs: 10_000, what: 'an answer to subscribe' });
+      await until(() => answer !== undefined, { withinMs: 20_000, what: 'an answer to subscribe' });
       answers.push(answer);
       if (field(answer, 'accepted') !== true) throw new Error(`refused: ${JSON.stringify(answer)}`);
       epoch = String(field(answer, 'epoch'));

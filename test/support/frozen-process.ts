@@ -15,7 +15,7 @@ export interface FrozenProcess extends AsyncDisposable {
 /** SIGSTOP: its connections stay, the kernel takes what is sent, nothing answers. Returns when it stands still. */
 export async function freeze(pid: number): Promise<FrozenProcess> {
   process.kill(pid, 'SIGSTOP');
-  await until(() => isStopped(pid), { withinMs: 5000, what: `process ${pid} stands still` });
+  await until(() => isStopped(pid), { withinMs: 20_000, what: `process ${pid} stands still` });
   let frozen = true;
   const thaw = (): void => {
     if (frozen) process.kill(pid, 'SIGCONT');

@@ -134,7 +134,7 @@ export async function startHostileWorld(): Promise<HostileWorld> {
       for (const part of ends.reverse()) await part[Symbol.asyncDispose]();
     },
   };
-  await until(() => lines.length > 0 && client.log.length > 0, { withinMs: 1000, what: 'both programs log' });
+  await until(() => lines.length > 0 && client.log.length > 0, { withinMs: 20_000, what: 'both programs log' });
   return world;
 }
 

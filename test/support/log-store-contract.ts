@@ -271,7 +271,7 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
         await store.dropRetired(Date.now() + HOUR_MS);
         return (await readAll(store)).length === 1;
       };
-      await until(wasDropped, { withinMs: 5000, what: 'the row is dropped' });
+      await until(wasDropped, { withinMs: 20_000, what: 'the row is dropped' });
       assert.deepEqual(await append(store, [{ ...row('a'), dedup: 'key' }]), [{ seq: 1, duplicate: true }]);
     });
 
@@ -364,14 +364,14 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       let calls = 0;
       const end = store.watch(() => calls++);
       await append(store, [row('a')]);
-      await until(() => calls > 0, { withinMs: 5000, what: 'the watcher is called' });
+      await until(() => calls > 0, { withinMs: 20_000, what: 'the watcher is called' });
       end();
       end();
       const before = calls;
       let others = 0;
       store.watch(() => others++);
       await append(store, [row('b')]);
-      await until(() => others > 0, { withinMs: 5000, what: 'the other watcher is called' });
+      await until(() => others > 0, { withinMs: 20_000, what: 'the other watcher is called' });
       assert.equal(calls, before);
     });
 
@@ -392,7 +392,7 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       );
       await presence.put('two / *>', 'soon gone', 300);
       await until(async () => !(await presence.list()).has('two / *>'), {
-        withinMs: 10_000,
+        withinMs: 20_000,
         what: 'an instance that says nothing is gone',
       });
       assert.deepEqual(await presence.list(), new Map([['one', 'second']]));
@@ -423,7 +423,7 @@ function sharedContract(newLog: LogStoreContract['newLog']): void {
     let calls = 0;
     other.watch(() => calls++);
     await append(one, [row('a')]);
-    await until(() => calls > 0, { withinMs: 5000, what: 'the watcher is called' });
+    await until(() => calls > 0, { withinMs: 20_000, what: 'the watcher is called' });
     assert.deepEqual((await other.read(0, 10)).map(shown), ['1 update "a"']);
     assert.deepEqual(await append(other, [row('b')]), [{ seq: 2, duplicate: false }]);
     assert.deepEqual(seqs(await one.read(0, 10)), [1, 2]);

@@ -35,7 +35,7 @@ export async function backupHas(dir: { path: string }, texts: readonly string[])
     const text = await readFile(backupOf(dir), 'utf8');
     return texts.every((part) => text.includes(part));
   };
-  await until(look, { withinMs: 10_000, what: `a backup with ${texts.join(' and ')}` });
+  await until(look, { withinMs: 20_000, what: `a backup with ${texts.join(' and ')}` });
 }
 
 /** Waits until the client says that it follows the server, or not. */

@@ -71,7 +71,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
     serves: async (hash) => {
       const what = `head ${hash ?? 'of any kind'}; status ${JSON.stringify(tracker.status())}`;
       await until(() => tracker.head() !== undefined && (hash === undefined || tracker.head() === hash), {
-        withinMs: 10_000,
+        withinMs: 20_000,
         what,
       });
     },

@@ -77,7 +77,7 @@ export async function s3Server(folder = 'team%20a'): Promise<S3Server> {
         if (!answer.ok) throw new Error(`PUT answered ${answer.status}: ${await answer.text()}`);
         const stored = async (): Promise<boolean> =>
           archive.equals(Buffer.from(await (await admin.fetch(object)).arrayBuffer()));
-        await until(stored, { withinMs: 10_000, what: 'the object is stored' });
+        await until(stored, { withinMs: 20_000, what: 'the object is stored' });
       }),
     [Symbol.asyncDispose]: async () => {
       await listener[Symbol.asyncDispose]();

@@ -33,14 +33,14 @@ export async function startPeer(serverUrl: string, headers: Record<string, strin
       const id = `call-${++calls}`;
       socket.send(JSON.stringify({ request: { method, arguments: args, call_id: id }, response: null }));
       const answer = await until(() => frames.find((frame) => field(frame, 'response', 'call_id') === id), {
-        withinMs: 5000,
+        withinMs: 20_000,
         what: `an answer to ${method}`,
       });
       return field(answer, 'response', 'result');
     },
     notified: (count) => {
       const all = () => frames.map(notifiedData).filter((data) => data !== undefined);
-      return until(() => all().length >= count && all(), { withinMs: 10_000, what: `${count} notifications` });
+      return until(() => all().length >= count && all(), { withinMs: 20_000, what: `${count} notifications` });
     },
     [Symbol.asyncDispose]: async () => {
       if (socket.readyState === WebSocket.CLOSED) return;

@@ -68,7 +68,7 @@ function started(options: { disconnected: boolean; fails?: string }): {
 test('a disconnect stops everything before the backup is saved; one that fails leaves the client connected', async () => {
   const { offline, done, fails, stop } = started({ disconnected: false });
   assert.equal(await offline.enable(), 'starting');
-  await until(() => offline.state !== 'starting', { withinMs: 5000, what: 'it has started' });
+  await until(() => offline.state !== 'starting', { withinMs: 20_000, what: 'it has started' });
   assert.deepEqual(done.splice(0), ['restore', 'loaded', 'start'], 'the engine is filled before the server is asked');
   fails.what = 'save';
   await assert.rejects(offline.disable(), { code: 'backup_unwritable' });
@@ -82,7 +82,7 @@ test('a disconnect stops everything before the backup is saved; one that fails l
 
 test('an enable that fails leaves the client disconnected, and the next one is tried anew', async () => {
   const { offline, done, fails, stop } = started({ disconnected: true });
-  await until(() => offline.state !== 'starting', { withinMs: 5000, what: 'it has started' });
+  await until(() => offline.state !== 'starting', { withinMs: 20_000, what: 'it has started' });
   assert.deepEqual(done.splice(0), ['restore', 'loaded']);
   fails.what = 'start';
   await assert.rejects(offline.enable());

@@ -97,7 +97,7 @@ function filled(entry: Entry): object {
 }
 
 async function settled(condition: () => boolean, what = 'it does not come to pass'): Promise<void> {
-  for (const giveUp = Date.now() + 3000; !condition(); ) {
+  for (const giveUp = Date.now() + 20_000; !condition(); ) {
     assert(Date.now() < giveUp, what);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }

@@ -52,7 +52,7 @@ function receive(updater: DataUpdater, data: unknown, place: { seq: number; epoc
 }
 
 async function settled(condition: () => boolean): Promise<void> {
-  for (const giveUp = Date.now() + 5000; !condition(); ) {
+  for (const giveUp = Date.now() + 20_000; !condition(); ) {
     assert(Date.now() < giveUp, 'it does not come to pass');
     await new Promise((resolve) => setTimeout(resolve, 1));
   }

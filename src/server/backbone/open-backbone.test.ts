@@ -42,7 +42,7 @@ test('a start that is given up waits for no backbone any more', async () => {
     const opening = openBackbone({ uri: new Secret(uri), name: 'log', times }, { log, signal: stop.signal });
     const refused = assert.rejects(opening, { name: 'AbortError' });
     await until(() => sockets.size > 0 && (uri.includes(`:${port}/`) || said.length > 0), {
-      withinMs: 5000,
+      withinMs: 20_000,
       what: 'it waits',
     });
     stop.abort();

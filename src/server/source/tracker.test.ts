@@ -97,7 +97,7 @@ function start(source = new FakeSource(), options: Partial<TrackerOptions> = {},
 
 test('announces the first head with itself as the old one', async () => {
   await using running = start();
-  await until(() => running.changes.length > 0, { withinMs: 2_000, what: 'first head' });
+  await until(() => running.changes.length > 0, { withinMs: 20_000, what: 'first head' });
   assert.deepEqual(running.changes, [{ oldHash: 'h1', hash: 'h1', changedDirectories: ['.', 'a'] }]);
   assert.equal(running.tracker.status().state, 'following');
   assert.deepEqual(running.source.served, ['h1']);
@@ -116,7 +116,7 @@ test('serves what an earlier run left at once, then what it fetches', async () =
     stop.signal.addEventListener('abort', () => resolve());
   });
   const run = tracker.run(stop.signal);
-  await until(() => source.fetches === 1, { withinMs: 2_000, what: 'the fetch' });
+  await until(() => source.fetches === 1, { withinMs: 20_000, what: 'the fetch' });
   assert.equal(tracker.head(), 'h0');
   stop.abort();
   await run;
@@ -130,40 +130,40 @@ test('repeats a failed look until there is a head, and says why there is none', 
   const source = new FakeSource();
   source.problem = new SyncError('git_failed', 'no route to host');
   await using running = start(source);
-  await until(() => source.fetches > 3, { withinMs: 2_000, what: 'several looks' });
+  await until(() => source.fetches > 3, { withinMs: 20_000, what: 'several looks' });
   assert.deepEqual(
     [running.tracker.status().state, running.tracker.status().error, running.tracker.head()],
     ['starting', 'no route to host', undefined],
   );
   source.problem = undefined;
-  await until(() => running.tracker.head() === 'h1', { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head() === 'h1', { withinMs: 20_000, what: 'the head' });
   assert.equal(running.tracker.status().error, undefined);
 });
 
 test('a failure later on is repeated too, and the last good head stays', async () => {
   await using running = start();
-  await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
   running.source.problem = new SyncError('git_timeout', 'too slow');
   await running.tracker.refresh();
   const successBefore = running.tracker.status().lastSuccessMs;
   assert.deepEqual([running.tracker.status().state, running.tracker.head()], ['failing', 'h1']);
   running.source.problem = undefined;
   running.source.head = 'h2';
-  await until(() => running.tracker.head() === 'h2', { withinMs: 2_000, what: 'recovery without being asked' });
+  await until(() => running.tracker.head() === 'h2', { withinMs: 20_000, what: 'recovery without being asked' });
   assert((running.tracker.status().lastSuccessMs ?? 0) >= (successBefore ?? 0));
   assert.equal(running.tracker.status().state, 'following');
 });
 
 test('looks never overlap, and all that ask during one share the next', async () => {
   await using running = start();
-  await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
   let open: () => void = () => undefined;
   running.source.gate = new Promise((resolve) => {
     open = resolve;
   });
   const before = running.source.fetches;
   const first = running.tracker.refresh();
-  await until(() => running.source.fetches === before + 1, { withinMs: 2_000, what: 'the first look' });
+  await until(() => running.source.fetches === before + 1, { withinMs: 20_000, what: 'the first look' });
   let laterDone = false;
   const later = Promise.all(Array.from({ length: 50 }, () => running.tracker.refresh())).then(() => {
     laterDone = true;
@@ -184,7 +184,7 @@ test('a look that is asked for without waiting begins after the call; all that a
     { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: () => undefined },
   );
   const looks = async (count: number): Promise<void> => {
-    await until(() => source.fetches === count && source.running === 0, { withinMs: 2_000, what: `${count} looks` });
+    await until(() => source.fetches === count && source.running === 0, { withinMs: 20_000, what: `${count} looks` });
   };
   const ask = (times: number): void => {
     for (let time = 0; time < times; time++) tracker.requestLook();
@@ -194,7 +194,7 @@ test('a look that is asked for without waiting begins after the call; all that a
     open = resolve;
   });
   const run = tracker.run(stop.signal);
-  await until(() => source.running === 1, { withinMs: 2_000, what: 'the first copy is being made' });
+  await until(() => source.running === 1, { withinMs: 20_000, what: 'the first copy is being made' });
   ask(1_000);
   source.gate = undefined;
   source.head = 'h1';
@@ -221,17 +221,17 @@ test('a look that is asked for before the tracker runs, or after a failure, is n
   );
   tracker.requestLook();
   const run = tracker.run(stop.signal);
-  await until(() => source.fetches === 2, { withinMs: 2_000, what: 'the look of the call' });
+  await until(() => source.fetches === 2, { withinMs: 20_000, what: 'the look of the call' });
   source.problem = undefined;
   tracker.requestLook();
-  await until(() => tracker.head() === 'h1', { withinMs: 2_000, what: 'the head' });
+  await until(() => tracker.head() === 'h1', { withinMs: 20_000, what: 'the head' });
   stop.abort();
   await run;
 });
 
 test('a refused commit changes nothing, is not looked at again by itself, and a later good one is served', async () => {
   await using running = start();
-  await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
   running.source.refuse.add('bad');
   running.source.head = 'bad';
   await running.tracker.refresh();
@@ -246,7 +246,7 @@ test('a refused commit changes nothing, is not looked at again by itself, and a 
 
 test('a commit with nothing relevant moves the head without a notice', async () => {
   await using running = start();
-  await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
   running.source.directories = [];
   running.source.head = 'h2';
   await running.tracker.refresh();
@@ -255,22 +255,22 @@ test('a commit with nothing relevant moves the head without a notice', async () 
 
 test('polls in its interval', async () => {
   await using running = start(new FakeSource(), { pollingIntervalMs: 5 });
-  await until(() => running.source.fetches > 3, { withinMs: 2_000, what: 'several polls' });
+  await until(() => running.source.fetches > 3, { withinMs: 20_000, what: 'several polls' });
   running.source.head = 'h2';
-  await until(() => running.tracker.head() === 'h2', { withinMs: 2_000, what: 'the new head' });
+  await until(() => running.tracker.head() === 'h2', { withinMs: 20_000, what: 'the new head' });
 });
 
 test('a stop ends a look under way and lets go of everyone who waits', async () => {
   const source = new FakeSource();
   source.gate = Promise.resolve();
   const running = start(source);
-  await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
   let open: () => void = () => undefined;
   source.gate = new Promise((resolve) => {
     open = resolve;
   });
   const asked = running.tracker.refresh();
-  await until(() => source.running === 1, { withinMs: 2_000, what: 'the look' });
+  await until(() => source.running === 1, { withinMs: 20_000, what: 'the look' });
   const during = running.tracker.refresh();
   const stopped = running[Symbol.asyncDispose]();
   open();
@@ -279,10 +279,10 @@ test('a stop ends a look under way and lets go of everyone who waits', async () 
 
 test('reported damage distrusts the copy and looks again', async () => {
   await using running = start();
-  await until(() => running.tracker.head(), { withinMs: 2_000, what: 'the head' });
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
   const before = running.source.fetches;
   running.tracker.reportDamage();
-  await until(() => running.source.fetches > before, { withinMs: 2_000, what: 'another look' });
+  await until(() => running.source.fetches > before, { withinMs: 20_000, what: 'another look' });
   assert.equal(running.source.distrusted, 1);
 });
 
@@ -306,7 +306,7 @@ function fleet(options: Partial<TrackerOptions> = {}): {
 
 async function serve(hash: string, ...instances: Running[]): Promise<void> {
   await until(() => instances.every(({ tracker }) => tracker.head() === hash), {
-    withinMs: 2_000,
+    withinMs: 20_000,
     what: `all serve ${hash}: ${JSON.stringify(instances.map(({ tracker }) => tracker.status()))}`,
   });
 }
@@ -339,7 +339,7 @@ test('two instances that see a new commit at once: one proposes it, the other fi
   one.source.head = 'h2';
   other.source.head = 'h3';
   await Promise.all([one.tracker.refresh(), other.tracker.refresh()]);
-  await until(() => heads.head?.hash === 'h3', { withinMs: 2_000, what: 'the newest commit is agreed on' });
+  await until(() => heads.head?.hash === 'h3', { withinMs: 20_000, what: 'the newest commit is agreed on' });
   assert.equal(one.tracker.head() === 'h3', false, 'it has not got it yet');
   assert.equal(one.tracker.wanted(), 'h3');
   one.source.head = 'h3';
@@ -352,7 +352,7 @@ test('an instance with a source that lags proposes nothing, serves nothing newer
   await using one = instance('h2');
   await serve('h2', one);
   await using lagging = instance('h1');
-  await until(() => lagging.source.fetches > 5, { withinMs: 2_000, what: 'it looks again and again' });
+  await until(() => lagging.source.fetches > 5, { withinMs: 20_000, what: 'it looks again and again' });
   const { state, head, wanted, doubted, error } = lagging.tracker.status();
   assert.deepEqual([state, head, wanted, doubted], ['starting', undefined, 'h2', 'h1']);
   assert.match(error ?? '', /commit h2, .* is not at the policy source yet \(it shows h1\)/);
@@ -388,10 +388,10 @@ test('a source that lags when a branch was moved back does not bring the commit 
   one.source.head = 'h1';
   await serve('h1', one, lagging);
   const looks = lagging.source.fetches;
-  await until(() => lagging.source.fetches > looks + 20, { withinMs: 2_000, what: 'many looks at h2' });
+  await until(() => lagging.source.fetches > looks + 20, { withinMs: 20_000, what: 'many looks at h2' });
   assert.deepEqual(heads.all, ['h1', 'h2', 'h1']);
   lagging.source.head = 'h1';
-  await until(() => lagging.tracker.status().doubted === undefined, { withinMs: 2_000, what: 'it has caught up' });
+  await until(() => lagging.tracker.status().doubted === undefined, { withinMs: 20_000, what: 'it has caught up' });
   lagging.source.head = 'h2';
   await serve('h2', one, lagging);
 });
