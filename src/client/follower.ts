@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Dial } from '../lib/connect.js';
 import { type Logger, redactUrl } from '../lib/log.js';
-import { isAbort } from '../lib/loop.js';
+import { aborted, isAbort } from '../lib/loop.js';
 import { hexId } from '../pubsub/hub.js';
 import { createSocketClient, type OpenSession } from '../pubsub/socket-client.js';
 import { peerUpdate } from '../wire/data.js';
@@ -136,8 +136,7 @@ export class Follower {
     try {
       await new Promise<void>((resolve, reject) => {
         this.#fail = reject;
-        if (signal.aborted) resolve();
-        else signal.addEventListener('abort', () => resolve(), { once: true });
+        void aborted(signal).then(resolve);
       });
     } finally {
       this.#isOver = true;

@@ -4,6 +4,7 @@ import { WebSocket } from 'ws';
 import type { Dial } from '../lib/connect.js';
 import { errorText, SyncError } from '../lib/errors.js';
 import type { Logger, Secret } from '../lib/log.js';
+import { aborted } from '../lib/loop.js';
 import {
   notifyArguments,
   PROTOCOL_HEADER,
@@ -167,11 +168,8 @@ export class Link {
   /** Ends the connection; resolves when nothing of it is left. */
   async close(): Promise<void> {
     if (this.closed.aborted) return;
-    const ended = new Promise<void>((resolve) => {
-      this.closed.addEventListener('abort', () => resolve(), { once: true });
-    });
     this.#end('closed from our side', 1000);
-    await ended;
+    await aborted(this.closed);
   }
 
   /** An orderly end, cut short when the server takes no part in it. */

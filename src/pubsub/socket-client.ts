@@ -1,7 +1,7 @@
 import type { Dial } from '../lib/connect.js';
 import { errorText, SyncError } from '../lib/errors.js';
 import type { Logger, Secret } from '../lib/log.js';
-import { backoffMs, isAbort, sleep } from '../lib/loop.js';
+import { aborted, backoffMs, isAbort, sleep } from '../lib/loop.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer-info.js';
 
@@ -127,7 +127,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
       link.closed.throwIfAborted();
       deps.log.info({ url: options.url, protocol: link.protocol }, 'connected');
       const start = performance.now();
-      await new Promise((resolve) => link.closed.addEventListener('abort', resolve, { once: true }));
+      await aborted(link.closed);
       return { heldMs: performance.now() - start, reason: link.closed.reason };
     } finally {
       clearInterval(keepAlive);

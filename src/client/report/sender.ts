@@ -1,7 +1,7 @@
 import { type Dispatcher, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
+import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';
 import { TaskSet } from '../reconcile/task-set.js';
@@ -101,7 +101,7 @@ export class ReportSender {
 
   /** Until the signal aborts; then what still waits is given up. */
   async run(signal: AbortSignal): Promise<void> {
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    await aborted(signal);
     await this.close();
   }
 
