@@ -109,7 +109,7 @@ test('an external engine that restarts between two looks is noticed, and gets ev
   await using client = await startClient({
     serverUrl: server.url,
     engineUrl: first.url,
-    env: { SYNC_POLICY_STORE_LIVENESS_PROBE_INTERVAL_SECONDS: '2' },
+    env: { SYNC_POLICY_STORE_LIVENESS_PROBE_INTERVAL_SECONDS: '5' },
   });
   await fill(server, source, client);
   const asked = source.count();

@@ -123,7 +123,7 @@ describe('hostile input', () => {
       assert.equal(answer.status, 401, value.slice(0, 100));
       assert.deepEqual(world.leaks(answer.text), []);
       assert(!answer.text.includes(good), 'the right signature is not told');
-      assert(performance.now() - startedMs < 5000, `${value.slice(0, 20)} took long`);
+      assert(performance.now() - startedMs < 1000, `${value.slice(0, 20)} took long`);
     }
     for (const payload of WEBHOOK_PAYLOADS) {
       const body = Buffer.from(payload);

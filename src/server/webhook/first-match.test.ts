@@ -39,7 +39,7 @@ test('an expression that makes other engines take forever takes no time', async 
     const start = performance.now();
     find(`${'a'.repeat(4095)}!`);
     const ms = performance.now() - start;
-    assert(ms < 5_000, `${expression} took ${ms} ms`);
+    assert(ms < 1_000, `${expression} took ${ms} ms`);
   }
 });
 

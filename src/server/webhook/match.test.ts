@@ -75,5 +75,5 @@ test('no text breaks the normal form, and what is normal stays so', () => {
   );
   const start = performance.now();
   for (const unit of ['@', ':', '[', '/', '.git']) repositoryKey(unit.repeat(Math.floor(2_048 / unit.length)));
-  assert(performance.now() - start < 5000);
+  assert(performance.now() - start < 500);
 });
