@@ -107,16 +107,16 @@ function mark(name: string, ms: number): Promise<void> {
 describe('a source that is read at an interval', () => {
   it('keeps its rhythm when connections come and go: no timer starts anew, none is added', async () => {
     const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
-    const entry = known({ periodic_update_interval: 0.4 });
+    const entry = known({ periodic_update_interval: 2 });
     fetcher.obtain(entry);
     await readTimes(1);
-    await pause(250);
+    await pause(500);
     for (let reconnects = 1; reconnects <= 5; reconnects++) {
       fetcher.obtain(entry);
       await readTimes(reconnects + 1);
     }
     const before = reads();
-    const restarted = mark('an interval after the last reconnect', 400);
+    const restarted = mark('an interval after the last reconnect', 2000);
     await readTimes(before + 1);
     await restarted;
     // Exactly one poll is due between: six timers would read six times, a restarted one after the mark.
