@@ -110,7 +110,7 @@ function faults(world: World, draw: Random, time: Timeline, counts: Counts): Fau
     });
     add('backbone', 'backbone frozen', 3, async () => {
       did('backbone frozen');
-      backbone.freeze();
+      await backbone.freeze();
       await pause(draw.int(300, 4000));
       backbone.thaw();
     });

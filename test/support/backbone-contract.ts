@@ -125,7 +125,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       const changes: boolean[] = [];
       store.watch(() => changes.push(store.status.up));
       const startedMs = Date.now();
-      server.freeze();
+      await server.freeze();
       try {
         const calls = [store.append([row('amid', { dedup: 'amid' })]), store.read(0, 10), store.presence.list()];
         for (const outcome of await Promise.allSettled(calls)) assert.equal(refusalOf(outcome), 'backbone_unavailable');
@@ -148,7 +148,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
     test('a handle that only reads notices a frozen server, and rows of others after it', async () => {
       const name = newName();
       await using reader = await open(name);
-      server.freeze();
+      await server.freeze();
       try {
         await until(() => !reader.status.up, { withinMs: 20_000, what: 'the heartbeat notices' });
       } finally {

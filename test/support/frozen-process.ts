@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type StartedCommand, startCommand } from './command.js';
@@ -27,7 +27,9 @@ export async function freeze(pid: number): Promise<FrozenProcess> {
 /** True when every thread of the process is stopped, as far as this system tells (proc(5)). */
 export function isStopped(pid: number): boolean {
   if (process.platform !== 'linux') return true;
-  return /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  // A thread on another processor may go on for a moment after the first one stands.
+  const threads = readdirSync(`/proc/${pid}/task`);
+  return threads.every((thread) => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')));
 }
 
 /** How long the event loop of a program stood still; see `frozen-loop.ts`. */

@@ -187,7 +187,7 @@ async function away({ backbone, instances, bare, real }: Fleet, how: 'killed' | 
   try {
     await until(() => load.seqs.length > 40, { ...WITHIN, what: 'the load runs' });
     if (how === 'killed') await backbone.kill();
-    else backbone.freeze();
+    else await backbone.freeze();
     const sinceMs = performance.now();
     for (const { health, url } of instances) {
       const state = await until(

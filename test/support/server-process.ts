@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { isStopped } from './frozen-process.js';
 import { until } from './until.js';
 
 /** A server program of one test, that can be killed, frozen and started again. */
@@ -9,8 +10,8 @@ export interface ServerProcess {
   start(): Promise<void>;
   /** SIGKILL, as a power cut would; its child processes go too. */
   kill(): Promise<void>;
-  /** SIGSTOP: connections stay, nothing answers. */
-  freeze(): void;
+  /** SIGSTOP: connections stay, nothing answers. Returns when it stands still. */
+  freeze(): Promise<void>;
   /** SIGCONT. */
   thaw(): void;
 }
@@ -87,7 +88,10 @@ export function serverProcess(command: ServerCommand): ServerProcess {
       for (const pid of pids) send(pid, 'SIGKILL');
       await closed;
     },
-    freeze: () => signal('SIGSTOP'),
+    freeze: async () => {
+      signal('SIGSTOP');
+      await until(() => family().every(isStopped), { withinMs: 20_000, what: `${path} stands still` });
+    },
     thaw: () => signal('SIGCONT'),
   };
 }
