@@ -9,6 +9,7 @@ import { addPublishCommand } from './publish-data-update.js';
 import { programLogger, runCommandLine, runUntilSignal, warnUnknownNames } from './run-program.js';
 import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
 import { addClientStatusCommand } from './status.js';
+import { youngGarbageCollector } from './young-garbage.js';
 
 function clientProgram(env: NodeJS.ProcessEnv): Command {
   const program = new Command('sync-client')
@@ -51,7 +52,7 @@ async function runClient(command: Command, env: NodeJS.ProcessEnv): Promise<void
   setFlagsFromString('--liftoff-only');
   // Here alone: the other commands start in half the time without it.
   const { createClient } = await import('../client/client.js');
-  await runUntilSignal(createClient(values, { log, env }), log);
+  await runUntilSignal(createClient(values, { log, env, collectGarbage: youngGarbageCollector() }), log);
 }
 
 process.exit(await runCommandLine(clientProgram(process.env), process.argv.slice(2)));

@@ -60,6 +60,8 @@ export function createClient(
     env: Readonly<Record<string, string | undefined>>;
     /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
     fetchProviders?: readonly FetchProvider[];
+    /** Called each time when some megabytes of a document went through memory. Default: the collector has its own ways. */
+    collectGarbage?: () => void;
   },
 ): Client {
   const { log, env } = deps;
@@ -149,7 +151,11 @@ export function createClient(
 
     const spoolDir = await mkdtemp(join(tmpdir(), 'policysync-spool-'));
     ends.push(() => rm(spoolDir, { recursive: true, force: true }));
-    const spool = await createSpool({ dir: spoolDir, limitBytes: settings.fetchLimitBytes });
+    const spool = await createSpool({
+      dir: spoolDir,
+      limitBytes: settings.fetchLimitBytes,
+      ...(deps.collectGarbage === undefined ? {} : { collectGarbage: deps.collectGarbage }),
+    });
     const fetcher = createFetcher(
       {
         totalTimeoutMs: settings.fetchTotalTimeoutMs,
@@ -230,7 +236,7 @@ export function createClient(
       {
         applier,
         exclusive: follower.exclusive,
-        fetch: meter.fetch((request, fetchSignal) => fetcher.fetch(request, fetchSignal)),
+        fetch: meter.fetch((request, fetchSignal, onLarge) => fetcher.fetch(request, fetchSignal, onLarge)),
         fetchConfig: (fetchSignal) => orTell(api.dataConfig(fetchSignal), fetchSignal),
         fetchBase: (fetchSignal) => orTell(api.baseConfig(fetchSignal), fetchSignal),
         fetchUpdates: (query, fetchSignal) => orTell(api.updates(query, fetchSignal), fetchSignal),

@@ -187,6 +187,25 @@ describe('json check', () => {
     );
   });
 
+  it('is open only where the bytes so far are no whole value', () => {
+    const openAt = (text: string): boolean => {
+      const check = createJsonCheck();
+      check.push(Buffer.from(text));
+      return check.isOpen;
+    };
+    assert.deepEqual(['', '1', '"{', '{', '[[]', '{"a":[1]', '{"a":[1]}', '[] '].map(openAt), [
+      ...[false, false, false],
+      ...[true, true, true],
+      ...[false, false],
+    ]);
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 5 }), fc.nat(), (text, seed) => {
+        const start = text.slice(0, seed % (text.length + 1));
+        if (openAt(start)) assert.throws(() => JSON.parse(start));
+      }),
+    );
+  });
+
   it('says of which kind the value is', () => {
     assert.equal(check(Buffer.from(' {"a":[1]}')).kind, 'object');
     assert.equal(check(Buffer.from('[{}]')).kind, 'array');

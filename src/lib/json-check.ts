@@ -51,6 +51,8 @@ export const MAX_JSON_DEPTH = 10_000;
 export interface JsonCheck {
   /** Looks at the next bytes. Throws a {@link JsonSyntaxError} that names what was expected and the offset of the wrong byte. */
   push(chunk: Uint8Array): void;
+  /** True while an object or array is open: the bytes so far are no whole value, whatever comes next. */
+  readonly isOpen: boolean;
   /** Says that there are no more bytes. Throws a {@link JsonSyntaxError} when there was no value, or it is not complete. */
   end(): { kind: ReturnType<typeof jsonKind> };
 }
@@ -143,6 +145,10 @@ class Check implements JsonCheck {
     this.#maxDepth = maxDepth;
     this.#watch = watch;
     this.#watchDepth = watch?.depth ?? 0;
+  }
+
+  get isOpen(): boolean {
+    return this.#open.length > 0;
   }
 
   push(chunk: Uint8Array): void {

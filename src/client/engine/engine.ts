@@ -10,6 +10,19 @@ export type DataOp =
   | { readonly op: 'put'; readonly path: DocPath; readonly text: () => string; readonly body?: Body }
   | { readonly op: 'remove'; readonly path: DocPath };
 
+/**
+ * A document that is still read from its source. Whoever reads along gets its bytes as they come, all but its end: until
+ * {@link ArrivingBody.release} what was given is no whole JSON value, so nobody can take it for one.
+ */
+export interface ArrivingBody {
+  /** The whole, once all of it is there and was found to be JSON. */
+  readonly body: Body | undefined;
+  /** The bytes from the first on; throws when it turns out that the document does not come, or nobody wants it. */
+  pieces(): AsyncIterable<Uint8Array>;
+  /** From now on the end is given too, once it is there. */
+  release(): void;
+}
+
 /** What the engine should hold of policy. */
 export interface PolicySet {
   /** Commit hash that it reflects. */
@@ -124,6 +137,12 @@ export interface PolicyEngine {
    * are made. Removing what is not there succeeds. Throws {@link EngineRefusal}.
    */
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
+  /**
+   * Says that a document will probably be written: the engine may be given its bytes beforehand. Nothing takes effect before
+   * {@link write}, which may come or not, and which writes everything anew where this was of no use. May be called while
+   * another call is under way.
+   */
+  expect?(path: DocPath, arriving: ArrivingBody): void;
   /** The engine's own answer for a path, as it wrote it; rule results are in it where there are rules. */
   read(path: DocPath, signal: AbortSignal): Promise<string>;
   /** Writes one of the {@link reserved} documents. May be called while another call is under way. */

@@ -5,6 +5,7 @@ import { regoPackage } from '../../wire/rego-package.js';
 import type { PolicyCheck } from './check-policy.js';
 import { dependencyOrder } from './dependency-order.js';
 import {
+  type ArrivingBody,
   type DataOp,
   EngineRefusal,
   type EngineSeals,
@@ -148,6 +149,10 @@ export class ExternalOpa implements PolicyEngine {
       if (!(error instanceof EngineRefusal)) this.seals.inDoubt();
       throw error;
     }
+  }
+
+  expect(path: DocPath, arriving: ArrivingBody): void {
+    this.#rest.expect(path, arriving);
   }
 
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {

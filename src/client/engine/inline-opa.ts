@@ -2,7 +2,7 @@ import type { DocPath } from '../../wire/doc-path.js';
 import { bundleArchive } from './bundle-archive.js';
 import type { BundleService } from './bundle-service.js';
 import type { PolicyCheck } from './check-policy.js';
-import type { DataOp, PolicyEngine, PolicySet, Region } from './engine.js';
+import type { ArrivingBody, DataOp, PolicyEngine, PolicySet, Region } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 import { bundleRoots } from './roots.js';
@@ -60,6 +60,10 @@ export class InlineOpa implements PolicyEngine {
 
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     return this.#rest.write(ops, signal);
+  }
+
+  expect(path: DocPath, arriving: ArrivingBody): void {
+    this.#rest.expect(path, arriving);
   }
 
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {

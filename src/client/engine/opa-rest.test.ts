@@ -3,10 +3,11 @@ import { createServer, type Server } from 'node:http';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
+import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../desired/text-body.js';
-import { type DataOp, EngineRefusal } from './engine.js';
+import { type ArrivingBody, type Body, type DataOp, EngineRefusal } from './engine.js';
 import type { EngineAuth } from './engine-auth.js';
 import { OpaRest, opaProblems } from './opa-rest.js';
 
@@ -14,16 +15,33 @@ import { OpaRest, opaProblems } from './opa-rest.js';
 type Reply = { status: number; body?: string } | 'silence' | 'hang up';
 
 /** A stand-in for an engine, which answers as it is told (204 otherwise) and remembers what it was asked. */
-async function standIn(reply: (request: string) => Reply | undefined, timeoutMs = 10_000) {
+async function standIn(
+  reply: (request: string, authorization: string | undefined) => Reply | undefined,
+  timeoutMs = 10_000,
+  /** An answer that does not wait for the body. */
+  replyEarly: (request: string) => { status: number } | undefined = () => undefined,
+) {
   const requests: string[] = [];
+  /** Requests that have arrived, whole or not; those that broke off. */
+  const begun: string[] = [];
+  const torn: string[] = [];
   const server: Server = createServer((request, response) => {
     const line = `${request.method} ${request.url}`;
-    void text(request).then((body) => {
-      requests.push(body === '' ? line : `${line} ${body}`);
-      const answer = reply(line) ?? { status: 204 };
-      if (answer === 'hang up') request.socket.destroy();
-      else if (answer !== 'silence') response.writeHead(answer.status).end(answer.body);
-    });
+    begun.push(line);
+    const early = replyEarly(line);
+    if (early !== undefined) {
+      response.writeHead(early.status, { connection: 'close' }).end();
+      return;
+    }
+    text(request).then(
+      (body) => {
+        requests.push(body === '' ? line : `${line} ${body}`);
+        const answer = reply(line, request.headers.authorization) ?? { status: 204 };
+        if (answer === 'hang up') request.socket.destroy();
+        else if (answer !== 'silence') response.writeHead(answer.status).end(answer.body);
+      },
+      () => torn.push(line),
+    );
   });
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
@@ -36,6 +54,8 @@ async function standIn(reply: (request: string) => Reply | undefined, timeoutMs 
     url,
     rest,
     requests,
+    begun,
+    torn,
     [Symbol.asyncDispose]: async () => {
       await rest.close();
       server.closeAllConnections();
@@ -185,6 +205,107 @@ describe('an answer that is no success', () => {
     const asked = opa.rest.getData(['a'], stop.signal);
     stop.abort();
     await assert.rejects(asked, { name: 'AbortError' });
+  });
+});
+
+/** A document that has come up to its last byte. */
+function arrivingBody(text: string) {
+  let release: (() => void) | undefined;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const body = { ...bodyOfText(text), stream: () => assert.fail('sent anew') };
+  const arriving: ArrivingBody = {
+    body,
+    async *pieces() {
+      yield Buffer.from(text.slice(0, -1));
+      await released;
+      yield Buffer.from(text.slice(-1));
+    },
+    release: () => release?.(),
+  };
+  return { body, arriving, plain: { ...body, stream: () => text } };
+}
+
+describe('a document that is expected', () => {
+  const write = (body: Body, at = 'a'): DataOp => ({ op: 'put', path: [at], text: () => body.text(), body });
+
+  it('is with the engine before it is written, which takes its end alone', async () => {
+    await using opa = await standIn(() => undefined);
+    const { body, arriving } = arrivingBody('{"n":1}');
+    opa.rest.expect(['a'], arriving);
+    await until(() => opa.begun.includes('PUT /v1/data/a'), { withinMs: 20_000, what: 'it is sent' });
+    await opa.rest.write([put('/b', '2')], signal);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/b 2']);
+    await opa.rest.write([write(body)], signal);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/b 2', 'PUT /v1/data/a {"n":1}']);
+    assert.equal(opa.begun.length, 2);
+  });
+
+  it('is of no use for another body, or another place', async () => {
+    await using opa = await standIn(() => undefined);
+    const { plain, arriving } = arrivingBody('{"n":1}');
+    opa.rest.expect(['a'], arriving);
+    await opa.rest.write([write(bodyOfText('2'))], signal);
+    await opa.rest.write([write(plain, 'b')], signal);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/a 2', 'PUT /v1/data/b {"n":1}']);
+  });
+
+  it('is written anew where the engine took none of it', async () => {
+    let refusals = 0;
+    await using opa = await standIn(
+      () => undefined,
+      10_000,
+      (line) => (line === 'PUT /v1/data/a' && refusals++ === 0 ? { status: 413 } : undefined),
+    );
+    const { plain, arriving } = arrivingBody('{"n":1}');
+    opa.rest.expect(['a'], { ...arriving, body: plain });
+    await until(() => refusals === 1, { withinMs: 20_000, what: 'it is refused' });
+    await opa.rest.write([write(plain)], signal);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/a {"n":1}']);
+  });
+
+  it('is written anew with newer credentials', async () => {
+    let token = 'old';
+    const auth: EngineAuth = {
+      authorization: async () => token,
+      renew: () => {
+        token = 'new';
+        return true;
+      },
+      close: async () => undefined,
+    };
+    await using opa = await standIn((_line, authorization) => ({ status: authorization === 'new' ? 204 : 401 }));
+    const rest = new OpaRest({ url: opa.url, timeoutMs: 10_000, auth });
+    const { plain, arriving } = arrivingBody('{"n":1}');
+    rest.expect(['a'], { ...arriving, body: plain });
+    await until(() => opa.begun.length === 1, { withinMs: 20_000, what: 'it is sent' });
+    await rest.write([write(plain)], signal);
+    assert.deepEqual(opa.requests, Array(3).fill('PUT /v1/data/a {"n":1}'));
+    await rest.close();
+  });
+
+  it('whose end gets no answer leaves the outcome open, and is taken back', async () => {
+    await using opa = await standIn(() => 'silence', 300);
+    const { body, arriving } = arrivingBody('{"n":1}');
+    opa.rest.expect(['a'], arriving);
+    await until(() => opa.begun.length === 1, { withinMs: 20_000, what: 'it is sent' });
+    await assert.rejects(opa.rest.write([write(body)], signal), {
+      code: 'engine_unreachable',
+      message: /did not answer PUT \/v1\/data\/a within 300 ms/,
+    });
+  });
+
+  it('is taken back when the engine starts anew, and when nobody asks any more', async () => {
+    await using opa = await standIn(() => undefined);
+    for (const end of [() => opa.rest.reset(), () => opa.rest.close()]) {
+      const torn = opa.torn.length;
+      opa.rest.expect(['a'], arrivingBody('{"n":1}').arriving);
+      await until(() => opa.begun.length > torn, { withinMs: 20_000, what: 'it is sent' });
+      await end();
+      await until(() => opa.torn.length > torn, { withinMs: 20_000, what: 'the engine sees it end' });
+    }
+    assert.deepEqual(opa.requests, []);
   });
 });
 

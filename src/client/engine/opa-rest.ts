@@ -7,8 +7,9 @@ import { jsonOrUndefined } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
-import { type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
+import { type ArrivingBody, type Body, type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
+import { Upload } from './upload.js';
 
 /** One error in OPA's reports, the same in answers, bundle status and the program's output. */
 export const opaError = z.object({
@@ -46,6 +47,8 @@ function conflictOf(message: string): { conflictPath?: DocPath } {
   return found?.[1] === undefined ? {} : { conflictPath: found[1].split('/') };
 }
 
+type Method = 'GET' | 'PUT' | 'PATCH' | 'DELETE';
+
 /** One answer of the engine. */
 interface Answer {
   readonly status: number;
@@ -73,6 +76,8 @@ export class OpaRest {
   readonly #agent: Agent;
   /** Parents that were made or found, so that they are looked for once. */
   readonly #parents = new Set<string>();
+  /** What is sent before it is written: one at a time, so that documents that are all new do not fill the engine's memory. */
+  #upload: { readonly url: string; readonly request: Upload<Answer> } | undefined;
 
   constructor(options: OpaRestOptions) {
     this.#url = options.url;
@@ -87,12 +92,14 @@ export class OpaRest {
   }
 
   async close(): Promise<void> {
+    this.#upload?.request.drop();
     await this.#agent.destroy();
   }
 
   /** Forgets what it knew of the engine's content. */
   reset(): void {
     this.#parents.clear();
+    this.#upload?.request.drop();
   }
 
   /** See `PolicyEngine.write`. */
@@ -116,6 +123,30 @@ export class OpaRest {
     else this.#fail(answer, 'PATCH /v1/data');
   }
 
+  /** See `PolicyEngine.expect`. */
+  expect(path: DocPath, arriving: ArrivingBody): void {
+    if (this.#upload !== undefined) return;
+    const url = dataUrl(path);
+    const request = new Upload(arriving, async (body, signal) => {
+      const authorization = await this.#auth.authorization(signal);
+      return this.#send('PUT', url, signal, body, headersOf(authorization, 'application/json'));
+    });
+    const upload = { url, request };
+    this.#upload = upload;
+    void request.ended.then(() => {
+      if (this.#upload === upload) this.#upload = undefined;
+    });
+  }
+
+  /** The answer to what was sent beforehand; undefined where there is nothing, or it was of no use. */
+  async #finishUpload(url: string, body: Body, signal: AbortSignal): Promise<Answer | undefined> {
+    const upload = this.#upload;
+    if (upload?.url !== url || !upload.request.isOf(body)) return undefined;
+    this.#upload = undefined;
+    const answer = await this.#answered('PUT', url, signal, (within) => upload.request.finish(within));
+    return answer?.status === 401 ? undefined : answer; // with newer credentials, if there are any
+  }
+
   async #writeEach(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     for (const [index, op] of ops.entries()) {
       try {
@@ -128,7 +159,7 @@ export class OpaRest {
   }
 
   async #writeOne(op: DataOp, signal: AbortSignal): Promise<void> {
-    const path = `/v1/data${docPathUrl(op.path)}`;
+    const path = dataUrl(op.path);
     if (op.op === 'remove') {
       const answer = await this.#call('DELETE', path, signal);
       if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, `DELETE ${path}`);
@@ -136,7 +167,9 @@ export class OpaRest {
     }
     const { body } = op;
     const content = body === undefined ? op.text() : () => body.stream();
-    const answer = await this.#call('PUT', path, signal, content, 'application/json');
+    const answer =
+      (body && (await this.#finishUpload(path, body, signal))) ??
+      (await this.#call('PUT', path, signal, content, 'application/json'));
     if (answer.status !== 204) this.#fail(answer, `PUT ${path}`);
   }
 
@@ -177,7 +210,7 @@ export class OpaRest {
 
   /** OPA's answer for a path, as it wrote it. */
   async getText(path: DocPath, signal: AbortSignal): Promise<string> {
-    const answer = await this.#call('GET', `/v1/data${docPathUrl(path)}`, signal);
+    const answer = await this.#call('GET', dataUrl(path), signal);
     if (answer.status !== 200) this.#fail(answer, 'GET /v1/data');
     return answer.text;
   }
@@ -209,7 +242,7 @@ export class OpaRest {
 
   /** One call with our credentials; once more where the engine refused them and there are newer ones. */
   async #call(
-    method: 'GET' | 'PUT' | 'PATCH' | 'DELETE',
+    method: Method,
     path: string,
     signal: AbortSignal,
     body?: string | (() => string | NodeJS.ReadableStream),
@@ -220,31 +253,30 @@ export class OpaRest {
       const authorization = await this.#auth.authorization(signal);
       const answer = await this.#callOnce(method, path, signal, typeof body === 'function' ? body() : body, {
         ...headers,
-        ...(contentType === undefined ? {} : { 'content-type': contentType }),
-        ...(authorization === undefined ? {} : { authorization }),
+        ...headersOf(authorization, contentType),
       });
       if (answer.status !== 401 || attempt > 1 || !this.#auth.renew(authorization)) return answer;
     }
   }
 
-  async #callOnce(
-    method: 'GET' | 'PUT' | 'PATCH' | 'DELETE',
+  #callOnce(
+    method: Method,
     path: string,
     signal: AbortSignal,
     body: string | NodeJS.ReadableStream | undefined,
     headers: Record<string, string>,
   ): Promise<Answer> {
+    return this.#answered(method, path, signal, (within) => this.#send(method, path, within, body, headers));
+  }
+
+  /** What `ask` gives in time; otherwise the engine cannot be reached. */
+  async #answered<T>(
+    method: Method,
+    path: string,
+    signal: AbortSignal,
+    ask: (within: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     try {
-      const ask = async (within: AbortSignal): Promise<Answer> => {
-        const response = await request(`${this.#url}${path}`, {
-          method,
-          dispatcher: this.#agent,
-          signal: within,
-          ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
-          headers,
-        });
-        return { status: response.statusCode, text: await response.body.text() };
-      };
       return await withAnySignal([signal], ask, this.#timeoutMs);
     } catch (cause) {
       signal.throwIfAborted();
@@ -257,6 +289,24 @@ export class OpaRest {
         retryable: true,
       });
     }
+  }
+
+  async #send(
+    method: Method,
+    path: string,
+    signal: AbortSignal,
+    body: string | NodeJS.ReadableStream | AsyncIterable<Uint8Array> | undefined,
+    headers: Record<string, string>,
+  ): Promise<Answer> {
+    const response = await request(`${this.#url}${path}`, {
+      method,
+      dispatcher: this.#agent,
+      signal,
+      // undici takes any iterable (its documentation of `dispatch`), its types do not.
+      ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
+      headers,
+    });
+    return { status: response.statusCode, text: await response.body.text() };
   }
 
   #fail(answer: Answer, what: string): never {
@@ -286,6 +336,17 @@ export function problemsInText(text: string): EngineProblem[] {
     ([, file, row, message]) =>
       opaProblems([{ message: message ?? text, location: { file, row: Number(row) } }])[0] ?? { message: text },
   );
+}
+
+function dataUrl(path: DocPath): string {
+  return `/v1/data${docPathUrl(path)}`;
+}
+
+function headersOf(authorization: string | undefined, contentType: string | undefined): Record<string, string> {
+  return {
+    ...(contentType === undefined ? {} : { 'content-type': contentType }),
+    ...(authorization === undefined ? {} : { authorization }),
+  };
 }
 
 function policyUrl(id: string): string {

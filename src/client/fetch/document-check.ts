@@ -4,6 +4,8 @@ import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-
 /** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` once it is known to be none. */
 export interface DocumentCheck {
   push(chunk: Uint8Array): void;
+  /** True where it is known that the bytes so far are no whole value; short documents are looked at in one piece. */
+  readonly isOpen: boolean;
   end(): void;
 }
 
@@ -34,6 +36,9 @@ export function createDocumentCheck(): DocumentCheck {
       short.push(chunk);
       shortBytes += chunk.length;
       if (shortBytes >= SHORT_BYTES) checkShort();
+    },
+    get isOpen() {
+      return check?.isOpen ?? false;
     },
     end() {
       if (check === undefined && isJson(short)) return;

@@ -4,7 +4,7 @@ import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { shownUrl } from './http-rules.js';
 import { createLimiter, type LimiterOptions } from './limiter.js';
 import type { FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
-import type { Spool } from './spool.js';
+import type { OnLarge, Spool } from './spool.js';
 
 /** Options of {@link createFetcher}. */
 export interface FetcherOptions extends Omit<LimiterOptions, 'patienceMs'> {
@@ -18,9 +18,9 @@ export interface Fetcher {
    * Reads one document, once. Waits for its turn first. Nothing is handed on before all of it arrived and was found to be
    * one JSON value within the limit. Throws `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json`,
    * `spool_unwritable`: `retryable` says whether it may pass by itself, `retryAfterSeconds` what the source asked for.
-   * Rejects with the signal's reason when that aborts.
+   * Rejects with the signal's reason when that aborts. `onLarge` is told of a large document while it arrives.
    */
-  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResult>;
+  fetch(request: FetchRequest, signal: AbortSignal, onLarge?: OnLarge): Promise<FetchResult>;
   /** Closes all connections. */
   close(): Promise<void>;
 }
@@ -56,7 +56,12 @@ export function createFetcher(
   }
 
   /** One read within its time. */
-  async function fetchNow(provider: FetchProvider, request: FetchRequest, signal: AbortSignal): Promise<FetchResult> {
+  async function fetchNow(
+    provider: FetchProvider,
+    request: FetchRequest,
+    signal: AbortSignal,
+    onLarge: OnLarge | undefined,
+  ): Promise<FetchResult> {
     const startedAt = performance.now();
     const stop = createStop();
     const onAbort = (): void => stop.end(signal.reason);
@@ -67,7 +72,10 @@ export function createFetcher(
     );
     try {
       signal.throwIfAborted();
-      const sink = { limitBytes: spool.limitBytes, take: (source: FetchSource) => spool.spool(source, stop.signal) };
+      const sink = {
+        limitBytes: spool.limitBytes,
+        take: (source: FetchSource) => spool.spool(source, stop.signal, onLarge),
+      };
       const result = await unlessStopped(provider.fetch(request, { sink, signal: stop.signal }), stop);
       stop.signal.throwIfAborted();
       const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
@@ -89,10 +97,10 @@ export function createFetcher(
   }
 
   return {
-    async fetch(request, signal) {
+    async fetch(request, signal, onLarge) {
       const provider = providerOf(request);
       const host = provider.host?.(request) ?? hostOf(request.url);
-      return limiter.run(host, signal, () => fetchNow(provider, request, signal));
+      return limiter.run(host, signal, () => fetchNow(provider, request, signal, onLarge));
     },
     close: async () => {
       await Promise.all(providers.map((provider) => closeProvider(provider, log)));

@@ -3,8 +3,12 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, it } from 'node:test';
+import { until } from '../../../test/support/until.js';
+import { errorText } from '../../lib/errors.js';
+import type { ArrivingBody } from '../engine/engine.js';
 import { createSpool, type OwnedBody } from './spool.js';
 
 const never = new AbortController().signal;
@@ -138,6 +142,73 @@ describe('spool', () => {
     await using body = await spool.spool(source(), never);
     assert.equal(body.sizeBytes, given);
     assert.ok(seenOnDisk.length > 5);
+  });
+
+  it('lets others read a large body along while it arrives, all but its end', async () => {
+    const spool = await createSpool({ dir, limitBytes: 100_000, pieceBytes: 1000, largeBytes: 2000 });
+    const whole = `{"text":"${'é'.repeat(40_000)}"}`;
+    const document = `${whole}\n${' '.repeat(5000)}`;
+    let arriving: ArrivingBody | undefined;
+    let given = '';
+    let reading: Promise<void> | undefined;
+    const readAlong = async (from: ArrivingBody): Promise<void> => {
+      for await (const piece of from.pieces()) given += Buffer.from(piece).toString('latin1');
+    };
+    const body = await spool.spool(pieces(document, 500), never, (from) => {
+      arriving = from;
+      assert.equal(from.body, undefined);
+      reading = readAlong(from);
+    });
+    assert(arriving !== undefined);
+    assert.equal(arriving.body, body);
+    const openBytes = Buffer.byteLength(whole) - (Buffer.byteLength(whole) % 500);
+    await until(() => given.length >= openBytes, { withinMs: 20_000, what: 'most of it is given' });
+    await using _other = await spool.spool(pieces(document, 500), never); // more would be given by now
+    assert.equal(given.length, openBytes);
+    assert.throws(() => JSON.parse(Buffer.from(given, 'latin1').toString()), 'it is no whole value yet');
+    arriving.release();
+    await reading;
+    assert.equal(Buffer.from(given, 'latin1').toString(), document);
+    await body.dispose();
+  });
+
+  it('tells who reads along that a large body does not come, or is let go of', async () => {
+    const options = { dir, memoryLimitBytes: 0, limitBytes: 10_000, pieceBytes: 100, largeBytes: 200 };
+    const spool = await createSpool(options);
+    const endings: Promise<string>[] = [];
+    const readAlong = (from: ArrivingBody): void =>
+      void endings.push(text(Readable.from(from.pieces())).catch((error: unknown) => errorText(error)));
+    await assert.rejects(spool.spool(pieces(`${large}}`), never, readAlong), { code: 'fetch_not_json' });
+    const body = await spool.spool(pieces(large), never, readAlong);
+    await body.dispose();
+    const [broken = '', disposed = '', ...more] = await Promise.all(endings);
+    assert.deepEqual(more, []);
+    assert.match(broken, /not JSON/);
+    assert.match(disposed, /let go of/);
+    assert.deepEqual(await readdir(dir), []);
+  });
+
+  it('asks for a collection each time when 4 MiB have gone to files', async () => {
+    let asked = 0;
+    const spool = await createSpool({ dir, limitBytes: 10_000_000, collectGarbage: () => void asked++ });
+    const part = Buffer.from(`"${'x'.repeat(3_000_000)}"`);
+    const counts: number[] = [];
+    for (let n = 0; n < 4; n++) {
+      await using _body = await spool.spool([part], never);
+      counts.push(asked);
+    }
+    assert.deepEqual(counts, [0, 1, 1, 2]);
+  });
+
+  it('tells nobody of what is not large', async () => {
+    const spool = await createSpool({
+      dir,
+      memoryLimitBytes: 0,
+      limitBytes: 10_000,
+      pieceBytes: 100,
+      largeBytes: 9000,
+    });
+    await using _body = await spool.spool(pieces(large), never, () => assert.fail('it is small'));
   });
 
   it('deletes leftovers of an earlier run at the start, and no other file', async () => {

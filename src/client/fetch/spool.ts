@@ -4,7 +4,8 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
-import type { Body } from '../engine/engine.js';
+import type { ArrivingBody, Body } from '../engine/engine.js';
+import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
 import { createDocumentCheck } from './document-check.js';
 
 /**
@@ -23,7 +24,14 @@ export interface SpoolOptions {
   limitBytes: number;
   /** What is written to a file at once; default 262,144. At most two such pieces are in memory. */
   pieceBytes?: number;
+  /** Of a body with as much as this in its file, others are told while it arrives. Default 1,048,576. */
+  largeBytes?: number;
+  /** Called after each {@link GARBAGE_BYTES} that were written to files. */
+  collectGarbage?: () => void;
 }
+
+/** Hears of a document that is large, while it arrives. Must return at once. */
+export type OnLarge = (arriving: ArrivingBody) => void;
 
 /** Takes documents in: checks and hashes them on the way, and keeps large ones in files (design 6). */
 export interface Spool {
@@ -33,18 +41,34 @@ export interface Spool {
    * beyond the limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` when the file cannot
    * be written, the signal's reason when it aborts, and whatever `source` throws; nothing is left behind then. The
    * signal is looked at between chunks, so a source that may hang has to end by itself when the signal aborts.
+   * `onLarge` is told of a document that turns out to be large, while it is read.
    */
-  spool(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, signal: AbortSignal): Promise<OwnedBody>;
+  spool(
+    source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    signal: AbortSignal,
+    onLarge?: OnLarge,
+  ): Promise<OwnedBody>;
 }
 
-/** Read at once for the engine, and written: fewer, larger pieces cost less. */
-const PIECE_BYTES = 256 * 1024;
+/** So much of a document is in its file before others may read along: a smaller one is read before they have begun. */
+const LARGE_BYTES = 1024 * 1024;
+
+/** Buffers of so many bytes, and of as many again that others have read of them, wait to be freed at most. */
+const GARBAGE_BYTES = 4 * 1024 * 1024;
 
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 
 /** A spool in `dir`. Deletes what a client that was killed left there, and nothing else. */
 export async function createSpool(options: SpoolOptions): Promise<Spool> {
   const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES } = options;
+  const { largeBytes = LARGE_BYTES, collectGarbage } = options;
+  let garbageBytes = 0;
+  const onWritten = (bytes: number): void => {
+    garbageBytes += bytes;
+    if (garbageBytes < GARBAGE_BYTES) return;
+    garbageBytes = 0;
+    collectGarbage?.();
+  };
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(dir)) {
@@ -55,10 +79,10 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
   }
   return {
     limitBytes,
-    async spool(source, signal) {
+    async spool(source, signal, onLarge) {
       const hash = createHash('sha256');
       const check = createDocumentCheck();
-      const sink = new Sink({ dir, memoryLimitBytes, pieceBytes });
+      const sink = new Sink({ dir, memoryLimitBytes, pieceBytes, largeBytes, onWritten }, onLarge);
       try {
         for await (const chunk of source) {
           signal.throwIfAborted();
@@ -67,13 +91,13 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
           }
           hash.update(chunk);
           asJson(() => check.push(chunk));
-          await sink.write(chunk);
+          await sink.write(chunk, check.isOpen);
         }
         signal.throwIfAborted();
         asJson(() => check.end());
         return await sink.finish(hash);
       } catch (error) {
-        await sink.discard();
+        await sink.discard(error);
         throw error;
       }
     },
@@ -85,12 +109,13 @@ function memoryBody(text: string, hash: string, sizeBytes: number): OwnedBody {
   return { hash, sizeBytes, text: () => text, stream: () => text, dispose, [Symbol.asyncDispose]: dispose };
 }
 
-function fileBody(path: string, hash: string, sizeBytes: number): OwnedBody {
+function fileBody(path: string, hash: string, sizeBytes: number, onDisposed: () => void): OwnedBody {
   let pins = 0;
   let isDisposed = false;
   const remove = (): Promise<void> => rm(path, { force: true });
   const dispose = async (): Promise<void> => {
     isDisposed = true;
+    onDisposed();
     if (pins === 0) await remove();
   };
   const pin = (): (() => Promise<void>) => {
@@ -120,7 +145,9 @@ function textOf(path: string, sizeBytes: number): string {
   return readFileSync(path, 'utf8');
 }
 
-type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes'>>;
+type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes' | 'largeBytes'>> & {
+  onWritten(bytes: number): void;
+};
 
 /**
  * Bytes in memory that move to a file when they become too many. One piece is written while the next one is taken in; there are
@@ -129,20 +156,29 @@ type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pie
 class Sink {
   sizeBytes = 0;
   readonly #options: SinkOptions;
+  readonly #onLarge: OnLarge | undefined;
+  /** Who reads along. */
+  #arriving: ArrivingFile | undefined;
   #chunks: Uint8Array[] = [];
   #waitingBytes = 0;
+  /** Bytes that are no whole value; those that the file has. */
+  #openBytes = 0;
+  #fileBytes = 0;
   #file: FileHandle | undefined;
   /** Named when it is needed: most documents are small. */
   #path = '';
   /** The piece that is being written. Never rejects: it answers what went wrong. */
   #writing: Promise<unknown> = Promise.resolve();
 
-  constructor(options: SinkOptions) {
+  constructor(options: SinkOptions, onLarge: OnLarge | undefined) {
     this.#options = options;
+    this.#onLarge = onLarge;
   }
 
-  async write(chunk: Uint8Array): Promise<void> {
+  /** `isOpen`: the bytes so far are no whole value. */
+  async write(chunk: Uint8Array, isOpen: boolean): Promise<void> {
     this.sizeBytes += chunk.length;
+    if (isOpen) this.#openBytes = this.sizeBytes;
     this.#waitingBytes += chunk.length;
     this.#chunks.push(chunk);
     const { memoryLimitBytes, pieceBytes } = this.#options;
@@ -157,10 +193,14 @@ class Sink {
     await this.#flush();
     await this.#written();
     await this.#close();
-    return fileBody(this.#path, digest, this.sizeBytes);
+    const arriving = this.#arriving;
+    const body = fileBody(this.#path, digest, this.sizeBytes, () => arriving?.gone(new Error('it was let go of')));
+    arriving?.arrived(body);
+    return body;
   }
 
-  async discard(): Promise<void> {
+  async discard(reason: unknown): Promise<void> {
+    this.#arriving?.gone(reason);
     try {
       await this.#writing;
       await this.#close();
@@ -193,6 +233,16 @@ class Sink {
     }
     const { bytesWritten } = await this.#file.writev(chunks); // goes on where the last one ended
     if (bytesWritten < bytes) await this.#file.writeFile(Buffer.concat(chunks).subarray(bytesWritten));
+    this.#fileBytes += bytes;
+    this.#options.onWritten(bytes);
+    if (this.#arriving === undefined && this.#fileBytes >= this.#options.largeBytes) this.#announce();
+    this.#arriving?.reached(Math.min(this.#fileBytes, this.#openBytes));
+  }
+
+  #announce(): void {
+    if (this.#onLarge === undefined) return;
+    this.#arriving = new ArrivingFile(this.#path);
+    this.#onLarge(this.#arriving);
   }
 
   async #close(): Promise<void> {

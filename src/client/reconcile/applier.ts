@@ -4,7 +4,14 @@ import { isObject, nodeText } from '../../wire/json-node.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
 import { outermost } from '../desired/outermost.js';
-import { type DataOp, EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
+import {
+  type ArrivingBody,
+  type DataOp,
+  EngineRefusal,
+  type PolicyEngine,
+  type PolicySet,
+  type Region,
+} from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
 import { inChunks } from './chunks.js';
 import {
@@ -60,6 +67,16 @@ export class Applier {
   /** The layers that the engine holds. */
   get layers(): LayerSet {
     return this.#layers;
+  }
+
+  /**
+   * Says that a document arrives that will be written here, so that the engine can take it beforehand; nothing changes by that.
+   * Of no use where it would be written together with others that overlap, or as a part of the policy.
+   */
+  expect(path: DocPath, arriving: ArrivingBody): void {
+    if (this.#closed(this.#roots).some((other) => pathsOverlap(other, path))) return;
+    if (this.#layers.overlapping(path).some((layer) => layer.path.length !== path.length)) return;
+    this.#engine.expect?.(path, arriving);
   }
 
   /**

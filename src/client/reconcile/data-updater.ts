@@ -2,7 +2,7 @@ import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import type { PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
-import type { FetchRequest, FetchResult } from '../fetch/provider.js';
+import type { Fetcher } from '../fetch/providers.js';
 import type { PositionRecord, SeqByTopic } from '../position/position.js';
 import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
@@ -34,7 +34,7 @@ export interface DataUpdaterOptions {
 export interface DataUpdaterDeps {
   readonly applier: Applier;
   readonly exclusive: Exclusive;
-  readonly fetch: (request: FetchRequest, signal: AbortSignal) => Promise<FetchResult>;
+  readonly fetch: Fetcher['fetch'];
   /** All that is desired at once: of an OPAL server, and of one of ours without sessions. */
   readonly fetchConfig: FetchConfig;
   /** Base entries and updates apart, of a server with sessions (design 3). */

@@ -3,7 +3,7 @@ import type { BackoffOptions } from '../../lib/loop.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, docPathText } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';
-import type { FetchRequest, FetchResult } from '../fetch/provider.js';
+import type { Fetcher } from '../fetch/providers.js';
 import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { Applier } from './applier.js';
@@ -19,7 +19,7 @@ import { TaskSet } from './task-set.js';
 export interface DesiredEntriesDeps {
   readonly applier: Applier;
   readonly exclusive: Exclusive;
-  readonly fetch: (request: FetchRequest, signal: AbortSignal) => Promise<FetchResult>;
+  readonly fetch: Fetcher['fetch'];
   readonly state: LogState;
   /** How far the client is may have changed. Must return at once. */
   readonly onPosition: () => void;

@@ -5,7 +5,8 @@ import { docPathText } from '../../wire/doc-path.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { Body } from '../engine/engine.js';
-import type { FetchRequest, FetchResult } from '../fetch/provider.js';
+import type { Fetcher } from '../fetch/providers.js';
+import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
 import { isMoved, type KnownEntry, NOT_DESIRED } from './entry.js';
 import type { EntryTable } from './entry-table.js';
@@ -37,7 +38,7 @@ export interface EntryFetcherDeps {
   readonly applier: Applier;
   readonly table: EntryTable;
   readonly tasks: TaskSet;
-  readonly fetch: (request: FetchRequest, signal: AbortSignal) => Promise<FetchResult>;
+  readonly fetch: Fetcher['fetch'];
   /** The content of an entry is here; undefined for DELETE. */
   readonly onArrived: (entry: KnownEntry, body: Body | undefined) => void;
   readonly log: Logger;
@@ -150,7 +151,7 @@ export class EntryFetcher {
     const asked = requestText(entry);
     const isValid = this.#isHeld(entry) && (this.#validFor.get(entry) ?? asked) === asked;
     const previous = isValid && entry.fetched !== undefined ? { previous: entry.fetched } : {};
-    const result = await this.#deps.fetch({ url, config: config ?? null, ...previous }, signal);
+    const result = await this.#deps.fetch({ url, config: config ?? null, ...previous }, signal, this.#ahead(entry));
     if (result.outcome === 'unchanged') {
       if (!signal.aborted) this.#unchanged(entry);
       return;
@@ -179,6 +180,15 @@ export class EntryFetcher {
     entry.later = undefined;
     if (entry.origin === 'base') this.#seen.set(entry.id, { hash: body.hash, rank: entry.rank });
     this.#deps.onArrived(entry, body);
+  }
+
+  /**
+   * What to do with a large document while it arrives: the engine takes it beforehand. Only the first read of an entry is
+   * known to bring something new, as when an update was published; most others find what is there already.
+   */
+  #ahead({ fetched, entry, path }: KnownEntry): OnLarge | undefined {
+    if (fetched !== undefined || entry.save_method !== 'PUT' || path.length === 0) return undefined;
+    return (arriving) => this.#deps.applier.expect(path, arriving);
   }
 
   /** True when the engine holds exactly what was fetched last: it neither waits nor is withheld. */

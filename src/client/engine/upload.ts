@@ -1,0 +1,64 @@
+import type { ArrivingBody, Body } from './engine.js';
+
+/** How long the engine is let hold a document whose end does not come, or that nobody writes. */
+const PATIENCE_MS = 30_000;
+
+/** One request with this body. Rejects when there is no answer, or the signal aborts. */
+export type Send<T> = (body: AsyncIterable<Uint8Array>, signal: AbortSignal) => Promise<T>;
+
+/**
+ * A document that is sent while it is still read. The end is held back until {@link Upload.finish}; without it the engine has no
+ * JSON value, and changes nothing (OPA reads the whole body of a PUT before its transaction begins).
+ */
+export class Upload<T> {
+  readonly #arriving: ArrivingBody;
+  readonly #stop = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #answer: Promise<T>;
+  #isOver = false;
+
+  constructor(arriving: ArrivingBody, send: Send<T>) {
+    this.#arriving = arriving;
+    this.#timer = setTimeout(() => this.#stop.abort(new Error('the end was not written in time')), PATIENCE_MS);
+    this.#answer = send(arriving.pieces(), this.#stop.signal).finally(() => {
+      this.#isOver = true;
+      clearTimeout(this.#timer);
+    });
+  }
+
+  /** Settles when there is nothing left of it; never rejects. */
+  get ended(): Promise<void> {
+    return this.#answer.then(
+      () => undefined,
+      () => undefined, // whoever finishes it hears why; else it was of no use, and nothing has changed
+    );
+  }
+
+  /** True where it is this very body that is sent. */
+  isOf(body: Body): boolean {
+    return this.#arriving.body === body;
+  }
+
+  /**
+   * Sends the end, and gives the answer; undefined where the request has ended before, and nothing of it took effect. Rejects as
+   * `send` does: then the outcome is not known.
+   */
+  async finish(signal: AbortSignal): Promise<T | undefined> {
+    if (this.#isOver) return undefined;
+    clearTimeout(this.#timer);
+    const onAbort = (): void => this.#stop.abort(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      signal.throwIfAborted();
+      this.#arriving.release();
+      return await this.#answer;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Takes back what was sent. */
+  drop(): void {
+    this.#stop.abort(new Error('it is not written'));
+  }
+}
