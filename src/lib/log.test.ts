@@ -110,4 +110,15 @@ describe('the lines of a program', () => {
     );
     assert.deepEqual(numbers(killed), all);
   });
+
+  it('wait for the disk when it exits, and not before', async () => {
+    const run = await program(`
+      const { default: fs } = await import('node:fs');
+      let syncs = 0;
+      fs.fsyncSync = () => void syncs++;
+      const told = (n) => console.error(JSON.stringify({ n: n + ': ' + syncs }));
+      setTimeout(() => told('a moment later'), 200);
+      process.once('exit', () => told('at the exit'));`);
+    assert.deepEqual(numbers(run), [...all, 'a moment later: 0', 'at the exit: 1']);
+  });
 });

@@ -38,7 +38,10 @@ export function createLogger(name: string, options: LogOptions): ProgramLogger {
   return options.format === 'pretty' ? pino(settings, pretty()) : pino(settings, gathered(2));
 }
 
-/** Writes lines together, at the latest after {@link GATHER_MS} and when the process exits; a kill -9 loses those that wait. */
+/**
+ * Writes lines together, at the latest after {@link GATHER_MS} and when the process exits; a kill -9 loses those that wait. Before
+ * the exit the operating system decides when they come to the disk: to wait for that would hold the whole program each time.
+ */
 function gathered(fd: number): DestinationStream & { flush(): void } {
   const destination = pino.destination({ dest: fd, sync: true, minLength: GATHER_BYTES });
   let isWaiting = false;
@@ -46,13 +49,17 @@ function gathered(fd: number): DestinationStream & { flush(): void } {
     isWaiting = false;
     destination.flushSync();
   };
+  const write = (): void => {
+    isWaiting = false;
+    destination.flush();
+  };
   process.once('exit', flush);
   return {
     write(line) {
       destination.write(line);
       if (isWaiting) return;
       isWaiting = true;
-      setTimeout(flush, GATHER_MS).unref();
+      setTimeout(write, GATHER_MS).unref();
     },
     flush,
   };
