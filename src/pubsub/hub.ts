@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { errorText } from '../lib/errors.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { notifyFrame } from '../wire/frames.js';
@@ -57,6 +57,8 @@ export interface Hub {
 export function createHub(log: Logger = silentLogger()): Hub {
   const byTopic = new Map<string, Set<Subscriber>>();
   const topicsOf = new Map<Subscriber, Set<string>>();
+  /** Members that OPAL's frames have; no client looks at them. */
+  const owner = { subscription: hexId(), subscriber: hexId() };
 
   function leave(subscriber: Subscriber, topic: string): void {
     const subscribers = byTopic.get(topic);
@@ -105,7 +107,7 @@ export function createHub(log: Logger = silentLogger()): Hub {
     publish(publication) {
       const { topics, except, limitedTo } = publication;
       const framesOf = new Map<PublicationData, Map<string, TextFrame>>();
-      const ids = { subscription: hexId(), subscriber: hexId(), call: hexId() };
+      const ids = { ...owner, call: callId() };
       const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): TextFrame => {
         const data =
           permittedTopics === undefined || limitedTo === undefined ? publication : limitedTo(permittedTopics);
@@ -135,6 +137,11 @@ export function createHub(log: Logger = silentLogger()): Hub {
     },
   };
   return hub;
+}
+
+/** Another one for each publication, in the same form: from random bytes that Node has in store. */
+function callId(): string {
+  return randomUUID().replaceAll('-', '');
 }
 
 /** 32 hex digits, the form of OPAL's ids (protocol-facts 0.2). */

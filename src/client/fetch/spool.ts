@@ -1,5 +1,5 @@
 import { constants } from 'node:buffer';
-import { createHash, type Hash, randomBytes } from 'node:crypto';
+import { createHash, type Hash, hash, randomBytes } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -80,7 +80,6 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
   return {
     limitBytes,
     async spool(source, signal, onLarge) {
-      const hash = createHash('sha256');
       const check = createDocumentCheck();
       const sink = new Sink({ dir, memoryLimitBytes, pieceBytes, largeBytes, onWritten }, onLarge);
       try {
@@ -89,13 +88,12 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
           if (sink.sizeBytes + chunk.length > limitBytes) {
             throw new SyncError('fetch_too_large', `the document is larger than ${limitBytes} bytes`);
           }
-          hash.update(chunk);
           asJson(() => check.push(chunk));
           await sink.write(chunk, check.isOpen);
         }
         signal.throwIfAborted();
         asJson(() => check.end());
-        return await sink.finish(hash);
+        return await sink.finish();
       } catch (error) {
         await sink.discard(error);
         throw error;
@@ -167,6 +165,8 @@ class Sink {
   #file: FileHandle | undefined;
   /** Named when it is needed: most documents are small. */
   #path = '';
+  /** Of what has gone to the file; a body that stays in memory is hashed in one go, at half the cost. */
+  #hash: Hash | undefined;
   /** The piece that is being written. Never rejects: it answers what went wrong. */
   #writing: Promise<unknown> = Promise.resolve();
 
@@ -185,12 +185,12 @@ class Sink {
     if (this.sizeBytes > memoryLimitBytes && this.#waitingBytes >= pieceBytes) await this.#flush();
   }
 
-  async finish(hash: Hash): Promise<OwnedBody> {
-    const digest = hash.digest('hex');
+  async finish(): Promise<OwnedBody> {
     if (this.sizeBytes <= this.#options.memoryLimitBytes) {
-      return memoryBody(Buffer.concat(this.#chunks).toString('utf8'), digest, this.sizeBytes);
+      const bytes = Buffer.concat(this.#chunks);
+      return memoryBody(bytes.toString('utf8'), hash('sha256', bytes, 'hex'), this.sizeBytes);
     }
-    await this.#flush();
+    const digest = (await this.#flush()).digest('hex');
     await this.#written();
     await this.#close();
     const arriving = this.#arriving;
@@ -211,14 +211,18 @@ class Sink {
     }
   }
 
-  /** Begins to write what waits, once the piece before it is written. */
-  async #flush(): Promise<void> {
+  /** Begins to write what waits, once the piece before it is written. Answers the hash of all so far. */
+  async #flush(): Promise<Hash> {
     await this.#written();
     const chunks = this.#chunks;
     const bytes = this.#waitingBytes;
     this.#chunks = [];
     this.#waitingBytes = 0;
+    const sum = this.#hash ?? createHash('sha256');
+    this.#hash = sum;
+    for (const chunk of chunks) sum.update(chunk);
     this.#writing = this.#append(chunks, bytes).catch((cause: unknown) => unwritable(this.#options.dir, cause));
+    return sum;
   }
 
   async #written(): Promise<void> {
