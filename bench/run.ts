@@ -21,6 +21,7 @@ const OPTIONS = {
   peer: { type: 'string', multiple: true },
   against: { type: 'string' },
   quick: { type: 'boolean', default: false },
+  turns: { type: 'string', default: '1' },
   check: { type: 'boolean', default: false },
   json: { type: 'string' },
   profile: { type: 'string' },
@@ -38,8 +39,10 @@ async function main(args: readonly string[]): Promise<number> {
   process.env.SYNC_TEST_OPA = opa;
   const systems = await systemsOf({ ...values, opa });
   const quick = values.quick || values.check;
+  const turns = Number(values.turns);
+  if (!Number.isInteger(turns) || turns < 1) throw new Error(`--turns ${values.turns}: it is a number, at least 1`);
   const json = lineWriter(values.json);
-  json({ kind: 'run', at: new Date().toISOString(), quick, check: values.check, ...machine(opa) });
+  json({ kind: 'run', at: new Date().toISOString(), quick, check: values.check, turns, ...machine(opa) });
 
   const all: Verdict[] = [];
   let failures = 0;
@@ -48,6 +51,7 @@ async function main(args: readonly string[]): Promise<number> {
       quick,
       opa,
       systems,
+      turns,
       onStart: (what) => console.error(`... ${what}`),
       onFailure: (what, error) => {
         failures++;

@@ -30,6 +30,26 @@ export function figure(scenario: string, system: string, { metric, unit, samples
   return { scenario, system, metric, unit, median: median(samples), p99: p99(samples), n: samples.length, cost };
 }
 
+/** Of each metric all samples, with what all of it took. */
+export function pooled(measured: readonly Measured[]): Measured[] {
+  const byMetric = new Map<string, Measured>();
+  for (const one of measured) {
+    const before = byMetric.get(one.metric);
+    byMetric.set(one.metric, before === undefined ? one : together(before, one));
+  }
+  return [...byMetric.values()];
+}
+
+function together(one: Measured, other: Measured): Measured {
+  const costs = { ...one.cost };
+  for (const [part, { cpuMs, peakBytes }] of Object.entries(other.cost ?? {})) {
+    const before = costs[part] ?? { cpuMs: 0, peakBytes: 0 };
+    costs[part] = { cpuMs: before.cpuMs + cpuMs, peakBytes: Math.max(before.peakBytes, peakBytes) };
+  }
+  const hasCost = one.cost !== undefined || other.cost !== undefined;
+  return { ...one, samples: [...one.samples, ...other.samples], ...(hasCost ? { cost: costs } : {}) };
+}
+
 /** Watches programs from now on; the result answers what they used since. */
 export function watch(programs: Readonly<Record<string, Program>>): () => Cost {
   const before = Object.entries(programs).map(([part, program]) => {

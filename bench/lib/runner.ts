@@ -1,5 +1,5 @@
 import { tempDir } from '../../test/support/temp-dir.js';
-import { type Figure, figure, type Measured } from './figure.js';
+import { type Figure, figure, type Measured, pooled } from './figure.js';
 import type { Bench, Scenario } from './scenario.js';
 import type { System } from './system.js';
 
@@ -8,30 +8,42 @@ export interface RunOptions {
   readonly quick: boolean;
   readonly opa: string;
   readonly systems: readonly System[];
+  /** How often each system has its turn. */
+  readonly turns: number;
   onStart(what: string): void;
   /** A system could not be measured; the others are. */
   onFailure(what: string, error: unknown): void;
 }
 
-/** Measures the raw limit, then each system, each with a folder and processes of its own. */
+/** Who has a turn: the raw limit, or a system. */
+interface Contender {
+  readonly name: string;
+  measure(bench: Bench): Promise<readonly Measured[]>;
+}
+
+/**
+ * Measures the raw limit, then each system, each with a folder and processes of its own. Every other turn goes the other way
+ * round: what becomes slower or faster meanwhile, such as the machine, then does so for all of them.
+ */
 export async function measureScenario(scenario: Scenario, options: RunOptions): Promise<Figure[]> {
-  const figures: Figure[] = [];
-  const add = async (system: string, measure: (bench: Bench) => Promise<readonly Measured[]>): Promise<void> => {
-    const what = `${scenario.name}: ${system}`;
-    options.onStart(what);
-    try {
-      const found = await withBench(options, measure);
-      figures.push(...found.map((one) => figure(scenario.name, system, one)));
-    } catch (error) {
-      options.onFailure(what, error);
+  const raw: Contender = { name: 'raw', measure: (bench) => scenario.raw(bench) };
+  const systems = options.systems
+    .filter(({ name }) => scenario.withoutPeer !== true || name !== 'opal')
+    .map((system): Contender => ({ name: system.name, measure: (bench) => scenario.measure(bench, system) }));
+  const contenders = [raw, ...systems];
+  const found = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
+  for (let turn = 0; turn < options.turns; turn++) {
+    for (const { name, measure } of turn % 2 === 0 ? contenders : contenders.toReversed()) {
+      const what = `${scenario.name}: ${name}`;
+      options.onStart(what);
+      try {
+        found.get(name)?.push(...(await withBench(options, measure)));
+      } catch (error) {
+        options.onFailure(what, error);
+      }
     }
-  };
-  await add('raw', (bench) => scenario.raw(bench));
-  for (const system of options.systems) {
-    if (scenario.withoutPeer === true && system.name === 'opal') continue;
-    await add(system.name, (bench) => scenario.measure(bench, system));
   }
-  return figures;
+  return [...found].flatMap(([name, measured]) => pooled(measured).map((one) => figure(scenario.name, name, one)));
 }
 
 async function withBench<T>({ quick, opa }: RunOptions, use: (bench: Bench) => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-import { type Measured, watch } from '../lib/figure.js';
+import { type Measured, pooled, watch } from '../lib/figure.js';
 import { publishToReadable } from '../lib/latency.js';
 import { modulePath, modules, moduleText } from '../lib/modules.js';
 import { publisher } from '../lib/publish.js';
@@ -17,6 +17,9 @@ const COMPACTION = 'while the log compacts';
 
 /** Between two commits. OPA takes no write while it loads a bundle: some update meets each, most do not. */
 const COMMIT_EVERY_MS = 3_000;
+/** How often two stages are measured by turns, and updates that come before: their programs have just started. */
+const TURNS = 8;
+const WARM_UP = 100;
 /** Updates of the load that are under way at a time. */
 const FILLERS = 2;
 
@@ -32,6 +35,24 @@ async function beside<T>(work: (at: number) => Promise<void>, measure: () => Pro
     isOver = true;
     await working;
   }
+}
+
+/** Two stages by turns, a few updates each: what the machine does meanwhile meets both. */
+async function inTurns(
+  bench: Bench,
+  one: { metric: string; stage: Stage },
+  other: { metric: string; stage: Stage },
+): Promise<readonly Measured[]> {
+  const all: Measured[] = [];
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (const { metric, stage } of [one, other]) {
+      const used = watch(stage.programs);
+      const [count, limitMs] = [bench.pick(600, 80) / TURNS, bench.pick(7_000, 2_000) / TURNS];
+      const samples = await publishToReadable(stage, { count, limitMs, warmUp: turn === 0 ? WARM_UP : 2 });
+      all.push({ metric, unit: 'ms', samples, cost: used() });
+    }
+  }
+  return pooled(all);
 }
 
 async function latency(metric: string, stage: Stage, bench: Bench): Promise<Measured> {
@@ -81,17 +102,17 @@ async function measure(bench: Bench, system: System): Promise<readonly Measured[
     // None is kept: each thousand that are superfluous are dropped.
     server: { own: { policysync: { LOG_KEPT_RECORDS: '0' } } },
   });
-  const results = [await latency(QUIET, quiet, bench), await whileCompacting(quiet, bench)];
   const busy = await startStage({ ...bench, dir: await folder(bench.dir, 'modules') }, system, {
     files: modules(MODULES),
     healthDocument: true,
   });
-  results.push(await latency(HEALTH, busy, bench));
+  const turns = await inTurns(bench, { metric: QUIET, stage: quiet }, { metric: HEALTH, stage: busy });
   const change = async (files: Record<string, string>): Promise<void> => {
     await busy.repo.commit(files);
     await pushed(busy.server.url, busy.repo.path);
   };
-  return [...results, ...(await whileBundles(busy, bench, change))];
+  const bundles = await whileBundles(busy, bench, change);
+  return [...turns, await whileCompacting(quiet, bench), ...bundles];
 }
 
 async function raw(bench: Bench): Promise<readonly Measured[]> {
