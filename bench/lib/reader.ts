@@ -7,14 +7,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
  * ends it.
  */
 export interface Reader extends AsyncDisposable {
-  /** Resolves with the time (of `performance.now()`) at which the answer first was as wanted. Throws after `withinMs`. */
-  reads(path: string, isWanted: (answer: string) => boolean, withinMs: number): Promise<number>;
+  /**
+   * Resolves with the time (of `performance.now()`) at which the answer first was as wanted. Throws after `withinMs`. `isLong`: it
+   * takes a good part of a second at least, so the engine is asked less often, since each question is work for it, too.
+   */
+  reads(
+    path: string,
+    isWanted: (answer: string) => boolean,
+    withinMs: number,
+    options?: { isLong?: boolean },
+  ): Promise<number>;
 }
 
 /** Between two questions. Shorter than a timer of Node can be, and without using the processor. */
 const GAP_MS = 0.2;
 /** Answers beyond this are asked for less often. */
 const SLOW_MS = 20;
+const LONG_GAP_MS = 5;
 
 export async function reader(engineUrl: string): Promise<Reader> {
   const { hostname, port } = new URL(engineUrl);
@@ -23,7 +32,7 @@ export async function reader(engineUrl: string): Promise<Reader> {
   const cell = new Int32Array(new SharedArrayBuffer(4));
 
   return {
-    reads: async (path, isWanted, withinMs) => {
+    reads: async (path, isWanted, withinMs, { isLong = false } = {}) => {
       const startMs = performance.now();
       const question = Buffer.from(`GET /v1/data${path} HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`);
       for (;;) {
@@ -33,7 +42,7 @@ export async function reader(engineUrl: string): Promise<Reader> {
         if (isWanted(answer)) return nowMs;
         if (nowMs - startMs > withinMs)
           throw new Error(`${path} is not as wanted within ${withinMs} ms: ${answer.slice(0, 500)}`);
-        if (nowMs - startMs > 1_000 || nowMs - askedMs > SLOW_MS) await sleep(2);
+        if (isLong || nowMs - startMs > 1_000 || nowMs - askedMs > SLOW_MS) await sleep(LONG_GAP_MS);
         else Atomics.wait(cell, 0, 0, GAP_MS);
       }
     },

@@ -58,7 +58,7 @@ async function arrived(stage: Stage, total: number): Promise<number> {
   const last = total - 1;
   // Reading all of them to count costs the engine: not before the last one is there.
   await stage.reader
-    .reads(`/bulk/d${last}/n`, (answer) => answer.includes(`:${last}}`), ARRIVE_MS)
+    .reads(`/bulk/d${last}/n`, (answer) => answer.includes(`:${last}}`), ARRIVE_MS, { isLong: true })
     .catch(() => undefined);
   for (;;) {
     const count = await documents(stage.engineUrl);

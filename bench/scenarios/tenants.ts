@@ -51,7 +51,7 @@ async function allInEngine(engineUrl: string): Promise<number> {
   await using engine = await reader(engineUrl);
   // The last of the list, cheaply; then all of them, until none is missing.
   const last = TENANTS - 1;
-  await engine.reads(`/acl/t${last}/n`, (answer) => answer.includes(`:${last}}`), WITHIN_MS);
+  await engine.reads(`/acl/t${last}/n`, (answer) => answer.includes(`:${last}}`), WITHIN_MS, { isLong: true });
   await until('all tenants are in the engine', WITHIN_MS, async () => {
     const { body } = await request(`${engineUrl}/v1/data/acl`);
     const { result = {} } = (await body.json()) as { result?: object };
