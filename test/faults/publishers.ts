@@ -18,6 +18,8 @@ const LIVE_PATHS = 6;
 const BIG_PATHS = 5;
 /** Larger than what a socket takes at once, so that a cut is in the midst of a frame. */
 const BIG_CHARS = 150_000;
+/** Larger than what a client sends to its engine while it is still read. */
+const HUGE_CHARS = { least: 1_100_000, most: 1_700_000 };
 
 /** What publishers work with. */
 export interface PublishDeps {
@@ -92,7 +94,10 @@ function drawEntry({ journal, draw, sources }: PublishDeps, urls: Map<number, st
   const n = journal.nextNumber();
   const topics = [...new Set(Array.from({ length: draw.int(1, 3) }, () => draw.pick(TOPICS)))];
   if (draw.chance(0.03)) {
-    const value = { n, pad: 'x'.repeat(draw.int(1000, BIG_CHARS)) };
+    const isHuge = draw.chance(0.25);
+    const size = isHuge ? draw.int(HUGE_CHARS.least, HUGE_CHARS.most) : draw.int(1000, BIG_CHARS);
+    const value = { n, pad: 'x'.repeat(size) };
+    if (isHuge) urls.set(n, sources.serve(`/doc/${n}`, JSON.stringify(value)));
     return { n, path: `/big/${draw.int(1, BIG_PATHS)}`, topics, what: { method: 'PUT', value } };
   }
   const root = draw.pick(ROOTS);

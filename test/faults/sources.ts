@@ -5,7 +5,16 @@ import type { AddressInfo } from 'node:net';
 import type { Random } from './random.js';
 
 /** What a source does in place of a good answer. */
-export const SOURCE_FAULTS = ['error', 'garbage', 'truncated', 'silent', 'trickling', 'slow', 'hangup'] as const;
+export const SOURCE_FAULTS = [
+  'error',
+  'garbage',
+  'truncated',
+  'trailing',
+  'silent',
+  'trickling',
+  'slow',
+  'hangup',
+] as const;
 export type SourceFault = (typeof SOURCE_FAULTS)[number];
 
 /** The data sources of a run: documents by path, and what goes wrong with them. */
@@ -93,6 +102,9 @@ function answer(
     case 'truncated':
       response.writeHead(200, { ...json, 'content-length': (text?.length ?? 0) + 50 });
       response.write(text ?? '{', () => response.destroy());
+      return;
+    case 'trailing':
+      response.writeHead(200, json).end(`${text ?? '{}'} and more`);
       return;
     case 'trickling': {
       response.writeHead(200, { ...json, 'content-length': 100_000 });

@@ -24,12 +24,12 @@ export async function freeze(pid: number): Promise<FrozenProcess> {
   return { thaw, [Symbol.asyncDispose]: async () => thaw() };
 }
 
-/** True when every thread of the process is stopped, as far as this system tells (proc(5)). */
+/** True when every thread of the process is stopped, or has ended, as far as this system tells (proc(5)). */
 export function isStopped(pid: number): boolean {
   if (process.platform !== 'linux') return true;
   // A thread on another processor may go on for a moment after the first one stands.
   const threads = readdirSync(`/proc/${pid}/task`);
-  return threads.every((thread) => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')));
+  return threads.every((thread) => /^State:\s+[TZ]/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')));
 }
 
 /** How long the event loop of a program stood still; see `frozen-loop.ts`. */

@@ -89,8 +89,11 @@ export function serverProcess(command: ServerCommand): ServerProcess {
       await closed;
     },
     freeze: async () => {
-      signal('SIGSTOP');
-      await until(() => family().every(isStopped), { withinMs: 20_000, what: `${path} stands still` });
+      const standsStill = (): boolean => {
+        signal('SIGSTOP'); // also for a child that came meanwhile
+        return family().every(isStopped);
+      };
+      await until(standsStill, { withinMs: 20_000, what: `${path} stands still` });
     },
     thaw: () => signal('SIGCONT'),
   };
