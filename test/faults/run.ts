@@ -171,10 +171,11 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   const clientsMs = await judgeEnd(world.clients, journal, log.epoch, world, failures);
   sampling.abort();
   const seen = await Promise.all(samples);
-  await writeFile(
-    join(dir, 'publications.jsonl'),
-    journal.publications.map((item) => `${JSON.stringify(item)}\n`).join(''),
-  );
+  // Line by line: all of it together may be more than a string can hold.
+  const lines = (function* () {
+    for (const item of journal.publications) yield `${JSON.stringify(item)}\n`;
+  })();
+  await writeFile(join(dir, 'publications.jsonl'), lines);
   await writeFile(join(dir, 'samples.json'), JSON.stringify(seen));
   failures.push(...describe(world.clients, seen, journal, log.epoch, time));
   const lags = world.clients.map((client, at) =>
