@@ -60,7 +60,13 @@ export function usageOf(pid: number): Usage {
 
 /** From now on {@link Usage.peakBytes} is the peak since this moment. */
 export function resetPeak(pid: number): void {
-  for (const id of familyOf(pid)) writeFileSync(`/proc/${id}/clear_refs`, '5');
+  for (const id of familyOf(pid)) {
+    try {
+      writeFileSync(`/proc/${id}/clear_refs`, '5');
+    } catch (error) {
+      if (id === pid) throw error; // one below it may have ended meanwhile
+    }
+  }
 }
 
 function kilobytes(status: string, name: string): number {
