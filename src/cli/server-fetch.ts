@@ -64,7 +64,7 @@ async function send(
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer> {
   // Here alone: a wrong call, and help, need none of it.
-  const [{ fetch }, { openConnections }] = await Promise.all([import('undici'), import('../client/connections.js')]);
+  const [{ request }, { openConnections }] = await Promise.all([import('undici'), import('../client/connections.js')]);
   const { selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile } = CLIENT_SETTINGS;
   const { values } = loadSettings({ selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile }, { env });
   const log = createLogger('policysync', { level: 'warn', format: 'pretty' });
@@ -74,17 +74,16 @@ async function send(
   const headers: Record<string, string> = { ...given };
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
   try {
-    const response = await fetch(url, {
+    // It follows no redirect: the token goes to the server that was named and to no other. And a redirect is no success:
+    // followed, a 301 would turn a POST into a GET, whose answer says nothing of it.
+    const answer = await request(url, {
       ...(body === undefined
         ? { headers }
         : { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body }),
-      // The token goes to the server that was named and to no other. And a redirect is no success: followed, a 301 would
-      // turn a POST into a GET, whose answer says nothing of it.
-      redirect: 'manual',
       dispatcher,
       signal: AbortSignal.timeout(timeoutMs),
     });
-    return { status: response.status, text: await response.text() };
+    return { status: answer.statusCode, text: await answer.body.text() };
   } finally {
     connections.close();
     await dispatcher.destroy();
