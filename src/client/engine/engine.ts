@@ -17,8 +17,11 @@ export type DataOp =
 export interface ArrivingBody {
   /** The whole, once all of it is there and was found to be JSON. */
   readonly body: Body | undefined;
-  /** The bytes from the first on; throws when it turns out that the document does not come, or nobody wants it. */
-  pieces(): AsyncIterable<Uint8Array>;
+  /**
+   * The bytes from the first on; throws when it turns out that the document does not come, or nobody wants it, and when the signal
+   * aborts: by that whoever reads along says that this is over.
+   */
+  pieces(signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** From now on the end is given too, once it is there. */
   release(): void;
 }

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
+import { aborted } from '../../lib/loop.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../desired/text-body.js';
 import { type ArrivingBody, type Body, type DataOp, EngineRefusal } from './engine.js';
@@ -215,16 +216,23 @@ function arrivingBody(text: string) {
     release = resolve;
   });
   const body = { ...bodyOfText(text), stream: () => assert.fail('sent anew') };
+  let isRead = false;
   const arriving: ArrivingBody = {
     body,
-    async *pieces() {
-      yield Buffer.from(text.slice(0, -1));
-      await released;
-      yield Buffer.from(text.slice(-1));
+    async *pieces(signal) {
+      isRead = true;
+      try {
+        yield Buffer.from(text.slice(0, -1));
+        await Promise.race([released, aborted(signal)]);
+        signal.throwIfAborted();
+        yield Buffer.from(text.slice(-1));
+      } finally {
+        isRead = false;
+      }
     },
     release: () => release?.(),
   };
-  return { body, arriving, plain: { ...body, stream: () => text } };
+  return { body, arriving, plain: { ...body, stream: () => text }, isRead: () => isRead };
 }
 
 describe('a document that is expected', () => {
@@ -258,9 +266,10 @@ describe('a document that is expected', () => {
       10_000,
       (line) => (line === 'PUT /v1/data/a' && refusals++ === 0 ? { status: 413 } : undefined),
     );
-    const { plain, arriving } = arrivingBody('{"n":1}');
+    const { plain, arriving, isRead } = arrivingBody('{"n":1}');
     opa.rest.expect(['a'], { ...arriving, body: plain });
     await until(() => refusals === 1, { withinMs: 20_000, what: 'it is refused' });
+    await until(() => !isRead(), { withinMs: 20_000, what: 'nobody reads it along any more' });
     await opa.rest.write([write(plain)], signal);
     assert.deepEqual(opa.requests, ['PUT /v1/data/a {"n":1}']);
   });

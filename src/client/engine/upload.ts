@@ -20,9 +20,11 @@ export class Upload<T> {
   constructor(arriving: ArrivingBody, send: Send<T>) {
     this.#arriving = arriving;
     this.#timer = setTimeout(() => this.#stop.abort(new Error('the end was not written in time')), PATIENCE_MS);
-    this.#answer = send(arriving.pieces(), this.#stop.signal).finally(() => {
+    const { signal } = this.#stop;
+    this.#answer = send(arriving.pieces(signal), signal).finally(() => {
       this.#isOver = true;
       clearTimeout(this.#timer);
+      this.#stop.abort(new Error('the request is over')); // an engine may answer, or go, before it has all
     });
   }
 

@@ -47,24 +47,28 @@ export class ArrivingFile implements ArrivingBody {
     this.#tell();
   }
 
-  async *pieces(): AsyncGenerator<Uint8Array> {
+  async *pieces(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const onAbort = (): void => this.#tell();
+    signal.addEventListener('abort', onAbort, { once: true });
     const file = await open(this.#path, 'r');
     try {
       for (let at = 0; ; ) {
-        const reach = await this.#reach(at);
+        const reach = await this.#reach(at, signal);
         if (reach === at) return;
         const piece = await readPiece(file, at, reach);
         at += piece.length;
         yield piece;
       }
     } finally {
+      signal.removeEventListener('abort', onAbort);
       await file.close();
     }
   }
 
   /** Waits until there is more than `at`; `at` where that is all. */
-  async #reach(at: number): Promise<number> {
+  async #reach(at: number, signal: AbortSignal): Promise<number> {
     for (;;) {
+      signal.throwIfAborted();
       const end = this.#end;
       if (end !== undefined && 'reason' in end) throw end.reason;
       if (end !== undefined && this.#isReleased) return end.body.sizeBytes;

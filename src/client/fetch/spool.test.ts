@@ -152,7 +152,7 @@ describe('spool', () => {
     let given = '';
     let reading: Promise<void> | undefined;
     const readAlong = async (from: ArrivingBody): Promise<void> => {
-      for await (const piece of from.pieces()) given += Buffer.from(piece).toString('latin1');
+      for await (const piece of from.pieces(never)) given += Buffer.from(piece).toString('latin1');
     };
     const body = await spool.spool(pieces(document, 500), never, (from) => {
       arriving = from;
@@ -177,7 +177,7 @@ describe('spool', () => {
     const spool = await createSpool(options);
     const endings: Promise<string>[] = [];
     const readAlong = (from: ArrivingBody): void =>
-      void endings.push(text(Readable.from(from.pieces())).catch((error: unknown) => errorText(error)));
+      void endings.push(text(Readable.from(from.pieces(never))).catch((error: unknown) => errorText(error)));
     await assert.rejects(spool.spool(pieces(`${large}}`), never, readAlong), { code: 'fetch_not_json' });
     const body = await spool.spool(pieces(large), never, readAlong);
     await body.dispose();
@@ -186,6 +186,18 @@ describe('spool', () => {
     assert.match(broken, /not JSON/);
     assert.match(disposed, /let go of/);
     assert.deepEqual(await readdir(dir), []);
+  });
+
+  it('lets go of a large body that is read along when the reader ends', async () => {
+    const options = { dir, memoryLimitBytes: 0, limitBytes: 100_000, pieceBytes: 1000, largeBytes: 2000 };
+    const spool = await createSpool(options);
+    const stop = new AbortController();
+    let reading: Promise<string> | undefined;
+    await using _body = await spool.spool(pieces(`{"text":"${'x'.repeat(40_000)}"}`, 500), never, (from) => {
+      reading = text(Readable.from(from.pieces(stop.signal))).catch((error: unknown) => errorText(error));
+    });
+    stop.abort(new Error('the reader is gone'));
+    assert.equal(await reading, 'the reader is gone');
   });
 
   it('asks for a collection each time when 4 MiB have gone to files', async () => {
