@@ -15,6 +15,7 @@ const runLine = z.object({
   at: z.string(),
   quick: z.boolean(),
   check: z.boolean().default(false),
+  turns: z.number().default(1),
   cpus: z.number(),
   cpu: z.string().default('unknown'),
   memory_bytes: z.number(),
@@ -88,6 +89,7 @@ function machine(run: Run): string {
       ['Memory', `${(run.memory_bytes / 1e9).toFixed(0)} GB`],
       ['Load average before', short(run.load_before)],
       ['Node, OPA', `${run.node}, ${run.opa}`],
+      ...(run.turns === 1 ? [] : [['Turns of each system', String(run.turns)]]),
     ],
   );
 }
