@@ -6,9 +6,9 @@ import { listening } from './http-server.js';
 export interface RelayedCall {
   readonly method: string;
   readonly url: string;
-  /** Bytes of its body that were passed on so far, and whether that was all of it. */
+  /** Bytes of its body that were passed on so far, and how that ended: with all of it, or broken off. */
   bytes: number;
-  isWhole: boolean;
+  end: 'whole' | 'torn' | undefined;
   /** Undefined until the engine has answered. */
   status: number | undefined;
 }
@@ -25,7 +25,7 @@ export async function engineRelay(engineUrl: string): Promise<EngineRelay> {
   const calls: RelayedCall[] = [];
   const relay = createServer((incoming, outgoing) => {
     const { method = 'GET', url = '/', headers } = incoming;
-    const call: RelayedCall = { method, url, bytes: 0, isWhole: false, status: undefined };
+    const call: RelayedCall = { method, url, bytes: 0, end: undefined, status: undefined };
     calls.push(call);
     const onward = forward(engineUrl + url, { method, headers }, (answer) => {
       call.status = answer.statusCode;
@@ -37,7 +37,7 @@ export async function engineRelay(engineUrl: string): Promise<EngineRelay> {
     });
     // What breaks on one side breaks on the other.
     pipeline(incoming, onward, (error) => {
-      call.isWhole = error === undefined || error === null;
+      call.end = error === undefined || error === null ? 'whole' : 'torn';
     });
     onward.on('error', () => outgoing.destroy());
     incoming.on('close', () => {
