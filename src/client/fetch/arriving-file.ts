@@ -48,9 +48,9 @@ export class ArrivingFile implements ArrivingBody {
   }
 
   async *pieces(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const file = await open(this.#path, 'r');
     const onAbort = (): void => this.#tell();
     signal.addEventListener('abort', onAbort, { once: true });
-    const file = await open(this.#path, 'r');
     try {
       for (let at = 0; ; ) {
         const reach = await this.#reach(at, signal);
