@@ -1,5 +1,5 @@
 import { sleep } from '../../src/lib/loop.js';
-import { request } from '../support/http.js';
+import { field, request } from '../support/http.js';
 import { until } from '../support/until.js';
 import { type Client, documents } from './client.js';
 import type { Journal } from './journal.js';
@@ -21,12 +21,12 @@ const LATER_MS = 3000;
 
 const pause = (ms: number): Promise<void> => sleep(ms, new AbortController().signal);
 
-/** Returns when every instance is up and says that nothing is wrong with it. */
+/** Returns when every instance is up and says that nothing is wrong with it: one that has no backbone yet is not there. */
 export async function allServe({ instances }: Pick<World, 'instances'>): Promise<void> {
   for (const { url, program } of instances) {
-    await until(async () => (await request(`${url}/healthcheck`)).status === 200, {
+    await until(async () => field((await request(`${url}/healthcheck`)).json, 'status') === 'ok', {
       withinMs: SERVER_MS,
-      what: `${program.name} answers`,
+      what: `${program.name} says that it can do its job`,
     });
   }
 }
