@@ -104,12 +104,16 @@ export function createClient(
       ...(deps.fetchProviders ?? []),
       ...(await loadProviderModules(settings.fetchProviderModules)),
     ];
-    const engine: RunningEngine = await createEngine(settings, {
+    const creating: Promise<RunningEngine> = createEngine(settings, {
       log: log.child({ component: 'engine' }),
       env,
       signal,
       outgoing: connections.tls,
     });
+    // Loaded now: a program is asked for its version meanwhile.
+    const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
+    loading.catch(() => undefined); // awaited below
+    const engine = await creating;
     ends.push(() => engine.close());
     const metrics = createMetrics();
     const meter = createClientMetrics(metrics);
@@ -299,11 +303,7 @@ export function createClient(
       position: () => data.logPosition,
       reports: () => reporter.details,
     });
-    // Loaded now: the engine, which takes longest, starts meanwhile.
-    const [{ clientHttp }, { closeHttpApp, listenHttp }] = await Promise.all([
-      import('./http.js'),
-      import('../http/app.js'),
-    ]);
+    const [{ clientHttp }, { closeHttpApp, listenHttp }] = await loading;
     const app = clientHttp({
       metrics: { access: settings.metricsAccess, metrics },
       authenticator,
