@@ -60,6 +60,8 @@ export function createClient(
     env: Readonly<Record<string, string | undefined>>;
     /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
     fetchProviders?: readonly FetchProvider[];
+    /** Called once, when policy and data were loaded for the first time. */
+    onReady?: () => void;
     /** Called each time when some megabytes of a document went through memory. Default: the collector has its own ways. */
     collectGarbage?: () => void;
   },
@@ -230,9 +232,13 @@ export function createClient(
         log: log.child({ component: 'session' }),
       },
     );
+    let wasReady = false;
     status.watch(() => {
       stateReporter.changed();
       waits.changed();
+      if (wasReady || !status.ready) return;
+      wasReady = true;
+      deps.onReady?.();
     });
 
     const data: DataUpdater = new DataUpdater(

@@ -1,5 +1,6 @@
 import { chmod, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname, isAbsolute, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { cacheFolder } from '../../lib/cache-folder.js';
 import { OPA_VERSION, opaFileName, type Platform } from './opa-release.js';
 import type { Env } from './opa-version.js';
 
@@ -64,16 +65,6 @@ async function removeStaleTemps(folder: string): Promise<void> {
 }
 
 /** `<cache>/opa/<version>/opa`; throws where neither `cacheDir` nor the environment names a cache folder. */
-export function cacheFile(env: Env, platform: Platform, cacheDir?: string): string {
-  const folder = cacheDir ?? join(userCacheDir(env, platform), 'policysync');
-  return join(folder, 'opa', OPA_VERSION, opaFileName(platform.os));
-}
-
-function userCacheDir(env: Env, platform: Platform): string {
-  // The XDG base directory specification says that a relative path is to be ignored.
-  if (env.XDG_CACHE_HOME !== undefined && isAbsolute(env.XDG_CACHE_HOME)) return env.XDG_CACHE_HOME;
-  if (platform.os === 'win32' && env.LOCALAPPDATA !== undefined) return env.LOCALAPPDATA;
-  const home = env.HOME ?? env.USERPROFILE;
-  if (home === undefined || home === '') throw new Error('neither XDG_CACHE_HOME nor HOME is set');
-  return join(home, '.cache');
+export function cacheFile(env: Env, { os }: Platform, cacheDir?: string): string {
+  return join(cacheDir ?? cacheFolder({ env, os }), 'opa', OPA_VERSION, opaFileName(os));
 }
