@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { namedDynamicImports, undiciParts, zodParts } from './bundle-parts.mjs';
+import { namedDynamicImports, seldomUsedParts, unusedParts, zodParts } from './bundle-parts.mjs';
 
 /** What the package is started from or imported by: each file of the output and its source. */
 const ENTRIES = {
@@ -49,7 +49,7 @@ export async function bundle(esbuild, root, out) {
     platform: 'node',
     target: 'node20.19',
     external: Object.keys(dependencies).filter((name) => !BUNDLED.includes(name)),
-    plugins: [undiciParts, zodParts(root), namedDynamicImports(BUNDLED)],
+    plugins: [unusedParts, seldomUsedParts, zodParts(root), namedDynamicImports(BUNDLED)],
     minifyWhitespace: true,
     minifySyntax: true,
     lineLimit: 200,
