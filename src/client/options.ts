@@ -346,7 +346,7 @@ export const CLIENT_SETTINGS = {
     env: 'SYNC_FETCHING_WORKER_COUNT',
     opal: 'OPAL_FETCHING_WORKER_COUNT',
     group: DATA,
-    default: 6,
+    default: 16,
     min: 1,
     max: 1000,
     description:
@@ -356,10 +356,10 @@ export const CLIENT_SETTINGS = {
     env: 'SYNC_FETCH_PER_HOST',
     opal: null,
     group: DATA,
-    default: 6,
+    default: 12,
     min: 1,
     max: 1000,
-    description: 'Of these, at the same host.',
+    description: 'Of these, at the same host; at the same database no more than 6.',
   }),
   fetchTimeoutMs: secondsSetting({
     env: 'SYNC_HTTP_FETCHER_TIMEOUT',

@@ -14,11 +14,18 @@ import { until } from '../support/until.js';
 const never = new AbortController().signal;
 
 function setup(
-  times: { connectMs?: number; statementMs?: number; totalMs?: number; limitBytes?: number; tls?: OutgoingTls } = {},
+  times: {
+    connectMs?: number;
+    statementMs?: number;
+    totalMs?: number;
+    limitBytes?: number;
+    tls?: OutgoingTls;
+    turns?: { concurrency: number; perHost: number };
+  } = {},
 ): Promise<TestFetcher> {
   const { connectMs = 5000, statementMs = 20_000, totalMs = 20_000, limitBytes = 50_000_000, tls } = times;
   const provider = createPostgresProvider({ connectTimeoutMs: connectMs, statementTimeoutMs: statementMs, tls });
-  return startFetcher(provider, { totalTimeoutMs: totalMs, concurrency: 4, limitBytes });
+  return startFetcher(provider, { totalTimeoutMs: totalMs, concurrency: 4, limitBytes, ...times.turns });
 }
 
 function request(url: string, query: string, more: object = {}): FetchRequest {
@@ -32,10 +39,10 @@ async function failureOf(read: Promise<unknown>): Promise<SyncError> {
   return error;
 }
 
-/** Connections that the provider has open. */
-async function sessions(postgres: TestPostgres): Promise<number> {
+/** Connections that the provider has open, those for which the condition holds. */
+async function sessions(postgres: TestPostgres, condition = 'true'): Promise<number> {
   const [row] = await postgres.run(
-    "select count(*)::int as n from pg_stat_activity where application_name = 'policysync'",
+    `select count(*)::int as n from pg_stat_activity where application_name = 'policysync' and ${condition}`,
   );
   return (row as { n: number }).n;
 }
@@ -47,6 +54,21 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
     postgres = await startPostgres();
   });
   after(() => postgres[Symbol.asyncDispose]());
+
+  it('has six reads of one database at a time at most, however many turns there are', async () => {
+    await using fetcher = await setup({ turns: { concurrency: 30, perHost: 20 } });
+    const query = 'select 1 as n from pg_sleep(0.4)';
+    const reads = Promise.all(Array.from({ length: 15 }, () => textOf(fetcher, request(postgres.url, query))));
+    let isOver = false;
+    const over = reads.finally(() => {
+      isOver = true;
+    });
+    let most = 0;
+    // A connection that is being closed is still there for a moment, and reads nothing.
+    while (!isOver) most = Math.max(most, await sessions(postgres, "state = 'active'"));
+    await over;
+    assert.equal(most, 6);
+  });
 
   it('gives rows as a list, the first row, or rows by a column, as OPAL does', async () => {
     await using fetcher = await setup();

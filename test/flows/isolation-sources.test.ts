@@ -8,7 +8,7 @@ import { together } from '../support/together.js';
 import { type TrickleSource, trickleSource } from '../support/trickle-source.js';
 import { until } from '../support/until.js';
 
-/** The defaults of the product but for time: nothing that is stuck comes loose within a test. */
+/** Few turns, and nothing that is stuck comes loose within a test. */
 const PATIENT = {
   SYNC_POLICY_UPDATER_ENABLED: 'false',
   SYNC_FETCHING_WORKER_COUNT: '6',

@@ -58,6 +58,25 @@ describe('limiter', () => {
     assert.equal(await limiter.run('a', never, () => Promise.resolve(8)), 8);
   });
 
+  it('runs fewer jobs of a host that bears fewer, and no more where it bears more', async () => {
+    const limiter = createLimiter({ concurrency: 9, perHost: 4 });
+    const running = (most: number | undefined, host: string): number => {
+      let started = 0;
+      for (let index = 0; index < 9; index++) {
+        const job = (): Promise<never> => {
+          started++;
+          return new Promise(() => undefined);
+        };
+        // Without a wait: a free slot is taken at once.
+        limiter.run(host, never, job, most).catch(() => undefined);
+      }
+      return started;
+    };
+    assert.equal(running(2, 'few'), 2);
+    assert.equal(running(undefined, 'as said'), 4);
+    assert.equal(running(8, 'many'), 3, 'nine in all');
+  });
+
   it('starts jobs of one host in order and lets hosts take turns', async () => {
     const jobs = new Jobs(createLimiter({ concurrency: 1, perHost: 1 }));
     for (const name of ['a1', 'a2', 'a3']) void jobs.add('a', name);

@@ -23,9 +23,10 @@ const OVERDUE = 24;
 export interface Limiter {
   /**
    * Runs `job` when a slot is free and gives its result. Jobs of one host start in the order of the calls; hosts take
-   * turns. Rejects with the signal's reason when it aborts before the start; a job that runs is left to end by itself.
+   * turns. Rejects with the signal's reason when it aborts before the start; a job that runs is left to end by itself. `most`:
+   * jobs for this host at the same time, where that is less than {@link LimiterOptions.perHost}.
    */
-  run<T>(host: string, signal: AbortSignal, job: () => Promise<T>): Promise<T>;
+  run<T>(host: string, signal: AbortSignal, job: () => Promise<T>, most?: number): Promise<T>;
 }
 
 /**
@@ -74,7 +75,7 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
   }
 
   function mayRun(host: Host): boolean {
-    return host.running < hostLimit && !(host.failing && used.failing >= failingLimit);
+    return host.running < host.limit && !(host.failing && used.failing >= failingLimit);
   }
 
   async function inSlot<T>(name: string, host: Host, signal: AbortSignal, job: () => Promise<T>): Promise<T> {
@@ -132,11 +133,11 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
   }
 
   return {
-    async run(name, signal, job) {
+    async run(name, signal, job, most = hostLimit) {
       signal.throwIfAborted();
       let host = hosts.get(name);
       if (host === undefined) {
-        host = { running: 0, failing: false, waiting: new Set() };
+        host = { limit: Math.min(hostLimit, most), running: 0, failing: false, waiting: new Set() };
         hosts.set(name, host);
       }
       return inSlot(name, host, signal, job);
@@ -165,6 +166,7 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
 }
 
 interface Host {
+  readonly limit: number;
   running: number;
   /** True from a job that failed, or is overdue, until one that succeeds. */
   failing: boolean;

@@ -17,6 +17,9 @@ export interface PostgresProviderOptions {
   tls?: OutgoingTls | undefined;
 }
 
+/** Each read has a connection, of which a database allows 100 in all by default, to everybody. */
+const READS_PER_DATABASE = 6;
+
 /** Time for an orderly end of a connection. */
 const END_MS = 1000;
 
@@ -33,6 +36,7 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
       const { host, port } = postgresRequest(request);
       return `${host}:${port}`;
     },
+    perHost: READS_PER_DATABASE,
     async fetch(wanted, { sink, signal }) {
       const request = postgresRequest(wanted);
       let session: Session | undefined;

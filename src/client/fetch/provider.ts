@@ -13,6 +13,8 @@ export interface FetchProvider {
    * of the others. Default: host and port of the URL. Throws as `fetch` does for what can never be fetched.
    */
   host?(request: FetchRequest): string;
+  /** Reads of one host at the same time at most, where SYNC_FETCH_PER_HOST is more. Default: what that says. */
+  readonly perHost?: number;
   /**
    * Reads one document, once, and hands its bytes to `context.sink`. Throws `SyncError`s: `fetch_config_invalid` for an
    * entry that cannot be fetched as it is written, else `fetch_failed` with `retryable` (it may pass by itself) and

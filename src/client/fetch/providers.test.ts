@@ -34,11 +34,11 @@ function texts(name: string, ...parts: string[]): FetchProvider {
 
 async function fetcherOf(
   providers: FetchProvider[],
-  more: { totalTimeoutMs?: number; limitBytes?: number } = {},
+  more: { totalTimeoutMs?: number; limitBytes?: number; concurrency?: number; perHost?: number } = {},
 ): Promise<Fetcher> {
-  const { totalTimeoutMs = 5000, limitBytes = 1000 } = more;
+  const { totalTimeoutMs = 5000, limitBytes = 1000, concurrency = 2, perHost = 1 } = more;
   return createFetcher(
-    { totalTimeoutMs, concurrency: 2, perHost: 1 },
+    { totalTimeoutMs, concurrency, perHost },
     { providers, spool: await createSpool({ dir: join(dir, 'spool'), limitBytes }), log: silentLogger() },
   );
 }
@@ -59,6 +59,26 @@ describe('fetch providers', () => {
     for (const name of [undefined, null, '', 'HttpFetchProvider', 'httpfetchprovider'])
       assert.equal(await read(name), '"http"');
     assert.equal(await read('TABLEFetchProvider'), '"table"');
+  });
+
+  it('bound the reads of one host where it bears fewer than others', async () => {
+    let [running, most] = [0, 0];
+    const fetch: FetchProvider['fetch'] = async (_request, { sink }) => {
+      running++;
+      most = Math.max(most, running);
+      const body = await sink.take([Buffer.from('1')]);
+      running--;
+      return { outcome: 'body', body };
+    };
+    const mostOf = async (more: Partial<FetchProvider>): Promise<number> => {
+      most = 0;
+      const fetcher = await fetcherOf([provider('p', fetch, more)], { concurrency: 10, perHost: 7 });
+      await Promise.all(Array.from({ length: 20 }, () => fetcher.fetch(asking('p'), new AbortController().signal)));
+      return most;
+    };
+    assert.equal(await mostOf({ perHost: 3 }), 3);
+    assert.equal(await mostOf({}), 7);
+    assert.equal(await mostOf({ perHost: 9 }), 7);
   });
 
   it('that are not known are refused for good, with the names of those that are', async () => {

@@ -100,7 +100,7 @@ export function createFetcher(
     async fetch(request, signal, onLarge) {
       const provider = providerOf(request);
       const host = provider.host?.(request) ?? hostOf(request.url);
-      return limiter.run(host, signal, () => fetchNow(provider, request, signal, onLarge));
+      return limiter.run(host, signal, () => fetchNow(provider, request, signal, onLarge), provider.perHost);
     },
     close: async () => {
       await Promise.all(providers.map((provider) => closeProvider(provider, log)));
