@@ -41,21 +41,20 @@ export function createDocumentCheck(): DocumentCheck {
       return check?.isOpen ?? false;
     },
     end() {
-      if (check === undefined && isJson(short)) return;
+      if (check === undefined && shortJson(Buffer.concat(short)) !== undefined) return;
       (check ?? checkShort()).end();
     },
   };
 }
 
-function isJson(chunks: readonly Uint8Array[]): boolean {
-  const [first, ...more] = chunks;
-  if (first === undefined) return false;
-  const bytes = more.length === 0 ? first : Buffer.concat(chunks);
-  if (!isUtf8(bytes)) return false;
+/** The text of a short document; undefined where it is not short, or no JSON: {@link createDocumentCheck} says what is wrong. */
+export function shortJson(bytes: Buffer): string | undefined {
+  if (bytes.length >= SHORT_BYTES || !isUtf8(bytes)) return undefined;
+  const text = bytes.toString('utf8');
   try {
-    JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
-    return true;
+    JSON.parse(text);
+    return text;
   } catch {
-    return false; // the reason is found by the check
+    return undefined; // documented above
   }
 }

@@ -51,6 +51,27 @@ describe('spool', () => {
     assert.deepEqual(await readdir(dir), []);
   });
 
+  it('takes pieces that are all here as it takes those that arrive', async () => {
+    const spool = await createSpool({ dir, memoryLimitBytes: 5000, limitBytes: 6000 });
+    const end = async (source: Parameters<typeof spool.spool>[0]): Promise<unknown> => {
+      try {
+        await using body = await spool.spool(source, never);
+        return [body.hash, body.sizeBytes, body.text(), (await readdir(dir)).length];
+      } catch (error) {
+        return errorText(error);
+      }
+    };
+    const long = `"${'é'.repeat(2600)}"`;
+    for (const text of [small, large, long, `"${long}"`, 'null', '', ' ', '{"a":', '"\n"', '1 2', `${long}${long}`]) {
+      const bytes = Buffer.from(text);
+      const here = [bytes.subarray(0, 3), bytes.subarray(3, 30), bytes.subarray(30)];
+      assert.deepEqual(await end(here), await end(pieces(text)), text);
+    }
+    const notUtf8 = [Buffer.from([0x22, 0xff, 0x22])];
+    assert.match(String(await end(notUtf8)), /not JSON/);
+    await assert.rejects(spool.spool([Buffer.from('1')], AbortSignal.abort(new Error('over'))), /over/);
+  });
+
   it('keeps a large body in a file that only its owner can read, until it is disposed of', async () => {
     const spool = await createSpool({ dir, memoryLimitBytes: 100, limitBytes: 10_000 });
     const body = await spool.spool(pieces(large), never);

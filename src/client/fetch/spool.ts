@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { ArrivingBody, Body } from '../engine/engine.js';
 import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
-import { createDocumentCheck } from './document-check.js';
+import { createDocumentCheck, shortJson } from './document-check.js';
 
 /**
  * A body that whoever asked for it has to dispose of, once nothing reads it any more; twice is once. A stream that has
@@ -80,6 +80,9 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
   return {
     limitBytes,
     async spool(source, signal, onLarge) {
+      signal.throwIfAborted();
+      const short = Array.isArray(source) ? shortBody(source, Math.min(limitBytes, memoryLimitBytes)) : undefined;
+      if (short !== undefined) return short;
       const check = createDocumentCheck();
       const sink = new Sink({ dir, memoryLimitBytes, pieceBytes, largeBytes, onWritten }, onLarge);
       try {
@@ -100,6 +103,15 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
       }
     },
   };
+}
+
+/** A short document that is all here, without the steps of one that arrives; undefined where it is not short, or no JSON. */
+function shortBody(chunks: readonly Uint8Array[], limitBytes: number): OwnedBody | undefined {
+  const sizeBytes = chunks.reduce((sum, { length }) => sum + length, 0);
+  if (sizeBytes > limitBytes) return undefined;
+  const bytes = Buffer.concat(chunks, sizeBytes);
+  const text = shortJson(bytes);
+  return text === undefined ? undefined : memoryBody(text, hash('sha256', bytes, 'hex'), bytes.length);
 }
 
 function memoryBody(text: string, hash: string, sizeBytes: number): OwnedBody {
