@@ -1,6 +1,6 @@
 import { sleep } from '../../src/lib/loop.js';
 import { type Answer, field, postJson } from '../support/http.js';
-import { askedUntilReady } from './asked.js';
+import { asked } from './asked.js';
 import type { Journal, Publication } from './journal.js';
 import type { Entry, Json, Op } from './model.js';
 import type { Random } from './random.js';
@@ -182,7 +182,7 @@ export async function readLog(serverUrl: string): Promise<{ epoch: string; place
   let epoch = '';
   for (let before: number | null | undefined; before !== null; ) {
     const url = `${serverUrl}/data/log?limit=1000${before === undefined ? '' : `&before=${before}`}`;
-    const answer = await askedUntilReady(url);
+    const answer = await asked(url);
     if (answer.status !== 200) throw new Error(`GET /data/log: ${answer.status} ${answer.text}`);
     const page = answer.json as { epoch: string; updates: { id: string; seq: number }[]; next: number | null };
     epoch = page.epoch;
