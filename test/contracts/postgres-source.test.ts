@@ -59,14 +59,15 @@ describe('Postgres as a data source', { skip: NO_POSTGRES }, () => {
     await using fetcher = await setup({ turns: { concurrency: 30, perHost: 20 } });
     const query = 'select 1 as n from pg_sleep(0.4)';
     const reads = Promise.all(Array.from({ length: 15 }, () => textOf(fetcher, request(postgres.url, query))));
-    let isOver = false;
-    const over = reads.finally(() => {
+    let [isOver, most] = [false, 0];
+    const watch = async (): Promise<void> => {
+      // A connection that is being closed is still there for a moment, and reads nothing.
+      while (!isOver) most = Math.max(most, await sessions(postgres, "state = 'active'"));
+    };
+    const end = reads.finally(() => {
       isOver = true;
     });
-    let most = 0;
-    // A connection that is being closed is still there for a moment, and reads nothing.
-    while (!isOver) most = Math.max(most, await sessions(postgres, "state = 'active'"));
-    await over;
+    await Promise.all([end, watch()]);
     assert.equal(most, 6);
   });
 

@@ -10,7 +10,7 @@ export interface DocumentCheck {
 }
 
 /** Too short to be nested too deep: what `JSON.parse` takes of it is all that {@link createJsonCheck} takes. */
-const SHORT_BYTES = MAX_JSON_DEPTH;
+export const SHORT_BYTES = MAX_JSON_DEPTH;
 
 /**
  * What {@link createJsonCheck} says. Short documents, as most are, go through Node's own parser at their end: a client that

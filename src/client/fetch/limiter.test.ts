@@ -15,11 +15,12 @@ class Jobs {
     this.#limiter = limiter;
   }
 
-  add(host: string, name: string, signal: AbortSignal = never): Promise<void> {
-    const result = this.#limiter.run(host, signal, () => {
+  add(host: string, name: string, signal: AbortSignal = never, most?: number): Promise<void> {
+    const job = (): Promise<void> => {
       this.started.push(name);
       return new Promise<void>((resolve, reject) => this.#ends.set(name, { resolve, reject }));
-    });
+    };
+    const result = this.#limiter.run(host, signal, job, most);
     result.catch(() => undefined); // looked at by end()
     this.#results.set(name, result);
     return result;
@@ -75,6 +76,15 @@ describe('limiter', () => {
     assert.equal(running(2, 'few'), 2);
     assert.equal(running(undefined, 'as said'), 4);
     assert.equal(running(8, 'many'), 3, 'nine in all');
+  });
+
+  it('keeps to the least that the jobs of a host ask for', async () => {
+    const jobs = new Jobs(createLimiter({ concurrency: 9, perHost: 4 }));
+    void jobs.add('a', 'a1');
+    for (const name of ['few1', 'few2']) void jobs.add('a', name, never, 2);
+    void jobs.add('a', 'a2');
+    await settled();
+    assert.deepEqual(jobs.started, ['a1', 'few1']);
   });
 
   it('starts jobs of one host in order and lets hosts take turns', async () => {

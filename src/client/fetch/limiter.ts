@@ -137,9 +137,10 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
       signal.throwIfAborted();
       let host = hosts.get(name);
       if (host === undefined) {
-        host = { limit: Math.min(hostLimit, most), running: 0, failing: false, waiting: new Set() };
+        host = { limit: hostLimit, running: 0, failing: false, waiting: new Set() };
         hosts.set(name, host);
       }
+      host.limit = Math.min(host.limit, most);
       return inSlot(name, host, signal, job);
     },
   };
@@ -166,7 +167,8 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
 }
 
 interface Host {
-  readonly limit: number;
+  /** The least that its jobs asked for. */
+  limit: number;
   running: number;
   /** True from a job that failed, or is overdue, until one that succeeds. */
   failing: boolean;

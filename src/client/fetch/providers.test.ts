@@ -79,6 +79,9 @@ describe('fetch providers', () => {
     assert.equal(await mostOf({ perHost: 3 }), 3);
     assert.equal(await mostOf({}), 7);
     assert.equal(await mostOf({ perHost: 9 }), 7);
+    for (const perHost of [0, -1, 1.5, Number.NaN]) {
+      await assert.rejects(mostOf({ perHost }), { code: 'config_invalid', message: /at least 1/ });
+    }
   });
 
   it('that are not known are refused for good, with the names of those that are', async () => {

@@ -34,7 +34,7 @@ const GRACE_MS = 2000;
 
 /**
  * A fetcher. Bodies go to `deps.spool`, which also knows the size limit. Entries that name no provider are for the one of
- * HTTP. Throws `config_invalid` where two providers have the same name.
+ * HTTP. Throws `config_invalid` where two providers have the same name, or one a `perHost` that is no bound.
  */
 export function createFetcher(
   options: FetcherOptions,
@@ -111,7 +111,12 @@ export function createFetcher(
 function namesOf(providers: readonly FetchProvider[]): ReadonlyMap<string, FetchProvider> {
   const byName = new Map<string, FetchProvider>();
   for (const provider of providers) {
-    for (const name of new Set(provider.names.map((each) => each.toLowerCase()))) {
+    const { names, perHost } = provider;
+    if (perHost !== undefined && !(Number.isInteger(perHost) && perHost >= 1)) {
+      const message = `the fetch provider "${names[0]}" has perHost ${perHost}; it is a whole number, at least 1`;
+      throw new SyncError('config_invalid', message);
+    }
+    for (const name of new Set(names.map((each) => each.toLowerCase()))) {
       if (byName.has(name)) throw new SyncError('config_invalid', `two fetch providers have the name "${name}"`);
       byName.set(name, provider);
     }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { ArrivingBody, Body } from '../engine/engine.js';
 import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
-import { createDocumentCheck, shortJson } from './document-check.js';
+import { createDocumentCheck, SHORT_BYTES, shortJson } from './document-check.js';
 
 /**
  * A body that whoever asked for it has to dispose of, once nothing reads it any more; twice is once. A stream that has
@@ -108,7 +108,7 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
 /** A short document that is all here, without the steps of one that arrives; undefined where it is not short, or no JSON. */
 function shortBody(chunks: readonly Uint8Array[], limitBytes: number): OwnedBody | undefined {
   const sizeBytes = chunks.reduce((sum, { length }) => sum + length, 0);
-  if (sizeBytes > limitBytes) return undefined;
+  if (sizeBytes > limitBytes || sizeBytes >= SHORT_BYTES) return undefined;
   const bytes = Buffer.concat(chunks, sizeBytes);
   const text = shortJson(bytes);
   return text === undefined ? undefined : memoryBody(text, hash('sha256', bytes, 'hex'), bytes.length);
