@@ -9,7 +9,7 @@ interface Threshold {
 }
 
 /**
- * By the major version of V8, those of Node 20 and 22. Ten times the default, as measured: more gains nothing. From V8 13 on
+ * By the major version of V8, those of Node 20 and 22. About ten times the default: more gains nothing (measured). From V8 13 on
  * there is a compiler between, and later optimization gains nothing.
  */
 const THRESHOLDS: Readonly<Record<string, Threshold>> = {
