@@ -36,3 +36,78 @@ test('what cannot be marked is tried again each second, and logged once; after t
   await second();
   assert.equal(tries, 5);
 });
+
+test('many that cannot be marked are tried each second, too, and not at once again', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let tries = 0;
+  const store = {
+    retire: async (): Promise<void> => {
+      tries++;
+      // Without a pause this would be called for ever, and no timer would come to its turn.
+      if (tries < 50) throw new Error('away');
+    },
+    dropRetired: async () => 0,
+  };
+  const janitor = new Janitor({ keptMs: 1000, keptRows: 10 }, { store, log: silentLogger(), now: () => 0 });
+  janitor.take(numbers(5000));
+  for (let second = 1; second <= 3; second++) {
+    for (let step = 0; step < 20; step++) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(tries, second);
+    t.mock.timers.tick(1000);
+  }
+});
+
+/** A store that drops at most so many a call, on a clock that never stands still. */
+function storeOf(dropsPerCall: number) {
+  let nowMs = 1_000_000;
+  let isAway = false;
+  const rows: { seq: number; retiredMs: number }[] = [];
+  return {
+    rows,
+    now: () => nowMs++,
+    away: (value: boolean): void => {
+      isAway = value;
+    },
+    retire: async (seqs: readonly number[]): Promise<void> => {
+      const retiredMs = nowMs++;
+      for (const seq of seqs) rows.push({ seq, retiredMs });
+    },
+    dropRetired: async (beforeMs: number): Promise<number> => {
+      if (isAway) throw new Error('away');
+      const { length } = rows.slice(0, dropsPerCall).filter(({ retiredMs }) => retiredMs < beforeMs);
+      rows.splice(0, length);
+      return length;
+    },
+  };
+}
+
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
+
+test('however many are taken at once, as many are kept as is said, and at most a portion more', async () => {
+  const store = storeOf(5000);
+  const janitor = new Janitor({ keptMs: 60_000, keptRows: 3000 }, { store, log: silentLogger(), now: store.now });
+  janitor.take(numbers(12_345));
+  await janitor.close();
+  assert.ok(store.rows.length >= 3000 && store.rows.length < 4000, `${store.rows.length} are kept`);
+  assert.equal(store.rows.at(-1)?.seq, 12_345, 'the newest are kept');
+});
+
+test('what could not be dropped, or was more than is dropped at once, goes without anything new', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const store = storeOf(10);
+  const janitor = new Janitor({ keptMs: 60_000, keptRows: 2000 }, { store, log: silentLogger(), now: store.now });
+  const seconds = async (count: number): Promise<void> => {
+    for (let second = 0; second < count; second++) {
+      t.mock.timers.tick(1000);
+      for (let step = 0; step < 20; step++) await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  store.away(true);
+  janitor.take(numbers(3500));
+  await seconds(5);
+  assert.equal(store.rows.length, 3500);
+  store.away(false);
+  await seconds(60);
+  assert.ok(store.rows.length >= 2000 && store.rows.length < 3000, `${store.rows.length} are kept`);
+  await janitor.close();
+});

@@ -10,7 +10,7 @@ export interface KeptRows {
   readonly keptRows: number;
 }
 
-/** So many at once are worth a disk flush of their own. */
+/** So many at once are worth a disk flush of their own. More are marked in portions of this, so that no append waits long. */
 const RETIRE_AT = 1000;
 /** Fewer wait so long for company. */
 const RETIRE_AFTER_MS = 1000;
@@ -30,6 +30,8 @@ export class Janitor {
   #timer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
   #isFailing = false;
+  /** There is more to drop than was dropped the last time. */
+  #hasMore = false;
   #isClosed = false;
   /** Rows that were retired and may still be there, the oldest first. */
   readonly #retired: { atMs: number; count: number }[];
@@ -54,8 +56,10 @@ export class Janitor {
   }
 
   #plan(): void {
-    if (this.#isClosed || this.#working !== undefined || this.#unused.length === 0) return; // what is at work plans again when it ends
-    if (this.#unused.length >= RETIRE_AT) void this.work();
+    if (this.#isClosed || this.#working !== undefined) return; // what is at work plans again when it ends
+    if (this.#unused.length === 0 && !this.#hasMore) return;
+    // While a backbone is away, each second is often enough.
+    if (this.#unused.length >= RETIRE_AT && !this.#isFailing) void this.work();
     else if (this.#timer === undefined) {
       this.#timer = setTimeout(() => void this.work(), RETIRE_AFTER_MS);
       this.#timer.unref();
@@ -84,7 +88,6 @@ export class Janitor {
       await this.#work();
       this.#isFailing = false;
     } catch (error) {
-      // While a backbone is away that is tried each second.
       if (!this.#isFailing)
         this.#log.warn({ error: errorText(error) }, 'superseded records could not be marked or dropped');
       this.#isFailing = true;
@@ -92,32 +95,43 @@ export class Janitor {
   }
 
   async #work(): Promise<void> {
-    const seqs = this.#unused;
-    this.#unused = [];
-    try {
+    let left = this.#unused.length;
+    do {
+      const seqs = this.#unused.slice(0, Math.min(left, RETIRE_AT));
       await this.#store.retire(seqs);
-    } catch (error) {
-      this.#unused.unshift(...seqs);
-      throw error;
-    }
-    if (seqs.length > 0) {
-      this.#retired.push({ atMs: this.#now(), count: seqs.length });
-      this.#retiredCount += seqs.length;
-    }
-    await this.#drop();
+      this.#unused.splice(0, seqs.length);
+      left -= seqs.length;
+      if (seqs.length > 0) {
+        this.#retired.push({ atMs: this.#now(), count: seqs.length });
+        this.#retiredCount += seqs.length;
+      }
+      await this.#drop();
+    } while (left > 0);
   }
 
   async #drop(): Promise<void> {
+    const { portions, rows, beforeMs } = this.#toDrop();
+    this.#hasMore = true;
+    for (let calls = 0; calls < DROPS_AT_ONCE && this.#hasMore; calls++)
+      this.#hasMore = (await this.#store.dropRetired(beforeMs)) > 0;
+    if (this.#hasMore) return;
+    this.#retired.splice(0, portions);
+    this.#retiredCount -= rows;
+  }
+
+  /** What was retired too long ago, or is too much. Rows of its last millisecond go with what is dropped after it. */
+  #toDrop(): { portions: number; rows: number; beforeMs: number } {
     let beforeMs = this.#now() - this.#kept.keptMs;
-    for (let oldest = this.#retired[0]; oldest !== undefined; oldest = this.#retired[0]) {
-      const isOld = oldest.atMs < beforeMs;
-      const isTooMany = this.#retiredCount - oldest.count >= this.#kept.keptRows;
+    let portions = 0;
+    let rows = 0;
+    for (const { atMs, count } of this.#retired) {
+      const isOld = atMs < beforeMs;
+      const isTooMany = this.#retiredCount - rows - count >= this.#kept.keptRows;
       if (!isOld && !isTooMany) break;
-      this.#retired.shift();
-      this.#retiredCount -= oldest.count;
-      // Rows of the same millisecond go with the next call.
-      beforeMs = Math.max(beforeMs, oldest.atMs);
+      portions++;
+      rows += count;
+      beforeMs = Math.max(beforeMs, atMs);
     }
-    for (let calls = 0; calls < DROPS_AT_ONCE; calls++) if ((await this.#store.dropRetired(beforeMs)) === 0) return;
+    return { portions, rows, beforeMs };
   }
 }
