@@ -45,19 +45,24 @@ async function measure(bench: Bench, system: System): Promise<readonly Measured[
   ];
 }
 
-/** Waits until the engine has the documents of all tenants; answers when that was, on the clock of `performance.now()`. */
+/**
+ * Waits until the engine has the documents of all tenants; answers when it was asked and had them, on the clock of
+ * `performance.now()`. The answer itself is a megabyte, which takes longer to write and to read than a look.
+ */
 async function allInEngine(engineUrl: string): Promise<number> {
   await until('the engine answers', WITHIN_MS, () => hasStarted(engineUrl));
   await using engine = await reader(engineUrl);
   // The last of the list, cheaply; then all of them, until none is missing.
   const last = TENANTS - 1;
   await engine.reads(`/acl/t${last}/n`, (answer) => answer.includes(`:${last}}`), WITHIN_MS, { isLong: true });
+  let askedMs = 0;
   await until('all tenants are in the engine', WITHIN_MS, async () => {
+    askedMs = performance.now();
     const { body } = await request(`${engineUrl}/v1/data/acl`);
     const { result = {} } = (await body.json()) as { result?: object };
     return Object.keys(result).length === TENANTS;
   });
-  return performance.now();
+  return askedMs;
 }
 
 async function hasStarted(engineUrl: string): Promise<boolean> {
