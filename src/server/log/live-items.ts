@@ -1,7 +1,7 @@
+import { PathTree } from '../../lib/path-tree.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { type FoldItem, rowsOf } from './fold-item.js';
 import { isPlain } from './patch-rules.js';
-import { PathTree } from './path-tree.js';
 import { comparePlace, type Place, placeKey } from './place.js';
 import type { RowRefs } from './row-refs.js';
 
@@ -43,12 +43,12 @@ export class LiveItems implements Iterable<FoldItem> {
   }
 
   /** Items exactly at a path. */
-  at(path: DocPath): ReadonlySet<FoldItem> {
+  at(path: DocPath): readonly FoldItem[] {
     return this.#all.at(path);
   }
 
   /** Items at a path and above it that a topic is still open of. */
-  above(topic: string, path: DocPath): Iterable<FoldItem> {
+  above(topic: string, path: DocPath): readonly FoldItem[] {
     return this.#byTopic.get(topic)?.above(path) ?? [];
   }
 

@@ -1,16 +1,20 @@
-import type { DocPath } from '../../wire/doc-path.js';
-
 /** Most branches are leaves with one item: what a branch does not have takes no room. */
 interface Branch<T> {
-  items: Set<T> | undefined;
+  items: T[] | undefined;
   children: Map<string, Branch<T>> | undefined;
 }
 
-/** Items by path. What it takes is in proportion to what is in it: empty branches go. */
+const NOTHING: readonly never[] = [];
+
+/**
+ * Items by path, each once. Finds what lies at, above or below a path without looking at everything else. What it takes is in
+ * proportion to what is in it: empty branches go.
+ */
 export class PathTree<T> {
   #root: Branch<T> = newBranch();
 
-  add(path: DocPath, item: T): void {
+  /** Adds an item that is not there yet. */
+  add(path: readonly string[], item: T): void {
     let branch = this.#root;
     for (const segment of path) {
       let child = branch.children?.get(segment);
@@ -21,18 +25,21 @@ export class PathTree<T> {
       }
       branch = child;
     }
-    branch.items ??= new Set();
-    branch.items.add(item);
+    if (branch.items === undefined) branch.items = [item];
+    else branch.items.push(item);
   }
 
-  remove(path: DocPath, item: T): void {
+  /** Takes out an item; one that is not there is none of its concern. */
+  remove(path: readonly string[], item: T): void {
     const way: Branch<T>[] = [this.#root];
     for (const segment of path) {
       const child = way.at(-1)?.children?.get(segment);
       if (child === undefined) return;
       way.push(child);
     }
-    way.at(-1)?.items?.delete(item);
+    const items = way.at(-1)?.items ?? [];
+    const at = items.indexOf(item);
+    if (at >= 0) items.splice(at, 1);
     for (let depth = path.length; depth > 0; depth--) {
       const branch = way[depth];
       if (branch === undefined || !isEmpty(branch)) return;
@@ -40,23 +47,26 @@ export class PathTree<T> {
     }
   }
 
-  /** Items exactly at the path. */
-  at(path: DocPath): ReadonlySet<T> {
-    return this.#branch(path)?.items ?? new Set();
+  /** Items exactly at the path. The tree must not be changed while they are looked at. */
+  at(path: readonly string[]): readonly T[] {
+    return this.#branch(path)?.items ?? NOTHING;
   }
 
   /** Items at the path and above it, from the root on. */
-  *above(path: DocPath): Generator<T> {
+  above(path: readonly string[]): T[] {
+    const found: T[] = [];
     let branch: Branch<T> | undefined = this.#root;
     for (let depth = 0; branch !== undefined; depth++) {
-      if (branch.items !== undefined) yield* branch.items;
-      if (depth >= path.length) return;
+      // One by one: there may be more than a call takes arguments.
+      for (const item of branch.items ?? NOTHING) found.push(item);
+      if (depth >= path.length) break;
       branch = branch.children?.get(path[depth] ?? '');
     }
+    return found;
   }
 
   /** Items at the path and below it, in no order. The tree must not be changed before the last one. */
-  *below(path: DocPath): Generator<T> {
+  *below(path: readonly string[]): Generator<T> {
     const top = this.#branch(path);
     const open = top === undefined ? [] : [top];
     for (let branch = open.pop(); branch !== undefined; branch = open.pop()) {
@@ -66,14 +76,16 @@ export class PathTree<T> {
   }
 
   /** Takes out everything at the path and below it, and answers it. */
-  cut(path: DocPath): T[] {
+  cut(path: readonly string[]): T[] {
     const found = [...this.below(path)];
     if (found.length === 0) return found;
     if (path.length === 0) this.#root = newBranch();
     else {
       const branch = this.#branch(path);
-      branch?.items?.clear();
-      branch?.children?.clear();
+      if (branch !== undefined) {
+        branch.items = undefined;
+        branch.children = undefined;
+      }
       for (const item of found.slice(0, 1)) this.remove(path, item); // makes the empty branch go
     }
     return found;
@@ -83,7 +95,7 @@ export class PathTree<T> {
     return isEmpty(this.#root);
   }
 
-  #branch(path: DocPath): Branch<T> | undefined {
+  #branch(path: readonly string[]): Branch<T> | undefined {
     let branch: Branch<T> | undefined = this.#root;
     for (const segment of path) branch = branch?.children?.get(segment);
     return branch;
@@ -95,5 +107,5 @@ function newBranch<T>(): Branch<T> {
 }
 
 function isEmpty<T>({ items, children }: Branch<T>): boolean {
-  return (items === undefined || items.size === 0) && (children === undefined || children.size === 0);
+  return (items === undefined || items.length === 0) && (children === undefined || children.size === 0);
 }
