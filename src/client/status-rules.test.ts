@@ -79,7 +79,7 @@ function newEntry(name: string, method: string, transaction: string): KnownEntry
     transaction,
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    abort: new AbortController(),
+    reads: undefined,
   };
 }
 

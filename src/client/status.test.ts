@@ -26,7 +26,7 @@ function entry(id: string, transaction: string): KnownEntry {
     transaction,
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    abort: new AbortController(),
+    reads: undefined,
   };
 }
 

@@ -8,9 +8,9 @@ export type DocPath = readonly string[];
  * `request_invalid` for `.`, `..`, broken escapes, and half a surrogate pair, which no URL and no UTF-8 text can have.
  */
 export function parseDocPath(text: string): DocPath {
-  const segments: string[] = [];
-  for (const raw of text.split('/')) {
-    if (raw === '') continue;
+  // As long as it is, and no longer: a client keeps some for each document, and a list that grows has room for seventeen.
+  const named = text.split('/').filter((raw) => raw !== '');
+  return named.map((raw) => {
     let segment: string;
     try {
       segment = decodeURIComponent(raw);
@@ -23,9 +23,8 @@ export function parseDocPath(text: string): DocPath {
     if (/\p{Surrogate}/u.test(segment)) {
       throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has half a surrogate pair`);
     }
-    segments.push(segment);
-  }
-  return segments;
+    return segment;
+  });
 }
 
 /** Whether {@link parseDocPath} takes the text. */

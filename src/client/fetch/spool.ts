@@ -1,9 +1,10 @@
 import { constants } from 'node:buffer';
-import { createHash, type Hash, hash, randomBytes } from 'node:crypto';
+import { createHash, type Hash, randomBytes } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { bodyOfText } from '../desired/text-body.js';
 import type { ArrivingBody, Body } from '../engine/engine.js';
 import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
 import { createDocumentCheck, SHORT_BYTES, shortJson } from './document-check.js';
@@ -111,12 +112,7 @@ function shortBody(chunks: readonly Uint8Array[], limitBytes: number): OwnedBody
   if (sizeBytes > limitBytes || sizeBytes >= SHORT_BYTES) return undefined;
   const bytes = Buffer.concat(chunks, sizeBytes);
   const text = shortJson(bytes);
-  return text === undefined ? undefined : memoryBody(text, hash('sha256', bytes, 'hex'), bytes.length);
-}
-
-function memoryBody(text: string, hash: string, sizeBytes: number): OwnedBody {
-  const dispose = (): Promise<void> => Promise.resolve();
-  return { hash, sizeBytes, text: () => text, stream: () => text, dispose, [Symbol.asyncDispose]: dispose };
+  return text === undefined ? undefined : bodyOfText(text, bytes);
 }
 
 function fileBody(path: string, hash: string, sizeBytes: number, onDisposed: () => void): OwnedBody {
@@ -200,7 +196,7 @@ class Sink {
   async finish(): Promise<OwnedBody> {
     if (this.sizeBytes <= this.#options.memoryLimitBytes) {
       const bytes = Buffer.concat(this.#chunks);
-      return memoryBody(bytes.toString('utf8'), hash('sha256', bytes, 'hex'), this.sizeBytes);
+      return bodyOfText(bytes.toString('utf8'), bytes);
     }
     const digest = (await this.#flush()).digest('hex');
     await this.#written();

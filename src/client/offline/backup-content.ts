@@ -138,9 +138,6 @@ export function adoptContent(content: BackupContent, { policy, data }: BackedUpP
 }
 
 function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): KnownEntry {
-  const abort = new AbortController();
-  // It has no source until the configuration lists it again.
-  abort.abort();
   return {
     id: layer.id,
     path: layer.path,
@@ -152,6 +149,7 @@ function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): Kno
     transaction: '',
     state: blocked === undefined ? { kind: 'applied' } : { kind: 'blocked', error: blocked },
     fetched: entry.fetched,
-    abort,
+    // It has no source until the configuration lists it again.
+    reads: undefined,
   };
 }

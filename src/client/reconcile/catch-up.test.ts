@@ -52,7 +52,7 @@ function scripted(script: {
       exclusive: (step) => step(never),
       fetch: async ({ url }) => {
         const body = bodyOfText((await script.source?.(url)) ?? 'null');
-        return { outcome: 'body', body: { ...body, [Symbol.asyncDispose]: () => body.dispose() } };
+        return { outcome: 'body', body };
       },
       fetchConfig: async () => config(script.opal?.() ?? { entries: [] }),
       fetchBase: async () => config(script.base?.() ?? { entries: [], epoch: 'one' }),

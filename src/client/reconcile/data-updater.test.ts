@@ -30,7 +30,7 @@ function updaterWith(more: Parts = {}) {
       exclusive: more.exclusive ?? ((step) => step(never)),
       fetch: async () => {
         const body = bodyOfText(more.source?.() ?? 'null');
-        return { outcome: 'body', body: { ...body, [Symbol.asyncDispose]: () => body.dispose() } };
+        return { outcome: 'body', body };
       },
       fetchConfig: more.config ?? (async () => peerDataConfig.parse({ entries: [] })),
       status,
@@ -79,13 +79,11 @@ async function winsOverBackup(epoch: string | undefined): Promise<void> {
     content: { kind: 'put', body: bodyOfText('"old"') },
   } as const;
   await applier.load({ policy: undefined, layers: [layer], blocked: [] }, never);
-  const abort = new AbortController();
-  abort.abort();
   updater.adopt({ epoch, era: 1, next: 58, lastSeq: 57, seen: new Map() }, [
     {
       ...{ id: layer.id, path: ['a'], rank, later: undefined, origin: 'update', epoch, transaction: '' },
       entry: { url: '', topics: ['policy_data'], dst_path: '/a', save_method: 'PUT' },
-      ...{ state: { kind: 'applied' }, fetched: undefined, abort },
+      ...{ state: { kind: 'applied' }, fetched: undefined, reads: undefined },
     },
   ]);
   const stop = new AbortController();

@@ -7,7 +7,7 @@ import type { Fetcher } from '../fetch/providers.js';
 import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { Applier } from './applier.js';
-import { entryPath, entryReplaces, isMoved, isPeriodic, isRead, type KnownEntry, NOT_DESIRED } from './entry.js';
+import { entryPath, entryReplaces, isMoved, isPeriodic, isRead, type KnownEntry, stopReads } from './entry.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
 import { EntryTable } from './entry-table.js';
 import { EntryWriter, type Exclusive } from './entry-writer.js';
@@ -115,10 +115,9 @@ export class DesiredEntries {
   /** Writes what arrives until the signal aborts; goes on where it was when it was stopped. */
   run(signal: AbortSignal): Promise<void> {
     for (const entry of this.table.all()) {
-      const { state, abort } = entry;
-      const isFollowed = state.kind === 'fetching' || isPeriodic(entry);
+      const isFollowed = entry.state.kind === 'fetching' || isPeriodic(entry);
       // An entry from a backup has no source until the configuration lists it again.
-      if (abort.signal.aborted && isFollowed && entry.entry.url !== '') this.#fetcher.obtain(entry);
+      if (entry.reads === undefined && isFollowed && entry.entry.url !== '') this.#fetcher.obtain(entry);
     }
     this.#writer.look();
     return this.#writer.loop.run(signal);
@@ -126,7 +125,7 @@ export class DesiredEntries {
 
   /** Ends every fetch, and waits until they have ended. */
   async end(): Promise<void> {
-    for (const entry of this.table.all()) entry.abort.abort(NOT_DESIRED);
+    for (const entry of this.table.all()) stopReads(entry);
     await this.#tasks.settled();
   }
 
@@ -165,7 +164,7 @@ export class DesiredEntries {
       transaction,
       state: { kind: 'fetching', error: undefined },
       fetched: undefined,
-      abort: new AbortController(),
+      reads: undefined,
     };
     this.table.set(fresh);
     if (state.has(fresh)) state.position.opened(rank.seq, id);
@@ -200,7 +199,7 @@ export class DesiredEntries {
     const { status } = this.#deps;
     const { state } = entry;
     const isFixed = entry.origin === 'update' || !isRead(entry.entry);
-    const isLeft = isPeriodic(entry) && entry.abort.signal.aborted;
+    const isLeft = isPeriodic(entry) && entry.reads === undefined;
     if (state.kind === 'applied' && (isFixed || !asks) && !isLeft && !moves) return;
     // An update that is under way stays the same one; what the load before was to bring in is for this one now.
     const counts = entry.origin === 'base' || status.isLoad(entry.transaction);
@@ -250,7 +249,7 @@ export class DesiredEntries {
     for (const entry of [...this.table.all()]) {
       const isListed = entry.origin !== 'base' || seen.has(entry.id);
       if (isListed || this.table.covered(entry.path, entry.rank)) continue;
-      entry.abort.abort(NOT_DESIRED);
+      stopReads(entry);
       entry.entry = { ...entry.entry, periodic_update_interval: null };
       if (entry.state.kind !== 'fetching') continue;
       const isHeld = this.#deps.applier.layers.get(entry.id) !== undefined;

@@ -6,7 +6,7 @@ import { peerEntry } from '../../wire/data.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
-import type { KnownEntry } from './entry.js';
+import { type KnownEntry, stopReads } from './entry.js';
 import { EntryFetcher } from './entry-fetcher.js';
 import { EntryTable } from './entry-table.js';
 import { TaskSet } from './task-set.js';
@@ -21,7 +21,7 @@ beforeEach(() => {
   entries = [];
 });
 afterEach(async () => {
-  for (const entry of entries) entry.abort.abort();
+  for (const entry of entries) stopReads(entry);
   await tasks.settled();
 });
 
@@ -75,7 +75,7 @@ function known(fields: object): KnownEntry {
     transaction: 't',
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    abort: new AbortController(),
+    reads: undefined,
   };
   entries.push(entry);
   return entry;
@@ -85,7 +85,7 @@ function document(text: string, etag?: string): FetchResult {
   const body = bodyOfText(text);
   return {
     outcome: 'body',
-    body: { ...body, [Symbol.asyncDispose]: () => body.dispose() },
+    body,
     ...(etag === undefined ? {} : { etag }),
   };
 }

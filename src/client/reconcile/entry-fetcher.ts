@@ -8,7 +8,7 @@ import type { Body } from '../engine/engine.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
-import { isMoved, type KnownEntry, NOT_DESIRED } from './entry.js';
+import { isMoved, type KnownEntry, stopReads } from './entry.js';
 import type { EntryTable } from './entry-table.js';
 import type { TaskSet } from './task-set.js';
 
@@ -55,8 +55,6 @@ export class EntryFetcher {
   readonly #backoff: BackoffOptions;
   readonly #pollMinMs: number;
   readonly #deps: EntryFetcherDeps;
-  /** Entries that were asked for under the controller that they have. */
-  readonly #begun = new WeakSet<KnownEntry>();
   readonly #reading = new WeakMap<KnownEntry, Reading>();
   /** When the last poll of an entry was due, or its first read; its interval counts from there. */
   readonly #polledAt = new WeakMap<KnownEntry, number>();
@@ -90,23 +88,25 @@ export class EntryFetcher {
   obtain(entry: KnownEntry): void {
     const { data, save_method: method } = entry.entry;
     const reading = this.#reading.get(entry);
-    if (reading !== undefined && !entry.abort.signal.aborted && reading.request === requestText(entry)) {
+    if (reading !== undefined && entry.reads !== undefined && reading.request === requestText(entry)) {
       reading.isStale = true;
       return;
     }
-    // Only what has begun, or was ended, needs a new one.
-    if (this.#begun.has(entry) || entry.abort.signal.aborted) {
-      entry.abort.abort(NOT_DESIRED);
-      entry.abort = new AbortController();
-    }
-    this.#begun.add(entry);
+    stopReads(entry);
     if (method === 'DELETE') this.#deps.onArrived(entry, undefined);
     else if (data !== null && data !== undefined) this.#deps.onArrived(entry, bodyOfText(data.text));
-    else this.#deps.tasks.add(this.#follow(entry, entry.abort.signal));
+    else this.#deps.tasks.add(this.#follow(entry));
+  }
+
+  async #follow(entry: KnownEntry): Promise<void> {
+    const reads = new AbortController();
+    entry.reads = reads;
+    await this.#read(entry, reads.signal);
+    if (entry.reads === reads) entry.reads = undefined;
   }
 
   /** Fetches until it succeeds, and then again at the entry's interval, if it has one. */
-  async #follow(entry: KnownEntry, signal: AbortSignal): Promise<void> {
+  async #read(entry: KnownEntry, signal: AbortSignal): Promise<void> {
     let waitMs: number | undefined = (this.#notBefore.get(entry) ?? 0) - performance.now();
     for (let attempt = 1; waitMs !== undefined; attempt++) {
       try {

@@ -15,7 +15,7 @@ function known(id: string): KnownEntry {
     transaction: 't#1',
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    abort: new AbortController(),
+    reads: undefined,
   };
 }
 

@@ -2,7 +2,7 @@ import type { DocPath } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import { PathIndex } from '../desired/path-index.js';
 import type { Body } from '../engine/engine.js';
-import { type EntryState, entryReplaces, type KnownEntry, NOT_DESIRED } from './entry.js';
+import { type EntryState, entryReplaces, type KnownEntry, stopReads } from './entry.js';
 
 /** The entries that a client knows of, and what becomes of them when their state changes. */
 export class EntryTable extends PathIndex<KnownEntry> {
@@ -79,7 +79,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
   /** Takes an entry out: it is no longer desired, or another one took its place. */
   forget(entry: KnownEntry): void {
     if (this.holds(entry)) this.delete(entry.id);
-    entry.abort.abort(NOT_DESIRED);
+    stopReads(entry);
     if (entry.state.kind === 'ready' && entry.state.body !== undefined) this.#discard(entry.state.body);
     this.#onForgotten(entry);
     if (entry.state.kind === 'fetching') this.#onStoppedFetching();

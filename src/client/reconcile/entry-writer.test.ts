@@ -33,7 +33,7 @@ function loading(count: number) {
           asked.push({
             answer: () => {
               const body = bodyOfText(JSON.stringify(url));
-              resolve({ outcome: 'body', body: { ...body, [Symbol.asyncDispose]: () => body.dispose() } });
+              resolve({ outcome: 'body', body });
             },
             fail: () => reject(new Error('not there')),
           });

@@ -31,8 +31,8 @@ export interface KnownEntry extends Placed {
   state: EntryState;
   /** Hash and validators of the content that was fetched last. */
   fetched: { hash: string; etag?: string; lastModified?: string } | undefined;
-  /** Ends the fetch of this entry. */
-  abort: AbortController;
+  /** Ends the reads of its source; undefined while nothing reads it. */
+  reads: AbortController | undefined;
 }
 
 /** What makes an entry the same one when it is seen again: everything but credentials and topics. */
@@ -64,6 +64,12 @@ export function isRead({ data, save_method: method }: PeerEntry): boolean {
   return (data ?? null) === null && method !== 'DELETE';
 }
 
+/** Ends the reads of an entry's source: nobody waits for what they give. */
+export function stopReads(entry: KnownEntry): void {
+  entry.reads?.abort(NOT_DESIRED);
+  entry.reads = undefined;
+}
+
 /** True when the source of the entry is read at an interval. */
 export function isPeriodic({ entry }: KnownEntry): boolean {
   return isRead(entry) && (entry.periodic_update_interval ?? null) !== null;
@@ -80,4 +86,4 @@ export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<s
 }
 
 /** Why a fetch ends that nobody waits for any more. One for all: making a reason for each costs as much as writing a small document. */
-export const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');
+const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');

@@ -40,7 +40,7 @@ function setup(failures = false) {
       transaction: '',
       state: { kind: 'fetching', error: undefined },
       fetched: undefined,
-      abort: new AbortController(),
+      reads: undefined,
     };
   }
 
