@@ -123,6 +123,22 @@ describe('a source that is read at an interval', () => {
     assert.deepEqual(events.slice(before), ['read', 'an interval after the last reconnect']);
   });
 
+  it('is polled once when its interval is over, also where a timer comes a moment early', async () => {
+    const times: number[] = [];
+    const { fetcher } = fetcherOver((_request, count) => {
+      times.push(performance.now());
+      return document(String(count));
+    });
+    fetcher.obtain(known({ periodic_update_interval: 0.0209 }));
+    // A timer counts whole milliseconds, of the clock and of the wait: some of these come more than one too early.
+    await readTimes(80);
+    const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+    assert.deepEqual(
+      gaps.filter((gapMs) => gapMs < 10),
+      [],
+    );
+  });
+
   it('is asked with what it said of its document, and what has not changed is not written', async () => {
     const asked: (string | undefined)[] = [];
     const { fetcher, written } = fetcherOver((request, count) => {

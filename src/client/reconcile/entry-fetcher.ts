@@ -101,13 +101,17 @@ export class EntryFetcher {
   async #follow(entry: KnownEntry): Promise<void> {
     const reads = new AbortController();
     entry.reads = reads;
-    await this.#read(entry, reads.signal);
-    if (entry.reads === reads) entry.reads = undefined;
+    try {
+      await this.#read(entry, reads.signal);
+    } finally {
+      if (entry.reads === reads) entry.reads = undefined;
+    }
   }
 
   /** Fetches until it succeeds, and then again at the entry's interval, if it has one. */
   async #read(entry: KnownEntry, signal: AbortSignal): Promise<void> {
     let waitMs: number | undefined = (this.#notBefore.get(entry) ?? 0) - performance.now();
+    let isPoll = false;
     for (let attempt = 1; waitMs !== undefined; attempt++) {
       try {
         if (waitMs > 0) await sleep(Math.min(waitMs, MAX_TIMER_MS), signal);
@@ -120,7 +124,8 @@ export class EntryFetcher {
         await this.#fetchOnce(entry, signal);
         if (signal.aborted) return;
         attempt = 0;
-        waitMs = reading.isStale ? 0 : this.#untilPoll(entry);
+        waitMs = reading.isStale ? 0 : this.#untilPoll(entry, isPoll);
+        isPoll ||= !reading.isStale;
       } catch (error) {
         if (signal.aborted) return;
         waitMs = this.#failed(entry, error, attempt);
@@ -132,16 +137,15 @@ export class EntryFetcher {
 
   /**
    * Time until the next poll after a read; undefined: there is none. Reads in between, as after a reconnect, leave the
-   * rhythm alone (protocol-facts 10, edge 42).
+   * rhythm alone (protocol-facts 10, edge 42). `isPoll`: this read was a poll; its timer may have come before its time.
    */
-  #untilPoll(entry: KnownEntry): number | undefined {
+  #untilPoll(entry: KnownEntry, isPoll: boolean): number | undefined {
     const seconds = entry.entry.periodic_update_interval;
     if (seconds === null || seconds === undefined) return undefined;
     const intervalMs = Math.max(seconds * 1000, this.#pollMinMs);
     const now = performance.now();
     let polledAt = this.#polledAt.get(entry) ?? now;
-    // A timer may be a moment early: that is the poll that was due all the same.
-    if (polledAt + intervalMs <= now + 1) polledAt = now;
+    if (isPoll || polledAt + intervalMs <= now) polledAt = now;
     this.#polledAt.set(entry, polledAt);
     return polledAt + intervalMs - now;
   }
