@@ -17,6 +17,21 @@ test('a path may have any number of items at and below it', () => {
   assert(tree.isEmpty);
 });
 
+test('few or many at one path are found in their order, and each is taken out once', () => {
+  const tree = new PathTree<number>();
+  const some = Array.from({ length: 20 }, (_, n) => n);
+  for (const n of some) {
+    tree.add(['a'], n);
+    assert.deepEqual([...tree.at(['a'])], some.slice(0, n + 1));
+  }
+  for (const n of some) {
+    tree.remove(['a'], n);
+    tree.remove(['a'], n);
+    assert.deepEqual(tree.above(['a']), some.slice(n + 1));
+  }
+  assert(tree.isEmpty);
+});
+
 test('branches that nothing is in go', () => {
   const tree = new PathTree<string>();
   tree.add(['a', 'b', 'c'], 'deep');
@@ -24,7 +39,7 @@ test('branches that nothing is in go', () => {
   tree.remove(['a', 'b', 'c'], 'deep');
   assert.deepEqual([...tree.below([])], ['above']);
   assert.deepEqual(tree.above(['a', 'b', 'c']), ['above']);
-  assert.equal(tree.at(['a', 'b', 'c']).length, 0);
+  assert.deepEqual([...tree.at(['a', 'b', 'c'])], []);
   tree.remove(['a'], 'above');
   assert(tree.isEmpty);
 });

@@ -1,9 +1,12 @@
 /** Most branches are leaves with one item: what a branch does not have takes no room. */
 interface Branch<T> {
-  items: T[] | undefined;
+  /** A list of few, a set of many: taking one of many out of a list looks through all of it. */
+  items: T[] | Set<T> | undefined;
   children: Map<string, Branch<T>> | undefined;
 }
 
+/** Items at one path that a list has at most. */
+const FEW = 8;
 const NOTHING: readonly never[] = [];
 
 /**
@@ -25,8 +28,7 @@ export class PathTree<T> {
       }
       branch = child;
     }
-    if (branch.items === undefined) branch.items = [item];
-    else branch.items.push(item);
+    branch.items = withItem(branch.items, item);
   }
 
   /** Takes out an item; one that is not there is none of its concern. */
@@ -37,9 +39,7 @@ export class PathTree<T> {
       if (child === undefined) return;
       way.push(child);
     }
-    const items = way.at(-1)?.items ?? [];
-    const at = items.indexOf(item);
-    if (at >= 0) items.splice(at, 1);
+    dropItem(way.at(-1)?.items, item);
     for (let depth = path.length; depth > 0; depth--) {
       const branch = way[depth];
       if (branch === undefined || !isEmpty(branch)) return;
@@ -48,7 +48,7 @@ export class PathTree<T> {
   }
 
   /** Items exactly at the path. The tree must not be changed while they are looked at. */
-  at(path: readonly string[]): readonly T[] {
+  at(path: readonly string[]): Iterable<T> {
     return this.#branch(path)?.items ?? NOTHING;
   }
 
@@ -106,6 +106,22 @@ function newBranch<T>(): Branch<T> {
   return { items: undefined, children: undefined };
 }
 
+function withItem<T>(items: T[] | Set<T> | undefined, item: T): T[] | Set<T> {
+  if (items === undefined) return [item];
+  if (items instanceof Set) return items.add(item);
+  if (items.length >= FEW) return new Set(items).add(item);
+  items.push(item);
+  return items;
+}
+
+function dropItem<T>(items: T[] | Set<T> | undefined, item: T): void {
+  if (items instanceof Set) items.delete(item);
+  else if (items?.includes(item)) items.splice(items.indexOf(item), 1);
+}
+
 function isEmpty<T>({ items, children }: Branch<T>): boolean {
-  return (items === undefined || items.length === 0) && (children === undefined || children.size === 0);
+  return (
+    (items === undefined || (items instanceof Set ? items.size : items.length) === 0) &&
+    (children === undefined || children.size === 0)
+  );
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
 import { Janitor } from './janitor.js';
 
@@ -65,6 +65,9 @@ function storeOf(dropsPerCall: number) {
   return {
     rows,
     now: () => nowMs++,
+    pass: (ms: number): void => {
+      nowMs += ms;
+    },
     away: (value: boolean): void => {
       isAway = value;
     },
@@ -96,18 +99,33 @@ test('what could not be dropped, or was more than is dropped at once, goes witho
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = storeOf(10);
   const janitor = new Janitor({ keptMs: 60_000, keptRows: 2000 }, { store, log: silentLogger(), now: store.now });
-  const seconds = async (count: number): Promise<void> => {
-    for (let second = 0; second < count; second++) {
-      t.mock.timers.tick(1000);
-      for (let step = 0; step < 20; step++) await new Promise((resolve) => setImmediate(resolve));
-    }
-  };
   store.away(true);
   janitor.take(numbers(3500));
-  await seconds(5);
-  assert.equal(store.rows.length, 3500);
+  await seconds(1, t, store);
+  assert.equal(store.rows.length, 3500, 'all of them are marked at once');
   store.away(false);
-  await seconds(60);
+  await seconds(50, t, store);
   assert.ok(store.rows.length >= 2000 && store.rows.length < 3000, `${store.rows.length} are kept`);
   await janitor.close();
 });
+
+test('what is old goes also where nothing new comes', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const store = storeOf(100);
+  const janitor = new Janitor({ keptMs: 10_000, keptRows: 1000 }, { store, log: silentLogger(), now: store.now });
+  janitor.take([1, 2, 3]);
+  await seconds(8, t, store);
+  assert.equal(store.rows.length, 3);
+  await seconds(5, t, store);
+  assert.equal(store.rows.length, 0);
+  await janitor.close();
+});
+
+/** Lets seconds pass, for timers and for the store. */
+async function seconds(count: number, t: TestContext, store: ReturnType<typeof storeOf>): Promise<void> {
+  for (let second = 0; second < count; second++) {
+    store.pass(1000);
+    t.mock.timers.tick(1000);
+    for (let step = 0; step < 20; step++) await new Promise((resolve) => setImmediate(resolve));
+  }
+}

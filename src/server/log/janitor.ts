@@ -14,6 +14,8 @@ export interface KeptRows {
 const RETIRE_AT = 1000;
 /** Fewer wait so long for company. */
 const RETIRE_AFTER_MS = 1000;
+/** Longest delay that a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Calls of `dropRetired` in a row, each of which drops some. */
 const DROPS_AT_ONCE = 3;
 
@@ -28,6 +30,8 @@ export class Janitor {
   readonly #now: () => number;
   #unused: number[] = [];
   #timer: NodeJS.Timeout | undefined;
+  /** Until the oldest ones are too old, also where nothing new comes. */
+  #ageTimer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
   #isFailing = false;
   /** There is more to drop than was dropped the last time. */
@@ -66,6 +70,15 @@ export class Janitor {
     }
   }
 
+  #planAge(): void {
+    clearTimeout(this.#ageTimer);
+    const [oldest] = this.#retired;
+    if (oldest === undefined || this.#isClosed) return;
+    const waitMs = Math.max(oldest.atMs + this.#kept.keptMs + 1 - this.#now(), RETIRE_AFTER_MS);
+    this.#ageTimer = setTimeout(() => void this.work(), Math.min(waitMs, MAX_TIMER_MS));
+    this.#ageTimer.unref();
+  }
+
   /** Does now what is to be done, also where nothing new was taken. Never rejects: a failure is logged, and mended later. */
   async work(): Promise<void> {
     while (this.#working !== undefined) await this.#working;
@@ -75,6 +88,7 @@ export class Janitor {
     await this.#working;
     this.#working = undefined;
     this.#plan();
+    this.#planAge();
   }
 
   /** Does what is to be done once more, and no more after that. */
@@ -95,20 +109,19 @@ export class Janitor {
   }
 
   async #work(): Promise<void> {
-    let left = this.#unused.length;
-    do {
+    // All of them, whatever becomes of the rest: what is not marked may count again after a crash.
+    for (let left = this.#unused.length; left > 0; ) {
       const seqs = this.#unused.slice(0, Math.min(left, RETIRE_AT));
       await this.#store.retire(seqs);
       this.#unused.splice(0, seqs.length);
       left -= seqs.length;
-      if (seqs.length > 0) {
-        this.#retired.push({ atMs: this.#now(), count: seqs.length });
-        this.#retiredCount += seqs.length;
-      }
-      await this.#drop();
-    } while (left > 0);
+      this.#retired.push({ atMs: this.#now(), count: seqs.length });
+      this.#retiredCount += seqs.length;
+    }
+    await this.#drop();
   }
 
+  /** Drops some of what may go; the rest is for the next turn, so that nobody who waits for this one waits long. */
   async #drop(): Promise<void> {
     const { portions, rows, beforeMs } = this.#toDrop();
     this.#hasMore = true;

@@ -43,7 +43,7 @@ export class LiveItems implements Iterable<FoldItem> {
   }
 
   /** Items exactly at a path. */
-  at(path: DocPath): readonly FoldItem[] {
+  at(path: DocPath): Iterable<FoldItem> {
     return this.#all.at(path);
   }
 
