@@ -20,52 +20,24 @@ const ARRIVE_MS = 30_000;
 const LOOK_EVERY_MS = 50;
 
 async function measured(bench: Bench, stage: Stage): Promise<readonly Measured[]> {
-  const total = bench.pick(5_000, 1_000);
-  const limitMs = bench.pick(15_000, 10_000);
   const publishers = Array.from({ length: PUBLISHERS }, () => bench.keep(publisher(stage.server.url)));
-  const publish = (round: string, count: number): Promise<Round> =>
-    published(stage, publishers, { under: `/bulk/${round}`, count, limitMs });
-  await publish('before', bench.pick(total, 100));
-  const rounds: Round[] = [];
-  const used = watch(stage.programs);
-  for (let at = 0; at < bench.pick(ROUNDS, 1); at++) rounds.push(await publish(`round${at}`, total));
-  return [
-    {
-      metric: RATE,
-      unit: '1/s',
-      samples: rounds.map(({ inEngine, allMs }) => (inEngine * 1000) / allMs),
-      cost: used(),
-    },
-    { metric: CPU, unit: 'us', samples: rounds.map(({ cpuMs, inEngine }) => (cpuMs * 1000) / inEngine) },
-    {
-      metric: ACCEPTED,
-      unit: '1/s',
-      samples: rounds.map(({ answerMs, acceptedMs }) => (answerMs.length * 1000) / acceptedMs),
-    },
-    { metric: ANSWER, unit: 'ms', samples: rounds.flatMap(({ answerMs }) => answerMs) },
-    {
-      metric: DELIVERED,
-      unit: '%',
-      samples: rounds.map(({ inEngine, answerMs }) => (100 * inEngine) / answerMs.length),
-    },
-  ];
+  const limitMs = bench.pick(15_000, 10_000);
+  const round = (name: string, count: number): Promise<readonly Measured[]> =>
+    published(stage, publishers, { under: `/bulk/${name}`, count, limitMs });
+  await round('before', bench.pick(5_000, 100));
+  const found: Measured[] = [];
+  for (let at = 0; at < bench.pick(ROUNDS, 1); at++) {
+    found.push(...(await round(`round${at}`, bench.pick(5_000, 1_000))));
+  }
+  return found;
 }
 
-/** What became of many updates. Times since the first one was sent. */
-interface Round {
-  /** Of each update, how long its publisher waited for the answer. */
-  readonly answerMs: readonly number[];
-  readonly acceptedMs: number;
-  readonly inEngine: number;
-  readonly allMs: number;
-  readonly cpuMs: number;
-}
-
+/** Publishes so many updates, and waits until all are in the engine. */
 async function published(
   stage: Stage,
   publishers: readonly Publisher[],
   { under, count, limitMs }: { under: string; count: number; limitMs: number },
-): Promise<Round> {
+): Promise<readonly Measured[]> {
   const answerMs: number[] = [];
   let next = 0;
   const used = watch(stage.programs);
@@ -82,7 +54,14 @@ async function published(
   );
   const acceptedMs = performance.now() - startMs;
   const { inEngine, atMs } = await arrived(stage, under, answerMs.length);
-  return { answerMs, acceptedMs, inEngine, allMs: atMs - startMs, cpuMs: totalCpuMs(used()) };
+  const cost = used();
+  return [
+    { metric: RATE, unit: '1/s', samples: [(inEngine * 1000) / (atMs - startMs)], cost },
+    { metric: CPU, unit: 'us', samples: [(totalCpuMs(cost) * 1000) / inEngine] },
+    { metric: ACCEPTED, unit: '1/s', samples: [(answerMs.length * 1000) / acceptedMs] },
+    { metric: ANSWER, unit: 'ms', samples: answerMs },
+    { metric: DELIVERED, unit: '%', samples: [(100 * inEngine) / answerMs.length] },
+  ];
 }
 
 function totalCpuMs(cost: Cost): number {
