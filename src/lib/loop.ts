@@ -1,3 +1,6 @@
+/** The longest delay that a timer of Node takes, in milliseconds; a longer one fires at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** Delays of a retry, in milliseconds. */
 export interface BackoffOptions {
   /** Upper bound of the first delay. */

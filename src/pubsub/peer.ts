@@ -1,3 +1,5 @@
+import { MAX_TIMER_MS } from '../lib/loop.js';
+
 /** Who is at the other end of a socket and what it may do, as authentication found out. */
 export interface Peer {
   /** Subject of its token; null where authentication is off. */
@@ -17,9 +19,6 @@ export const ANY_PEER: Peer = {
   mayPublish: true,
   expiresAtMs: undefined,
 };
-
-/** The longest that a timer of Node takes; a longer one fires at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Calls back once the clock shows `timeMs`. Answers how to take that back. */
 export function atTime(timeMs: number, callback: () => void): () => void {

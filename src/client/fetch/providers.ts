@@ -1,5 +1,6 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { MAX_TIMER_MS } from '../../lib/loop.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { shownUrl } from './http-rules.js';
 import { createLimiter, type LimiterOptions } from './limiter.js';
@@ -25,8 +26,6 @@ export interface Fetcher {
   close(): Promise<void>;
 }
 
-/** Longest delay that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** A source that takes longer than this for a read lends its turn to others meanwhile: most answer in a tenth of it. */
 const PATIENCE_MS = 1000;
 /** Time for a provider to end after its signal has aborted, or after it was closed. */

@@ -1,6 +1,6 @@
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
+import { type BackoffOptions, backoffMs, MAX_TIMER_MS, sleep } from '../../lib/loop.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
@@ -14,9 +14,6 @@ import type { TaskSet } from './task-set.js';
 
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;
-
-/** Longest delay that a timer takes; what is due later is read then, which does no harm. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How the fetcher of entries goes about it. */
 export interface EntryFetcherOptions {
@@ -114,6 +111,7 @@ export class EntryFetcher {
     let isPoll = false;
     for (let attempt = 1; waitMs !== undefined; attempt++) {
       try {
+        // What is due later is read then, which does no harm.
         if (waitMs > 0) await sleep(Math.min(waitMs, MAX_TIMER_MS), signal);
       } catch {
         return; // The entry was dropped or the client stops: nobody waits for it any more.

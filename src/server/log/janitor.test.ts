@@ -118,7 +118,11 @@ test('what is old goes also where nothing new comes', async (t) => {
   assert.equal(store.rows.length, 3);
   await seconds(5, t, store);
   assert.equal(store.rows.length, 0);
+
+  janitor.take([4]);
   await janitor.close();
+  await seconds(20, t, store);
+  assert.equal(store.rows.length, 1, 'after the close nothing is done');
 });
 
 /** Lets seconds pass, for timers and for the store. */

@@ -1,5 +1,6 @@
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { MAX_TIMER_MS } from '../../lib/loop.js';
 import type { LogStore } from './log-store.js';
 
 /** How long superseded rows are kept for those who catch up, and for the audit. */
@@ -14,8 +15,6 @@ export interface KeptRows {
 const RETIRE_AT = 1000;
 /** Fewer wait so long for company. */
 const RETIRE_AFTER_MS = 1000;
-/** Longest delay that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Calls of `dropRetired` in a row, each of which drops some. */
 const DROPS_AT_ONCE = 3;
 
@@ -71,9 +70,8 @@ export class Janitor {
   }
 
   #planAge(): void {
-    clearTimeout(this.#ageTimer);
     const [oldest] = this.#retired;
-    if (oldest === undefined || this.#isClosed) return;
+    if (oldest === undefined || this.#isClosed || this.#working !== undefined) return;
     const waitMs = Math.max(oldest.atMs + this.#kept.keptMs + 1 - this.#now(), RETIRE_AFTER_MS);
     this.#ageTimer = setTimeout(() => void this.work(), Math.min(waitMs, MAX_TIMER_MS));
     this.#ageTimer.unref();
@@ -83,6 +81,7 @@ export class Janitor {
   async work(): Promise<void> {
     while (this.#working !== undefined) await this.#working;
     clearTimeout(this.#timer);
+    clearTimeout(this.#ageTimer);
     this.#timer = undefined;
     this.#working = this.#workOrLog();
     await this.#working;

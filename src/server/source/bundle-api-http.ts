@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { MAX_TIMER_MS } from '../../lib/loop.js';
 import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { signGet } from './sigv4.js';
@@ -14,8 +15,6 @@ const MAX_REDIRECTS = 5;
 const DEFAULT_SILENCE_MS = 30_000;
 /** Start of an error answer of S3 that is read for its code. */
 const ERROR_BODY_BYTES = 4_096;
-/** Longest delay that a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'ENOENT', 'EISDIR'];
 /** An entity tag that can be sent back: visible characters. Longer ones are not kept. */
 const USABLE_ETAG = /^[\x20-\x7e]{1,1024}$/;
