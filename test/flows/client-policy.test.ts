@@ -136,7 +136,7 @@ test('a subscription to a directory that does not exist is told, and starts when
   await repo.commit({ 'a/a.rego': 'package a\n\nx := 1\n' });
   await using server = await startServer(following(repo));
   await using client = await startClient({ serverUrl: server.url, env: { SYNC_POLICY_SUBSCRIPTION_DIRS: 'later' } });
-  const health = await client.tells('it says so', (json) => /404/.test(policyError(json)));
+  const health = await client.tells('it says so', (json) => /answered 404 /.test(policyError(json)));
   assert.match(policyError(health.json), /later/);
   assert.equal((await client.ready()).status, 503);
   await repo.commit({ 'later/l.rego': 'package l\n\nx := 1\n' });
