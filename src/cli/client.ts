@@ -8,7 +8,7 @@ import { keepCompiledCode } from './compiled-code.js';
 import { optimizeLater } from './late-optimization.js';
 import { addObtainTokenCommand } from './obtain-token.js';
 import { addPublishCommand } from './publish-data-update.js';
-import { programLogger, runCommandLine, runUntilSignal, warnUnknownNames } from './run-program.js';
+import { programLogger, runCommandLine, runUntilSignal, USAGE_HINT, warnUnknownNames } from './run-program.js';
 import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
 import { addClientStatusCommand } from './status.js';
 import { youngGarbageCollector } from './young-garbage.js';
@@ -17,7 +17,7 @@ function clientProgram(env: NodeJS.ProcessEnv): Command {
   const program = new Command('sync-client')
     .description('Keeps the policy engine beside it current with the policy and the data that a sync server publishes.')
     .version(packageVersion(), '-V, --version', 'print the version')
-    .showHelpAfterError('(--help lists commands and options)');
+    .showHelpAfterError(USAGE_HINT);
 
   const run = program
     .command('run')

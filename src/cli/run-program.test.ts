@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Command } from 'commander';
-import { SyncError } from '../lib/errors.js';
+import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { type ProgramLogger, silentLogger } from '../lib/log.js';
 import { runCommandLine, runUntilSignal, UsageError } from './run-program.js';
 
@@ -26,6 +26,24 @@ test('a part that cannot go on is stopped, and its failure is the result', async
 test('a start that fails is the result', async () => {
   const part = { start: () => Promise.reject(new Error('no port')), stop: async () => undefined };
   await assert.rejects(runUntilSignal(part, quietLog()), /no port/);
+});
+
+test('a failure is printed with what to do and its code', async (context) => {
+  const printed = context.mock.method(console, 'error', () => undefined);
+  const end = async (error: unknown): Promise<string> => {
+    await runCommandLine(
+      new Command('p').action(() => Promise.reject(error)),
+      [],
+    );
+    return String(printed.mock.calls.at(-1)?.arguments[0]);
+  };
+  for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
+    const text = await end(new SyncError(code, 'it is wrong', { cause: new Error('so') }));
+    assert.equal(text, `p: it is wrong: so\nWhat to do: ${ERROR_CODES[code].remedy} [${code}]`);
+  }
+  assert.match(await end(new Error('outer', { cause: new SyncError('listen_failed', 'x') })), /\[listen_failed\]$/);
+  assert.match(await end(new UsageError('x')), /--help.*\[usage_invalid\]$/);
+  assert.match(await end(new TypeError('x')), /\[unexpected\]$/);
 });
 
 test('every kind of failure has its exit code', async (context) => {

@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from 'commander';
-import { errorText, SyncError } from '../lib/errors.js';
+import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
 import { createLogger, type Logger, type LogOptions, type ProgramLogger } from '../lib/log.js';
 
 /** Exit codes of both programs. */
@@ -16,11 +16,19 @@ export interface Runnable {
 }
 
 /** A mistake in how a command was called; ends with exit code 2. */
-export class UsageError extends Error {}
+export class UsageError extends SyncError {
+  constructor(message: string) {
+    super('usage_invalid', message);
+  }
+}
+
+/** What the parser says after an error of its own. */
+export const USAGE_HINT = remedyLine('usage_invalid');
 
 /**
- * Parses the arguments and runs the command that they name; answers the exit code. Every failure is one sentence on
- * standard error: 2 for usage and configuration, 1 for the rest.
+ * Parses the arguments and runs the command that they name; answers the exit code. A failure is two lines on
+ * standard error: what is wrong, and what to do about it, with the code of docs/errors.md. 2 for usage and configuration, 1 for the
+ * rest.
  */
 export async function runCommandLine(program: Command, argv: readonly string[]): Promise<number> {
   throwInPlaceOfExit(program);
@@ -29,7 +37,7 @@ export async function runCommandLine(program: Command, argv: readonly string[]):
     return EXIT.ok;
   } catch (error) {
     // Help, version and usage errors: already printed by the parser.
-    if (!(error instanceof CommanderError)) console.error(`${program.name()}: ${errorText(error)}`);
+    if (!(error instanceof CommanderError)) console.error(failureText(program.name(), error));
     return failureCode(error);
   }
 }
@@ -86,6 +94,15 @@ export function warnUnknownNames(log: Logger, names: readonly string[]): void {
     log.warn({ names }, 'settings in the environment that mean nothing here; --help lists those that exist');
 }
 
+/** What a command prints of a failure; `who`: the program. */
+function failureText(who: string, error: unknown): string {
+  return `${who}: ${errorText(error)}\n${remedyLine(errorCode(error))}`;
+}
+
+function remedyLine(code: ErrorCode): string {
+  return `What to do: ${ERROR_CODES[code].remedy} [${code}]`;
+}
+
 function throwInPlaceOfExit(command: Command): void {
   command.exitOverride();
   for (const child of command.commands) throwInPlaceOfExit(child);
@@ -93,6 +110,5 @@ function throwInPlaceOfExit(command: Command): void {
 
 function failureCode(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  const isUsage = error instanceof UsageError || (error instanceof SyncError && error.code === 'config_invalid');
-  return isUsage ? EXIT.usage : EXIT.failed;
+  return isConfigurationError(error) ? EXIT.usage : EXIT.failed;
 }

@@ -8,7 +8,14 @@ import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import { keepCompiledCode } from './compiled-code.js';
 import { addObtainTokenCommand } from './obtain-token.js';
-import { programLogger, runCommandLine, runUntilSignal, UsageError, warnUnknownNames } from './run-program.js';
+import {
+  programLogger,
+  runCommandLine,
+  runUntilSignal,
+  USAGE_HINT,
+  UsageError,
+  warnUnknownNames,
+} from './run-program.js';
 import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
 import { addServerStatusCommand } from './status.js';
 
@@ -22,7 +29,7 @@ function serverProgram(env: NodeJS.ProcessEnv): Command {
       'Follows a policy repository and accepts data updates; keeps the policy engines of all clients current.',
     )
     .version(packageVersion(), '-V, --version', 'print the version')
-    .showHelpAfterError('(--help lists commands and options)');
+    .showHelpAfterError(USAGE_HINT);
 
   const run = program
     .command('run')

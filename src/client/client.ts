@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { clientAuthenticator } from '../auth/security.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { RouteDeclaration } from '../http/route.js';
-import { errorText, SyncError } from '../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
+import { tellStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
+import { packageVersion } from '../lib/version.js';
 import { addClientReadings, createClientMetrics } from './client-metrics.js';
 import { openConnections } from './connections.js';
 import { DriftCheck } from './drift/drift-check.js';
@@ -33,6 +35,7 @@ import { EngineKeeper } from './reconcile/engine-keeper.js';
 import { PolicyUpdater } from './reconcile/policy-updater.js';
 import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
+import { startFacts } from './start-facts.js';
 import { Status } from './status.js';
 
 /** A sync client. */
@@ -78,6 +81,8 @@ export function createClient(
 
   async function start(): Promise<{ url: string; port: number }> {
     const { signal } = stopping;
+    const clientId = clientIdOf(settings);
+    tellStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
     const authenticator = await clientAuthenticator(settings);
     const connections = await openConnections(settings, { log: log.child({ component: 'tls' }), env });
     ends.push(async () => connections.close());
@@ -218,7 +223,7 @@ export function createClient(
       catchUp: () => data.catchUp(),
     });
     const stateReporter: StateReporter = new StateReporter(
-      { clientId: clientIdOf(settings) },
+      { clientId },
       {
         state: () => ({
           position: data.logPosition,
@@ -358,7 +363,7 @@ export function createClient(
     ended = running;
     // The caller hears of it by ended(); here it only must not count as unhandled.
     running.catch((error: unknown) => {
-      if (!signal.aborted) log.error({ error: errorText(error) }, 'the client cannot go on');
+      if (!signal.aborted) log.error(failureFields(error), 'the client cannot go on');
     });
     ends.push(async () => {
       await Promise.allSettled(parts);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ERROR_CODES, errorText, SyncError } from './errors.js';
+import { ERROR_CODES, type ErrorCode, errorText, failureFields, SyncError } from './errors.js';
 
 describe('a sync error', () => {
   it('has the status of its code unless told otherwise, and is not retryable unless told so', () => {
@@ -24,6 +24,24 @@ describe('a sync error', () => {
       assert.match(code, /^[a-z]+(_[a-z]+)*$/);
       assert(status >= 400 && status <= 599, code);
       for (const text of [cause, remedy]) assert.match(text, /^[A-Z`].*[.]$/s, `${code}: ${text}`);
+    }
+  });
+});
+
+describe('the fields of a failure in a log line', () => {
+  it('are its text, its code and the remedy of the code', () => {
+    for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
+      const { remedy } = ERROR_CODES[code];
+      assert.deepEqual(failureFields(new SyncError(code, 'it is wrong')), { error: 'it is wrong', code, remedy });
+    }
+  });
+
+  it('are those of the first cause that has a code, and say where none has', () => {
+    const { remedy } = ERROR_CODES.git_failed;
+    const wrapped = new Error('outer', { cause: new SyncError('git_failed', 'inner') });
+    assert.deepEqual(failureFields(wrapped), { error: 'outer: inner', code: 'git_failed', remedy });
+    for (const error of [new Error('x'), 'x']) {
+      assert.deepEqual([failureFields(error).error, failureFields(error).code], ['x', 'unexpected']);
     }
   });
 });

@@ -8,6 +8,11 @@ export const ERROR_CODES = {
     cause: 'One or more settings have a value that cannot be used.',
     remedy: 'Correct the settings that the message names; `--help` lists each with its form.',
   },
+  usage_invalid: {
+    status: 500,
+    cause: 'A command was called with arguments that it does not take.',
+    remedy: 'Correct what the message names; `--help` lists commands and options.',
+  },
   request_invalid: {
     status: 422,
     cause: 'A request body or query does not have the documented shape.',
@@ -22,6 +27,23 @@ export const ERROR_CODES = {
     status: 401,
     cause: 'The request has no token, or one that is not valid.',
     remedy: 'Send `Authorization: Bearer <token>` with a token of this server.',
+  },
+  topic_not_permitted: {
+    status: 401,
+    cause: 'The token is limited to topics, and the update has others, which the message names.',
+    remedy:
+      'Publish on the topics of the token, or have one issued whose `permitted_topics` has those that are missing.',
+  },
+  token_refused: {
+    status: 502,
+    cause: 'The sync server did not accept the token of this program; the message has its reason.',
+    remedy:
+      'Set SYNC_CLIENT_TOKEN (`--token` of a command) to a token that `sync-server obtain-token` issues for this kind of peer. A client keeps trying.',
+  },
+  master_token_refused: {
+    status: 502,
+    cause: 'The sync server issued no token, since the master token is another one than its own.',
+    remedy: 'Give the command the value that SYNC_AUTH_MASTER_TOKEN has at the server, as SYNC_MASTER_TOKEN.',
   },
   tokens_not_issued: {
     status: 503,
@@ -182,6 +204,18 @@ export const ERROR_CODES = {
     cause: 'The sync server does not answer.',
     remedy: 'Check SYNC_SERVER_URL and that the server runs. The client keeps trying.',
   },
+  client_unreachable: {
+    status: 503,
+    cause: 'The sync client does not answer a command.',
+    remedy:
+      'Check that the client runs, and where: `--client-url`, or SYNC_CLIENT_API_SERVER_HOST and SYNC_CLIENT_API_SERVER_PORT.',
+  },
+  tls_failed: {
+    status: 502,
+    cause: 'No trusted connection could be made: a certificate is not trusted, not valid, or of another name.',
+    remedy:
+      'Name the authority of the certificate in the setting that the message has, and use the name that the certificate is for; see docs/tls.md.',
+  },
   server_refused: {
     status: 502,
     cause: 'The sync server answered with an error.',
@@ -301,6 +335,11 @@ export const ERROR_CODES = {
     cause: 'The server did not accept a data update.',
     remedy: "The message has the server's answer.",
   },
+  unexpected: {
+    status: 500,
+    cause: 'Something failed that no other code covers.',
+    remedy: 'The message has what is known. If that is not enough, report it with the lines of the log around it.',
+  },
 } as const;
 
 /** A code of {@link ERROR_CODES}. */
@@ -352,4 +391,36 @@ export function errorText(error: unknown): string {
     if (text !== '' && !parts.some((part) => part.includes(text))) parts.push(text);
   }
   return parts.join(': ') || error.name;
+}
+
+/** The first of an error and its causes that has a code; undefined where none has. */
+function knownError(error: unknown): SyncError | undefined {
+  let at: unknown = error;
+  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause) {
+    if (at instanceof SyncError) return at;
+  }
+  return undefined;
+}
+
+/** The code of an error: its own, or that of the first of its causes that has one; `unexpected` where none has. */
+export function errorCode(error: unknown): ErrorCode {
+  return knownError(error)?.code ?? 'unexpected';
+}
+
+/**
+ * What a log line of level `warn` or above says of a failure. Every such line has it: `log.warn({ ...failureFields(error), more },
+ * 'what failed')`.
+ */
+export function failureFields(error: unknown): { error: string; code: ErrorCode; remedy: string } {
+  const code = errorCode(error);
+  return { error: errorText(error), code, remedy: ERROR_CODES[code].remedy };
+}
+
+/** What only a change of the configuration mends: a program that meets one of these ends with exit code 2. */
+const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set(['usage_invalid', 'config_invalid']);
+
+/** Whether only a change of the configuration mends an error, so that another start would end the same way. */
+export function isConfigurationError(error: unknown): boolean {
+  const known = knownError(error);
+  return known !== undefined && CONFIGURATION_CODES.has(known.code);
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
-import { clientsAnswer } from '../sessions/clients-view.js';
+import { clientsAnswer } from '../../wire/clients.js';
 import { limitedView } from '../sessions/limited-view.js';
 import type { Sessions } from '../sessions/sessions.js';
 

@@ -1,54 +1,9 @@
-import { z } from 'zod';
-import { position } from '../../wire/session.js';
+import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 import type { Fleet } from './fleet.js';
 import { type KnownClient, preferred } from './known-client.js';
 import type { InstanceView } from './presence-text.js';
 import type { RecentUpdates } from './recent-updates.js';
 import type { SessionLog } from './session-handler.js';
-
-const millis = z.number().describe('Milliseconds since 1970');
-const failure = z.object({ path: z.string(), error: z.string() });
-
-/** One client of `GET /clients`. */
-export const clientView = z.object({
-  client_id: z.string(),
-  kind: z.enum(['session', 'plain']).describe('plain: an OPAL client; it does not say what it holds'),
-  connected: z.boolean(),
-  connected_at: millis,
-  away_since: millis.nullable(),
-  address: z.string(),
-  instance: z.string().describe('The server instance that it is, or was, connected to'),
-  duplicates: z.number().describe('Other instances that have a client of this id connected, too'),
-  topics: z.array(z.string()),
-  ready: z.boolean().nullable(),
-  healthy: z.boolean().nullable(),
-  since: millis.nullable().describe('When its state began'),
-  reported_at: millis.nullable(),
-  engine: z.object({ kind: z.string(), version: z.string().nullable(), online: z.boolean() }).nullable(),
-  policy: z.object({ wanted: z.string().nullable(), held: z.string().nullable(), current: z.boolean().nullable() }),
-  data: z.object({
-    wanted: z.record(z.string(), z.number()).describe('Last seq on each of its topics'),
-    held: position.nullable(),
-    lag_updates: z.number().nullable(),
-    lag_seconds: z.number().nullable(),
-    lag_at_least: z.boolean().describe('It may be more than that'),
-    blocked: z.array(z.number()),
-  }),
-  failing: z.array(failure),
-  last_error: failure.extend({ at: millis }).nullable(),
-});
-export type ClientView = z.infer<typeof clientView>;
-
-/** Answer of `GET /clients`. */
-export const clientsAnswer = z.object({
-  epoch: z.string(),
-  head: z.number(),
-  policy_head: z.string().nullable(),
-  instance: z.string().describe('The server instance that answers'),
-  incomplete: z.string().nullable().describe('Why there may be other clients than these'),
-  clients: z.array(clientView),
-});
-export type ClientsAnswer = z.infer<typeof clientsAnswer>;
 
 /** What {@link createClientsView} works with. */
 export interface ClientsViewDeps {

@@ -1,4 +1,4 @@
-import type { ClientsAnswer, ClientView } from './clients-view.js';
+import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 
 /** Policy topics of both forms (`wire/topics.ts`): what they are about is shown to every valid token. */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;

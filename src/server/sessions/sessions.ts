@@ -1,8 +1,9 @@
 import type { Logger } from '../../lib/log.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
 import type { SessionHandler } from '../../pubsub/session-peer.js';
+import type { ClientsAnswer } from '../../wire/clients.js';
 import type { Presence } from '../log/log-store.js';
-import { type ClientsAnswer, createClientsView, viewOf } from './clients-view.js';
+import { createClientsView, viewOf } from './clients-view.js';
 import { Fleet } from './fleet.js';
 import { runHeartbeats } from './heartbeats.js';
 import { concerns, type KnownClient, wasThere } from './known-client.js';

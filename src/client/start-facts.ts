@@ -1,0 +1,58 @@
+import { redactUrl } from '../lib/log.js';
+import type { StartFact } from '../lib/start-lines.js';
+import type { ClientSettings } from './options.js';
+
+/** The settings that the facts are made of. */
+type FactSettings = Pick<
+  ClientSettings,
+  | 'serverUrl'
+  | 'clientToken'
+  | 'dataUpdaterEnabled'
+  | 'dataTopics'
+  | 'policyUpdaterEnabled'
+  | 'policyDirs'
+  | 'authPublicKey'
+  | 'engineUrl'
+  | 'inlineEngineEnabled'
+>;
+
+/** Whose start it is. */
+interface Who {
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly clientId: string;
+}
+
+/** What a client says of itself when it starts; where it listens follows once it does. */
+export function startFacts(settings: FactSettings, { version, nodeVersion, clientId }: Who): StartFact[] {
+  const { dataTopics, policyDirs, clientToken } = settings;
+  const serverUrl = redactUrl(settings.serverUrl);
+  const engineUrl = redactUrl(settings.engineUrl);
+  const engine = settings.inlineEngineEnabled ? 'inline' : 'external';
+  const authentication = settings.authPublicKey === undefined ? 'off' : 'on';
+  const sends = clientToken === undefined ? 'no token is sent' : 'the token of SYNC_CLIENT_TOKEN is sent';
+  return [
+    {
+      about: 'version',
+      text: `${version}, Node ${nodeVersion}, client ${clientId}`,
+      fields: { version, node: nodeVersion, client_id: clientId },
+    },
+    {
+      about: 'server',
+      text: `${serverUrl}, ${sends}`,
+      fields: { server: serverUrl, sends_token: Boolean(clientToken) },
+    },
+    settings.dataUpdaterEnabled
+      ? { about: 'data', text: `topics ${dataTopics.join(', ')}`, fields: { topics: dataTopics } }
+      : { about: 'data', text: 'off by SYNC_DATA_UPDATER_ENABLED' },
+    settings.policyUpdaterEnabled
+      ? { about: 'policy', text: `directories ${policyDirs.join(', ')}`, fields: { directories: policyDirs } }
+      : { about: 'policy', text: 'off by SYNC_POLICY_UPDATER_ENABLED' },
+    {
+      about: 'authentication of the client API',
+      text: authentication === 'on' ? 'on' : 'off, there is no SYNC_AUTH_PUBLIC_KEY: whoever reaches it may call it',
+      fields: { authentication },
+    },
+    { about: 'engine', text: `${engine} OPA at ${engineUrl}`, fields: { engine: engineUrl, engine_kind: engine } },
+  ];
+}
