@@ -14,7 +14,7 @@ import { packageVersion } from '../lib/version.js';
 import { addClientReadings, createClientMetrics } from './client-metrics.js';
 import { openConnections } from './connections.js';
 import { DriftCheck } from './drift/drift-check.js';
-import { createEngine, type RunningEngine } from './engine/create-engine.js';
+import { createEngine } from './engine/create-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
 import { createPostgresProvider } from './fetch/postgres-provider.js';
 import type { FetchProvider } from './fetch/provider.js';
@@ -40,7 +40,7 @@ import { Status } from './status.js';
 
 /** A sync client. */
 export interface Client {
-  /** Gets the engine, listens, and starts to follow the server; policy and data arrive in the background. */
+  /** Listens and starts to follow the server; the engine is got in the background, then policy and data arrive. */
   start(): Promise<{ url: string; port: number }>;
   /** Ends everything that it started, the inline engine included. A second call is the same stop. */
   stop(): Promise<void>;
@@ -111,7 +111,7 @@ export function createClient(
       ...(deps.fetchProviders ?? []),
       ...(await loadProviderModules(settings.fetchProviderModules)),
     ];
-    const creating: Promise<RunningEngine> = createEngine(settings, {
+    const engine = await createEngine(settings, {
       log: log.child({ component: 'engine' }),
       env,
       signal,
@@ -120,7 +120,6 @@ export function createClient(
     // Loaded now: a program is asked for its version meanwhile.
     const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
     loading.catch(() => undefined); // awaited below
-    const engine = await creating;
     ends.push(() => engine.close());
     const metrics = createMetrics();
     const meter = createClientMetrics(metrics);
@@ -230,7 +229,7 @@ export function createClient(
           policy_hash: policy.hash ?? null,
           ready: status.ready,
           healthy: status.healthy,
-          engine: { kind: 'opa', version: engine.version ?? null, online: status.engine.online },
+          engine: { kind: 'opa', version: engine.version() ?? null, online: status.engine.online },
           failing: status.failingPaths,
           blocked: data.blockedSeqs,
         }),
@@ -322,7 +321,11 @@ export function createClient(
       status,
       policy,
       server: () => follower.server,
-      engineMode: () => engine.engine.policyMode,
+      engine: () => ({
+        policy_mode: engine.engine.policyMode,
+        version: engine.version() ?? null,
+        getting: engine.getting() ?? null,
+      }),
       reports: () => reporter.details,
       callbacks: reporter,
       data,

@@ -99,7 +99,7 @@ test("a port in use, the engine's or its own, is a sentence that names it, and e
     assert.match(engine.stderr, new RegExp(`\\nsync-client: the engine cannot listen at 127\\.0\\.0\\.1:${port}`));
     const api = await runCommand('client', ['run'], { ...env, SYNC_CLIENT_API_SERVER_PORT: String(port) });
     assert.equal(api.code, 1, api.stderr);
-    assert.match(api.stderr, new RegExp(`\\nsync-client: cannot listen on 127\\.0\\.0\\.1:${port}`));
+    assert.match(api.stderr, new RegExp(`(^|\\n)sync-client: cannot listen on 127\\.0\\.0\\.1:${port}`));
     for (const { stderr } of [engine, api]) assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
   } finally {
     other.close();

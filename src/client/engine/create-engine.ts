@@ -4,8 +4,8 @@ import { aborted } from '../../lib/loop.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { healthPaths } from '../health/health-document.js';
 import type { ClientSettings } from '../options.js';
-import { acquireOpa } from './acquire-opa.js';
-import { progressPrinter } from './acquire-progress.js';
+import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
+import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
 import { BundleService } from './bundle-service.js';
 import { opaCheck, type PolicyCheck } from './check-policy.js';
 import type { PolicyEngine } from './engine.js';
@@ -24,11 +24,13 @@ const DOUBT_FACTOR = 2;
 /** An engine and what keeps it running. */
 export interface RunningEngine {
   readonly engine: PolicyEngine;
-  /** Version of OPA; undefined where somebody else runs it. */
-  readonly version: string | undefined;
+  /** Version of OPA; undefined while it is looked for, and where somebody else runs it. */
+  version(): string | undefined;
+  /** What is done to get the OPA program (looked for, downloaded, built), in words; undefined once there is one. */
+  getting(): string | undefined;
   /**
-   * Runs the engine until the signal aborts. `onStarted`: it answers and holds nothing of ours (any more); `onGone`: it
-   * ended. Rejects when it can't be started at all.
+   * Runs the engine until the signal aborts, as soon as there is an OPA program. `onStarted`: it answers and holds nothing of
+   * ours (any more); `onGone`: it ended. Rejects when it can't be had or started at all.
    */
   run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
   /** Process id of the inline engine while it runs. */
@@ -45,7 +47,10 @@ export interface CreateEngineDeps {
   readonly outgoing?: OutgoingTls;
 }
 
-/** The engine that the settings ask for: our own OPA child, or one that somebody else runs. */
+/**
+ * The engine that the settings ask for: our own OPA child, or one that somebody else runs. The OPA program is looked for, and where
+ * it has to be downloaded or built, in the background: whoever asks for the engine meanwhile waits.
+ */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
   const access = await openEngineAccess(settings, deps);
   const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, ...access });
@@ -56,7 +61,7 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
   try {
     const engine = settings.inlineEngineEnabled
       ? await inlineEngine(settings, rest, access.tls, deps)
-      : await externalEngine(settings, rest, deps);
+      : externalEngine(settings, rest, deps);
     return {
       ...engine,
       close: async () => {
@@ -74,18 +79,12 @@ async function inlineEngine(
   settings: ClientSettings,
   rest: OpaRest,
   tls: OutgoingTls,
-  { log, env, signal }: CreateEngineDeps,
+  deps: CreateEngineDeps,
 ): Promise<RunningEngine> {
-  const opa = await acquireOpa({
-    execPath: settings.inlineEngineExecPath,
-    env,
-    allowDownload: true,
-    signal,
-    onProgress: progressPrinter({ write: (text) => log.info({}, text.trim()) }),
-  });
-  log.info({ path: opa.path, version: opa.version, origin: opa.origin }, 'OPA found');
+  const { log, env } = deps;
   const bundles = new BundleService();
   await bundles.start();
+  const program = getProgram(settings, deps);
   const v0Compatible = settings.inlineEngineConfig?.v0_compatible ?? settings.engineV0Compat;
   let process: OpaProcess | undefined;
   return {
@@ -95,9 +94,18 @@ async function inlineEngine(
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
         reserved: healthPaths(settings.healthDocument),
       },
-      { bundles, rest, check: opaCheck(opa.path, v0Compatible) },
+      {
+        bundles,
+        rest,
+        check: async (policy, regions, signal) =>
+          opaCheck((await program.found).path, v0Compatible)(policy, regions, signal),
+      },
     ),
     run: async ({ onStarted, onGone }, runSignal) => {
+      const opa = await program.found.catch((error: unknown) => {
+        if (!runSignal.aborted) throw error;
+      });
+      if (opa === undefined) return;
       process = createOpaProcess(
         {
           execPath: opa.path,
@@ -122,26 +130,58 @@ async function inlineEngine(
       // close it. A request that the stop overtakes leaves such a one.
       await Promise.all([process.run(runSignal), aborted(runSignal).then(() => rest.close())]);
     },
-    version: opa.version,
+    version: program.version,
+    getting: program.getting,
     pid: () => process?.pid,
     close: () => bundles.stop(),
   };
 }
 
-async function externalEngine(
+/** The OPA program, as soon as there is one. */
+interface Program {
+  /** Rejects with `engine_not_found`. */
+  readonly found: Promise<AcquiredOpa>;
+  version(): string | undefined;
+  getting(): string | undefined;
+}
+
+/** Begins to look for the OPA program, and tells the log how far that is. */
+function getProgram(settings: ClientSettings, { log, env, signal }: CreateEngineDeps): Program {
+  const print = progressPrinter({ write: (text) => log.info({}, text.trim()) });
+  let getting: string | undefined = 'OPA is looked for';
+  let version: string | undefined;
+  const onProgress = (progress: AcquireProgress): void => {
+    getting = describeProgress(progress);
+    print(progress);
+  };
+  const search = { execPath: settings.inlineEngineExecPath, env, allowDownload: true, signal, onProgress };
+  const found = acquireOpa(search).then((opa) => {
+    getting = undefined;
+    version = opa.version;
+    log.info({ path: opa.path, version: opa.version, origin: opa.origin }, 'OPA found');
+    return opa;
+  });
+  found.catch(() => undefined); // whoever runs the engine has it
+  return { found, version: () => version, getting: () => getting };
+}
+
+function externalEngine(
   settings: ClientSettings,
   rest: OpaRest,
   { log, env, signal }: CreateEngineDeps,
-): Promise<RunningEngine> {
+): RunningEngine {
+  const finding = findCheck(settings, { log, env, signal });
+  finding.catch(() => undefined); // a check has it
   return {
     engine: new ExternalOpa({
       rest,
-      check: await findCheck(settings, { log, env, signal }),
+      check: async (policy, regions, checkSignal) => (await finding)?.(policy, regions, checkSignal),
       log,
       reserved: healthPaths(settings.healthDocument),
       doubtMs: DOUBT_FACTOR * settings.engineTimeoutMs,
     }),
-    version: undefined,
+    version: () => undefined,
+    getting: () => undefined,
     run: async () => undefined,
     pid: () => undefined,
     close: async () => undefined,

@@ -18,12 +18,23 @@ export interface HealthRoutesDeps {
   /** Comparison with the engine; undefined where it is off. */
   readonly drift: () => DriftState | undefined;
   readonly server: () => { connected: boolean; error: string | undefined };
-  readonly engineMode: () => string;
+  /** What the engine is, beside whether it answers. */
+  readonly engine: () => EngineFacts;
   readonly offline: Pick<Offline, 'view'>;
   readonly reports: () => ReporterDetails;
   /** How the health document in the engine stands; undefined where it is not asked for. */
   readonly healthDocument: () => HealthWriterState | undefined;
 }
+
+const engineFacts = z.object({
+  policy_mode: z.string(),
+  version: z.string().nullable().describe('Of an inline OPA, once it was found'),
+  getting: z
+    .string()
+    .nullable()
+    .describe('What is done to get the OPA program, with its progress; null once it is there'),
+});
+type EngineFacts = z.infer<typeof engineFacts>;
 
 const lastTransaction = z
   .object({
@@ -57,7 +68,7 @@ const details = {
       })
       .nullable(),
   }),
-  engine: z.object({ online: z.boolean(), error: z.string().nullable(), policy_mode: z.string() }),
+  engine: z.object({ online: z.boolean(), error: z.string().nullable(), ...engineFacts.shape }),
   server: z.object({ connected: z.boolean(), error: z.string().nullable() }),
   connectivity: z.object({
     sync_server_connectivity_disabled: z.boolean(),
@@ -177,7 +188,7 @@ function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data
 }
 
 function detailsOf(deps: HealthRoutesDeps): object {
-  const { status, policy, server, engineMode, offline, reports, healthDocument } = deps;
+  const { status, policy, server, engine, offline, reports, healthDocument } = deps;
   const document = healthDocument();
   const { connected, error } = server();
   return {
@@ -185,12 +196,17 @@ function detailsOf(deps: HealthRoutesDeps): object {
     healthy: status.healthy,
     policy: { hash: policy.hash ?? null, last_transaction: shown(status.lastPolicy) },
     data: dataOf(deps),
-    engine: { ...status.engine, error: status.engine.error ?? null, policy_mode: engineMode() },
+    engine: engineOf(status, engine()),
     server: { connected, error: error ?? null },
     connectivity: connectivityOf(offline),
     reports: reports(),
     ...(document === undefined ? {} : { health_document: { ...document, error: document.error ?? null } }),
   };
+}
+
+function engineOf({ engine: { online, error } }: Status, facts: EngineFacts): object {
+  const waits = facts.getting === null ? null : `the engine is not there yet: ${facts.getting}`;
+  return { online, error: error ?? waits, ...facts };
 }
 
 function shown(last: TransactionResult | undefined): TransactionResult | null {
