@@ -190,7 +190,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     tokenRoutes(app, { masterToken: options.authMasterToken }, security);
     loadLimitRoutes(app, options);
     statisticsRoutes(app, options, { peers: sockets.peers, version: packageVersion() });
-    clientsRoutes(app, { sessions });
+    clientsRoutes(app, { sessions, policySource: policy?.tracker });
     addServerReadings(metrics, {
       log: updateLog,
       logUp: () => updateLog.status.up,

@@ -96,9 +96,9 @@ test('directories are read as people write them; unknown ones are 404, other par
     const answer = await server.app.inject(url);
     return answer.statusCode === 200 ? answer.json().manifest : [answer.statusCode, answer.json()];
   };
-  assert.deepEqual(await manifest('/policy'), ['a/s/y.rego', 'a/x.rego', 'b/z.rego']);
+  assert.deepEqual(await manifest('/policy'), ['a/x.rego', 'a/s/y.rego', 'b/z.rego']);
   for (const path of ['a', '/a', 'a/', './a']) {
-    assert.deepEqual(await manifest(`/policy?path=${path}&x=1&x=2`), ['a/s/y.rego', 'a/x.rego'], path);
+    assert.deepEqual(await manifest(`/policy?path=${path}&x=1&x=2`), ['a/x.rego', 'a/s/y.rego'], path);
   }
   assert.deepEqual(await manifest('/policy?path=b&path=a/s&path=b'), ['a/s/y.rego', 'b/z.rego']);
   assert.deepEqual(await manifest('/policy?path=c'), []);
@@ -230,7 +230,7 @@ test('names with spaces, quotes, newlines and other alphabets travel unharmed', 
   const files = { 'a b/q"x.rego': '1', 'ä/日本.rego': '2', 'n\nl/data.json': '{"😀":1}', '\u{1f600}.rego': '3' };
   await using server = await start(files);
   const bundle = await server.part.bundle();
-  assert.deepEqual(bundle.manifest, ['a b/q"x.rego', 'n\nl/data.json', 'ä/日本.rego', '\u{1f600}.rego']);
+  assert.deepEqual(bundle.manifest, ['\u{1f600}.rego', 'a b/q"x.rego', 'n\nl/data.json', 'ä/日本.rego']);
   assert.deepEqual((await server.part.bundle(['ä'])).manifest, ['ä/日本.rego']);
   assert.equal(bundle.data_modules[0]?.data, '{"😀":1}');
 });
@@ -401,4 +401,31 @@ test('a client that follows commit by commit holds what a newcomer gets', async 
     assert.equal(held.hash, hash);
     assert.deepEqual([held.data, [...held.modules].sort()], [fresh.data, [...fresh.modules].sort()]);
   }
+});
+
+test('the order without a manifest is that of a walk which takes the files of each tree before its subtrees', async () => {
+  const names = [
+    'm.rego',
+    'a/m.rego',
+    'a-b/m.rego',
+    'a.x/m.rego',
+    'a0/m.rego',
+    'A/data.json',
+    'a.rego',
+    'z/a/data.json',
+  ];
+  await using server = await start(
+    Object.fromEntries([...names, 'z/data.json', 'data.json'].map((path) => [path, '{}'])),
+  );
+  const walk = async (tree: string, above: string): Promise<string[]> => {
+    const lines = (await runGit(['--git-dir', server.where.clonePath, 'ls-tree', tree]))
+      .split('\n')
+      .filter((line) => line !== '');
+    const items = lines.map((line) => /^\S+ (\S+) (\S+)\t(.*)$/.exec(line)?.slice(1) as [string, string, string]);
+    const files = items.filter(([type]) => type === 'blob').map(([, , name]) => above + name);
+    for (const [type, id, name] of items) if (type === 'tree') files.push(...(await walk(id, `${above}${name}/`)));
+    return files;
+  };
+  const walked = await walk(`${server.part.tracker.head()}`, '');
+  assert.deepEqual((await server.part.bundle()).manifest, walked);
 });

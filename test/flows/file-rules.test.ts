@@ -83,8 +83,8 @@ test('of several data files in one folder the last one replaces the others, and 
     'x/data.json': '{"n":3,"only_in_3":true}',
     'x/below/data.json': '{"kept":true}',
   });
-  // Replaced, never merged; what lies below is loaded in byte order of the whole path: before x/data.json.
-  await chain.client.holds('/x', { n: 3, only_in_3: true });
+  // Replaced, never merged; what lies in subfolders is loaded after them.
+  await chain.client.holds('/x', { n: 3, only_in_3: true, below: { kept: true } });
   const warned = (text: string): boolean => chain.logged.some((line) => line.includes(text));
   assert(warned('x/1_data.json is replaced by x/2_data.json'), chain.logged.join('\n'));
   assert(warned('x/2_data.json is replaced by x/data.json'), chain.logged.join('\n'));
@@ -173,7 +173,7 @@ test('a root manifest that names folders loads theirs, recursively, and what non
   }
 });
 
-test('without a manifest files load in byte order of their whole paths', async () => {
+test('without a manifest the files of a folder load before its subfolders, as git lists them', async () => {
   await using chain = await startChain({
     'B.rego': 'package b1\n',
     'a.rego': 'package a1\n',
@@ -187,15 +187,48 @@ test('without a manifest files load in byte order of their whole paths', async (
   });
   assert.deepEqual(await chain.manifest('.'), [
     'B.rego',
-    'a-b/a.rego',
     'a.rego',
+    'a0.rego',
+    'a-b/a.rego',
     'a/a.rego',
     'a/z.rego',
     'a/\u00e9.rego',
     'a/\ufb00.rego',
     'a/\u{1f600}.rego',
-    'a0.rego',
   ]);
+});
+
+test('data at the root and data below stand side by side; a manifest that makes the root replace it is warned of', async () => {
+  await using chain = await startChain({
+    'data.json': '{"root":1}',
+    'audit/cfg/data.json': '{"kept":true}',
+    'zone/data.json': '{"z":1}',
+  });
+  await chain.client.holds('/audit', { cfg: { kept: true } });
+  await chain.client.holds('/root', 1);
+  // By a delta that brings the root anew, too.
+  await chain.commit({ 'data.json': '{"root":2}' });
+  await chain.client.holds('/root', 2);
+  assert.deepEqual(await chain.client.data('/audit'), { cfg: { kept: true } });
+  const warnings = async (): Promise<unknown> =>
+    field((await request(`${chain.server.url}/healthcheck`)).json, 'policy', 'warnings');
+  assert.equal(await warnings(), undefined);
+
+  await chain.commit({ '.manifest': 'audit/cfg/data.json\ndata.json\n' });
+  await until(async () => (await chain.client.data('/audit')) === undefined, { withinMs: 10_000, what: 'the order' });
+  const said = 'audit/cfg/data.json is replaced by data.json, which the manifest loads later at a path above';
+  assert(
+    chain.logged.some((line) => line.includes(said)),
+    chain.logged.join('\n'),
+  );
+  assert.match(JSON.stringify(await warnings()), new RegExp(said));
+  assert.match(
+    JSON.stringify(field((await request(`${chain.server.url}/clients`)).json, 'policy_source')),
+    new RegExp(said),
+  );
+  await chain.commit({ '.manifest': 'data.json\n' });
+  await chain.client.holds('/audit', { cfg: { kept: true } });
+  assert.equal(await warnings(), undefined);
 });
 
 for (const mode of ['inline', 'external'] as const) {

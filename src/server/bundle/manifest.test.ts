@@ -20,17 +20,30 @@ function order(files: Record<string, string>, manifestPath = '', ignore: string[
 
 const REPO = { 'a.rego': '', 'b.rego': '', 'data.json': '{}', 'x/c.rego': '', 'x/data.json': '{}', 'x/y/d.rego': '' };
 
-test('without a manifest files load in byte order of the whole path', () => {
-  assert.deepEqual(order({ ...REPO, 'x.rego': '', 'Z.rego': '' }), [
+test('without a manifest the files of a folder load before its subfolders, each alphabetically', () => {
+  assert.deepEqual(order({ ...REPO, 'x.rego': '', 'Z.rego': '', 'a/b/e.rego': '', 'a/z.rego': '' }), [
     'Z.rego',
     'a.rego',
     'b.rego',
     'data.json',
     'x.rego',
+    'a/z.rego',
+    'a/b/e.rego',
     'x/c.rego',
     'x/data.json',
     'x/y/d.rego',
   ]);
+});
+
+test('a manifest that makes a data file replace one below it is warned of, with both names', () => {
+  const files = { 'data.json': '{}', 'audit/cfg/data.json': '{}', 'x/data.json': '{}', 'x/y/data.json': '{}' };
+  assert.deepEqual(snapshot(files).warnings, []);
+  assert.deepEqual(snapshot({ ...files, '.manifest': 'audit/cfg/data.json\nx/y/data.json\nx/data.json' }).warnings, [
+    'audit/cfg/data.json is replaced by data.json, which the manifest loads later at a path above: list data.json before it',
+    'x/y/data.json is replaced by x/data.json, which the manifest loads later at a path above: list x/data.json before it',
+    'x/data.json is replaced by data.json, which the manifest loads later at a path above: list data.json before it',
+  ]);
+  assert.deepEqual(snapshot({ ...files, '.manifest': 'data.json\naudit/cfg/data.json' }).warnings, []);
 });
 
 test('listed files come first, in the order of their lines; the others follow', () => {

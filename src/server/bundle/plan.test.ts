@@ -63,7 +63,7 @@ test('a complete bundle has everything in load order, and no base', () => {
 
 test('a directory gets its own files only', () => {
   const files = { 'a/x.rego': '1', 'ab/y.rego': '2', 'a/s/data.json': '{}', 'z.rego': '3' };
-  assert.deepEqual(complete('new', files, ['a']).manifest, ['a/s/data.json', 'a/x.rego']);
+  assert.deepEqual(complete('new', files, ['a']).manifest, ['a/x.rego', 'a/s/data.json']);
   assert.deepEqual(complete('new', files, ['ab', 'a/s']).manifest, ['a/s/data.json', 'ab/y.rego']);
 });
 
@@ -140,7 +140,7 @@ test('the answer is complete where writing one by one and then deleting would go
     undefined,
     'deleting u would not bring back what was below',
   );
-  const hidden = { 'b/data.json': '{"x":1}', 'data.json': '{}' };
+  const hidden = { '.manifest': 'b/data.json', 'b/data.json': '{"x":1}', 'data.json': '{}' };
   assert.equal(
     delta(hidden, { ...hidden, 'b/data.json': '{"x":2}' }),
     undefined,

@@ -8,6 +8,9 @@ import { comparePaths, directoryOf, isWithin, withAncestors } from './directorie
 import type { BundleFile, Snapshot } from './snapshot.js';
 import type { Snapshots } from './snapshots.js';
 
+/** Warnings of one commit that are shown. */
+const WARNINGS_SHOWN = 20;
+
 /** What a review works with. */
 export interface ReviewDeps {
   objects: GitObjects;
@@ -34,11 +37,18 @@ export function createCommitReview(deps: ReviewDeps): CommitReview {
       if (before !== undefined) deps.objects.recall(contents);
       for (const file of after.files) checkName(hash, file);
       for (const file of unseen) checkContent(hash, file, contents.get(file.blob) ?? new Uint8Array());
-      for (const warning of after.warnings) deps.log.warn({ hash }, warning);
+      const warnings = firstOf(after.warnings);
+      for (const warning of warnings) deps.log.warn({ hash }, warning);
       const changed = before === undefined ? after.directories : changedDirectories(before, after);
-      return { changedDirectories: [...changed].sort(comparePaths) };
+      return { changedDirectories: [...changed].sort(comparePaths), warnings };
     },
   };
+}
+
+/** A manifest that loads the root last says the same of each data file of a repository: so a few, and how many more. */
+function firstOf(warnings: readonly string[]): readonly string[] {
+  const more = warnings.length - WARNINGS_SHOWN;
+  return more <= 0 ? warnings : [...warnings.slice(0, WARNINGS_SHOWN), `and ${more} more warnings of this kind`];
 }
 
 /**

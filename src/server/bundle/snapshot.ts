@@ -2,7 +2,9 @@ import type { TreeFile } from '../source/git-objects.js';
 import { directoryOf, withAncestors } from './directories.js';
 import { type FileKind, fileKind } from './files.js';
 import { compileIgnore } from './ignore.js';
+import { loadOrder } from './load-order.js';
 import { explicitOrder } from './manifest.js';
+import { replacedData } from './replaced-data.js';
 
 /** A file that bundles carry. */
 export interface BundleFile {
@@ -15,13 +17,13 @@ export interface BundleFile {
 /** What bundles need to know of one commit. */
 export interface Snapshot {
   hash: string;
-  /** In load order: as manifests list them, then the others in byte order of their paths. */
+  /** In load order: as manifests list them, then the others as {@link loadOrder} has them. */
   files: readonly BundleFile[];
   /** Every directory of the commit, the root included. */
   directories: ReadonlySet<string>;
   /** Manifests that take part in the order, with the object ids of their texts. */
   manifests: ReadonlyMap<string, string>;
-  /** Lines of manifests that were skipped, and data files that another one replaces: for the log. */
+  /** Lines of manifests that were skipped, and data files that another one replaces: for people. */
   warnings: readonly string[];
 }
 
@@ -60,7 +62,7 @@ export function takeSnapshot(
   });
   const files: BundleFile[] = [];
   // A set keeps the first place of each path, so listed files stay where the manifests have them.
-  for (const path of new Set([...order.paths, ...blobs.keys()])) {
+  for (const path of new Set([...order.paths, ...loadOrder(blobs.keys())])) {
     const kind = fileKind(path, options.policyExtensions);
     const blob = blobs.get(path);
     if (kind !== undefined && blob !== undefined && !ignore(path)) files.push({ path, kind, blob });
@@ -72,17 +74,4 @@ export function takeSnapshot(
     manifests: new Map(order.manifests.map((path) => [path, blobs.get(path) ?? ''])),
     warnings: [...order.warnings, ...replacedData(files)],
   };
-}
-
-/** Of several data files in one folder each replaces the one before. */
-function replacedData(files: readonly BundleFile[]): string[] {
-  const warnings: string[] = [];
-  const last = new Map<string, string>();
-  for (const { path, kind } of files) {
-    if (kind !== 'data') continue;
-    const before = last.get(directoryOf(path));
-    if (before !== undefined) warnings.push(`${before} is replaced by ${path}, which is loaded later at the same path`);
-    last.set(directoryOf(path), path);
-  }
-  return warnings;
 }

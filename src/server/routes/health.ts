@@ -4,6 +4,7 @@ import { addRoute } from '../../http/route.js';
 import type { StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { PolicySourceStatus } from '../source/source.js';
+import { sourceView, viewOfSource } from '../source/source-view.js';
 
 /** What the health answer is made of. */
 export interface HealthDeps {
@@ -15,14 +16,10 @@ export interface HealthDeps {
 }
 
 const healthAnswer = z.object({
-  status: z.enum(['ok', 'degraded', 'error']).describe('degraded: it serves what it has, and takes no updates'),
-  policy: z.object({
-    state: z.enum(['none', 'starting', 'following', 'failing']),
-    head: z.string().nullish(),
-    wanted: z.string().optional().describe('The commit that the server instances agreed on and that is not here yet'),
-    doubted: z.string().optional().describe('A commit that the source shows and that may be an older one'),
-    error: z.string().nullish(),
-  }),
+  status: z
+    .enum(['ok', 'degraded', 'error'])
+    .describe('degraded: it serves what it has; the policy source fails, or the backbone is away'),
+  policy: sourceView,
   update_log: z.object({
     epoch: z.string(),
     head: z.number(),
@@ -39,9 +36,9 @@ const healthAnswer = z.object({
 
 /**
  * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the
- * update log. A failing policy source is not a reason for 503: the last good commit is served and data flows, and an
- * orchestrator that restarted the server for it would only make things worse. Nor is a backbone that is away: `degraded`. An update
- * log that failed is one: 503 `{"status":"error", ...}`, since a restart is what helps.
+ * update log. A policy source that fails, or whose commit is refused, makes it `degraded` with 200: the last good commit is served
+ * and data flows, and an orchestrator that restarted the server for it would only make things worse. So does a backbone that is
+ * away. An update log that failed is a reason for 503 `{"status":"error", ...}`, since a restart is what helps.
  */
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   let logFailure: string | undefined;
@@ -62,21 +59,12 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   } as const;
   addRoute(app, declaration, ({ reply }) => {
     if (logFailure !== undefined) reply.code(503);
-    const status = deps.policySource?.status();
+    const policy = viewOfSource(deps.policySource?.status());
     const { log, isShared } = deps;
     const { durability } = log;
     return {
-      status: logFailure !== undefined ? 'error' : log.status.up ? 'ok' : 'degraded',
-      policy:
-        status === undefined
-          ? { state: 'none' }
-          : {
-              state: status.state,
-              head: status.head ?? null,
-              ...(status.wanted !== undefined && status.wanted !== status.head && { wanted: status.wanted }),
-              ...(status.doubted !== undefined && { doubted: status.doubted }),
-              error: status.error ?? null,
-            },
+      status: logFailure !== undefined ? 'error' : log.status.up && policy.error == null ? 'ok' : 'degraded',
+      policy,
       update_log: {
         epoch: log.epoch,
         head: log.head,

@@ -34,6 +34,10 @@ export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void
       access: 'token',
       tag: 'Policy',
       summary: 'Policy bundle, complete or as a delta',
+      description:
+        'With base_hash the answer is a delta, which has that commit as old_hash. It is complete (old_hash is null, and replaces all ' +
+        'that the caller holds) where the base is unknown, where a .manifest that takes part has changed, and where the last data file ' +
+        'of a folder was deleted while a folder above or below it has data.',
       query: policyQuery,
       answers: {
         200: { description: 'The bundle', schema: policyBundle },

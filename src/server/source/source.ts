@@ -1,3 +1,5 @@
+import type { ErrorCode } from '../../lib/errors.js';
+
 /** What the server knows of its policy source at one moment. */
 export interface PolicySourceStatus {
   /** `starting` until the first head; `following`; `failing`: the last look failed, the last good head serves. */
@@ -12,6 +14,20 @@ export interface PolicySourceStatus {
   lastSuccessMs: number | undefined;
   /** The last failure, for people; undefined after a success. */
   error: string | undefined;
+  /** The code of that failure. */
+  code: ErrorCode | undefined;
+  /** When the first failure since the last success was, in milliseconds since 1970; undefined after a success. */
+  failingSinceMs: number | undefined;
+  /** What people should know of the served commit: lines of manifests that do not count, data files that another one replaces. */
+  warnings: readonly string[];
+}
+
+/** What a review found in a commit that can be served. */
+export interface Reviewed {
+  /** The directories with a relevant change since the commit before, with all ancestors. Sorted. */
+  changedDirectories: readonly string[];
+  /** For people: see {@link PolicySourceStatus.warnings}. */
+  warnings: readonly string[];
 }
 
 /** A new head that passed all checks and is now served. `oldHash` equals `hash` for the first one. */
@@ -50,8 +66,8 @@ export interface PolicySource {
 /** Looks at a commit before it is served. */
 export interface CommitReview {
   /**
-   * Throws `policy_commit_refused` when a file cannot be served. Answers the directories with a relevant change since
-   * `previous`, with all ancestors; every directory where there is no previous commit. Sorted.
+   * Throws `policy_commit_refused` when a file cannot be served. The changes are those since `previous`; every directory where
+   * there is no previous commit.
    */
-  review(hash: string, previous: string | undefined): Promise<{ changedDirectories: readonly string[] }>;
+  review(hash: string, previous: string | undefined): Promise<Reviewed>;
 }

@@ -4,7 +4,7 @@ import { MemoryHeads, ownHeads } from '../../../test/support/agreed-heads.js';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
-import type { PolicyHeadChange, PolicySource } from './source.js';
+import type { PolicyHeadChange, PolicySource, Reviewed } from './source.js';
 import { createTracker, type Tracker, type TrackerOptions } from './tracker.js';
 
 const RETRY = { minMs: 1, maxMs: 5 };
@@ -23,6 +23,7 @@ class FakeSource implements PolicySource {
   distrusted = 0;
   refuse = new Set<string>();
   directories: readonly string[] = ['.', 'a'];
+  warnings: readonly string[] = [];
 
   async open(): Promise<string | undefined> {
     return this.existing;
@@ -64,9 +65,9 @@ class FakeSource implements PolicySource {
     this.distrusted++;
   }
 
-  async review(hash: string): Promise<{ changedDirectories: readonly string[] }> {
+  async review(hash: string): Promise<Reviewed> {
     if (this.refuse.has(hash)) throw new SyncError('policy_commit_refused', `commit ${hash}: x.json is not valid JSON`);
-    return { changedDirectories: this.directories };
+    return { changedDirectories: this.directories, warnings: this.warnings };
   }
 }
 
@@ -439,4 +440,40 @@ test('an instance alone follows its source wherever it leads, and remembers the 
   running.source.head = 'h0';
   await running.tracker.refresh();
   assert.deepEqual([running.tracker.head(), heads.all], ['h0', ['h1', 'h0']]);
+});
+
+test('a failing source says since when and with which code, until it is well again', async () => {
+  await using running = start();
+  await until(() => running.tracker.head() === 'h1', { withinMs: 20_000, what: 'first head' });
+  const { source, tracker } = running;
+  assert.deepEqual([tracker.status().failingSinceMs, tracker.status().code], [undefined, undefined]);
+  source.head = 'h2';
+  source.refuse.add('h2');
+  const beforeMs = Date.now();
+  await tracker.refresh();
+  const { failingSinceMs = 0, code, head } = tracker.status();
+  assert.deepEqual([head, code], ['h1', 'policy_commit_refused']);
+  assert(failingSinceMs >= beforeMs && failingSinceMs <= Date.now());
+  source.problem = new SyncError('git_failed', 'the remote is away');
+  await tracker.refresh();
+  assert.deepEqual([tracker.status().failingSinceMs, tracker.status().code], [failingSinceMs, 'git_failed']);
+  source.problem = undefined;
+  source.head = 'h3';
+  await tracker.refresh();
+  assert.deepEqual([tracker.status().failingSinceMs, tracker.status().code], [undefined, undefined]);
+});
+
+test('what a review warns of is told while that commit is served', async () => {
+  await using running = start();
+  await until(() => running.tracker.head() === 'h1', { withinMs: 20_000, what: 'first head' });
+  const { source, tracker } = running;
+  source.head = 'h2';
+  source.warnings = ['a/data.json is replaced by data.json'];
+  await tracker.refresh();
+  assert.deepEqual(tracker.status().warnings, ['a/data.json is replaced by data.json']);
+  source.head = 'h3';
+  source.warnings = ['never served'];
+  source.refuse.add('h3');
+  await tracker.refresh();
+  assert.deepEqual(tracker.status().warnings, ['a/data.json is replaced by data.json']);
 });

@@ -4,7 +4,7 @@ import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.
 import type { AgreedHeads, SeenHead } from '../policy-head.js';
 import { DOUBT_TIMES, type DoubtTimes, HeadDoubt } from '../policy-head-doubt.js';
 import { isDamage } from './git-objects.js';
-import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus } from './source.js';
+import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, Reviewed } from './source.js';
 
 /** Delays after a failed look. */
 const DEFAULT_RETRY: BackoffOptions = { minMs: 1_000, maxMs: 30_000 };
@@ -82,6 +82,8 @@ class SourceTracker implements Tracker {
   #refused: { hash: string; error: SyncError } | undefined;
   #failures = 0;
   #error: unknown;
+  #failingSinceMs: number | undefined;
+  #warnings: readonly string[] = [];
   #lastAttemptMs: number | undefined;
   #lastSuccessMs: number | undefined;
 
@@ -110,6 +112,9 @@ class SourceTracker implements Tracker {
       lastAttemptMs: this.#lastAttemptMs,
       lastSuccessMs: this.#lastSuccessMs,
       error: failing ? errorText(this.#error) : undefined,
+      code: this.#error instanceof SyncError ? this.#error.code : undefined,
+      failingSinceMs: this.#failingSinceMs,
+      warnings: this.#warnings,
     };
   }
 
@@ -173,6 +178,7 @@ class SourceTracker implements Tracker {
       this.#lastSuccessMs = Date.now();
       this.#failures = 0;
       this.#error = undefined;
+      this.#failingSinceMs = undefined;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       this.#failed(error);
@@ -283,17 +289,18 @@ class SourceTracker implements Tracker {
     await this.#serve(hash, reviewed);
   }
 
-  async #serve(hash: string, { changedDirectories }: { changedDirectories: readonly string[] }): Promise<void> {
+  async #serve(hash: string, { changedDirectories, warnings }: Reviewed): Promise<void> {
     const previous = this.#head;
     await this.#deps.source.markServed(hash);
     this.#head = hash;
+    this.#warnings = warnings;
     this.#refused = undefined;
     this.#deps.log.info({ hash, old_hash: previous, directories: changedDirectories.length }, 'policy commit served');
     if (previous !== undefined && changedDirectories.length === 0) return;
     await this.#deps.onChange({ oldHash: previous ?? hash, hash, changedDirectories });
   }
 
-  async #review(hash: string, previous: string | undefined): Promise<{ changedDirectories: readonly string[] }> {
+  async #review(hash: string, previous: string | undefined): Promise<Reviewed> {
     if (this.#refused?.hash === hash) throw this.#refused.error;
     try {
       return await this.#deps.review.review(hash, previous);
@@ -308,6 +315,7 @@ class SourceTracker implements Tracker {
     const repeated = error === this.#error; // the same refusal, logged once
     this.#error = error;
     this.#failures++;
+    this.#failingSinceMs ??= Date.now();
     if (repeated) return;
     const fields = {
       code: error instanceof SyncError ? error.code : undefined,
