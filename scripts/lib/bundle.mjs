@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { namedDynamicImports, seldomUsedParts, unusedParts, zodParts } from './bundle-parts.mjs';
 
 /** What the package is started from or imported by: each file of the output and its source. */
 const ENTRIES = {
@@ -49,7 +48,6 @@ export async function bundle(esbuild, root, out) {
     platform: 'node',
     target: 'node20.19',
     external: Object.keys(dependencies).filter((name) => !BUNDLED.includes(name)),
-    plugins: [unusedParts, seldomUsedParts, zodParts(root), namedDynamicImports(BUNDLED)],
     minifyWhitespace: true,
     minifySyntax: true,
     lineLimit: 200,

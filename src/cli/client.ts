@@ -1,17 +1,14 @@
 #!/usr/bin/env node
-import { setFlagsFromString } from 'node:v8';
 import { Command } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import { keepCompiledCode } from './compiled-code.js';
-import { optimizeLater } from './late-optimization.js';
 import { addObtainTokenCommand } from './obtain-token.js';
 import { addPublishCommand } from './publish-data-update.js';
 import { programLogger, runCommandLine, runUntilSignal, USAGE_HINT, warnUnknownNames } from './run-program.js';
 import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
 import { addClientStatusCommand } from './status.js';
-import { youngGarbageCollector } from './young-garbage.js';
 
 function clientProgram(env: NodeJS.ProcessEnv): Command {
   const program = new Command('sync-client')
@@ -50,19 +47,10 @@ async function runClient(command: Command, env: NodeJS.ProcessEnv): Promise<void
   const { values, unknown } = loadFromCommand(command, CLIENT_SETTINGS, env, SERVER_SETTINGS);
   const log = programLogger('sync-client', values);
   warnUnknownNames(log, unknown);
-  // undici parses HTTP with WebAssembly. V8's second compiler gains 2 % a request there, and costs 36 MB and 70 ms at the start.
-  setFlagsFromString('--liftoff-only');
   keepCompiledCode(env);
-  const optimizeFromNowOn = optimizeLater();
   // Here alone: the other commands start in half the time without it.
   const { createClient } = await import('../client/client.js');
-  const client = createClient(values, {
-    log,
-    env,
-    onReady: optimizeFromNowOn,
-    collectGarbage: youngGarbageCollector(),
-  });
-  await runUntilSignal(client, log);
+  await runUntilSignal(createClient(values, { log, env }), log);
 }
 
 process.exit(await runCommandLine(clientProgram(process.env), process.argv.slice(2)));

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 const OWN = join(import.meta.dirname, 'compiled-code.js');
-const LOADED = join(import.meta.dirname, 'late-optimization.js');
+const LOADED = join(import.meta.dirname, 'update-options.js');
 
 /** Has a program with this environment keep its code and load a module. */
 async function load(env: Record<string, string>): Promise<string> {

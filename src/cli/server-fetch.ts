@@ -64,7 +64,10 @@ async function send(
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer> {
   // Here alone: a wrong call, and help, need none of it.
-  const [{ request }, { openConnections }] = await Promise.all([import('undici'), import('../client/connections.js')]);
+  const [{ default: undici }, { openConnections }] = await Promise.all([
+    import('undici'),
+    import('../client/connections.js'),
+  ]);
   const { selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile } = CLIENT_SETTINGS;
   const { values } = loadSettings({ selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile }, { env });
   const log = createLogger('policysync', { level: 'warn', format: 'pretty' });
@@ -76,7 +79,7 @@ async function send(
   try {
     // It follows no redirect: the token goes to the server that was named and to no other. And a redirect is no success:
     // followed, a 301 would turn a POST into a GET, whose answer says nothing of it.
-    const answer = await request(url, {
+    const answer = await undici.request(url, {
       ...(body === undefined
         ? { headers }
         : { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body }),

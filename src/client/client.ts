@@ -63,10 +63,6 @@ export function createClient(
     env: Readonly<Record<string, string | undefined>>;
     /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
     fetchProviders?: readonly FetchProvider[];
-    /** Called once, when policy and data were loaded for the first time. */
-    onReady?: () => void;
-    /** Called each time when some megabytes of a document went through memory. Default: the collector has its own ways. */
-    collectGarbage?: () => void;
   },
 ): Client {
   const { log, env } = deps;
@@ -161,11 +157,7 @@ export function createClient(
 
     const spoolDir = await mkdtemp(join(tmpdir(), 'policysync-spool-'));
     ends.push(() => rm(spoolDir, { recursive: true, force: true }));
-    const spool = await createSpool({
-      dir: spoolDir,
-      limitBytes: settings.fetchLimitBytes,
-      ...(deps.collectGarbage === undefined ? {} : { collectGarbage: deps.collectGarbage }),
-    });
+    const spool = await createSpool({ dir: spoolDir, limitBytes: settings.fetchLimitBytes });
     const fetcher = createFetcher(
       {
         totalTimeoutMs: settings.fetchTotalTimeoutMs,
@@ -236,13 +228,9 @@ export function createClient(
         log: log.child({ component: 'session' }),
       },
     );
-    let wasReady = false;
     status.watch(() => {
       stateReporter.changed();
       waits.changed();
-      if (wasReady || !status.ready) return;
-      wasReady = true;
-      deps.onReady?.();
     });
 
     const data: DataUpdater = new DataUpdater(

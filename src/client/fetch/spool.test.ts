@@ -221,18 +221,6 @@ describe('spool', () => {
     assert.equal(await reading, 'the reader is gone');
   });
 
-  it('asks for a collection each time when 4 MiB have gone to files', async () => {
-    let asked = 0;
-    const spool = await createSpool({ dir, limitBytes: 10_000_000, collectGarbage: () => void asked++ });
-    const part = Buffer.from(`"${'x'.repeat(3_000_000)}"`);
-    const counts: number[] = [];
-    for (let n = 0; n < 4; n++) {
-      await using _body = await spool.spool([part], never);
-      counts.push(asked);
-    }
-    assert.deepEqual(counts, [0, 1, 1, 2]);
-  });
-
   it('tells nobody of what is not large', async () => {
     const spool = await createSpool({
       dir,

@@ -27,8 +27,6 @@ export interface SpoolOptions {
   pieceBytes?: number;
   /** Of a body with as much as this in its file, others are told while it arrives. Default 1,048,576. */
   largeBytes?: number;
-  /** Called after each {@link GARBAGE_BYTES} that were written to files. */
-  collectGarbage?: () => void;
 }
 
 /** Hears of a document that is large, while it arrives. Must return at once. */
@@ -54,22 +52,11 @@ export interface Spool {
 /** So much of a document is in its file before others may read along: a smaller one is read before they have begun. */
 const LARGE_BYTES = 1024 * 1024;
 
-/** Buffers of so many bytes, and of as many again that others have read of them, wait to be freed at most. */
-const GARBAGE_BYTES = 4 * 1024 * 1024;
-
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 
 /** A spool in `dir`. Deletes what a client that was killed left there, and nothing else. */
 export async function createSpool(options: SpoolOptions): Promise<Spool> {
-  const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES } = options;
-  const { largeBytes = LARGE_BYTES, collectGarbage } = options;
-  let garbageBytes = 0;
-  const onWritten = (bytes: number): void => {
-    garbageBytes += bytes;
-    if (garbageBytes < GARBAGE_BYTES) return;
-    garbageBytes = 0;
-    collectGarbage?.();
-  };
+  const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES, largeBytes = LARGE_BYTES } = options;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     for (const name of await readdir(dir)) {
@@ -85,7 +72,7 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
       const short = Array.isArray(source) ? shortBody(source, Math.min(limitBytes, memoryLimitBytes)) : undefined;
       if (short !== undefined) return short;
       const check = createDocumentCheck();
-      const sink = new Sink({ dir, memoryLimitBytes, pieceBytes, largeBytes, onWritten }, onLarge);
+      const sink = new Sink({ dir, memoryLimitBytes, pieceBytes, largeBytes }, onLarge);
       try {
         for await (const chunk of source) {
           signal.throwIfAborted();
@@ -151,9 +138,7 @@ function textOf(path: string, sizeBytes: number): string {
   return readFileSync(path, 'utf8');
 }
 
-type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes' | 'largeBytes'>> & {
-  onWritten(bytes: number): void;
-};
+type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes' | 'largeBytes'>>;
 
 /**
  * Bytes in memory that move to a file when they become too many. One piece is written while the next one is taken in; there are
@@ -246,7 +231,6 @@ class Sink {
     const { bytesWritten } = await this.#file.writev(chunks); // goes on where the last one ended
     if (bytesWritten < bytes) await this.#file.writeFile(Buffer.concat(chunks).subarray(bytesWritten));
     this.#fileBytes += bytes;
-    this.#options.onWritten(bytes);
     if (this.#arriving === undefined && this.#fileBytes >= this.#options.largeBytes) this.#announce();
     this.#arriving?.reached(Math.min(this.#fileBytes, this.#openBytes));
   }

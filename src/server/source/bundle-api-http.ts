@@ -178,9 +178,12 @@ function requestOf(
 
 /** Loaded when first needed: a server that follows git has no use for undici. */
 async function createDispatcher(silence: number, proxy: HttpProxy | undefined): Promise<Dispatcher> {
-  const [{ Agent }, { httpConnector }] = await Promise.all([import('undici'), import('../../lib/connect.js')]);
+  const [{ default: undici }, { httpConnector }] = await Promise.all([
+    import('undici'),
+    import('../../lib/connect.js'),
+  ]);
   const connect = httpConnector({ timeoutMs: silence }, proxy);
-  return new Agent({ headersTimeout: silence, bodyTimeout: silence, connect });
+  return new undici.Agent({ headersTimeout: silence, bodyTimeout: silence, connect });
 }
 
 /** The code of an S3 error, ` (NoSuchKey)`. Nothing else of an answer is shown: it repeats what was sent. */
