@@ -75,7 +75,7 @@ const health = z.object({
   ready: z.boolean(),
   healthy: z.boolean(),
   policy: z.object({ hash: z.string().nullable() }),
-  data: z.object({ failing: z.array(z.string()) }),
+  data: z.object({ failing: z.array(z.object({ path: z.string(), error: z.string() })) }),
   engine: z.object({ online: z.boolean(), error: z.string().nullable(), policy_mode: z.string() }),
   server: z.object({ connected: z.boolean(), error: z.string().nullable() }),
 });
@@ -221,7 +221,10 @@ function clientTable({ healthy, ready, policy, data, engine, server }: Health, p
     ['Position', positionText(position)],
     ['Engine', engine.online ? `answers (policy by ${engine.policy_mode})` : `does not answer: ${engine.error ?? '?'}`],
     ['Server', server.connected ? 'connected' : `not connected${server.error === null ? '' : `: ${server.error}`}`],
-    ...data.failing.map((text, index) => [index === 0 ? 'Failing' : '', shortened(text, SHOWN_ERROR)]),
+    ...data.failing.map(({ path, error }, index) => [
+      index === 0 ? 'Failing' : '',
+      shortened(`${path}: ${error}`, SHOWN_ERROR),
+    ]),
   ];
   return table(rows).join('\n');
 }

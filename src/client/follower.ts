@@ -33,6 +33,15 @@ export interface FollowedParts {
   readonly reporter: StateReporter;
 }
 
+/** How the connection to the server stands. */
+export interface ServerState {
+  readonly connected: boolean;
+  readonly error: string | undefined;
+  readonly connections: number;
+  /** When it was connected, or lost, last; milliseconds since 1970. */
+  readonly sinceMs: number;
+}
+
 /** One stretch of time during which the client follows the server. */
 interface Period {
   readonly stop: AbortController;
@@ -53,7 +62,13 @@ export class Follower {
   readonly #dial: Dial;
   readonly #log: Logger;
   readonly #askServerLoad: (signal: AbortSignal) => Promise<void>;
-  readonly #server = { connected: false, error: undefined as string | undefined, connections: 0 };
+  readonly #server = {
+    connected: false,
+    error: undefined as string | undefined,
+    connections: 0,
+    /** When it was connected, or lost, last; milliseconds since 1970. */
+    sinceMs: Date.now(),
+  };
   readonly #statId: string;
   #parts: FollowedParts | undefined;
   #period: Period | undefined;
@@ -79,8 +94,8 @@ export class Follower {
     return this.#settings.dataUpdaterEnabled ? this.#settings.dataTopics : [];
   }
 
-  /** Whether the socket is up, what ended it last, and how often it was established. */
-  get server(): { readonly connected: boolean; readonly error: string | undefined; readonly connections: number } {
+  /** Whether the socket is up and since when, what ended it last, and how often it was established. */
+  get server(): ServerState {
     return this.#server;
   }
 
@@ -126,6 +141,7 @@ export class Follower {
       await period.done;
     } finally {
       if (this.#period === period) this.#period = undefined;
+      if (this.#server.connected) this.#server.sinceMs = Date.now();
       this.#server.connected = false;
       this.#server.error = undefined;
     }
@@ -190,6 +206,7 @@ export class Follower {
         },
         onConnected: async (session) => {
           server.connected = true;
+          server.sinceMs = Date.now();
           server.connections++;
           server.error = undefined;
           const answer = speaksSessions(session) ? openedSession(session.subscribed) : undefined;
@@ -233,6 +250,7 @@ export class Follower {
         },
         onDisconnected: (reason) => {
           server.connected = false;
+          server.sinceMs = Date.now();
           server.error = reason;
           if (!signal.aborted) socketLog.warn({ reason }, 'connection to the sync server lost');
         },

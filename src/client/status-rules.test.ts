@@ -368,7 +368,10 @@ describe('the health document', () => {
     s.good('a');
     s.fails('a', '503');
     s.ready('a');
-    assert.deepEqual([...s.status.failing.values()], ['/p/a: 503']);
+    assert.deepEqual(
+      s.status.failures.map(({ path, error, kind }) => [path, error, kind]),
+      [['/p/a', '503', 'source']],
+    );
     s.applied('a');
     assert.equal(s.status.failing.size, 0);
   });

@@ -118,9 +118,9 @@ describe('healthy', () => {
     good(status);
     assert.equal(status.healthy, true);
     status.engineSeen(false, 'gone');
-    assert.deepEqual([status.healthy, status.engine], [false, { online: false, error: 'gone' }]);
+    assert.deepEqual([status.healthy, status.engine.error], [false, 'gone']);
     status.engineSeen(true);
-    assert.deepEqual([status.healthy, status.engine], [true, { online: true, error: undefined }]);
+    assert.deepEqual([status.healthy, status.engine.online, status.engine.error], [true, true, undefined]);
     status.policyResult('c2', 'does not compile');
     assert.equal(status.healthy, false);
     status.policyResult('c3', '');
@@ -133,7 +133,10 @@ describe('healthy', () => {
     const [a, b] = transaction(status, 'u1', 'a', 'b');
     settle(status, a, APPLIED);
     settle(status, b, failing('404'));
-    assert.deepEqual([[...status.failing.values()], status.lastData?.success], [['/p/b: 404'], false]);
+    assert.deepEqual(
+      [status.failures.map(({ path, error }) => [path, error]), status.lastData?.success],
+      [[['/p/b', '404']], false],
+    );
     const [c] = transaction(status, 'u2', 'c');
     settle(status, c, APPLIED);
     assert.deepEqual([status.lastData?.success, status.healthy], [true, false], 'a later good one heals nothing');

@@ -1,3 +1,6 @@
+import type { Failure, PolicyStanding } from '../wire/session.js';
+import { type Failing, Failures, kindOf } from './failures.js';
+import { type PolicyPlace, PolicyTracker } from './policy-standing.js';
 import type { KnownEntry } from './reconcile/entry.js';
 
 /** Outcome of the last policy or data transaction (spec, health document). */
@@ -79,7 +82,8 @@ export class Status implements DataStatus {
   readonly #dataEnabled: boolean;
   readonly #onFinished: (transaction: FinishedTransaction) => void;
   readonly #transactions = new Map<string, OpenTransaction>();
-  readonly #failing = new Map<string, string>();
+  readonly #failures = new Failures();
+  readonly #policy = new PolicyTracker();
   readonly #watchers: (() => void)[] = [];
   readonly #counts = { policy: { successful: 0, failed: 0 }, data: { successful: 0, failed: 0 } };
   #counter = 0;
@@ -94,6 +98,7 @@ export class Status implements DataStatus {
   #lastFailedData: TransactionResult | undefined;
   #engineOnline = false;
   #engineError: string | undefined;
+  #engineSinceMs = Date.now();
 
   constructor(
     options: { policyEnabled: boolean; dataEnabled: boolean },
@@ -112,7 +117,7 @@ export class Status implements DataStatus {
   /** Ready, the latest policy and the last data update are in, no entry fails, and the engine answers. */
   get healthy(): boolean {
     const isCurrent = this.#lastPolicy?.success !== false && this.#lastData?.success !== false;
-    return this.ready && this.#engineOnline && isCurrent && this.#failing.size === 0;
+    return this.ready && this.#engineOnline && isCurrent && this.failing.size === 0;
   }
 
   get lastPolicy(): TransactionResult | undefined {
@@ -140,24 +145,39 @@ export class Status implements DataStatus {
     this.#watchers.push(onChange);
   }
 
-  /** Path of each entry that fails or is withheld, and why. */
-  get failing(): ReadonlyMap<string, string> {
-    return this.#failing;
+  /** Each entry that fails or is withheld, and why, by its id; the oldest first. */
+  get failing(): ReadonlyMap<string, Failing> {
+    return this.#failures.all;
   }
 
-  /** {@link failing} with path and reason apart, the oldest first. */
-  get failingPaths(): { path: string; error: string }[] {
-    return [...this.#failing.values()].map((text) => {
-      const at = text.indexOf(': ');
-      return at < 0 ? { path: text, error: '' } : { path: text.slice(0, at), error: text.slice(at + 2) };
-    });
+  /** {@link failing} as it is told to others: the oldest, with texts of bounded length. */
+  get failures(): Failure[] {
+    return this.#failures.listed;
   }
 
-  get engine(): { online: boolean; error: string | undefined } {
-    return { online: this.#engineOnline, error: this.#engineError };
+  /** The commit that is wanted, the one that the engine holds, and why they differ. */
+  get policy(): PolicyStanding {
+    return this.#policy.standing;
+  }
+
+  /** The server names a commit as its newest. */
+  policyWanted(commit: string): void {
+    if (this.#policy.wants(commit)) this.#changed();
+  }
+
+  /** The engine was given a commit without the server; undefined: one that is not known. */
+  policyHeld(commit: string | undefined): void {
+    this.#policy.holds(commit);
+    this.#changed();
+  }
+
+  /** Whether the engine answers and holds our state, why not, and since when (milliseconds since 1970). */
+  get engine(): { online: boolean; error: string | undefined; sinceMs: number } {
+    return { online: this.#engineOnline, error: this.#engineError, sinceMs: this.#engineSinceMs };
   }
 
   engineSeen(online: boolean, error?: string): void {
+    if (online !== this.#engineOnline) this.#engineSinceMs = Date.now();
     this.#engineOnline = online;
     this.#engineError = online ? undefined : error;
     this.#changed();
@@ -173,14 +193,23 @@ export class Status implements DataStatus {
     this.#changed();
   }
 
-  /** The outcome of bringing a commit in; `error` is empty where it went well. The same outcome again counts once. */
-  policyResult(id: string, error: string): void {
+  /**
+   * The outcome of bringing a commit in; `error` is empty where it went well, `place` is where it failed. The same outcome again
+   * counts once.
+   */
+  policyResult(id: string, error: string, place: PolicyPlace = {}): void {
     const success = error === '';
     const isNew = this.#lastPolicy?.id !== id || this.#lastPolicy.success !== success;
     if (isNew) this.#counts.policy[success ? 'successful' : 'failed']++;
     this.#lastPolicy = { id, success, error, actions: ['set_policies'], atMs: Date.now() };
-    if (success) this.#policyOnce = true;
-    else this.#lastFailedPolicy = this.#lastPolicy;
+    if (success) {
+      this.#policyOnce = true;
+      this.#policy.holds(id);
+      this.#policy.wants(id);
+    } else {
+      this.#lastFailedPolicy = this.#lastPolicy;
+      this.#policy.failed(id, error, place);
+    }
     this.#changed();
   }
 
@@ -215,8 +244,10 @@ export class Status implements DataStatus {
     const { state } = entry;
     const error = state.kind === 'applied' ? undefined : state.error;
     // Content that has arrived after a failure is not in yet: the entry fails until it is.
-    if (state.kind === 'applied') this.#failing.delete(entry.id);
-    else if (error !== undefined) this.#failing.set(entry.id, `/${entry.path.join('/')}: ${error}`);
+    if (state.kind === 'applied') this.#failures.mended(entry.id);
+    else if (error !== undefined) {
+      this.#failures.failed(entry.id, `/${entry.path.join('/')}`, error, kindOf(state));
+    }
     const transaction =
       this.#transactions.get(entry.transaction) ?? (error === undefined ? undefined : this.#reopened(entry));
     if (transaction !== undefined) {
@@ -231,7 +262,7 @@ export class Status implements DataStatus {
   }
 
   forgotten(entry: KnownEntry): void {
-    this.#failing.delete(entry.id);
+    this.#failures.mended(entry.id);
     const transaction = this.#transactions.get(entry.transaction);
     if (transaction !== undefined) {
       transaction.errors.delete(entry.id);
@@ -249,7 +280,7 @@ export class Status implements DataStatus {
   }
 
   configRead(entries: number): void {
-    this.#failing.delete(CONFIG);
+    this.#failures.mended(CONFIG);
     if (entries === 0) this.#dataOnce = true;
     const isLoaded = this.#initial === undefined || !this.#transactions.has(this.#initial);
     // Nothing was to be loaded: that, too, went well, and ends a failure to read the configuration.
@@ -259,8 +290,8 @@ export class Status implements DataStatus {
 
   /** The data configuration could not be read: what it lists may be missing here, until it is read. */
   configFailed(error: string): void {
-    if (!this.#failing.has(CONFIG)) this.#counts.data.failed++;
-    this.#failing.set(CONFIG, `${CONFIG}: ${error}`);
+    if (!this.failing.has(CONFIG)) this.#counts.data.failed++;
+    this.#failures.failed(CONFIG, CONFIG, error, 'config');
     this.#tellLoad(`${CONFIG}: ${error}`);
     this.#changed();
   }

@@ -84,6 +84,43 @@ export const heartbeat = z.object({
 export type Heartbeat = z.infer<typeof heartbeat>;
 
 const shortText = z.string().transform((text) => text.slice(0, MAX_FAILING_TEXT));
+const millis = z.number().nonnegative();
+
+/**
+ * What kind of failure it is; it may be told to those who may not see the text, which can quote the answer of a data source.
+ * `source`: a source does not give the document. `engine`: the document is here, and could not be written. `refused`: the
+ * engine, or a rule, stands against it. `config`: the data configuration cannot be read.
+ */
+export const FAILURE_KINDS = ['source', 'engine', 'refused', 'config'] as const;
+export type FailureKind = (typeof FAILURE_KINDS)[number];
+
+/** One entry that fails. `error` is the reason. Older clients say neither kind nor time. */
+export const failure = z.object({
+  path: shortText,
+  error: shortText,
+  /** One of {@link FAILURE_KINDS}, or one that a newer client knows. */
+  kind: z.string().max(40).optional(),
+  /** When it began to fail, in milliseconds since 1970. */
+  since: millis.optional(),
+});
+export type Failure = z.infer<typeof failure>;
+
+const commit = z.string().max(200).nullable();
+
+/** How the policy of a client stands. */
+export const policyStanding = z.object({
+  /** The newest commit that the client has heard of; null: none. */
+  wanted: commit,
+  /** The commit that its engine holds; null: none. */
+  held: commit,
+  /** Why it does not hold what it wants, with the place in the repository where there is one; null: nothing fails. */
+  error: z
+    .object({ message: shortText, file: shortText.nullable(), line: z.number().int().nonnegative().nullable() })
+    .nullable(),
+  /** Since when it fails, or holds what it holds, in milliseconds since 1970; null: never yet. */
+  since: millis.nullable(),
+});
+export type PolicyStanding = z.infer<typeof policyStanding>;
 
 /** Arguments of the client's `report`: what it holds now. Sent when it changed (debounced) and with every heartbeat; answered `true`. */
 export const sessionReport = z.object({
@@ -94,16 +131,28 @@ export const sessionReport = z.object({
   policy_hash: z.string().max(200).nullable(),
   ready: z.boolean(),
   healthy: z.boolean(),
-  engine: z.object({ kind: shortText, version: shortText.nullable(), online: z.boolean() }),
+  /** How the policy stands; older clients do not say it. */
+  policy: policyStanding.optional(),
+  engine: z.object({
+    kind: shortText,
+    version: shortText.nullable(),
+    online: z.boolean(),
+    /** Why it is not online; null: it is. Older clients do not say it. */
+    error: shortText.nullable().optional(),
+    /** Since when it is (not) online, in milliseconds since 1970. */
+    since: millis.optional(),
+  }),
   /** What fails now, the oldest first. */
   failing: z
-    .array(z.object({ path: shortText, error: shortText }))
+    .array(failure)
     .transform((entries) => entries.slice(0, MAX_FAILING))
     .default([]),
   /** Updates that the engine refuses until policy or data change (design 9.2). */
   blocked: seqs.default([]),
+  /** How many fail, beyond those that are listed, too. Older clients do not say it. */
+  failing_total: z.number().int().nonnegative().optional(),
   /** When this state began, in milliseconds since 1970. */
-  since: z.number().nonnegative(),
+  since: millis,
 });
 export type SessionReport = z.infer<typeof sessionReport>;
 

@@ -114,7 +114,7 @@ export async function enginelessFleet(
           ready: status.ready,
           healthy: status.healthy,
           engine: { kind: 'none', version: null, online: true },
-          failing: status.failingPaths,
+          failing: status.failures,
           blocked: data.blockedSeqs,
         }),
         log: logger,

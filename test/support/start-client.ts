@@ -199,10 +199,10 @@ function shown(value: unknown): string {
   return field(value, 'status') === undefined ? JSON.stringify(value) : `status ${field(value, 'status')}`;
 }
 
-/** The list of failing data entries of a health document. */
+/** The list of failing data entries of a health document: path and reason of each. */
 export function failing(health: unknown): string[] {
   const found = field(health, 'data', 'failing');
-  return Array.isArray(found) ? found.map(String) : [];
+  return Array.isArray(found) ? found.map((each) => `${field(each, 'path')}: ${field(each, 'error')}`) : [];
 }
 
 /** Server settings that follow a repository closely. */

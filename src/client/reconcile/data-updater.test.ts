@@ -146,7 +146,7 @@ describe('a base entry that is read again after a reconnect', () => {
     const stop = new AbortController();
     const run = updater.run(stop.signal);
     updater.resync();
-    await settled(() => [...status.failing.values()].some((each) => each.includes('must be an object')));
+    await settled(() => [...status.failing.values()].some((each) => each.error.includes('must be an object')));
     text = '{"a":1}';
     updater.resync();
     await settled(() => value('/a') === '1' && status.failing.size === 0);

@@ -6,6 +6,7 @@ import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
+import type { PolicyPlace } from '../policy-standing.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
 import { RetryLoop } from './retry-loop.js';
@@ -30,7 +31,7 @@ export class PolicyUpdater {
   readonly #deps: PolicyUpdaterDeps;
   readonly #loop: RetryLoop;
   #held: PolicyContent | undefined;
-  #refused: { hash: string; reason: string } | undefined;
+  #refused: { hash: string; reason: string; place: PolicyPlace } | undefined;
   /** How often the complete bundle was asked for, and how many of these an update that succeeded has served. */
   #completeAsked = 0;
   #completeServed = 0;
@@ -56,6 +57,7 @@ export class PolicyUpdater {
    */
   adopt(content: PolicyContent, isBase: boolean): void {
     this.#held = content;
+    this.#deps.status.policyHeld(content.hash);
     if (!isBase) this.#completeAsked++;
   }
 
@@ -88,6 +90,7 @@ export class PolicyUpdater {
   notified(dataText: string): void {
     const notice = policyNotice.safeParse(parseJson(dataText));
     const hash = typeof notice.data === 'string' ? notice.data : notice.data?.new_policy_hash;
+    if (hash !== undefined) this.#deps.status.policyWanted(hash);
     // While an update is under way, what is held is about to change: the branch may have come back to it since.
     const isHeld = hash !== undefined && hash === this.#held?.hash && this.#loop.idle;
     if (!isHeld) this.request();
@@ -95,6 +98,7 @@ export class PolicyUpdater {
 
   /** The server's newest commit, as its heartbeat says: asks for it unless it is held, refused, or under way. */
   headIs(hash: string | null): void {
+    if (hash !== null) this.#deps.status.policyWanted(hash);
     if (hash === null || hash === this.#held?.hash || hash === this.#refused?.hash || !this.#loop.idle) return;
     this.#deps.log.info(
       { hash, held: this.#held?.hash ?? null },
@@ -133,9 +137,10 @@ export class PolicyUpdater {
       // A server that is away or starts says nothing of a newer policy: the one that is in stays the latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
       const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
-      status.policyResult(id, reason);
+      const place = placeOf(error);
+      status.policyResult(id, reason, place);
       if (!refused) throw error;
-      this.#refused = { hash: id, reason };
+      this.#refused = { hash: id, reason, place };
       log.error(
         { hash: id, held: this.#held?.hash ?? null, error: reason },
         'policy refused: the last good one keeps serving',
@@ -167,7 +172,7 @@ export class PolicyUpdater {
       return undefined;
     }
     if (bundle.hash === this.#refused?.hash) {
-      this.#deps.status.policyResult(bundle.hash, this.#refused.reason);
+      this.#deps.status.policyResult(bundle.hash, this.#refused.reason, this.#refused.place);
       return undefined;
     }
     const merged = mergeBundle(this.#held, bundle);
@@ -202,6 +207,11 @@ function parseJson(text: string): unknown {
 
 function isServerAway(error: unknown): boolean {
   return error instanceof SyncError && (error.code === 'server_unreachable' || error.code === 'policy_not_ready');
+}
+
+/** The first place that the engine names. */
+function placeOf(error: unknown): PolicyPlace {
+  return (error instanceof EngineRefusal ? error.problems.find(({ file }) => file !== undefined) : undefined) ?? {};
 }
 
 function describe(error: EngineRefusal): string {

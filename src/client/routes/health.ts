@@ -2,7 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { type AnswerDeclaration, addRoute } from '../../http/route.js';
 import { docPathText } from '../../wire/doc-path.js';
+import { FAILURE_KINDS } from '../../wire/session.js';
 import type { DriftState } from '../drift/drift-check.js';
+import type { ServerState } from '../follower.js';
 import type { HealthWriterState } from '../health/health-writer.js';
 import type { Offline } from '../offline/offline.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
@@ -17,7 +19,7 @@ export interface HealthRoutesDeps {
   readonly data: Pick<DataUpdater, 'logPosition' | 'orphans'>;
   /** Comparison with the engine; undefined where it is off. */
   readonly drift: () => DriftState | undefined;
-  readonly server: () => { connected: boolean; error: string | undefined };
+  readonly server: () => Pick<ServerState, 'connected' | 'error' | 'sinceMs'>;
   /** What the engine is, beside whether it answers. */
   readonly engine: () => EngineFacts;
   readonly offline: Pick<Offline, 'view'>;
@@ -42,7 +44,7 @@ const lastTransaction = z
     success: z.boolean(),
     error: z.string(),
     actions: z.array(z.string()),
-    atMs: z.number(),
+    at: z.string(),
   })
   .nullable();
 
@@ -50,10 +52,22 @@ const lastTransaction = z
 const details = {
   ready: z.boolean(),
   healthy: z.boolean(),
-  policy: z.object({ hash: z.string().nullable(), last_transaction: lastTransaction }),
+  policy: z.object({
+    hash: z.string().nullable().describe('The commit that the engine holds'),
+    wanted: z.string().nullable().describe('The newest commit that the client has heard of'),
+    error: z
+      .object({ message: z.string(), file: z.string().nullable(), line: z.number().nullable() })
+      .nullable()
+      .describe('Why the wanted commit is not in'),
+    since: z.string().nullable().describe('Since when that fails, or the commit is held'),
+    last_transaction: lastTransaction,
+  }),
   data: z.object({
     last_transaction: lastTransaction,
-    failing: z.array(z.string()),
+    failing: z
+      .array(z.object({ path: z.string(), error: z.string(), kind: z.enum(FAILURE_KINDS), since: z.string() }))
+      .describe('The oldest 50, with texts of at most 500 characters'),
+    failing_total: z.number(),
     /** Documents that no log and no configuration has any more; POST /orphans/prune removes them. */
     orphaned: z.array(z.string()),
     epoch: z.string().nullable(),
@@ -68,8 +82,8 @@ const details = {
       })
       .nullable(),
   }),
-  engine: z.object({ online: z.boolean(), error: z.string().nullable(), ...engineFacts.shape }),
-  server: z.object({ connected: z.boolean(), error: z.string().nullable() }),
+  engine: z.object({ online: z.boolean(), error: z.string().nullable(), since: z.string(), ...engineFacts.shape }),
+  server: z.object({ connected: z.boolean(), error: z.string().nullable(), since: z.string() }),
   connectivity: z.object({
     sync_server_connectivity_disabled: z.boolean(),
     offline_mode_enabled: z.boolean(),
@@ -150,7 +164,7 @@ function servesOffline({ status, offline }: HealthRoutesDeps): boolean {
 function connectivityOf({ view: { disabled, offlineMode, backup } }: Pick<Offline, 'view'>): object {
   const { savedMs, error } = backup ?? {};
   const shownBackup = {
-    saved_at: savedMs === undefined ? null : new Date(savedMs).toISOString(),
+    saved_at: timeOf(savedMs),
     age_seconds: savedMs === undefined ? null : Math.round((Date.now() - savedMs) / 1000),
     error: error ?? null,
   };
@@ -170,7 +184,8 @@ function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data
   const { checkedMs, documents, repaired, error } = state ?? {};
   return {
     last_transaction: shown(status.lastData),
-    failing: [...status.failing.values()],
+    failing: status.failures.map(({ since, ...failure }) => ({ ...failure, since: timeOf(since) })),
+    failing_total: status.failing.size,
     orphaned: data.orphans.slice(0, SHOWN_ORPHANS).map(({ path }) => docPathText(path)),
     epoch: position?.epoch ?? null,
     applied_through: position?.applied_through ?? null,
@@ -179,7 +194,7 @@ function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data
       state === undefined
         ? null
         : {
-            checked_at: checkedMs === undefined ? null : new Date(checkedMs).toISOString(),
+            checked_at: timeOf(checkedMs),
             documents,
             repaired,
             error: error ?? null,
@@ -190,25 +205,39 @@ function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data
 function detailsOf(deps: HealthRoutesDeps): object {
   const { status, policy, server, engine, offline, reports, healthDocument } = deps;
   const document = healthDocument();
-  const { connected, error } = server();
+  const { connected, error, sinceMs } = server();
+  const { wanted, error: policyError, since } = status.policy;
   return {
     ready: status.ready,
     healthy: status.healthy,
-    policy: { hash: policy.hash ?? null, last_transaction: shown(status.lastPolicy) },
+    policy: {
+      hash: policy.hash ?? null,
+      wanted,
+      error: policyError,
+      since: timeOf(since),
+      last_transaction: shown(status.lastPolicy),
+    },
     data: dataOf(deps),
     engine: engineOf(status, engine()),
-    server: { connected, error: error ?? null },
+    server: { connected, error: error ?? null, since: timeOf(sinceMs) },
     connectivity: connectivityOf(offline),
     reports: reports(),
     ...(document === undefined ? {} : { health_document: { ...document, error: document.error ?? null } }),
   };
 }
 
-function engineOf({ engine: { online, error } }: Status, facts: EngineFacts): object {
+function engineOf({ engine: { online, error, sinceMs } }: Status, facts: EngineFacts): object {
   const waits = facts.getting === null ? null : `the engine is not there yet: ${facts.getting}`;
-  return { online, error: error ?? waits, ...facts };
+  return { online, error: error ?? waits, since: timeOf(sinceMs), ...facts };
 }
 
-function shown(last: TransactionResult | undefined): TransactionResult | null {
-  return last ?? null;
+function shown(last: TransactionResult | undefined): object | null {
+  if (last === undefined) return null;
+  const { atMs, ...result } = last;
+  return { ...result, at: timeOf(atMs) };
+}
+
+/** All times of the answer are written like this. */
+function timeOf(ms: number | null | undefined): string | null {
+  return ms === undefined || ms === null ? null : new Date(ms).toISOString();
 }

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHttpApp } from '../../http/app.js';
+import { silentLogger } from '../../lib/log.js';
+import { peerEntry } from '../../wire/data.js';
+import type { KnownEntry } from '../reconcile/entry.js';
+import { Status } from '../status.js';
+import { type HealthRoutesDeps, healthRoutes } from './health.js';
+
+function appOf(status: Status): ReturnType<typeof createHttpApp> {
+  const deps: HealthRoutesDeps = {
+    status,
+    policy: { hash: 'c1' },
+    data: { logPosition: undefined, orphans: [] },
+    drift: () => ({ checkedMs: 0, documents: 1, repaired: 0, error: undefined }),
+    server: () => ({ connected: true, error: undefined, sinceMs: 0 }),
+    engine: () => ({ policy_mode: 'bundle', version: '1.0.0', getting: null }),
+    offline: { view: { disabled: false, offlineMode: false, backup: undefined } },
+    reports: () => ({
+      enabled: false,
+      registered: 0,
+      queued: 0,
+      delivered: 0,
+      failed: 0,
+      dropped: 0,
+      last_error: null,
+    }),
+    healthDocument: () => undefined,
+  };
+  const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
+  healthRoutes(app, deps);
+  return app;
+}
+
+function failingEntry(id: string, transaction: string, error: string): KnownEntry {
+  return {
+    id,
+    path: ['p', id],
+    rank: { era: 1, seq: 1, index: 0 },
+    later: undefined,
+    origin: 'update',
+    epoch: 'e',
+    entry: peerEntry.parse({ url: '' }),
+    transaction,
+    state: { kind: 'fetching', error },
+    fetched: undefined,
+    reads: undefined,
+  };
+}
+
+test('what fails is listed to a bound, each with its kind and since when; all are counted', async () => {
+  const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
+  const key = status.begin('u', 'r');
+  for (let at = 0; at < 300; at++) {
+    const entry = failingEntry(`${at}`, key, 'E'.repeat(5000));
+    status.joined(key, entry);
+    status.settled(entry);
+  }
+  const answer = await appOf(status).inject({ method: 'GET', url: '/healthy' });
+  assert.equal(answer.statusCode, 503);
+  const { data } = answer.json<{ data: { failing: Record<string, string>[]; failing_total: number } }>();
+  assert.deepEqual([data.failing.length, data.failing_total], [50, 300]);
+  const [first] = data.failing;
+  assert.deepEqual(Object.keys(first ?? {}).sort(), ['error', 'kind', 'path', 'since']);
+  assert.deepEqual([first?.path, first?.kind, first?.error?.length], ['/p/0', 'source', 500]);
+  assert(answer.body.length < 60_000, `${answer.body.length} bytes`);
+});
+
+test('every name is in snake_case and every time is written alike', async () => {
+  const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
+  status.policyResult('c1', '');
+  status.policyResult('c2', 'a.rego:3: it does not compile', { file: 'a.rego', row: 3 });
+  const key = status.begin('u', 'r');
+  const entry = failingEntry('x', key, 'no answer');
+  status.joined(key, entry);
+  status.settled(entry);
+  const answer = (await appOf(status).inject({ method: 'GET', url: '/healthy' })).json<Record<string, unknown>>();
+  const names: string[] = [];
+  const times: unknown[] = [];
+  const walk = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, inner] of Object.entries(value)) {
+      if (!Array.isArray(value)) names.push(name);
+      if (/^(at|since|.*_at)$/.test(name) && inner !== null) times.push(inner);
+      walk(inner);
+    }
+  };
+  walk(answer);
+  assert.deepEqual(
+    names.filter((name) => !/^[a-z]+(_[a-z]+)*$/.test(name)),
+    [],
+  );
+  assert(times.length >= 6, `${times.length} times`);
+  for (const time of times) assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.deepEqual(
+    { ...(answer['policy'] as object), since: undefined, last_transaction: undefined },
+    {
+      hash: 'c1',
+      wanted: 'c2',
+      error: { message: 'a.rego:3: it does not compile', file: 'a.rego', line: 3 },
+      since: undefined,
+      last_transaction: undefined,
+    },
+  );
+});
