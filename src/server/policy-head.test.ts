@@ -1,14 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryLog } from '../../test/support/memory-log-store.js';
+import { until } from '../../test/support/until.js';
 import { silentLogger } from '../lib/log.js';
 import { FoldedLog } from './log/folded-log.js';
 import { type AgreedHeads, createAgreedHeads } from './policy-head.js';
 
-async function instance(memory: MemoryLog, source: string): Promise<AgreedHeads & AsyncDisposable> {
+async function instance(
+  memory: MemoryLog,
+  source: string,
+  isSame?: (name: string) => boolean,
+): Promise<AgreedHeads & AsyncDisposable> {
   const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 20 };
   const updateLog = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
-  const heads = createAgreedHeads({ source, isShared: true }, { updateLog, log: silentLogger() });
+  const heads = createAgreedHeads(
+    { source, ...(isSame !== undefined && { isSame }), isShared: true },
+    { updateLog, log: silentLogger() },
+  );
   return Object.assign(heads, { [Symbol.asyncDispose]: () => updateLog.close() });
 }
 
@@ -47,6 +55,20 @@ test('instances with different sources keep each its own head', async () => {
   await one.propose('a2', one.look());
   assert.deepEqual([one.look().head?.hash, one.look().head?.earlier, heard], ['a2', ['a1'], ['a1', 'a2']]);
   assert.deepEqual([other.look().head?.hash, other.look().head?.earlier], ['b1', []]);
+});
+
+test('instances that spell the address of one source differently have one head', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'GIT https://host/repo.git main');
+  await using other = await instance(memory, 'GIT https://host/repo main', (name) =>
+    name.startsWith('GIT https://host/repo'),
+  );
+  const heard: string[] = [];
+  other.onChange((hash) => heard.push(hash));
+  await one.propose('h1', one.look());
+  await until(() => heard.length === 1, { withinMs: 5_000, what: 'the head of the other instance' });
+  await other.propose('h2', other.look());
+  assert.deepEqual([other.look().head?.hash, other.look().head?.earlier, heard], ['h2', ['h1'], ['h1', 'h2']]);
 });
 
 test('a row that cannot be read counts as no head, and the next proposal mends it', async () => {

@@ -46,10 +46,16 @@ type HeadBody = z.infer<typeof headBody>;
  * moved from one repository to another both kinds go on, each following its own.
  */
 export function createAgreedHeads(
-  options: { /** Names the source, without secrets. */ source: string; isShared: boolean },
+  options: {
+    /** Names the source, without secrets. */
+    source: string;
+    /** Whether a name means the same source. Default: only the same name does. */
+    isSame?: (source: string) => boolean;
+    isShared: boolean;
+  },
   deps: { updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy'>; log: Logger },
 ): AgreedHeads {
-  const { source, isShared } = options;
+  const { source, isSame = (other) => other === source, isShared } = options;
   const { updateLog, log } = deps;
   let read: { seq: number; body: HeadBody } | undefined;
 
@@ -70,7 +76,7 @@ export function createAgreedHeads(
   }
 
   const ownHead = (row: PolicyHead | undefined): AgreedHead | undefined =>
-    bodyOf(row).heads.find((head) => head.source === source);
+    bodyOf(row).heads.find((head) => isSame(head.source));
 
   return {
     isShared,
@@ -85,7 +91,7 @@ export function createAgreedHeads(
         old,
         earlier: (old === null ? [] : [old, ...earlier]).filter((one) => one !== hash).slice(0, EARLIER_KEPT),
       };
-      const heads = [own, ...body.heads.filter((head) => head.source !== source)].slice(0, SOURCES_KEPT);
+      const heads = [own, ...body.heads.filter((head) => !isSame(head.source))].slice(0, SOURCES_KEPT);
       await updateLog.appendPolicy(JSON.stringify({ ...body, heads }), seen.place);
     },
     onChange: (listener) => {

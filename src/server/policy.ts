@@ -15,6 +15,7 @@ import { createBundleSource } from './source/bundle-api-source.js';
 import type { GitObjects } from './source/git-objects.js';
 import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
+import { repositoryIdentity } from './source/repository-identity.js';
 import type { PolicySource } from './source/source.js';
 import { createTracker, type Tracker } from './source/tracker.js';
 
@@ -76,7 +77,10 @@ export function createPolicy(
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;
   const snapshots = createSnapshots({ policyExtensions, manifestPath, ignore }, { objects });
   const { updateLog, isShared } = deps;
-  const heads = createAgreedHeads({ source: sourceName(options), isShared }, { updateLog, log });
+  const heads = createAgreedHeads(
+    { source: sourceName(options), isSame: isSameSource(sourceName(options)), isShared },
+    { updateLog, log },
+  );
   const tracker = createTracker(
     { pollingIntervalMs: options.policyRepoPollingIntervalMs },
     {
@@ -99,10 +103,20 @@ export function createPolicy(
   return { tracker, bundles, gate };
 }
 
-/** Names the source in the update log: instances that follow the same one have to be given the same address. */
+/** Names the source in the update log, without secrets. */
 function sourceName(options: PolicyOptions): string {
   if (options.policySourceType === 'API') return `API ${bundleLocation(options).display}`;
   return `GIT ${parseGitRemote(options.policyRepoUrl ?? '').display} ${options.policyRepoBranch}`;
+}
+
+/** Whether a name of the update log is of the same source, where another instance or an earlier run spells the address differently. */
+function isSameSource(name: string): (other: string) => boolean {
+  const identity = (text: string): string => {
+    const [, address, branch] = /^GIT (.*) (\S+)$/s.exec(text) ?? [];
+    return address === undefined ? text : `GIT ${repositoryIdentity(address)} ${branch}`;
+  };
+  const own = identity(name);
+  return (other) => identity(other) === own;
 }
 
 /** The source that SYNC_POLICY_SOURCE_TYPE names. Each has its own default folder: one never takes over the other's. */
@@ -111,11 +125,13 @@ function createSource(
   { log, env }: { log: Logger; env: NodeJS.ProcessEnv },
 ): (PolicySource & { readonly objects: GitObjects }) | undefined {
   const fetchTimeoutMs = options.policyRepoCloneTimeoutMs;
+  const isOwnFolder = options.policyRepoClonePath === undefined;
   if (options.policySourceType === 'API') {
     return createBundleSource(
       {
         location: bundleLocation(options),
         repoPath: options.policyRepoClonePath ?? join(options.stateDir, 'policy-bundle'),
+        isOwnFolder,
         limitBytes: options.policyBundleLimitBytes,
         unpackedBytes: options.policyBundleLimitUnpackedBytes,
         entries: options.policyBundleLimitEntries,
@@ -131,6 +147,7 @@ function createSource(
       url: options.policyRepoUrl,
       branch: options.policyRepoBranch,
       clonePath: options.policyRepoClonePath ?? join(options.stateDir, 'policy-repo'),
+      isOwnFolder,
       sshKey: options.policyRepoSshKey,
       fetchTimeoutMs,
       env,

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
+import type { SyncError } from '../../src/lib/errors.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { loadSettings } from '../../src/lib/options.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
@@ -401,7 +402,7 @@ test('the same content is the same commit: in another archive, in another reposi
   await server.put(await bundleOf(files));
   await one.tracker.refresh();
   assert.equal(one.tracker.head(), head);
-  assert.deepEqual((await one.bundle()).manifest, ['a/m.rego', 'data.json', 'x "y"/ünï.rego']);
+  assert.deepEqual((await one.bundle()).manifest, ['data.json', 'a/m.rego', 'x "y"/ünï.rego']);
 });
 
 test('the root .manifest orders the modules, and a change of it alone is a change', async () => {
@@ -480,10 +481,34 @@ test('a state file that cannot be read costs a download, nothing else', async ()
   assert.deepEqual([part.tracker.status().state, server.answered(200)], ['following', 2]);
 });
 
+test('what came from another server is replaced in a folder of our own, and left alone in one that was named', async () => {
+  await using dir = await tempDir();
+  const [one, two] = [await bundleHttpServer(), await bundleHttpServer()];
+  await using _servers = {
+    [Symbol.asyncDispose]: async () => void (await Promise.all([one, two].map((each) => each[Symbol.asyncDispose]()))),
+  };
+  await one.put(await bundleOf({ 'a.rego': 'package a' }));
+  await two.put(await bundleOf({ 'b.rego': 'package b' }));
+  {
+    await using part = follow({ SYNC_POLICY_BUNDLE_URL: one.url }, dir.path);
+    await part.serves();
+  }
+  {
+    await using named = follow({ SYNC_POLICY_BUNDLE_URL: two.url }, dir.path);
+    await assert.rejects(named.ended, { code: 'config_invalid', message: /is a mirror of http/ });
+  }
+  await using part = follow({ SYNC_POLICY_BUNDLE_URL: two.url }, dir.path, { isOwnFolder: true });
+  await part.serves();
+  assert.deepEqual((await part.bundle()).manifest, ['b.rego']);
+});
+
 test('a folder that is something else is refused, and the query of the address is not shown', async () => {
   await using dir = await tempDir();
   await writeFile(join(dir.path, 'mine.txt'), 'x');
   await using part = follow({ SYNC_POLICY_BUNDLE_URL: 'http://127.0.0.1:1/?sig=s3cret' }, dir.path);
-  await says(part, /is not empty and is no mirror/);
+  await assert.rejects(part.ended, ({ code, message }: SyncError) => {
+    assert.match(message, /is not empty and is no mirror/);
+    return code === 'config_invalid' && !message.includes('s3cret');
+  });
   assert.deepEqual(await readdir(dir.path), ['mine.txt']);
 });

@@ -428,19 +428,15 @@ test('an ssh key with newlines keeps its underscores, and a path is used as it i
 test('a URL cannot make git run a program', async () => {
   await using dir = await tempDir();
   const touched = join(dir.path, 'touched');
-  for (const url of [`ext::touch ${touched}`, `--upload-pack=touch ${touched}`]) {
-    const source = createGitSource(
-      {
-        url,
-        clonePath: join(dir.path, `mirror-${url.length}`),
-        branch: 'master',
-        fetchTimeoutMs: 5_000,
-        env: process.env,
-      },
+  const source = (url: string): ReturnType<typeof createGitSource> =>
+    createGitSource(
+      { url, clonePath: join(dir.path, 'mirror'), branch: 'master', fetchTimeoutMs: 5_000, env: process.env },
       { log: silentLogger() },
     );
-    await assert.rejects(source.fetch(new AbortController().signal), { code: 'git_failed' });
-  }
+  assert.throws(() => source(`ext::touch ${touched}`), { code: 'config_invalid' });
+  await assert.rejects(source(`--upload-pack=touch ${touched}`).fetch(new AbortController().signal), {
+    code: 'git_failed',
+  });
   await assert.rejects(stat(touched), { code: 'ENOENT' });
 });
 

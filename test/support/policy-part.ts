@@ -21,6 +21,8 @@ export interface PolicyPart extends AsyncDisposable {
   /** Waits for this head; without one for any. */
   serves(hash?: string): Promise<void>;
   bundle(directories?: readonly string[], baseHash?: string): Promise<PolicyBundle>;
+  /** Rejects where only other settings mend what is wrong with the source. */
+  readonly ended: Promise<void>;
 }
 
 type Source = PolicySource & { readonly objects: GitObjects };
@@ -62,8 +64,11 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
   const bundles = createBundleService({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
   const stop = new AbortController();
   const run = tracker.run(stop.signal);
+  // Whoever waits for it hears of it.
+  const settled = run.catch(() => undefined);
   return {
     source,
+    ended: run,
     tracker,
     bundles,
     gate: OPEN_GATE,
@@ -81,7 +86,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
     },
     [Symbol.asyncDispose]: async () => {
       stop.abort();
-      await run;
+      await settled;
     },
   };
 }

@@ -32,6 +32,8 @@ export interface BundleSourceOptions extends ArchiveLimits {
   location: BundleLocation;
   /** Folder of the repository that archives become commits of. */
   repoPath: string;
+  /** The folder is the default one, so what came from another server is replaced. Default: the operator named it. */
+  isOwnFolder?: boolean;
   /** SYNC_POLICY_BUNDLE_LIMIT_BYTES. */
   limitBytes: number;
   /** SYNC_POLICY_REPO_CLONE_TIMEOUT; 0 for the default. */
@@ -84,7 +86,11 @@ class BundleSource implements PolicySource {
     this.#log = log;
     const timeoutMs = options.fetchTimeoutMs || DEFAULT_TIMEOUT_MS;
     this.#server = createBundleServer({ ...options, timeoutMs });
-    this.#folder = mirrorFolder(resolve(options.repoPath), options.location.display);
+    const url = options.location.display;
+    this.#folder = mirrorFolder(
+      { path: resolve(options.repoPath), url, isSame: (other) => other === url, isOwn: options.isOwnFolder ?? false },
+      { log },
+    );
     const config = [
       // Names that differ in case are different files, whatever the file system of the repository thinks.
       ['core.ignorecase', 'false'],

@@ -42,3 +42,13 @@ test('a URL that cannot be read is refused without its credentials', () => {
     (error) => error instanceof SyncError && error.code === 'config_invalid' && !error.message.includes('secret'),
   );
 });
+
+test('a scheme that git is not let use is a mistake of the settings', () => {
+  for (const url of ['ext::sh -c true', 'ftp://example.com/r', 'rsync://example.com/r', 'fd::17/foo', 'EXT::x']) {
+    assert.throws(() => parseGitRemote(url), {
+      code: 'config_invalid',
+      message: /scheme \w+, which is not followed: use file, /,
+    });
+  }
+  assert.equal(parseGitRemote('git+ssh://git@example.com/a').url, 'git+ssh://git@example.com/a');
+});

@@ -2,6 +2,9 @@ import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { redactUrl } from '../../lib/log.js';
 
+/** Those that git is let use; whatever else a URL names, only another URL mends. */
+const SCHEMES: ReadonlySet<string> = new Set(['file', 'git', 'git+ssh', 'http', 'https', 'ssh', 'ssh+git']);
+
 /** A remote repository as git is told of it, its credentials apart. */
 export interface GitRemote {
   /** URL without credentials: what git gets as an argument, and what identifies the repository. */
@@ -21,6 +24,14 @@ export interface GitRemote {
  */
 export function parseGitRemote(text: string): GitRemote {
   const plain = (url: string): GitRemote => ({ url, display: redactUrl(url), config: [], secrets: [] });
+  const scheme = /^([a-z][a-z0-9+.-]*)(?::\/\/|::)/i.exec(text)?.[1];
+  if (scheme !== undefined && !SCHEMES.has(scheme.toLowerCase())) {
+    const known = [...SCHEMES].join(', ');
+    throw new SyncError(
+      'config_invalid',
+      `SYNC_POLICY_REPO_URL has the scheme ${scheme}, which is not followed: use ${known}, user@host:path or a path`,
+    );
+  }
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     const isScpForm = /^[^/:]+:/.test(text);
     return plain(isScpForm ? text : resolve(text));

@@ -6,6 +6,7 @@ import { createGitObjects, type GitObjects } from './git-objects.js';
 import { type GitRemote, parseGitRemote } from './git-remote.js';
 import { type LocalRepo, localRepo } from './local-repo.js';
 import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
+import { repositoryIdentity } from './repository-identity.js';
 import type { PolicySource } from './source.js';
 import { provideSshKey, sshCommand } from './ssh-key.js';
 
@@ -23,6 +24,8 @@ export interface GitSourceOptions {
   branch: string;
   /** Folder of the bare mirror: SYNC_POLICY_REPO_CLONE_PATH. */
   clonePath: string;
+  /** The folder is the default one, so a mirror of another repository in it is replaced. Default: the operator named it. */
+  isOwnFolder?: boolean;
   /** SYNC_POLICY_REPO_SSH_KEY: a path or the text of a key. */
   sshKey?: Secret | undefined;
   /** SYNC_POLICY_REPO_CLONE_TIMEOUT; 0 for the defaults. */
@@ -67,7 +70,16 @@ class Mirror implements GitSource {
     this.#branchRef = `refs/heads/${checkedBranch(options.branch)}`;
     this.#servedRef = `refs/policysync/served/${options.branch}`;
     this.#remote = parseGitRemote(options.url);
-    this.#folder = mirrorFolder(resolve(options.clonePath), this.#remote.url);
+    const { url } = this.#remote;
+    this.#folder = mirrorFolder(
+      {
+        path: resolve(options.clonePath),
+        url,
+        isSame: (other) => repositoryIdentity(other) === repositoryIdentity(url),
+        isOwn: options.isOwnFolder ?? false,
+      },
+      { log },
+    );
     const git = this.#command(undefined);
     this.#repo = localRepo(git, this.#folder);
     this.objects = createGitObjects(git);

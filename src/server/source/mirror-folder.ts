@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
 
 /** Says that a folder is ours, and of which repository. Written before anything else, so a crash never hides it. */
 const MARKER_FILE = 'policysync-mirror.json';
@@ -20,7 +21,8 @@ export interface MirrorFolder {
   readonly path: string;
   readonly sshKeyPath: string;
   /**
-   * Takes the folder: makes it, or checks that it is our mirror of this URL. `new` when there is no repository yet.
+   * Takes the folder: makes it, or checks that it is our mirror of this source. `new` when there is no repository yet. A mirror of
+   * another source goes where the folder is ours by default; one that the operator named is refused.
    * Throws `config_invalid` when it is something else.
    */
   claim(): Promise<'new' | 'existing'>;
@@ -30,8 +32,23 @@ export interface MirrorFolder {
   empty(keep?: readonly string[]): Promise<void>;
 }
 
-/** The {@link MirrorFolder} at a path, for a repository URL without credentials. */
-export function mirrorFolder(path: string, url: string): MirrorFolder {
+/** What a mirror folder is made with. */
+export interface MirrorFolderOptions {
+  path: string;
+  /** Address of the source, without credentials. */
+  url: string;
+  /** Whether an address, as an earlier run wrote it, means the same source. */
+  isSame(url: string): boolean;
+  /** The folder is the default one in the state folder: what is in it is ours to replace. */
+  isOwn: boolean;
+}
+
+/** A {@link MirrorFolder}. */
+export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }): MirrorFolder {
+  const { path, url } = options;
+  const mark = (): Promise<void> =>
+    writeFile(join(path, MARKER_FILE), `${JSON.stringify({ version: 1, url })}\n`, { mode: 0o600 });
+  const refused = (why: string, cause?: unknown): SyncError => refusal(options, why, cause);
   const empty = async (keep: readonly string[] = []): Promise<void> => {
     const names = await ourNames(path);
     for (const name of names.filter((name) => !keep.includes(name)))
@@ -42,15 +59,22 @@ export function mirrorFolder(path: string, url: string): MirrorFolder {
     sshKeyPath: join(path, SSH_KEY_FILE),
     claim: async () => {
       await mkdir(path, { recursive: true, mode: 0o700 });
-      const owner = await readMarker(path);
+      const owner = await readMarker(path, refused);
       if (owner === undefined) {
-        if ((await ourNames(path)).length > 0) {
-          throw refused(path, 'is not empty and is no mirror that this server made');
-        }
-        await writeFile(join(path, MARKER_FILE), `${JSON.stringify({ version: 1, url })}\n`);
+        if ((await ourNames(path)).length > 0) throw refused('is not empty and is no mirror that this server made');
+        await mark();
         return 'new';
       }
-      if (owner !== url) throw refused(path, `is a mirror of ${owner}, not of ${url}`);
+      if (!options.isSame(owner)) {
+        if (!options.isOwn) throw refused(`is a mirror of ${owner}, not of ${url}`);
+        deps.log.warn(
+          { folder: path, was: owner, now: url },
+          'the policy source is another one: its local copy is made anew',
+        );
+        await empty(); // the mark comes last: a crash before it leaves the mirror to be replaced again
+        await mark();
+        return 'new';
+      }
       return (await ourNames(path)).includes('HEAD') ? 'existing' : 'new';
     },
     removeLeftovers: async () => {
@@ -64,7 +88,10 @@ export function mirrorFolder(path: string, url: string): MirrorFolder {
   };
 }
 
-async function readMarker(path: string): Promise<string | undefined> {
+async function readMarker(
+  path: string,
+  refused: (why: string, cause?: unknown) => SyncError,
+): Promise<string | undefined> {
   let text: string;
   try {
     text = await readFile(join(path, MARKER_FILE), 'utf8');
@@ -80,7 +107,7 @@ async function readMarker(path: string): Promise<string | undefined> {
   try {
     return marker.parse(JSON.parse(text)).url;
   } catch (cause) {
-    throw refused(path, `has an unreadable ${MARKER_FILE}`, cause);
+    throw refused(`has an unreadable ${MARKER_FILE}`, cause);
   }
 }
 
@@ -106,8 +133,9 @@ async function removeMatching(folder: string, recursive: boolean): Promise<void>
   }
 }
 
-function refused(path: string, why: string, cause?: unknown): SyncError {
-  return new SyncError('config_invalid', `SYNC_POLICY_REPO_CLONE_PATH ${path} ${why}; choose an empty folder`, {
-    cause,
-  });
+function refusal({ path, isOwn }: MirrorFolderOptions, why: string, cause?: unknown): SyncError {
+  const message = isOwn
+    ? `the policy folder ${path} of SYNC_STATE_DIR ${why}; move it away, or set SYNC_POLICY_REPO_CLONE_PATH to an empty folder`
+    : `SYNC_POLICY_REPO_CLONE_PATH ${path} ${why}; choose an empty folder, or leave the setting out for one in SYNC_STATE_DIR`;
+  return new SyncError('config_invalid', message, { cause });
 }

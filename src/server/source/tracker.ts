@@ -37,7 +37,8 @@ export interface TrackerDeps {
 export interface Tracker {
   /**
    * Looks until the signal aborts, then returns. A look that fails is repeated with backoff, whatever the polling
-   * interval; a commit that was refused is looked at again when there is another one.
+   * interval; a commit that was refused is looked at again when there is another one. Rejects with `config_invalid` for what only
+   * other settings mend.
    */
   run(signal: AbortSignal): Promise<void>;
   /**
@@ -170,7 +171,7 @@ class SourceTracker implements Tracker {
     return backoffMs(Math.max(1, this.#failures), this.#retry);
   }
 
-  /** One look: gets a head, checks and adopts it. Failures end in the status; only an abort is thrown. */
+  /** One look: gets a head, checks and adopts it. Failures end in the status; only an abort and `config_invalid` are thrown. */
   async #look(signal: AbortSignal, work: () => Promise<boolean>): Promise<void> {
     this.#lastAttemptMs = Date.now();
     try {
@@ -182,6 +183,8 @@ class SourceTracker implements Tracker {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       this.#failed(error);
+      // Nobody but the operator mends that, and looking on would hide it.
+      if (error instanceof SyncError && error.code === 'config_invalid') throw error;
     }
   }
 
