@@ -14,7 +14,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = '.build-faults';
 
 await main(async () => {
-  await compile(ROOT, BUILD, { programs: true });
+  await compile(ROOT, BUILD, { installed: true });
   return run(process.execPath, [join(ROOT, BUILD, 'test', 'faults', 'run.js'), ...process.argv.slice(2)], {
     cwd: ROOT,
   });

@@ -102,7 +102,7 @@ async function runFiles(files, { long }, opaPath) {
 
 await main(async () => {
   const chosen = options(process.argv.slice(2));
-  await compile(ROOT, 'build', { programs: true });
+  await compile(ROOT, 'build', { installed: true });
   const files = testFiles(BUILD, chosen);
   if (files.length === 0) {
     throw new Fatal(

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { dirname, join, posix, sep } from 'node:path';
 import { test } from 'node:test';
 import { repoRoot } from './support/repo.js';
 
 const SRC = join(repoRoot(), 'src');
+const TEST = join(repoRoot(), 'test');
 
 /** Who may import whom inside src/. A target is a folder or a module; every area may import itself unless noted. */
 const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
@@ -98,6 +99,19 @@ test('production code never imports tests or test support', () => {
     ({ specifier, target }) => specifier === 'node:test' || target?.endsWith('.test') || target?.startsWith('..'),
   ).map(({ file, line, specifier }) => `src/${file}:${line} imports ${specifier}`);
   assert.deepEqual(broken, []);
+});
+
+test('a whole server or client in a test of several parts is the one that ships', () => {
+  const folders = ['flows', 'interop', 'faults', 'security', 'package', 'support'].map((name) => join(TEST, name));
+  const whole = /^import (?!type\b)[^;]*'[./]+\/src\/(?:server\/server|client\/client|index|cli\/[^']*)\.js';/m;
+  const files = folders.filter(existsSync).flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => join(folder, file)),
+  );
+  const broken = files.filter((file) => whole.test(readFileSync(file, 'utf8')));
+  assert(files.length > 100, `only ${files.length} files`);
+  assert.deepEqual(broken, [], 'import from test/support/library.ts, or start a program');
 });
 
 test('no barrels: only src/index.ts is made of what others export, and nobody imports it', () => {

@@ -1,16 +1,18 @@
 import { join } from 'node:path';
-import { build } from './build.mjs';
+import { installPackage } from './install-package.mjs';
 import { removeStale } from './test-files.mjs';
 import { tsc } from './tsc.mjs';
 
 /**
- * Compiles everything, tests and bench too, into a folder of the repository. `programs`: also the package's programs as
- * they are shipped, into `package/` there, for tests that start them.
+ * Compiles everything, tests and bench too, into a folder of the repository. `installed`: also installs the package as it
+ * ships into `installed/` there, for tests that start its programs or import its library.
  */
-export async function compile(root, folder, { programs = false } = {}) {
+export async function compile(root, folder, { installed = false } = {}) {
   const out = join(root, folder);
   for (const file of removeStale(root, out)) console.error(`removed ${folder}/${file}: its source is gone`);
   console.error(`compiling into ${folder}/ ...`);
-  await tsc(root, '-p', 'tsconfig.json', '--outDir', out, '--tsBuildInfoFile', join(out, '.tsbuildinfo'));
-  if (programs) await build(root, { out: join(out, 'package'), types: false, unbundled: false });
+  await Promise.all([
+    tsc(root, '-p', 'tsconfig.json', '--outDir', out, '--tsBuildInfoFile', join(out, '.tsbuildinfo')),
+    installed && installPackage(root, join(out, 'installed')),
+  ]);
 }

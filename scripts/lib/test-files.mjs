@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:
 import { join, relative, sep } from 'node:path';
 
 /** Files below a folder, with `/` in their names, sorted; none when there is no such folder. */
-function filesBelow(folder) {
+export function filesBelow(folder) {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLogger } from '../../src/lib/log.js';
 import { enginelessFleet } from '../support/engineless-client.js';
+import { silentLogger } from '../support/library.js';
 import { publish } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';

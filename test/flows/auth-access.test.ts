@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeJwt } from 'jose';
 import type { PeerType } from '../../src/auth/caller.js';
-import { createClient } from '../../src/client/client.js';
-import { CLIENT_SETTINGS } from '../../src/client/options.js';
 import type { RouteDeclaration } from '../../src/http/route.js';
-import { silentLogger } from '../../src/lib/log.js';
-import { loadSettings } from '../../src/lib/options.js';
-import { SERVER_SETTINGS } from '../../src/server/options.js';
-import { createServer } from '../../src/server/server.js';
 import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
 import { field, request } from '../support/http.js';
+import {
+  CLIENT_SETTINGS,
+  createClient,
+  createServer,
+  loadSettings,
+  SERVER_SETTINGS,
+  silentLogger,
+} from '../support/library.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 

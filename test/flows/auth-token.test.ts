@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
 import { clientAuthenticator } from '../../src/auth/security.js';
-import { CLIENT_SETTINGS } from '../../src/client/options.js';
-import { loadSettings } from '../../src/lib/options.js';
 import { bearer, keyPair, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import { runCommand } from '../support/command.js';
 import { field, postJson, request } from '../support/http.js';
+import { CLIENT_SETTINGS, loadSettings } from '../support/library.js';
 import { startServer } from '../support/start-server.js';
 
 /** `POST /token`, the JWKS and `obtain-token`, on real servers and programs. */

@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
-import { silentLogger } from '../../src/lib/log.js';
-import { loadSettings } from '../../src/lib/options.js';
-import { SERVER_SETTINGS } from '../../src/server/options.js';
-import { createServer } from '../../src/server/server.js';
 import { field, postJson, request } from '../support/http.js';
+import { createServer, loadSettings, SERVER_SETTINGS, silentLogger } from '../support/library.js';
 import { tempDir } from '../support/temp-dir.js';
 
 test('a server whose update log has died says so to whoever started it and to /healthcheck, and can be stopped', async () => {

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
+import { installedPackage } from './installed-package.js';
 
 /**
- * The program that a test starts: as it is shipped, in few files, which `npm test` and `npm run test:faults` put beside the
- * compiled tests. It starts in half the processor time of the compiled modules one by one.
+ * The program that a test starts: that of the package as it ships, installed by `npm test` and `npm run test:faults` into a
+ * folder of its own.
  */
 export function programFile(program: 'server' | 'client'): string {
-  return join(import.meta.dirname, '..', '..', 'package', 'cli', `${program}.js`);
+  const { folder, bin } = installedPackage();
+  return join(folder, bin[`sync-${program}`]);
 }

@@ -1,11 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { pino } from 'pino';
-import { createClient } from '../../src/client/client.js';
 import type { FetchProvider } from '../../src/client/fetch/provider.js';
-import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
-import { SyncError } from '../../src/lib/errors.js';
-import { loadSettings } from '../../src/lib/options.js';
+import type { ClientSettings } from '../../src/client/options.js';
 import { type Answer, field, postJson, request } from './http.js';
+import { CLIENT_SETTINGS, createClient, loadSettings, SyncError } from './library.js';
 import { freePort, testOpa } from './opa.js';
 import { until } from './until.js';
 

@@ -1,10 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Logger, silentLogger } from '../../src/lib/log.js';
-import { loadSettings } from '../../src/lib/options.js';
-import { SERVER_SETTINGS } from '../../src/server/options.js';
-import { createServer } from '../../src/server/server.js';
+import type { Logger } from '../../src/lib/log.js';
+import { createServer, loadSettings, SERVER_SETTINGS, silentLogger } from './library.js';
 
 /** A real server in this process, on a free port. `await using` stops it and removes its folder. */
 export interface StartedServer extends AsyncDisposable {

@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { build } from './build.mjs';
+import { Fatal } from './run.mjs';
+import { filesBelow } from './test-files.mjs';
+
+const exec = promisify(execFile);
+const LIMIT_MS = 10 * 60_000;
+
+/**
+ * Installs the package as it ships into `folder`, which it replaces: built, packed by npm, and installed into an empty folder
+ * with its production dependencies alone, in the versions of our lock file. Nothing is done where the folder has it already.
+ */
+export async function installPackage(root, folder) {
+  const key = keyOf(root);
+  const keyFile = join(folder, '.made-of');
+  if (existsSync(keyFile) && readFileSync(keyFile, 'utf8') === key) return;
+  const made = `${folder}-${process.pid}`;
+  rmSync(made, { recursive: true, force: true });
+  mkdirSync(made, { recursive: true });
+  try {
+    const tarball = await pack(root, made);
+    writeProject(root, made, tarball);
+    await npm(made, 'ci', '--omit=dev', '--prefer-offline', '--no-audit', '--no-fund');
+    writeFileSync(join(made, '.made-of'), key);
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(made, folder);
+  } finally {
+    rmSync(made, { recursive: true, force: true });
+  }
+}
+
+/** Builds and packs; answers the name of the tarball in `folder`. */
+async function pack(root, folder) {
+  const stage = join(folder, 'stage');
+  mkdirSync(stage);
+  const { files } = manifestOf(root);
+  for (const file of ['package.json', '.gitignore', ...files]) {
+    if (file !== 'dist') copyFileSync(join(root, file), join(stage, file));
+  }
+  await build(root, { out: join(stage, 'dist'), types: true, unbundled: false });
+  // The build is done: "prepack" would do it again.
+  const { stdout } = await npm(stage, 'pack', '--ignore-scripts', '--json', '--pack-destination', folder);
+  const [{ filename }] = JSON.parse(stdout);
+  rmSync(stage, { recursive: true });
+  return filename;
+}
+
+/** A project that depends on the tarball, and its lock file: ours, without what is for development. */
+function writeProject(root, folder, tarball) {
+  const { name, version, bin, engines, dependencies } = manifestOf(root);
+  const project = { name: 'installed', version: '0.0.0', private: true, dependencies: { [name]: `file:${tarball}` } };
+  const { lockfileVersion, packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  const shipped = Object.entries(packages).filter(([path, { dev = false }]) => path !== '' && !dev);
+  const own = { version, resolved: `file:${tarball}`, bin, engines, dependencies };
+  const lock = {
+    name: project.name,
+    version: project.version,
+    lockfileVersion,
+    requires: true,
+    packages: { '': project, [`node_modules/${name}`]: own, ...Object.fromEntries(shipped) },
+  };
+  for (const [file, content] of Object.entries({ 'package.json': project, 'package-lock.json': lock })) {
+    writeFileSync(join(folder, file), `${JSON.stringify(content, null, 2)}\n`);
+  }
+}
+
+async function npm(cwd, ...args) {
+  try {
+    return await exec('npm', args, { cwd, timeout: LIMIT_MS });
+  } catch (error) {
+    const said = `${error.stderr ?? error.message}`.trim();
+    throw new Fatal(`The package cannot be installed for the tests: npm ${args[0]} failed.\n${said}`, { cause: error });
+  }
+}
+
+/** A hash of all that the package and its installation are made of. */
+function keyOf(root) {
+  const { files } = manifestOf(root);
+  const sources = filesBelow(join(root, 'src')).filter((file) => !file.endsWith('.test.ts'));
+  const scripts = ['build.mjs', 'bundle.mjs', 'install-package.mjs'].map((file) => `scripts/lib/${file}`);
+  const hash = createHash('sha256');
+  for (const file of [
+    ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'],
+    ...files.filter((file) => file !== 'dist'),
+    ...scripts,
+    ...sources.map((file) => `src/${file}`),
+  ]) {
+    const content = readFileSync(join(root, file));
+    hash.update(`${file} ${content.length}\n`).update(content);
+  }
+  return hash.digest('hex');
+}
+
+function manifestOf(root) {
+  return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+}
