@@ -8,6 +8,7 @@ import type { RouteDeclaration } from '../http/route.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
+import { endpointOf } from '../lib/proxy.js';
 import { tellStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
@@ -26,6 +27,8 @@ import { healthPaths } from './health/health-document.js';
 import { HealthWriter } from './health/health-writer.js';
 import { createOffline } from './offline/create-offline.js';
 import type { ClientSettings } from './options.js';
+import { OutboundGate } from './outbound/gate.js';
+import type { LookUp } from './outbound/own-places.js';
 import { clientIdOf } from './position/client-id.js';
 import { PositionWaits } from './position/position-waits.js';
 import { StateReporter } from './position/state-reporter.js';
@@ -52,6 +55,7 @@ export interface Client {
 
 /** Longest silence of the sync server: a first bundle of a large repository is built while we wait. */
 const SERVER_ANSWER_MS = 120_000;
+const ENGINE = 'the policy engine of this client';
 /** First wait of every retry; the longest is SYNC_RETRY_MAX. */
 const RETRY_MIN_MS = 200;
 
@@ -63,6 +67,8 @@ export function createClient(
     env: Readonly<Record<string, string | undefined>>;
     /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
     fetchProviders?: readonly FetchProvider[];
+    /** Looks up names for what an update names. Default: as the system does. */
+    lookUp?: LookUp;
   },
 ): Client {
   const { log, env } = deps;
@@ -87,6 +93,7 @@ export function createClient(
       key: pemFile('SYNC_CLIENT_API_TLS_KEY_FILE', settings.apiTlsKeyFile),
       ca: pemFile('SYNC_CLIENT_API_TLS_CA_FILE', settings.apiTlsCaFile),
     });
+    const gate = new OutboundGate(settings, deps.lookUp === undefined ? {} : { lookUp: deps.lookUp });
     const backoff = { minMs: RETRY_MIN_MS, maxMs: settings.retryMaxMs };
     const status = new Status(
       { policyEnabled: settings.policyUpdaterEnabled, dataEnabled: settings.dataUpdaterEnabled },
@@ -117,6 +124,8 @@ export function createClient(
     const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
     loading.catch(() => undefined); // awaited below
     ends.push(() => engine.close());
+    gate.protect(ENGINE, endpointOf(new URL(settings.engineUrl)));
+    for (const { what, place } of engine.listeners) gate.protect(what, place);
     const metrics = createMetrics();
     const meter = createClientMetrics(metrics);
     const applier = new Applier(meter.engine(engine.engine));
@@ -166,7 +175,7 @@ export function createClient(
       },
       {
         providers: [
-          createHttpProvider({ silenceTimeoutMs: settings.fetchTimeoutMs, env, tls: connections.tls }),
+          createHttpProvider({ silenceTimeoutMs: settings.fetchTimeoutMs, env, tls: connections.tls, gate }),
           createPostgresProvider({
             connectTimeoutMs: settings.fetchTimeoutMs,
             statementTimeoutMs: settings.fetchTotalTimeoutMs,
@@ -175,6 +184,7 @@ export function createClient(
           ...fetchProviders,
         ],
         spool,
+        gate,
         log: log.child({ component: 'fetch' }),
       },
     );
@@ -182,7 +192,12 @@ export function createClient(
 
     const reporter = new Reporter(
       { ...settings, timeoutMs: settings.fetchTimeoutMs, backoff },
-      { dispatcher: connections.dispatcher(settings.fetchTimeoutMs), log: log.child({ component: 'report' }) },
+      {
+        dispatcher: connections.dispatcher(settings.fetchTimeoutMs),
+        gated: connections.dispatcher(settings.fetchTimeoutMs, gate),
+        gate,
+        log: log.child({ component: 'report' }),
+      },
     );
     ends.push(() => reporter.close());
 
@@ -192,6 +207,7 @@ export function createClient(
       token: settings.clientToken,
       policyDirs: settings.policyDirs,
       dispatcher: connections.dispatcher(SERVER_ANSWER_MS),
+      gated: connections.dispatcher(SERVER_ANSWER_MS, gate),
     });
     ends.push(() => api.close());
 
@@ -348,6 +364,7 @@ export function createClient(
     routes = app.declaredRoutes;
     ends.push(() => closeHttpApp(app));
     const address = await listenHttp(app, { host: settings.host, port: settings.port });
+    gate.protect('the API of this client', { host: settings.host, port: address.port });
 
     const parts = [
       engineRun,

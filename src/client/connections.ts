@@ -5,6 +5,7 @@ import { endpointOf, readProxies } from '../lib/proxy.js';
 import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../lib/tls.js';
 import { createDispatcher } from './fetch/dispatcher.js';
 import type { ClientSettings } from './options.js';
+import type { OutboundGate } from './outbound/gate.js';
 
 /** The settings that say how the client connects to others. */
 export type ConnectionSettings = Pick<
@@ -17,8 +18,8 @@ export interface Connections {
   readonly tls: OutgoingTls;
   /** Opens the socket to the server. */
   readonly dial: Dial;
-  /** HTTP connections; the caller closes them. */
-  dispatcher(silenceTimeoutMs: number): Dispatcher;
+  /** HTTP connections; the caller closes them. With a gate: to where a peer says. */
+  dispatcher(silenceTimeoutMs: number, gate?: OutboundGate): Dispatcher;
   /** Stops looking for changed certificate files. */
   close(): void;
 }
@@ -66,8 +67,8 @@ export async function openConnections(
   return {
     tls,
     dial: socketDial({ timeoutMs: CONNECT_TIMEOUT_MS, tls }, proxies),
-    dispatcher: (silenceTimeoutMs) =>
-      createDispatcher(silenceTimeoutMs, env, { connectTimeoutMs: CONNECT_TIMEOUT_MS, tls }),
+    dispatcher: (silenceTimeoutMs, gate) =>
+      createDispatcher(silenceTimeoutMs, env, { connectTimeoutMs: CONNECT_TIMEOUT_MS, tls, gate }),
     close: () => {
       for (const stop of stops) stop();
     },

@@ -15,6 +15,8 @@ import {
   textSetting,
   urlSetting,
 } from '../lib/options.js';
+import { FETCH_METHODS } from '../wire/data.js';
+import { placeRule } from './outbound/place-rules.js';
 import { HASH_FORMS } from './report/report-hash.js';
 import { callbackConfig, configuredCallbacks } from './report/targets.js';
 
@@ -393,6 +395,34 @@ export const CLIENT_SETTINGS = {
     default: [],
     description: 'ES modules whose default export is a fetch provider, as file paths; see docs/data-sources.md.',
   }),
+  fetchAllow: listSetting({
+    env: 'SYNC_FETCH_ALLOW',
+    opal: null,
+    group: DATA,
+    separator: ',',
+    default: [],
+    parseItem: placeItem,
+    description:
+      'Where data sources, callbacks and redirects may lead: names, .suffixes, addresses, ranges, each with :port if wanted. Empty: anywhere but link-local addresses. See docs/security.md.',
+  }),
+  fetchDeny: listSetting({
+    env: 'SYNC_FETCH_DENY',
+    opal: null,
+    group: DATA,
+    separator: ',',
+    default: [],
+    parseItem: placeItem,
+    description: 'Where they may not lead, in the same form; wins over SYNC_FETCH_ALLOW.',
+  }),
+  fetchMethods: listSetting({
+    env: 'SYNC_FETCH_METHODS',
+    opal: null,
+    group: DATA,
+    separator: ',',
+    default: ['GET', 'POST'],
+    parseItem: methodItem,
+    description: 'HTTP methods that data sources and callbacks may be called by.',
+  }),
   pollMinMs: secondsSetting({
     env: 'SYNC_PERIODIC_UPDATE_INTERVAL_MIN',
     opal: null,
@@ -499,6 +529,16 @@ export const CLIENT_SETTINGS = {
     description: 'auto: pretty on a terminal, otherwise one JSON object a line.',
   }),
 };
+
+function placeItem(text: string): string {
+  return placeRule(text).text;
+}
+
+function methodItem(text: string): string {
+  const method = text.toLowerCase();
+  if (FETCH_METHODS.some((known) => known === method)) return method.toUpperCase();
+  throw new Error(`must be a list of ${FETCH_METHODS.map((known) => known.toUpperCase()).join(', ')}`);
+}
 
 /** Typed values of {@link CLIENT_SETTINGS}. */
 export type ClientSettings = SettingValues<typeof CLIENT_SETTINGS>;

@@ -26,6 +26,8 @@ export interface ServerApiOptions {
   readonly policyDirs: readonly string[];
   /** Its connections; they end with the API. */
   readonly dispatcher: Dispatcher;
+  /** For where the server redirects to: the gate decides where it leads. They end with the API, too. */
+  readonly gated: Dispatcher;
 }
 
 /** The client's calls to a sync server, ours or OPAL's. */
@@ -38,6 +40,7 @@ export class ServerApi {
 
   async close(): Promise<void> {
     await this.#options.dispatcher.destroy();
+    await this.#options.gated.destroy();
   }
 
   /** `GET /policy`: a delta from `baseHash`, or the complete bundle. */
@@ -84,13 +87,22 @@ export class ServerApi {
   /** Follows redirects: `GET /data/config` may lead to an external API (spec "External data source API"). */
   async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<string> {
     let hop = this.#firstHop(url);
+    const { origin } = hop.url;
     for (let redirects = 0; ; redirects++) {
       const who = redirects === 0 ? 'the sync server' : 'the API that the sync server redirects to';
       let answer: { status: number; headers: Dispatcher.ResponseData['headers']; text: string };
       try {
-        answer = await this.#ask(hop, within);
+        answer = await this.#ask(
+          hop,
+          hop.url.origin === origin ? this.#options.dispatcher : this.#options.gated,
+          within,
+        );
       } catch (cause) {
         signal.throwIfAborted();
+        if (cause instanceof SyncError) {
+          const message = `the sync server redirects to ${redactUrl(hop.url.href)}: ${cause.message}`;
+          throw new SyncError(cause.code, message, { cause, retryable: true });
+        }
         const message = `${who} does not answer at ${redactUrl(hop.url.href)}`;
         throw new SyncError('server_unreachable', message, { cause, retryable: true });
       }
@@ -125,9 +137,10 @@ export class ServerApi {
 
   async #ask(
     { url, method, headers }: Hop,
+    dispatcher: Dispatcher,
     signal: AbortSignal,
   ): Promise<{ status: number; headers: Dispatcher.ResponseData['headers']; text: string }> {
-    const answer = await request(url, { dispatcher: this.#options.dispatcher, method, signal, headers });
+    const answer = await request(url, { dispatcher, method, signal, headers });
     return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
   }
 

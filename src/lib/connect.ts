@@ -1,4 +1,4 @@
-import { isIP, type Socket, connect as tcpConnect } from 'node:net';
+import { isIP, type LookupFunction, type Socket, connect as tcpConnect } from 'node:net';
 import { type SecureContext, connect as tlsConnect } from 'node:tls';
 import { buildConnector } from 'undici';
 import { endpointOf, openTunnel, type Proxies, type ProxyServer } from './proxy.js';
@@ -9,11 +9,16 @@ export interface ConnectOptions {
   readonly timeoutMs: number;
   /** Default: the well-known authorities, no certificate of our own. */
   readonly tls?: OutgoingTls | undefined;
+  /** Finds the addresses of a name. Default: as the system does. */
+  readonly lookup?: LookupFunction | undefined;
 }
 
 /** `connect` of an undici dispatcher; through `proxy`, by CONNECT, where one is given. */
-export function httpConnector({ timeoutMs, tls }: ConnectOptions, proxy?: ProxyServer): buildConnector.connector {
-  const common = { timeout: timeoutMs, rejectUnauthorized: true };
+export function httpConnector(
+  { timeoutMs, tls, lookup }: ConnectOptions,
+  proxy?: ProxyServer,
+): buildConnector.connector {
+  const common = { timeout: timeoutMs, rejectUnauthorized: true, ...(lookup === undefined ? {} : { lookup }) };
   const withoutContext = buildConnector(common);
   // One for each context, since a connector remembers sessions.
   const built = new WeakMap<SecureContext, buildConnector.connector>();

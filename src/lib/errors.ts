@@ -232,6 +232,13 @@ export const ERROR_CODES = {
       'A data source entry asks for a fetch provider that the client does not have, or in a form that it does not take.',
     remedy: 'Correct `config` of the entry as docs/data-sources.md has it. It is not tried again before it changes.',
   },
+  address_refused: {
+    status: 502,
+    cause:
+      'A data source, a callback or a redirect names a place that the client sends nothing to: its own engine or API, a link-local address, or what the settings leave out.',
+    remedy:
+      'Correct the URL, or open the place with SYNC_FETCH_ALLOW or SYNC_FETCH_DENY; see docs/security.md. An entry is not tried again before it changes.',
+  },
   fetch_too_large: {
     status: 502,
     cause: 'A data source answered with more bytes than the limit.',

@@ -187,7 +187,12 @@ export function rateSetting(spec: SettingSpec & { default: string }): Setting<Ra
 
 /** A list; white space around items is dropped, empty items are skipped. */
 export function listSetting(
-  spec: SettingSpec & { separator: ',' | ':'; default: readonly string[] },
+  spec: SettingSpec & {
+    separator: ',' | ':';
+    default: readonly string[];
+    /** Reads an item; throws an `Error` whose message says what is due. Default: as it is. */
+    parseItem?: (item: string) => string;
+  },
 ): Setting<readonly string[]> {
   return declare<readonly string[]>(spec, {
     form: `a${spec.separator}b${spec.separator}c`,
@@ -195,7 +200,8 @@ export function listSetting(
       text
         .split(spec.separator)
         .map((item) => item.trim())
-        .filter((item) => item !== ''),
+        .filter((item) => item !== '')
+        .map(spec.parseItem ?? ((item) => item)),
     fallback: spec.default,
     defaultText: spec.default.join(spec.separator),
   });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
 import { createDispatcher } from '../../src/client/fetch/dispatcher.js';
+import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { ReportSender, type SenderOptions } from '../../src/client/report/sender.js';
 import { completeConfig, DEFAULT_CALLBACK_CONFIG } from '../../src/client/report/targets.js';
 import { Secret } from '../../src/lib/log.js';
@@ -9,7 +10,7 @@ import { startCallbackReceiver } from '../support/callback-receiver.js';
 import { until } from '../support/until.js';
 
 /** A sender, and its log as text. `await using` closes it. */
-function startSender(options: Partial<SenderOptions> = {}) {
+function startSender(options: Partial<SenderOptions> = {}, gate = new OutboundGate()) {
   const lines: string[] = [];
   const log = pino({ level: 'debug', base: null }, { write: (line) => void lines.push(line) });
   const sender = new ReportSender(
@@ -19,12 +20,17 @@ function startSender(options: Partial<SenderOptions> = {}) {
       own: { url: 'http://sync.invalid', token: new Secret('t0ken') },
       ...options,
     },
-    { dispatcher: createDispatcher(2000, {}), log },
+    {
+      dispatcher: createDispatcher(2000, {}),
+      gated: createDispatcher(2000, {}, { gate }),
+      gate: { methodProblem: () => undefined },
+      log,
+    },
   );
   return {
     sender,
     log: () => lines.join(''),
-    send: (url: string, text = '{}') => sender.send({ url, config: DEFAULT_CALLBACK_CONFIG }, text, 'u'),
+    send: (url: string, text = '{}') => sender.send({ url, config: DEFAULT_CALLBACK_CONFIG }, text, 'u', false),
     settled: (what: string) => until(() => sender.counts.queued === 0, { withinMs: 20_000, what }),
     [Symbol.asyncDispose]: () => sender.close(),
   };
@@ -142,8 +148,8 @@ test('each target is called with its own method and headers', async () => {
   await using receiver = await startCallbackReceiver();
   await using setup = startSender();
   const config = completeConfig({ method: 'put', headers: { 'X-Key': 'k', authorization: 'Own a' } });
-  setup.sender.send({ url: `${receiver.url}/cb`, config }, '{"a":1}', null);
-  setup.sender.send({ url: `${receiver.url}/get`, config: completeConfig({ method: 'get' }) }, '{"a":1}', null);
+  setup.sender.send({ url: `${receiver.url}/cb`, config }, '{"a":1}', null, false);
+  setup.sender.send({ url: `${receiver.url}/get`, config: completeConfig({ method: 'get' }) }, '{"a":1}', null, false);
   await setup.settled('both are delivered');
   const [call] = receiver.at('/cb');
   assert.deepEqual([call?.method, call?.text], ['PUT', '{"a":1}']);

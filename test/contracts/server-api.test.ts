@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { createDispatcher } from '../../src/client/fetch/dispatcher.js';
+import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { ServerApi } from '../../src/client/server-api.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { Secret } from '../../src/lib/log.js';
@@ -25,13 +26,14 @@ async function startServer(answers: Record<string, Answer> = {}) {
 }
 
 /** The calls of a client with a token. `await using` closes their connections. */
-function apiOf(serverUrl: string) {
+function apiOf(serverUrl: string, gate = new OutboundGate()) {
   const api = new ServerApi({
     serverUrl,
     dataConfigUrl: undefined,
     token: new Secret('t0ken'),
     policyDirs: ['.'],
     dispatcher: createDispatcher(2000, {}),
+    gated: createDispatcher(2000, {}, { gate }),
   });
   return { api, [Symbol.asyncDispose]: () => api.close() };
 }

@@ -15,7 +15,8 @@ const remove = (url: string) => request(url, { method: 'DELETE' });
 test('callbacks are registered, listed, read and deleted; a registered one hears of the next update', async () => {
   await using receiver = await startCallbackReceiver();
   await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: NO_DEFAULTS });
+  const env = { ...NO_DEFAULTS, SYNC_FETCH_METHODS: 'PUT' };
+  await using client = await startClient({ serverUrl: server.url, env });
   await client.healthy();
   const callbacks = `${client.url}/callbacks`;
   assert.deepEqual((await request(callbacks)).json, []);

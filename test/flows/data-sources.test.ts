@@ -59,7 +59,10 @@ test('an entry says by which method, headers and body its source is asked, and m
     else response.setHeader('content-type', 'text/html').end(JSON.stringify({ method, body }));
   });
   await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
+  await using client = await startClient({
+    serverUrl: server.url,
+    env: { ...ENV, SYNC_FETCH_METHODS: 'get,post,put' },
+  });
   await client.healthy();
   const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
   await publish(

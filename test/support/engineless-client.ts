@@ -3,6 +3,7 @@ import { openConnections } from '../../src/client/connections.js';
 import type { PolicyEngine } from '../../src/client/engine/engine.js';
 import { createHttpProvider } from '../../src/client/fetch/http-fetch.js';
 import { Follower } from '../../src/client/follower.js';
+import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { StateReporter } from '../../src/client/position/state-reporter.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
@@ -62,6 +63,7 @@ export async function enginelessFleet(
     token: undefined,
     policyDirs: [],
     dispatcher: connections.dispatcher(60_000),
+    gated: connections.dispatcher(60_000, new OutboundGate()),
   });
   const running: Promise<void>[] = [];
 

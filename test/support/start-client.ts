@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { pino } from 'pino';
 import type { FetchProvider } from '../../src/client/fetch/provider.js';
 import type { ClientSettings } from '../../src/client/options.js';
+import type { LookUp } from '../../src/client/outbound/own-places.js';
 import { type Answer, field, postJson, request } from './http.js';
 import { CLIENT_SETTINGS, createClient, loadSettings, SyncError } from './library.js';
 import { freePort, testOpa } from './opa.js';
@@ -50,6 +51,8 @@ export interface StartClientOptions {
   env?: Readonly<Record<string, string>>;
   /** Environment of the process as the client sees it. Default: that of this process. */
   programEnv?: Readonly<Record<string, string>>;
+  /** Looks up names for what an update names. */
+  lookUp?: LookUp;
   /** How this test asks engine and client API. Default: plainly. */
   ask?: typeof request;
 }
@@ -88,6 +91,7 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
     programEnv = process.env,
     ask = request,
     fetchProviders = [],
+    lookUp,
   } = options;
   const engine = env.SYNC_POLICY_STORE_URL ?? engineUrl ?? `http://127.0.0.1:${enginePort ?? (await freePort())}`;
   const lines: LogLine[] = [];
@@ -103,7 +107,12 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
       ...env,
     },
   });
-  const client = createClient(settings, { log, env: programEnv, fetchProviders });
+  const client = createClient(settings, {
+    log,
+    env: programEnv,
+    fetchProviders,
+    ...(lookUp === undefined ? {} : { lookUp }),
+  });
   const { url } = await client.start();
   const lastWords = (): string =>
     lines

@@ -67,14 +67,19 @@ export class BundleService {
     });
   }
 
-  /** OPA's configuration that makes it follow this service. */
-  opaConfig(): string {
+  /** Where it listens; it has been started. */
+  get place(): { host: string; port: number } {
     const address = this.#server.address();
     if (address === null || typeof address === 'string') throw new Error('the bundle service has not been started');
+    return { host: address.address, port: address.port };
+  }
+
+  /** OPA's configuration that makes it follow this service. */
+  opaConfig(): string {
     return JSON.stringify({
       services: {
         policysync: {
-          url: `http://127.0.0.1:${address.port}`,
+          url: `http://127.0.0.1:${this.place.port}`,
           credentials: { bearer: { token: this.#token } },
           response_header_timeout_seconds: 2 * (POLL_MS / 1000),
         },

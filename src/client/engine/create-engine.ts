@@ -1,7 +1,7 @@
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { aborted } from '../../lib/loop.js';
-import type { OutgoingTls } from '../../lib/tls.js';
+import type { Endpoint, OutgoingTls } from '../../lib/tls.js';
 import { healthPaths } from '../health/health-document.js';
 import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
@@ -12,6 +12,7 @@ import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
+import { splitAddress } from './opa-args.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { OpaRest } from './opa-rest.js';
 
@@ -33,6 +34,8 @@ export interface RunningEngine {
    * ours (any more); `onGone`: it ended. Rejects when it can't be had or started at all.
    */
   run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
+  /** Where the inline engine and what serves its bundle listen, as far as it is not SYNC_POLICY_STORE_URL that says it. */
+  readonly listeners: readonly { readonly what: string; readonly place: Endpoint }[];
   /** Process id of the inline engine while it runs. */
   pid(): number | undefined;
   close(): Promise<void>;
@@ -132,6 +135,10 @@ async function inlineEngine(
     },
     version: program.version,
     getting: program.getting,
+    listeners: [
+      { what: 'the bundle service of this client', place: bundles.place },
+      ...engineListeners(settings.inlineEngineConfig?.addr),
+    ],
     pid: () => process?.pid,
     close: () => bundles.stop(),
   };
@@ -165,6 +172,13 @@ function getProgram(settings: ClientSettings, { log, env, signal }: CreateEngine
   return { found, version: () => version, getting: () => getting };
 }
 
+function engineListeners(address: string | undefined): RunningEngine['listeners'] {
+  const place = address === undefined ? undefined : splitAddress(address);
+  return place === undefined
+    ? []
+    : [{ what: 'the policy engine of this client', place: { host: place.host ?? '0.0.0.0', port: place.port } }];
+}
+
 function externalEngine(
   settings: ClientSettings,
   rest: OpaRest,
@@ -182,6 +196,7 @@ function externalEngine(
     }),
     version: () => undefined,
     getting: () => undefined,
+    listeners: [],
     run: async () => undefined,
     pid: () => undefined,
     close: async () => undefined,

@@ -1,7 +1,9 @@
-import { Agent, type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { Agent, type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { httpConnector } from '../../lib/connect.js';
-import { readProxies } from '../../lib/proxy.js';
+import { endpointOf, readProxies } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
+import type { OutboundGate } from '../outbound/gate.js';
+import { checkedConnector, gatedConnector } from '../outbound/gated-connector.js';
 
 /** More of {@link createDispatcher}. */
 export interface DispatcherOptions {
@@ -9,6 +11,8 @@ export interface DispatcherOptions {
   readonly connectTimeoutMs?: number;
   /** Authorities that are trusted, and our own certificate. Default: the well-known authorities. */
   readonly tls?: OutgoingTls | undefined;
+  /** Decides where connections may go, for addresses that a peer names. Default: anywhere. */
+  readonly gate?: OutboundGate | undefined;
 }
 
 /**
@@ -19,30 +23,38 @@ export interface DispatcherOptions {
 export function createDispatcher(
   silenceTimeoutMs: number,
   env: Readonly<Record<string, string | undefined>>,
-  { connectTimeoutMs = silenceTimeoutMs, tls }: DispatcherOptions = {},
+  { connectTimeoutMs = silenceTimeoutMs, tls, gate }: DispatcherOptions = {},
 ): Dispatcher {
   const times = { headersTimeout: silenceTimeoutMs, bodyTimeout: silenceTimeoutMs };
   const options = { timeoutMs: connectTimeoutMs, tls };
   const proxies = readProxies(env);
   const direct = httpConnector(options);
+  const toHttpProxy = httpConnector({ timeoutMs: connectTimeoutMs });
 
   return new Agent({
     factory: (origin) => {
       const url = new URL(origin);
       const proxy = proxies.for(url);
-      if (proxy === undefined) return new Pool(origin, { ...times, connect: direct });
+      if (proxy === undefined) {
+        return new Pool(origin, {
+          ...times,
+          connect: gate === undefined ? direct : gatedConnector(gate, options, url),
+        });
+      }
+      // The proxy itself is the operator's; what it is asked for is not.
+      const toProxy = (connect: buildConnector.connector): buildConnector.connector =>
+        gate === undefined ? connect : checkedConnector(() => gate.checkProxied(endpointOf(url)), connect);
       if (url.protocol === 'https:' || proxy.url.protocol === 'https:') {
-        return new Pool(origin, { ...times, connect: httpConnector(options, proxy) });
+        return new Pool(origin, { ...times, connect: toProxy(httpConnector(options, proxy)) });
       }
       // Plain http goes to the proxy as such, as with curl: many proxies tunnel to port 443 only.
       return new ProxyAgent({
         ...times,
         uri: proxy.url.href,
         ...(proxy.authorization === undefined ? {} : { token: proxy.authorization.reveal() }),
-        proxyTls: { timeout: connectTimeoutMs },
         proxyTunnel: false,
-        factory: (at, more) => new Pool(at, { ...more, ...times }),
-        clientFactory: (at, more) => new Pool(at, { ...more, ...times }),
+        factory: (at) => new Pool(at, { ...times, connect: toProxy(toHttpProxy) }),
+        clientFactory: (at) => new Pool(at, { ...times, connect: toHttpProxy }),
       });
     },
   });

@@ -38,8 +38,20 @@ export function bodyFailure(hop: Hop, status: number, headers: AnswerHeaders, ca
   return new SyncError(cause.code, `${hopName(hop)}${answer}: ${cause.message}`, { cause, retryable: cause.retryable });
 }
 
-/** The error for whatever the connection or the decoding threw. */
-export function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
+/** The error for an entry whose configuration is not taken. */
+export function configFailure(hop: Hop, why: string): SyncError {
+  return new SyncError('fetch_config_invalid', `${hopName(hop)}: config.method: ${why}`);
+}
+
+/** The error for whatever the gate, the connection or the decoding threw; one of ours stays as it is. */
+export function readFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
+  if (cause instanceof SyncError && cause.code === 'address_refused') {
+    return new SyncError('address_refused', `${hopName(hop)}: ${cause.message}`, { cause });
+  }
+  return cause instanceof SyncError ? cause : connectionFailure(hop, cause, times);
+}
+
+function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const silence = `${times.silenceTimeoutMs / 1000} s`;
   // A request that cannot be sent as it is written: a header with a line break, a proxy that wants other credentials.

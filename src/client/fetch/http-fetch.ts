@@ -3,9 +3,17 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { SyncError } from '../../lib/errors.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
+import type { OutboundGate } from '../outbound/gate.js';
 import { createDispatcher } from './dispatcher.js';
 import { exchange, type HttpAnswer } from './http-exchange.js';
-import { answerFailure, bodyFailure, connectionFailure, type FetchTimes, statusFailure } from './http-failure.js';
+import {
+  answerFailure,
+  bodyFailure,
+  configFailure,
+  type FetchTimes,
+  readFailure,
+  statusFailure,
+} from './http-failure.js';
 import { firstHop, type Hop, headerText, httpConfigOf, isRedirect, nextHop, validatorsOf } from './http-rules.js';
 import { charsetOf, jsonStringOf } from './http-text.js';
 import type { FetchContext, FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
@@ -17,6 +25,8 @@ export interface HttpProviderOptions extends FetchTimes {
   env?: Readonly<Record<string, string | undefined>>;
   /** Authorities that are trusted, and our own certificate. Default: the well-known authorities. */
   tls?: OutgoingTls | undefined;
+  /** Decides where reads may go, and by which methods. Default: anywhere, by any. */
+  gate?: OutboundGate | undefined;
 }
 
 /** More is taken for a circle. */
@@ -26,12 +36,19 @@ const DRAIN_BYTES = 16_384;
 
 /** Reads documents over HTTP (spec "DataSourceEntry", HttpFetcherConfig; protocol-facts 4.8): what an entry gets by default. */
 export function createHttpProvider(options: HttpProviderOptions): FetchProvider {
-  const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, { tls: options.tls });
+  const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, {
+    tls: options.tls,
+    gate: options.gate,
+  });
   /** The host of a read is asked for before the read itself. */
   const firstHops = new WeakMap<FetchRequest, Hop>();
 
   function hopOf(request: FetchRequest): Hop {
-    const hop = firstHops.get(request) ?? firstHop(request);
+    const known = firstHops.get(request);
+    if (known !== undefined) return known;
+    const hop = firstHop(request);
+    const problem = options.gate?.methodProblem(hop.method);
+    if (problem !== undefined) throw configFailure(hop, problem);
     firstHops.set(request, hop);
     return hop;
   }
@@ -89,7 +106,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
         return await read(at, isJson, context);
       } catch (error) {
         context.signal.throwIfAborted(); // a stop that was asked for is no failure of the source
-        throw error instanceof SyncError ? error : connectionFailure(at.hop, error, options);
+        throw readFailure(at.hop, error, options);
       }
     },
     close: () => dispatcher.destroy(),

@@ -19,8 +19,13 @@ export interface Hop {
 /** Header values of an answer, as undici gives them. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** Dropped when a redirect leaves the origin: the first three are secrets of it, the last is its name. */
-const ORIGIN_HEADERS = ['authorization', 'cookie', 'proxy-authorization', 'host'];
+/** What every read sends. */
+const OWN_HEADERS = {
+  accept: 'application/json, */*;q=0.5',
+  'accept-encoding': 'gzip, br',
+  'cache-control': 'no-cache',
+  'user-agent': 'policysync',
+};
 const BODY_HEADERS = ['content-type', 'content-encoding', 'content-language', 'content-location'];
 /** Validators belong to one URL; another may have other content under the same. */
 const VALIDATOR_HEADERS = ['if-none-match', 'if-modified-since'];
@@ -36,13 +41,7 @@ export function firstHop({ url, config: given, previous }: FetchRequest): Hop {
   const method = (config.method ?? 'get').toUpperCase() as Hop['method'];
   const own = lowerCased(config.headers ?? {});
   delete own['content-length']; // computed from the body
-  const headers: Record<string, string> = {
-    accept: 'application/json, */*;q=0.5',
-    'accept-encoding': 'gzip, br',
-    'cache-control': 'no-cache',
-    'user-agent': 'policysync',
-    ...own,
-  };
+  const headers: Record<string, string> = { ...OWN_HEADERS, ...own };
   const hop: Hop = { url: parseHttpUrl(url), method, headers, conditional: false };
   const data = config.data;
   if (data !== undefined && data !== null) {
@@ -92,19 +91,19 @@ export function redirectPlace(location: string | undefined, from: URL): URL | un
 
 /**
  * The request that follows a redirect: 303 becomes GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4);
- * credentials stay within their origin. Throws `fetch_failed`, not retryable, where `location` leads nowhere.
+ * configured headers stay within their origin, but for the type of a body that is sent on. Throws `fetch_failed`, not retryable, where `location` leads nowhere.
  */
 export function nextHop(hop: Hop, status: number, location: string | undefined): Hop {
   if (location === undefined) throw refused(hop.url.href, `answered ${status} without saying where to go`);
   const url = parseHttpUrl(location, hop.url);
   const toGet =
     (status === 303 && hop.method !== 'HEAD') || ((status === 301 || status === 302) && hop.method === 'POST');
-  const drop = [
-    ...VALIDATOR_HEADERS,
-    ...(toGet ? BODY_HEADERS : []),
-    ...(url.origin === hop.url.origin ? [] : ORIGIN_HEADERS),
-  ];
-  const headers = Object.fromEntries(Object.entries(hop.headers).filter(([name]) => !drop.includes(name)));
+  const drop = [...VALIDATOR_HEADERS, ...(toGet ? BODY_HEADERS : [])];
+  const kept = Object.entries(hop.headers).filter(([name]) => !drop.includes(name));
+  const headers =
+    url.origin === hop.url.origin
+      ? Object.fromEntries(kept)
+      : { ...OWN_HEADERS, ...Object.fromEntries(kept.filter(([name]) => name === 'content-type')) };
   const next: Hop = { url, method: toGet ? 'GET' : hop.method, headers, conditional: false };
   if (!toGet && hop.body !== undefined) next.body = hop.body;
   return withUserInfo(next);

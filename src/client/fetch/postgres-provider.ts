@@ -1,11 +1,12 @@
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
 import type { OutgoingTls } from '../../lib/tls.js';
+import { checkedSocket } from '../outbound/connect-checked.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
 import { isWithoutTls, postgresFailure } from './postgres-failure.js';
 import { documentOf, selectText } from './postgres-rows.js';
-import type { FetchProvider } from './provider.js';
+import type { FetchProvider, Outbound } from './provider.js';
 
 /** Options of {@link createPostgresProvider}. */
 export interface PostgresProviderOptions {
@@ -37,11 +38,11 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
       return `${host}:${port}`;
     },
     perHost: READS_PER_DATABASE,
-    async fetch(wanted, { sink, signal }) {
+    async fetch(wanted, { sink, signal, outbound }) {
       const request = postgresRequest(wanted);
       let session: Session | undefined;
       try {
-        session = await openSession(request, options, signal);
+        session = await openSession(request, { ...options, outbound }, signal);
         const { client } = session;
         await client.query('BEGIN TRANSACTION READ ONLY');
         await client.query(`SET LOCAL statement_timeout = ${Math.ceil(statementTimeoutMs)}`);
@@ -67,11 +68,12 @@ interface Session {
   close(): Promise<void>;
 }
 
-async function openSession(
-  request: PostgresRequest,
-  options: PostgresProviderOptions,
-  signal: AbortSignal,
-): Promise<Session> {
+/** What a connection is made with. */
+interface SessionOptions extends PostgresProviderOptions {
+  readonly outbound: Outbound;
+}
+
+async function openSession(request: PostgresRequest, options: SessionOptions, signal: AbortSignal): Promise<Session> {
   if (request.sslMode !== 'prefer') return connect(request, tlsOf(request, options), options, signal);
   try {
     return await connect(request, tlsOf(request, options), options, signal);
@@ -84,13 +86,15 @@ async function openSession(
 async function connect(
   request: PostgresRequest,
   ssl: false | ConnectionOptions,
-  { connectTimeoutMs }: PostgresProviderOptions,
+  { connectTimeoutMs, outbound }: SessionOptions,
   signal: AbortSignal,
 ): Promise<Session> {
   const { default: pg } = await import('pg');
-  signal.throwIfAborted();
-  const socket = new Socket();
   const { host, port, user, database, password } = request;
+  // The path of a Unix socket leads to this machine, as its address does.
+  const addresses = await outbound.addresses({ host: host.startsWith('/') ? '127.0.0.1' : host, port });
+  signal.throwIfAborted();
+  const socket: Socket = checkedSocket(addresses);
   const config: ClientConfig = {
     host,
     port,

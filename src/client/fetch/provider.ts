@@ -1,4 +1,7 @@
+import type { Socket } from 'node:net';
+import type { Endpoint } from '../../lib/tls.js';
 import type { EntryConfig } from '../../wire/data.js';
+import type { CheckedAddress } from '../outbound/gate.js';
 import type { OwnedBody } from './spool.js';
 
 /**
@@ -46,6 +49,19 @@ export interface FetchContext {
   readonly sink: FetchSink;
   /** Aborts when the client stops, the entry goes, or the read has taken too long. */
   readonly signal: AbortSignal;
+  /** The way to a place that an entry names. */
+  readonly outbound: Outbound;
+}
+
+/**
+ * What SYNC_FETCH_ALLOW and SYNC_FETCH_DENY say, and what they cannot: nothing that an entry names is sent to the engine or to the
+ * client itself. Both throw `address_refused`, which ends the tries of an entry until it changes.
+ */
+export interface Outbound {
+  /** The addresses that a connection to `place` may go to. Connect to these: another look-up of the name may give others. */
+  addresses(place: Endpoint): Promise<readonly CheckedAddress[]>;
+  /** A TCP connection to `place`, opened. The caller ends it. */
+  connect(place: Endpoint, signal: AbortSignal): Promise<Socket>;
 }
 
 /** The bytes of a document, in pieces. */

@@ -2,9 +2,11 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MAX_TIMER_MS } from '../../lib/loop.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
+import { connectChecked } from '../outbound/connect-checked.js';
+import { OutboundGate } from '../outbound/gate.js';
 import { shownUrl } from './http-rules.js';
 import { createLimiter, type LimiterOptions } from './limiter.js';
-import type { FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
+import type { FetchProvider, FetchRequest, FetchResult, FetchSource, Outbound } from './provider.js';
 import type { OnLarge, Spool } from './spool.js';
 
 /** Options of {@link createFetcher}. */
@@ -33,13 +35,18 @@ const GRACE_MS = 2000;
 
 /**
  * A fetcher. Bodies go to `deps.spool`, which also knows the size limit. Entries that name no provider are for the one of
- * HTTP. Throws `config_invalid` where two providers have the same name, or one a `perHost` that is no bound.
+ * HTTP. `deps.gate` decides where providers may connect to. Throws `config_invalid` where two providers have the same name, or one
+ * a `perHost` that is no bound.
  */
 export function createFetcher(
   options: FetcherOptions,
-  deps: { providers: readonly FetchProvider[]; spool: Spool; log: Logger },
+  deps: { providers: readonly FetchProvider[]; spool: Spool; log: Logger; gate?: OutboundGate },
 ): Fetcher {
-  const { spool, log, providers } = deps;
+  const { spool, log, providers, gate = new OutboundGate() } = deps;
+  const outbound: Outbound = {
+    addresses: (place) => gate.addresses(place),
+    connect: (place, signal) => connectChecked(gate, place, signal),
+  };
   const byName = namesOf(providers);
   const limiter = createLimiter({ ...options, patienceMs: PATIENCE_MS });
 
@@ -75,7 +82,7 @@ export function createFetcher(
         limitBytes: spool.limitBytes,
         take: (source: FetchSource) => spool.spool(source, stop.signal, onLarge),
       };
-      const result = await unlessStopped(provider.fetch(request, { sink, signal: stop.signal }), stop);
+      const result = await unlessStopped(provider.fetch(request, { sink, signal: stop.signal, outbound }), stop);
       stop.signal.throwIfAborted();
       const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
       const durationMs = Math.round(performance.now() - startedAt);

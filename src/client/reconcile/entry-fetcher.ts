@@ -15,6 +15,9 @@ import type { TaskSet } from './task-set.js';
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;
 
+/** Failures that stay for as long as entry and settings do. */
+const UNMENDED_BY_TIME: readonly string[] = ['fetch_config_invalid', 'address_refused'];
+
 /** How the fetcher of entries goes about it. */
 export interface EntryFetcherOptions {
   readonly backoff: BackoffOptions;
@@ -224,7 +227,7 @@ export class EntryFetcher {
     if (state.kind === 'ready') this.#deps.table.settle(entry, { ...state, error: errorText(error) });
     else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
     const path = docPathText(entry.path);
-    if (error instanceof SyncError && error.code === 'fetch_config_invalid') {
+    if (error instanceof SyncError && UNMENDED_BY_TIME.includes(error.code)) {
       this.#deps.log.error({ path, error: errorText(error) }, 'data source cannot be read as its entry is');
       return undefined;
     }

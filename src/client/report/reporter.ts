@@ -1,4 +1,3 @@
-import type { Dispatcher } from 'undici';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import type { FetcherConfig } from '../../wire/data.js';
@@ -7,7 +6,7 @@ import { ReportCollector, type UpdateObserver } from './collector.js';
 import { CallbackRegistry } from './registry.js';
 import { policyReport } from './report.js';
 import type { HashForm } from './report-hash.js';
-import { ReportSender, type SenderCounts } from './sender.js';
+import { ReportSender, type SenderCounts, type SenderDeps } from './sender.js';
 import {
   type CallbackConfig,
   type CallbackTarget,
@@ -49,16 +48,23 @@ export class Reporter {
   readonly defaults: CallbackConfig;
   readonly #sender: ReportSender;
   readonly #log: Logger;
+  /** Keys of what the client's own settings name; everything else a peer named. */
+  readonly #configured: ReadonlySet<string>;
 
-  constructor(options: ReporterOptions, deps: { dispatcher: Dispatcher; log: Logger }) {
+  constructor(options: ReporterOptions, deps: SenderDeps) {
     const { updateCallbackConfig: config, serverUrl, timeoutMs, backoff } = options;
     this.#log = deps.log;
     this.defaults = config === undefined ? DEFAULT_CALLBACK_CONFIG : completeConfig(config);
     const configured = options.updateCallbacks?.callbacks ?? [
       `${serverUrl.replace(/^ws/i, 'http')}/data/callback_report`,
     ];
-    this.registry = new CallbackRegistry(this.#targets(configured));
-    this.#sender = new ReportSender({ timeoutMs, backoff, own: { url: serverUrl, token: options.clientToken } }, deps);
+    const targets = this.#targets(configured);
+    this.#configured = new Set(targets.map(targetKey));
+    this.registry = new CallbackRegistry(targets);
+    this.#sender = new ReportSender(
+      { timeoutMs, backoff, own: { url: serverUrl, token: options.clientToken } },
+      { ...deps, gate: { methodProblem: (method) => this.#methodProblem(method, deps) } },
+    );
     this.updates = options.reportUpdates
       ? new ReportCollector(
           { hashForm: options.reportHashForm, failures: options.reportFailedUpdates },
@@ -84,12 +90,19 @@ export class Reporter {
     return this.#sender.close();
   }
 
+  /** What the settings call callbacks by is no peer's choice. */
+  #methodProblem(method: string, { gate }: SenderDeps): string | undefined {
+    return method === this.defaults.method.toUpperCase() ? undefined : gate.methodProblem(method);
+  }
+
   /** Sends a report to every registered callback and to the update's own; one that is in both hears it once. */
   #tell(report: UpdateReport, oneTime: readonly unknown[]): void {
     const targets = new Map<string, CallbackTarget>();
     for (const target of [...this.registry.all(), ...this.#targets(oneTime)]) targets.set(targetKey(target), target);
     const text = JSON.stringify(report);
-    for (const target of targets.values()) this.#sender.send(target, text, report.update_id);
+    for (const [key, target] of targets) {
+      this.#sender.send(target, text, report.update_id, this.#configured.has(key));
+    }
   }
 
   #targets(items: readonly unknown[]): CallbackTarget[] {

@@ -4,6 +4,7 @@ import { type Logger, redactUrl } from '../../lib/log.js';
 import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';
+import type { OutboundGate } from '../outbound/gate.js';
 import { TaskSet } from '../reconcile/task-set.js';
 import { type CallbackRequest, callbackRequest, type OwnServer, redirected } from './callback-request.js';
 import type { CallbackTarget } from './targets.js';
@@ -42,7 +43,20 @@ export interface SenderCounts {
   readonly last_error: string | null;
 }
 
+/** What the sender works with. */
+export interface SenderDeps {
+  /** For callbacks that the client's own settings name. */
+  readonly dispatcher: Dispatcher;
+  /** For those that a peer named, and for redirects; the gate decides where it leads. */
+  readonly gated: Dispatcher;
+  /** Says which methods a peer may ask for. */
+  readonly gate: Pick<OutboundGate, 'methodProblem'>;
+  readonly log: Logger;
+}
+
 interface Delivery {
+  /** True for a callback of the client's own settings. */
+  readonly isConfigured: boolean;
   readonly target: CallbackTarget;
   readonly text: string;
   readonly updateId: string | null;
@@ -58,7 +72,7 @@ interface Delivery {
  */
 export class ReportSender {
   readonly #options: SenderOptions;
-  readonly #dispatcher: Dispatcher;
+  readonly #deps: SenderDeps;
   readonly #log: Logger;
   readonly #limiter = createLimiter(CONCURRENCY);
   readonly #tasks: TaskSet;
@@ -72,9 +86,9 @@ export class ReportSender {
   #dropped = 0;
   #lastError: string | null = null;
 
-  constructor(options: SenderOptions, deps: { dispatcher: Dispatcher; log: Logger }) {
+  constructor(options: SenderOptions, deps: SenderDeps) {
     this.#options = options;
-    this.#dispatcher = deps.dispatcher;
+    this.#deps = deps;
     this.#log = deps.log;
     this.#tasks = new TaskSet(deps.log);
   }
@@ -89,10 +103,13 @@ export class ReportSender {
     };
   }
 
-  /** Queues a report for a target and returns at once. `updateId` is for the log. */
-  send(target: CallbackTarget, text: string, updateId: string | null): void {
+  /**
+   * Queues a report for a target and returns at once. `updateId` is for the log; `isConfigured`: the client's own settings name
+   * this very target.
+   */
+  send(target: CallbackTarget, text: string, updateId: string | null, isConfigured: boolean): void {
     if (this.#stop.signal.aborted) return;
-    const delivery: Delivery = { target, text, updateId, abort: new AbortController(), busy: false };
+    const delivery: Delivery = { target, text, updateId, isConfigured, abort: new AbortController(), busy: false };
     this.#queue.add(delivery);
     this.#chars += text.length;
     this.#dropOldest(delivery);
@@ -115,7 +132,8 @@ export class ReportSender {
     this.#stop.abort();
     for (const { abort } of this.#queue) abort.abort();
     await this.#tasks.settled();
-    await this.#dispatcher.destroy();
+    await this.#deps.dispatcher.destroy();
+    await this.#deps.gated.destroy();
   }
 
   /** Keeps the queue within its bounds. What is under way is left alone: it may have arrived already. */
@@ -172,11 +190,14 @@ export class ReportSender {
   /** One attempt, redirects included. Throws `callback_failed`. */
   async #attempt(delivery: Delivery, first: CallbackRequest): Promise<void> {
     const signal = AbortSignal.any([delivery.abort.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
+    const problem = delivery.isConfigured ? undefined : this.#deps.gate.methodProblem(first.method);
+    if (problem !== undefined) throw failure(first, problem, false);
     delivery.busy = true;
     try {
       let at = first;
       for (let redirects = 0; ; redirects++) {
-        const { status, location } = await this.#ask(at, signal);
+        const isOurs = delivery.isConfigured && at.url.origin === first.url.origin;
+        const { status, location } = await this.#ask(at, isOurs ? this.#deps.dispatcher : this.#deps.gated, signal);
         // 303 answers that the report was taken, and names a page about it.
         if ((status >= 200 && status <= 299) || status === 303) return;
         if (!isRedirect(status)) throw failure(at, `answered ${status}`, status >= 500);
@@ -190,12 +211,17 @@ export class ReportSender {
     }
   }
 
-  async #ask(at: CallbackRequest, signal: AbortSignal): Promise<{ status: number; location: string | undefined }> {
+  async #ask(
+    at: CallbackRequest,
+    dispatcher: Dispatcher,
+    signal: AbortSignal,
+  ): Promise<{ status: number; location: string | undefined }> {
     const { url, method, headers, body } = at;
     let answer: Dispatcher.ResponseData;
     try {
-      answer = await request(url, { dispatcher: this.#dispatcher, method, headers, body, signal });
+      answer = await request(url, { dispatcher, method, headers, body, signal });
     } catch (cause) {
+      if (cause instanceof SyncError) throw failure(at, cause.message, cause.retryable, cause);
       const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
       const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
       const why = isTimeout ? `no answer within ${this.#options.timeoutMs / 1000} s` : errorText(cause);

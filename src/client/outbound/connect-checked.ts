@@ -1,0 +1,39 @@
+import { Socket } from 'node:net';
+import type { Endpoint } from '../../lib/tls.js';
+import { answerLookup, type CheckedAddress, type OutboundGate } from './gate.js';
+
+/** A socket that connects to these addresses, whatever host it is told to connect to; the path of a Unix socket it takes as it is. */
+export function checkedSocket(addresses: readonly CheckedAddress[]): Socket {
+  const socket = new Socket();
+  const open = socket.connect.bind(socket);
+  const connect = (place: number | string, host?: string): Socket => {
+    if (typeof place === 'string') return open({ path: place });
+    return open({
+      port: place,
+      host: host ?? '',
+      lookup: (_host, options, callback) => answerLookup(addresses, options.all === true, callback),
+    });
+  };
+  return Object.assign(socket, { connect });
+}
+
+/** A connection to a place that the gate lets through. Rejects with `address_refused`, why there is none, or the signal's reason. */
+export async function connectChecked(gate: OutboundGate, place: Endpoint, signal: AbortSignal): Promise<Socket> {
+  const addresses = await gate.addresses(place);
+  signal.throwIfAborted();
+  const socket = checkedSocket(addresses);
+  const onAbort = (): void => void socket.destroy(signal.reason instanceof Error ? signal.reason : undefined);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket
+        .once('connect', resolve)
+        .once('error', reject)
+        .once('close', () => reject(signal.reason));
+      socket.connect(place.port, place.host);
+    });
+    return socket;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,163 @@
+import { lookup } from 'node:dns/promises';
+import type { LookupFunction } from 'node:net';
+import { SyncError } from '../../lib/errors.js';
+import type { Endpoint } from '../../lib/tls.js';
+import { canonicalAddress, isLinkLocal } from './address.js';
+import { type LookUp, OwnPlaces, type OwnPlacesDeps } from './own-places.js';
+import { type PlaceRule, placeRule } from './place-rules.js';
+
+/** The settings that say what may be reached. */
+export interface GateOptions {
+  /** SYNC_FETCH_ALLOW; empty: everything that is not refused. */
+  readonly fetchAllow: readonly string[];
+  /** SYNC_FETCH_DENY. */
+  readonly fetchDeny: readonly string[];
+  /** SYNC_FETCH_METHODS. */
+  readonly fetchMethods: readonly string[];
+}
+
+/** An address that was checked. */
+export interface CheckedAddress {
+  readonly address: string;
+  readonly family: number;
+}
+
+/**
+ * Decides about everything that is sent to a place which a peer named: data sources, callbacks, where `GET /data/config` redirects
+ * to. Names are looked up here, each address is checked, and the connection goes to what was checked: there is no second look-up.
+ * All refusals are `address_refused`, not retryable.
+ */
+export class OutboundGate {
+  readonly #allow: readonly PlaceRule[];
+  readonly #deny: readonly PlaceRule[];
+  readonly #methods: readonly string[];
+  readonly #lookUp: LookUp;
+  readonly #own: OwnPlaces;
+
+  constructor(options: Partial<GateOptions> = {}, deps: Partial<OwnPlacesDeps> = {}) {
+    this.#allow = (options.fetchAllow ?? []).map(placeRule);
+    this.#deny = (options.fetchDeny ?? []).map(placeRule);
+    this.#methods = options.fetchMethods ?? ['GET', 'POST'];
+    this.#lookUp = deps.lookUp ?? ((host) => lookup(host, { all: true }));
+    this.#own = new OwnPlaces({ ...deps, lookUp: this.#lookUp });
+  }
+
+  /** From now on nothing goes to `place`, whatever the settings say. `what`: what is there, for messages. */
+  protect(what: string, place: Endpoint): void {
+    this.#own.add(what, place);
+  }
+
+  /** Why a method is not used; undefined: it is. */
+  methodProblem(method: string): string | undefined {
+    if (this.#methods.includes(method)) return undefined;
+    return `${method} is not sent: SYNC_FETCH_METHODS has only ${this.#methods.join(', ')}`;
+  }
+
+  /** The addresses that a connection to `target` may go to. Connect to them alone: another look-up may give others. */
+  async addresses(target: Endpoint): Promise<readonly CheckedAddress[]> {
+    const place = normal(target);
+    this.#checkName(place);
+    const literal = canonicalAddress(place.host);
+    if (literal !== undefined) {
+      await this.#checkAddress(place, literal);
+      return [{ address: place.host.replace(/^\[(.*)\]$/, '$1'), family: place.host.includes(':') ? 6 : 4 }];
+    }
+    const checked: CheckedAddress[] = [];
+    let refusal: unknown = new SyncError('fetch_failed', `${place.host} has no address`, { retryable: true });
+    for (const { address, family } of await this.#lookUp(place.host)) {
+      try {
+        await this.#checkAddress(place, canonicalAddress(address) ?? address);
+        checked.push({ address, family });
+      } catch (error) {
+        refusal = error;
+      }
+    }
+    if (checked.length === 0) throw refusal;
+    return checked;
+  }
+
+  /**
+   * Rejects where `target` is not to be reached through a proxy: by its name, or its address where it is written as one. What a name
+   * stands for is looked up by the proxy.
+   */
+  async checkProxied(target: Endpoint): Promise<void> {
+    const place = normal(target);
+    this.#checkName(place);
+    const literal = canonicalAddress(place.host);
+    if (literal !== undefined) await this.#checkAddress(place, literal);
+    else if (isLinkLocal(place.host)) throw refused(place, LINK_LOCAL);
+    else if (this.#allow.length > 0 && !this.#allow.some((rule) => rule.fitsName(place)))
+      throw refused(place, NOT_ALLOWED);
+  }
+
+  /** `lookup` of a connection to `port`; Node does not ask it about addresses, which {@link addresses} is for. */
+  lookup(port: number): LookupFunction {
+    return (host, options, callback) => {
+      this.addresses({ host, port }).then(
+        (found) => answerLookup(found, options.all === true, callback),
+        (error: Error) => callback(error, '', 0),
+      );
+    };
+  }
+
+  #checkName(place: Endpoint): void {
+    const own = this.#own.named(place);
+    if (own !== undefined) throw refused(place, ownReason(own));
+    const denied = this.#deny.find((rule) => rule.fitsName(place));
+    if (denied !== undefined) throw refused(place, `SYNC_FETCH_DENY has ${denied.text}`);
+  }
+
+  async #checkAddress(place: Endpoint, address: string): Promise<void> {
+    const { port } = place;
+    const own = await this.#own.at(address, port);
+    if (own !== undefined) throw refused(place, ownReason(own), address);
+    const denied = this.#deny.find((rule) => rule.fitsAddress(address, port));
+    if (denied !== undefined) throw refused(place, `SYNC_FETCH_DENY has ${denied.text}`, address);
+    const byAddress = this.#allow.filter((rule) => rule.fitsAddress(address, port));
+    const isNamed = byAddress.length > 0 || this.#allow.some((rule) => rule.fitsName(place));
+    if (this.#allow.length > 0 && !isNamed) throw refused(place, NOT_ALLOWED, address);
+    // A name, or a range that has all kinds of addresses, was not meant for these.
+    if (isLinkLocal(address) && !byAddress.some((rule) => rule.isLinkLocal)) throw refused(place, LINK_LOCAL, address);
+  }
+}
+
+const NOT_ALLOWED = 'SYNC_FETCH_ALLOW does not list it';
+const LINK_LOCAL = 'it is a link-local or metadata address, which only SYNC_FETCH_ALLOW opens, by address';
+
+function ownReason(what: string): string {
+  return `it is ${what}, to which nothing is sent that an update names (no setting opens it)`;
+}
+
+function refused({ host, port }: Endpoint, why: string, address = host): SyncError {
+  const found = address === host ? '' : ` (${address})`;
+  return new SyncError(
+    'address_refused',
+    `nothing is sent to ${host.includes(':') ? `[${host}]` : host}:${port}${found}: ${why}`,
+  );
+}
+
+/** Lower case, no brackets, and no dot at the end, which means the same name. */
+function normal({ host, port }: Endpoint): Endpoint {
+  return {
+    host: host
+      .replace(/^\[(.*)\]$/, '$1')
+      .toLowerCase()
+      .replace(/(?<=.)\.$/, ''),
+    port,
+  };
+}
+
+/** Tells a caller of a look-up what was found. */
+export function answerLookup(
+  found: readonly CheckedAddress[],
+  all: boolean,
+  callback: Parameters<LookupFunction>[2],
+): void {
+  const [first] = found;
+  if (all)
+    callback(
+      null,
+      found.map(({ address, family }) => ({ address, family })),
+    );
+  else callback(null, first?.address ?? '', first?.family);
+}

@@ -1,0 +1,76 @@
+import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import type { Endpoint } from '../../lib/tls.js';
+import { canonicalAddress, isLoopbackAddress } from './address.js';
+
+/** Looks up all addresses of a name. */
+export type LookUp = (host: string) => Promise<readonly { readonly address: string; readonly family: number }[]>;
+
+/** What {@link OwnPlaces} works with. */
+export interface OwnPlacesDeps {
+  readonly lookUp: LookUp;
+  /** Addresses of this machine. Default: those of its network interfaces. */
+  readonly localAddresses?: () => readonly string[];
+}
+
+interface Place extends Endpoint {
+  readonly what: string;
+  /** Addresses that its name ever had. */
+  readonly seen: Set<string>;
+}
+
+/**
+ * The places that belong to this client: its engine, its API, its bundle service. Where one of them is on this machine, its port is
+ * taken for theirs at all addresses of this machine: who listens at which of them is not known from here.
+ */
+export class OwnPlaces {
+  readonly #deps: OwnPlacesDeps;
+  readonly #places: Place[] = [];
+
+  constructor(deps: OwnPlacesDeps) {
+    this.#deps = deps;
+  }
+
+  /** From now on `place` is one of ours. `what`: its name for messages. */
+  add(what: string, { host, port }: Endpoint): void {
+    this.#places.push({ what, host: canonicalAddress(host) ?? host.toLowerCase(), port, seen: new Set() });
+  }
+
+  /** What is at a place, by name and port alone; undefined: nothing of ours. */
+  named({ host, port }: Endpoint): string | undefined {
+    return this.#places.find((place) => place.port === port && place.host === host)?.what;
+  }
+
+  /** What is at a canonical address; undefined: nothing of ours. Rejects where that cannot be told. */
+  async at(address: string, port: number): Promise<string | undefined> {
+    for (const place of this.#places) {
+      if (place.port !== port) continue;
+      const addresses = await this.#addressesOf(place);
+      if (addresses.includes(address)) return place.what;
+      if (this.#isLocal(address) && addresses.some((own) => this.#isLocal(own))) return place.what;
+    }
+    return undefined;
+  }
+
+  async #addressesOf({ host, seen }: Place): Promise<readonly string[]> {
+    if (isIP(host) !== 0) return [host];
+    if (host === 'localhost' || host.endsWith('.localhost')) return ['127.0.0.1'];
+    try {
+      for (const { address } of await this.#deps.lookUp(host)) seen.add(canonicalAddress(address) ?? address);
+    } catch (error) {
+      // What it had before still counts. Where it never had any, nobody can tell this place from ours.
+      if (seen.size === 0) throw error;
+    }
+    return [...seen];
+  }
+
+  #isLocal(address: string): boolean {
+    return isLoopbackAddress(address) || this.#local().includes(address);
+  }
+
+  #local(): readonly string[] {
+    if (this.#deps.localAddresses !== undefined) return this.#deps.localAddresses();
+    const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+    return all.map(({ address }) => canonicalAddress(address) ?? address);
+  }
+}
