@@ -52,6 +52,9 @@ test('every kind of failure has its exit code', async (context) => {
     [new UsageError('x'), 2],
     [new SyncError('config_invalid', 'x'), 2],
     [new SyncError('listen_failed', 'x'), 1],
+    [new SyncError('listen_failed', 'x', { cause: Object.assign(new Error(), { code: 'EADDRINUSE' }) }), 1],
+    [new SyncError('listen_failed', 'x', { cause: Object.assign(new Error(), { code: 'EADDRNOTAVAIL' }) }), 2],
+    [new SyncError('listen_failed', 'x', { cause: Object.assign(new Error(), { code: 'EACCES' }) }), 2],
     [new Error('x'), 1],
   ] as const) {
     const program = new Command('p').action(() => Promise.reject(error));

@@ -426,8 +426,13 @@ export function failureFields(error: unknown): { error: string; code: ErrorCode;
 /** What only a change of the configuration mends: a program that meets one of these ends with exit code 2. */
 const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set(['usage_invalid', 'config_invalid']);
 
+/** Why a program cannot listen where its settings say, whatever else runs: not an address of this machine, or not permitted. */
+const WRONG_ADDRESS: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EACCES', 'ENOTFOUND', 'EINVAL']);
+
 /** Whether only a change of the configuration mends an error, so that another start would end the same way. */
 export function isConfigurationError(error: unknown): boolean {
   const known = knownError(error);
-  return known !== undefined && CONFIGURATION_CODES.has(known.code);
+  if (known === undefined) return false;
+  if (CONFIGURATION_CODES.has(known.code)) return true;
+  return known.code === 'listen_failed' && WRONG_ADDRESS.has((known.cause as { code?: unknown } | undefined)?.code);
 }

@@ -64,7 +64,7 @@ async function refusal(options: AcquireOptions): Promise<SyncError> {
     assert.fail(`found ${found.path}`);
   } catch (error) {
     assert.ok(error instanceof SyncError, String(error));
-    assert.equal(error.code, 'engine_not_found');
+    assert.equal(error.code, options.execPath === undefined ? 'engine_not_found' : 'config_invalid');
     return error;
   }
 }

@@ -78,12 +78,12 @@ test('names every setting that is not valid, and ends with 2', async () => {
   assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
 });
 
-test('without an OPA it says what to do, and ends with 1', async () => {
+test('where the setting names no OPA it says what to do, and ends with 2', async () => {
   await using folder = await tempDir();
   const wrong = { ...(await settings('http://127.0.0.1:1')), SYNC_INLINE_ENGINE_EXEC_PATH: `${folder.path}/opa` };
   const { code, stderr } = await runCommand('client', ['run'], wrong);
-  assert.equal(code, 1, stderr);
-  assert.match(stderr, /sync-client: no OPA executable/);
+  assert.equal(code, 2, stderr);
+  assert.match(stderr, /sync-client: SYNC_INLINE_ENGINE_EXEC_PATH: .* does not exist\. Set it to an OPA executable/);
   assert(stderr.includes(`${folder.path}/opa`) && stderr.includes('SYNC_INLINE_ENGINE_EXEC_PATH'), stderr);
   assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
 });

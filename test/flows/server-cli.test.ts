@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { runCommand, startCommand } from '../support/command.js';
+import { gitRepoAt } from '../support/git-repo.js';
 import { request } from '../support/http.js';
 import { tempDir } from '../support/temp-dir.js';
 
@@ -60,6 +63,43 @@ test('a second server on the same state folder ends with a sentence that names t
   assert.equal(second.code, 1);
   assert.match(second.stderr, /sync-server: another server has the update log .* open/);
   assert(second.stderr.includes(folder.path));
+});
+
+test('what only other settings mend ends it with 2, also where it is found after the start', async () => {
+  await using folder = await tempDir();
+  const where = ['run', '--server-bind-port', '0', '--state-dir', folder.path];
+  await writeFile(join(folder.path, 'mine.txt'), 'not a mirror');
+  for (const [args, says] of [
+    [['--server-host', '203.0.113.1'], /cannot listen on 203\.0\.113\.1:0.*EADDRNOTAVAIL/],
+    [['--policy-repo-url', 'ext::true'], /SYNC_POLICY_REPO_URL has the scheme ext/],
+    [['--policy-repo-url', folder.path, '--policy-repo-main-branch', 'a..b'], /SYNC_POLICY_REPO_MAIN_BRANCH "a\.\.b"/],
+    [
+      ['--policy-repo-url', folder.path, '--policy-repo-clone-path', folder.path],
+      /SYNC_POLICY_REPO_CLONE_PATH .* is not empty/,
+    ],
+  ] as const) {
+    const { code, stderr } = await runCommand('server', [...where, ...args]);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, says);
+  }
+});
+
+test('what a push, a right or the network mends is waited for: a wrong branch, a repository that is away', async () => {
+  await using folder = await tempDir();
+  const repo = await gitRepoAt(join(folder.path, 'repo'));
+  await repo.commit({ 'a.rego': 'package a' });
+  await using server = startRun(
+    join(folder.path, 'state'),
+    '--policy-repo-url',
+    repo.url,
+    '--policy-repo-main-branch',
+    'main',
+  );
+  await server.says(/branch main does not exist in .*it has master/);
+  await repo.git('branch', 'main');
+  await server.says(/policy commit served/);
+  server.process.kill('SIGTERM');
+  assert.equal((await server.result).code, 0, server.stderr());
 });
 
 test('names every setting that is not valid, and ends with 2', async () => {

@@ -81,6 +81,8 @@ export async function acquireOpa(options: AcquireOptions): Promise<AcquiredOpa> 
       onProgress?.({ phase: 'failed', way: way.name, message, next: ways[index + 1]?.title });
     }
   }
+  // A setting that names what cannot be used is a mistake in the settings; only another value mends it.
+  if (options.execPath !== undefined) throw new SyncError('config_invalid', problems.join('\n  '));
   throw new SyncError(
     'engine_not_found',
     `no OPA executable could be found or made; one of these must work:\n  ${problems.join('\n  ')}`,
