@@ -143,6 +143,15 @@ describe('a patch', () => {
     });
   }
 
+  it('tests numbers by their exact value, not as a machine rounds them', () => {
+    const big = '{"n":9007199254740993,"l":[1.0]}';
+    assert.throws(() => patched(big, '[{"op":"test","path":"/n","value":9007199254740992}]'), PatchRefused);
+    assert.equal(
+      patched(big, '[{"op":"test","path":"/n","value":9007199254740993.0},{"op":"test","path":"/l","value":[1]}]'),
+      big,
+    );
+  });
+
   it('keeps numbers and escapes as written, in the document and in values', () => {
     assert.equal(
       patched(

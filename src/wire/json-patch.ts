@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
 import { isObject, leafOf, type Node, nodeAt, nodeText, withValue } from './json-node.js';
+import { sameJson } from './same-json.js';
 
 /** One operation of a JSON patch (RFC 6902), its value as written. */
 export type PatchOp =
@@ -73,7 +74,7 @@ function applyOp(node: Node | undefined, op: PatchOp): Node | undefined {
       return edit(node, op.path, undefined, 'replace');
     case 'test': {
       const found = nodeAt(node, op.path);
-      if (found === undefined || !sameValue(JSON.parse(nodeText(found)), op.value.value())) {
+      if (found === undefined || !sameJson(nodeText(found), op.value.text)) {
         throw new PatchRefused(`test of ${JSON.stringify(op.path.join('/'))} does not hold`);
       }
       return node;
@@ -126,14 +127,4 @@ function edit(
     return withValue(node, path.slice(0, depth), leafOf(`[${items.join(',')}]`));
   }
   return withValue(node, path, value);
-}
-
-/** Deep equality of parsed JSON, as the `test` operation needs it. */
-function sameValue(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
-  if (Array.isArray(a) !== Array.isArray(b)) return false;
-  const left = Object.entries(a);
-  const right = new Map(Object.entries(b));
-  return left.length === right.size && left.every(([key, value]) => right.has(key) && sameValue(value, right.get(key)));
 }

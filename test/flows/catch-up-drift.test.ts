@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFakeSessionServer } from '../support/fake-session-server.js';
+import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
-import { type StartedClient, startClient } from '../support/start-client.js';
+import { following, type StartedClient, startClient } from '../support/start-client.js';
+import { startServer } from '../support/start-server.js';
 
 const ENV = { SYNC_POLICY_UPDATER_ENABLED: 'false', SYNC_DRIFT_CHECK_INTERVAL: '0.3' };
 
@@ -64,3 +66,33 @@ test('what the client itself writes is no drift, however often it changes', asyn
   assert.deepEqual([drift(health, 'repaired'), drift(health, 'documents')], [0, 1]);
   assert.equal(drift(health, 'error'), null);
 });
+
+for (const kind of ['inline', 'external'] as const) {
+  test(`members of a root data.json are compared, in an ${kind} engine`, async () => {
+    await using repo = await gitRepo();
+    await repo.commit({
+      'data.json': '{"limits":{"max":3},"app":{"names":["a"],"rbac":{"roles":1}}}',
+      'app/rbac.rego': 'package app.rbac\n\nallow := true\n',
+    });
+    await using server = await startServer(following(repo));
+    await using opa = kind === 'external' ? await startOpa() : undefined;
+    await using client = await startClient({
+      serverUrl: server.url,
+      ...(opa === undefined ? {} : { engineUrl: opa.url }),
+      env: { SYNC_DRIFT_CHECK_INTERVAL: '0.3' },
+    });
+    await client.healthy();
+    await client.holds('/limits', { max: 3 });
+    assert.equal(drift(await compared(client), 'documents'), 2);
+    for (const [path, body, held] of [
+      ['/limits/max', '1000', { max: 3 }],
+      ['/app/names', '["a","b"]', ['a']],
+    ] as const) {
+      const answer = await fetch(`${client.engineUrl}/v1/data${path}`, { method: 'PUT', body });
+      assert.equal(answer.status, 204, path);
+      await client.holds(path.startsWith('/limits') ? '/limits' : path, held);
+    }
+    assert.equal(drift(await compared(client), 'repaired'), 2);
+    await client.answers('/app/rbac/allow', {}, true);
+  });
+}

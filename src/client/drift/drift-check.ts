@@ -3,11 +3,11 @@ import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
-import { outermost } from '../desired/outermost.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
 import type { Applier } from '../reconcile/applier.js';
 import type { Exclusive } from '../reconcile/entry-writer.js';
+import { Places } from './places.js';
 
 /** What {@link DriftCheck} works with. */
 export interface DriftCheckDeps {
@@ -35,14 +35,14 @@ const MANY_PATHS = 200;
 
 /**
  * Finds documents that somebody else has changed in the engine (design 9.9): the hash of OPA's own answer, recorded after
- * our write, is compared with that of the same question at an interval; what differs is written again. What lies at or
- * around a package cannot be told from the results of rules, and is left out; so is a document of the root path.
+ * our write, is compared with that of the same question at an interval; what differs is written again. Where: see {@link Places}.
  */
 export class DriftCheck {
   readonly #intervalMs: number;
   readonly #recordDelayMs: number;
   readonly #deps: DriftCheckDeps;
   readonly #wakeup = new Wakeup();
+  readonly #places = new Places();
   readonly #hashes = new Map<string, string>();
   #written: DocPath[] = [];
   #checkedMs: number | undefined;
@@ -89,7 +89,7 @@ export class DriftCheck {
     const written = this.#written;
     this.#written = [];
     try {
-      const places = this.#places();
+      const places = this.#placesOf(written);
       const known = new Set(places.map(docPathText));
       for (const place of [...this.#hashes.keys()]) if (!known.has(place)) this.#hashes.delete(place);
       // One place at a time, so that writers never wait for more than one answer.
@@ -127,12 +127,10 @@ export class DriftCheck {
     this.#written = this.#written.filter((path) => !isAtOrBelow(path, place));
   }
 
-  #places(): DocPath[] {
+  #placesOf(written: readonly DocPath[]): DocPath[] {
     const { applier, engine } = this.#deps;
     const closed = [...(applier.policy === undefined ? [] : packageRoots(applier.policy)), ...engine.reserved];
-    return outermost([...applier.layers.all()].map(({ path }) => path)).filter(
-      (path) => path.length > 0 && !closed.some((other) => pathsOverlap(other, path)),
-    );
+    return this.#places.list(applier.layers, closed, (path) => overlapsOne(written, path));
   }
 }
 
