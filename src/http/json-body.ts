@@ -4,7 +4,7 @@ import { SyncError } from '../lib/errors.js';
 import { JsonSyntaxError } from '../lib/json-check.js';
 import { inSteps } from '../lib/loop.js';
 import { type FieldProblem, fieldProblems } from '../wire/error-body.js';
-import { keepingData } from '../wire/inline-data.js';
+import { keepingData, TooManyValues } from '../wire/inline-data.js';
 
 /** `application/json` and every `application/*+json`, with or without parameters. */
 const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
@@ -27,15 +27,17 @@ export function useJsonBodies(app: FastifyInstance): void {
 export async function readJsonBody(contentType: string | undefined, body: Buffer): Promise<unknown> {
   const mediaType = contentType?.split(';', 1)[0]?.trim() ?? '';
   if (mediaType !== '' && !JSON_MEDIA_TYPE.test(mediaType)) {
-    throw invalidRequest('the body must be JSON with Content-Type application/json', [
-      { loc: ['body'], msg: 'value is not a valid dict: send it as application/json', type: 'type_error.dict' },
-    ]);
+    throw invalidRequest(
+      [{ loc: ['body'], msg: 'value is not a valid dict: send it as application/json', type: 'type_error.dict' }],
+      'the body must be JSON with Content-Type application/json',
+    );
   }
   const json = body.subarray(0, BOM.length).equals(BOM) ? body.subarray(BOM.length) : body;
   if (isBlank(json)) return undefined;
   try {
     return await inSteps(keepingData(json));
   } catch (cause) {
+    if (cause instanceof TooManyValues) throw tooManyValues(cause);
     if (!(cause instanceof JsonSyntaxError)) throw cause;
     throw jsonInvalid(cause.message, json.toString('utf8', 0, cause.offset).length, cause);
   }
@@ -51,14 +53,14 @@ function isBlank(json: Buffer): boolean {
 /** A body that follows the schema. Throws `request_invalid` (422) that names every field that does not. */
 export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infer<S> {
   if (body === undefined) {
-    throw invalidRequest('a JSON body is required', [
-      { loc: ['body'], msg: 'field required', type: 'value_error.missing' },
-    ]);
+    throw invalidRequest(
+      [{ loc: ['body'], msg: 'field required', type: 'value_error.missing' }],
+      'a JSON body is required',
+    );
   }
   const parsed = schema.safeParse(body);
   if (!parsed.success) {
-    const problems = fieldProblems(parsed.error);
-    throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
+    throw invalidRequest(fieldProblems(parsed.error));
   }
   return parsed.data;
 }
@@ -67,12 +69,18 @@ export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infe
 export function parseQuery<S extends z.ZodType>(schema: S, query: unknown): z.infer<S> {
   const parsed = schema.safeParse(query);
   if (parsed.success) return parsed.data;
-  const problems = fieldProblems(parsed.error, 'query');
-  throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
+  throw invalidRequest(fieldProblems(parsed.error, 'query'));
 }
 
-/** A 422 whose `detail` lists fields. */
-export function invalidRequest(message: string, problems: readonly FieldProblem[]): SyncError {
+function tooManyValues({ message: msg }: TooManyValues): SyncError {
+  return invalidRequest([{ loc: ['body'], msg, type: 'value_error.too_big' }]);
+}
+
+/** A 422 whose `detail` lists fields. Without a message of its own it says what is wrong with each. */
+export function invalidRequest(
+  problems: readonly FieldProblem[],
+  message = problems.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; '),
+): SyncError {
   return new SyncError('request_invalid', message, { detail: problems });
 }
 

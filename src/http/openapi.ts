@@ -1,5 +1,6 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { Access } from '../auth/caller.js';
+import { jsonSchemaOf } from '../wire/lists.js';
 import type { AnswerDeclaration, RouteDeclaration } from './route.js';
 
 /** What the document says of the program itself. */
@@ -96,6 +97,6 @@ function queryParameters(query: z.ZodType): JsonObject[] {
 
 /** What a schema cannot say in JSON Schema (a check by code) is left open. */
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any', reused: 'inline' });
+  const { $schema, ...rest } = jsonSchemaOf(schema, { io, reused: 'inline' });
   return rest;
 }

@@ -6,6 +6,7 @@ import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } 
 import { Heartbeat } from './heartbeat.js';
 import { type Hub, hexId, type Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
+import { MAX_CALL_BYTES, withoutPublished } from './large-frame.js';
 import { atTime, type Peer } from './peer.js';
 import { ANNOUNCE_TOPIC, addressOf, announcedBy, type PeerInfo } from './peer-info.js';
 import type { SessionHandler, SessionPeer } from './session-peer.js';
@@ -231,17 +232,16 @@ export class Connection implements Subscriber, SessionPeer {
       return;
     }
     if (RESPONSE_STARTS.some((start) => data.subarray(0, start.length).equals(start))) return;
-    const text = data.toString();
     try {
-      const request = readFrame(text)?.request;
-      if (request) this.#answer(request, text);
+      const request = readFrame(data.length > MAX_CALL_BYTES ? withoutPublished(data) : data.toString())?.request;
+      if (request) this.#answer(request, data);
     } catch (error) {
       this.#log().warn({ error: errorText(error) }, 'frame refused');
-      this.close(1007, 'a frame is not JSON');
+      this.close(1007, 'a frame is not JSON, or is no call');
     }
   }
 
-  #answer(request: RpcRequest, text: string): void {
+  #answer(request: RpcRequest, frame: Buffer): void {
     const callId = request.call_id ?? null;
     const { topics } = request.arguments;
     switch (request.method) {
@@ -259,7 +259,7 @@ export class Connection implements Subscriber, SessionPeer {
         this.#reply(this.#unsubscribe(topicList(topics)), 'bool', callId);
         break;
       case 'publish':
-        this.#publish(request, text, callId);
+        this.#publish(request, frame, callId);
         break;
       default:
         if (this.speaksSessions && this.#deps.sessions?.takes(request.method)) {
@@ -320,13 +320,13 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   /** Publishes of one peer are carried out one after the other, so that its updates keep their order. */
-  #publish(request: RpcRequest, text: string, callId: string | null): void {
+  #publish(request: RpcRequest, frame: Buffer, callId: string | null): void {
     const topics = topicList(request.arguments.topics);
     if (topics === undefined || topics.length > MAX_PUBLISH_TOPICS) {
       this.#reply(this.#complainOnce(`publish without a list of at most ${MAX_PUBLISH_TOPICS} topics`), 'bool', callId);
       return;
     }
-    const dataText = argumentText(text, 'data');
+    const dataText = argumentText(frame.toString(), 'data');
     const toSelf = typeof request.arguments.notifier_id === 'string';
     if (++this.#waitingPublishes > MAX_WAITING_PUBLISHES) this.#ws.pause();
     this.#publishes = (this.#publishes ?? Promise.resolve()).then(async () => {

@@ -1,6 +1,7 @@
 import { invalidRequest, parseBody } from '../http/json-body.js';
 import { type DataUpdate, dataUpdate } from '../wire/data.js';
 import { parseKeepingData } from '../wire/inline-data.js';
+import { MAX_PROBLEMS } from '../wire/lists.js';
 import { expandTopics } from '../wire/topics.js';
 import { checkUpdate } from './update-rules.js';
 
@@ -15,6 +16,7 @@ export function socketUpdate(topics: readonly string[], dataText: string): DataU
   const covered = new Set(expandTopics(update.entries.flatMap((entry) => entry.topics)));
   const others = topics.filter((topic) => !covered.has(topic));
   if (others.length === 0) return update;
-  const msg = `no entry is published on ${others.map((topic) => JSON.stringify(topic)).join(', ')}`;
-  throw invalidRequest(msg, [{ loc: ['topics'], msg, type: 'value_error' }]);
+  const named = others.slice(0, MAX_PROBLEMS).map((topic) => JSON.stringify(topic.slice(0, 200)));
+  const msg = `no entry is published on ${named.join(', ')}${others.length > named.length ? ', ...' : ''}`;
+  throw invalidRequest([{ loc: ['topics'], msg, type: 'value_error' }]);
 }

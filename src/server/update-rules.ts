@@ -4,7 +4,8 @@ import { SyncError } from '../lib/errors.js';
 import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
 import { parseDocPath } from '../wire/doc-path.js';
-import type { FieldProblem } from '../wire/error-body.js';
+import { type FieldProblem, fieldProblems, firstProblems } from '../wire/error-body.js';
+import { list, MAX_PROBLEMS } from '../wire/lists.js';
 
 const pointer = z
   .string()
@@ -13,13 +14,17 @@ const pointer = z
   .refine((text) => !text.split('/').includes('-'), 'must name its place: `-` (append) is not accepted');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
 
+/** Operations of one patch. */
+const MAX_OPERATIONS = 100_000;
+
 /** RFC 6902, as far as it can be checked without the document. */
-const patchOperations = z.array(
+const patchOperations = list(
   z.discriminatedUnion('op', [
     z.object({ op: z.enum(['add', 'replace', 'test']), path: pointer, value }),
     z.object({ op: z.literal('remove'), path: pointer }),
     z.object({ op: z.enum(['move', 'copy']), path: pointer, from: pointer }),
   ]),
+  { max: MAX_OPERATIONS },
 );
 
 /**
@@ -27,20 +32,22 @@ const patchOperations = z.array(
  * every field that breaks one, so that nothing is recorded which no client could ever apply.
  */
 export function checkUpdate(update: DataUpdate): void {
-  if (update.entries.length > LIMITS.entries) {
-    const msg = `must be at most ${LIMITS.entries}`;
-    throw invalidRequest(`entries: ${msg}`, [{ loc: ['body', 'entries'], msg, type: 'value_error' }]);
+  const problems: FieldProblem[] = [];
+  let unread = 0;
+  for (const [index, entry] of update.entries.entries()) {
+    if (problems.length >= MAX_PROBLEMS) {
+      unread = update.entries.length - index;
+      break;
+    }
+    for (const { field, msg } of entryProblems(entry)) {
+      problems.push({ loc: ['body', 'entries', index, ...field], msg, type: 'value_error' });
+    }
   }
-  const problems = update.entries.flatMap((entry, index) =>
-    entryProblems(entry).map(({ field, msg }): FieldProblem => {
-      return { loc: ['body', 'entries', index, ...field], msg, type: 'value_error' };
-    }),
-  );
   for (const { field, msg } of callbackProblems(update.callback?.callbacks ?? [])) {
     problems.push({ loc: ['body', 'callback', 'callbacks', ...field], msg, type: 'value_error' });
   }
   if (problems.length === 0) return;
-  throw invalidRequest(problems.map((problem) => `${problem.loc.join('.')}: ${problem.msg}`).join('; '), problems);
+  throw invalidRequest(firstProblems(problems, { unread }));
 }
 
 /** Throws `inline_data_too_large` where the inline data of an update is more than the log takes. */
@@ -61,14 +68,10 @@ interface EntryProblem {
 
 /** Bounds of what one update may name: each topic and segment costs memory on every server and client, for long. */
 const LIMITS = {
-  entries: 10_000,
-  topics: 100,
   topicChars: 512,
   topicLevels: 32,
   pathChars: 4096,
   pathSegments: 64,
-  /** Each client calls each of them. */
-  callbacks: 20,
   callbackChars: 2048,
   /** What is printed again and again must be far from where printing runs out of stack: the log answers all with it. */
   configLevels: 64,
@@ -76,9 +79,7 @@ const LIMITS = {
 
 function limitProblems(entry: DataSourceEntry): EntryProblem[] {
   const problems: EntryProblem[] = [];
-  if (entry.topics.length > LIMITS.topics)
-    problems.push({ field: ['topics'], msg: `must be at most ${LIMITS.topics}` });
-  for (const [index, topic] of entry.topics.slice(0, LIMITS.topics).entries()) {
+  for (const [index, topic] of entry.topics.entries()) {
     const isTooLong = topic.length > LIMITS.topicChars || topic.split('/').length > LIMITS.topicLevels;
     const msg = `must have at most ${LIMITS.topicChars} characters and ${LIMITS.topicLevels} levels`;
     if (isTooLong) problems.push({ field: ['topics', index], msg });
@@ -100,7 +101,6 @@ function isDeeperThan(value: unknown, levels: number): boolean {
 }
 
 function callbackProblems(items: NonNullable<DataUpdate['callback']>['callbacks']): EntryProblem[] {
-  if (items.length > LIMITS.callbacks) return [{ field: [], msg: `must be at most ${LIMITS.callbacks}` }];
   return items.flatMap((item, index): EntryProblem[] => {
     const url = typeof item === 'string' ? item : item[0];
     const isCallable = url.length <= LIMITS.callbackChars && URL.canParse(url) && /^https?:/i.test(url);
@@ -130,8 +130,8 @@ function entryProblems(entry: DataSourceEntry): EntryProblem[] {
   }
   const parsed = patchOperations.safeParse(data.value());
   if (parsed.success) return [];
-  return parsed.error.issues.map((issue) => ({
-    field: ['data', ...issue.path.map((part) => (typeof part === 'number' ? part : String(part)))],
-    msg: `is not a JSON patch (save_method is PATCH): ${issue.message}`,
+  return fieldProblems(parsed.error, 'data').map(({ loc, msg }) => ({
+    field: loc,
+    msg: `is not a JSON patch (save_method is PATCH): ${msg}`,
   }));
 }

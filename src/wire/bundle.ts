@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { list, MANY } from './lists.js';
 
 /** A data file: its text, and the folder that it is loaded at (`.` for the root). */
 export const dataModule = z.object({ path: z.string(), data: z.string() });
@@ -8,13 +9,16 @@ export const policyModule = z.object({ path: z.string(), package_name: z.string(
 
 /** Answer of `GET /policy` (spec PolicyBundle; protocol-facts 2.2). */
 export const policyBundle = z.object({
-  manifest: z.array(z.string()),
+  manifest: list(z.string(), { max: MANY }),
   hash: z.string(),
   old_hash: z.string().nullish(),
-  data_modules: z.array(dataModule),
-  policy_modules: z.array(policyModule),
+  data_modules: list(dataModule, { max: MANY }),
+  policy_modules: list(policyModule, { max: MANY }),
   deleted_files: z
-    .object({ data_modules: z.array(z.string()).default([]), policy_modules: z.array(z.string()).default([]) })
+    .object({
+      data_modules: list(z.string(), { max: MANY }).default([]),
+      policy_modules: list(z.string(), { max: MANY }).default([]),
+    })
     .nullish(),
 });
 export type PolicyBundle = z.infer<typeof policyBundle>;
@@ -23,7 +27,7 @@ export type PolicyBundle = z.infer<typeof policyBundle>;
 export const opalPolicyNotice = z.object({
   old_policy_hash: z.string(),
   new_policy_hash: z.string(),
-  changed_directories: z.array(z.string()),
+  changed_directories: list(z.string(), { max: MANY }),
 });
 export type OpalPolicyNotice = z.infer<typeof opalPolicyNotice>;
 

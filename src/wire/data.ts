@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { JsonText } from '../lib/json-text.js';
 import { parseDocPath } from './doc-path.js';
+import { dict, list, MANY } from './lists.js';
 
 /**
  * Data source entries and data updates: spec "DataSourceEntry", "DataUpdate"; what OPAL adds is in protocol-facts 4.1.
@@ -20,13 +21,16 @@ const docPath = z.string().refine(
   { message: 'must be a path of valid text and percent-escapes, without . and .. segments' },
 );
 
+/** Bounds of what one update may name: each topic and callback costs memory on every server and client, for long. */
+export const UPDATE_LIMITS = { entries: 10_000, topics: 100, callbacks: 20, headers: 200 } as const;
+
 /** HTTP methods that a fetch may use (protocol-facts 4.8). */
 export const FETCH_METHODS = ['get', 'post', 'put', 'patch', 'head', 'delete'] as const;
 
 /** How HTTP fetches (spec HttpFetcherConfig; members beyond `headers` from protocol-facts 4.8). */
 export const fetcherConfig = z.looseObject({
   fetcher: z.string().nullish(),
-  headers: z.record(z.string(), z.string()).nullish(),
+  headers: dict(z.string(), { max: UPDATE_LIMITS.headers }).nullish(),
   method: z.string().toLowerCase().pipe(z.enum(FETCH_METHODS)).optional(),
   data: z.unknown().optional(),
   is_json: z.boolean().nullish(),
@@ -97,7 +101,7 @@ const inlineData = z.custom<JsonText>((value) => value instanceof JsonText, {
 const entryFields = {
   url: z.string(),
   config: entryConfig.nullish(),
-  topics: z.array(z.string()).min(1, 'must name at least one topic'),
+  topics: list(z.string(), { max: UPDATE_LIMITS.topics, empty: 'must name at least one topic' }),
   dst_path: docPath,
   save_method: z.enum(SAVE_METHODS).default('PUT'),
   inline_data: z.boolean().optional(),
@@ -112,7 +116,7 @@ export type DataSourceEntry = z.infer<typeof dataSourceEntry>;
 /** An entry as an OPAL peer sends it: defaults where it leaves fields out (protocol-facts 4.1). */
 export const peerEntry = z.object({
   ...entryFields,
-  topics: z.array(z.coerce.string()).default(['policy_data']),
+  topics: list(z.coerce.string(), { max: MANY }).default(['policy_data']),
   dst_path: z.preprocess(numberAsText, docPath.default('')),
   config: z.preprocess(withTextHeaders, entryConfig.nullish()),
   save_method: z.preprocess(
@@ -131,7 +135,7 @@ export type PeerEntry = z.infer<typeof peerEntry>;
 export const callbackItem = z.union([z.string(), z.tuple([z.string(), fetcherConfig])]);
 
 /** One-time callbacks of an update (spec UpdateCallbackConfig). */
-export const updateCallback = z.object({ callbacks: z.array(callbackItem).default([]) });
+export const updateCallback = z.object({ callbacks: list(callbackItem, { max: UPDATE_LIMITS.callbacks }).default([]) });
 
 const updateFields = {
   id: z.string().nullish(),
@@ -147,7 +151,7 @@ export const dataUpdate = z.object({
   ...updateFields,
   /** Whether those who come later get it too, or for how many seconds (design 9.6). Default: the server's setting. */
   retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),
-  entries: z.array(dataSourceEntry).min(1, 'must have at least one entry'),
+  entries: list(dataSourceEntry, { max: UPDATE_LIMITS.entries, empty: 'must have at least one entry' }),
 });
 export type DataUpdate = z.infer<typeof dataUpdate>;
 
@@ -157,20 +161,20 @@ export const peerUpdate = z.object({
   reason: z.coerce.string().nullish(),
   /** Items are read one by one: one that cannot be called must not cost the update. */
   callback: z
-    .object({ callbacks: z.array(z.unknown()).default([]) })
+    .object({ callbacks: list(z.unknown(), { max: MANY }).default([]) })
     .nullish()
     .catch(null),
-  entries: z.array(peerEntry),
+  entries: list(peerEntry, { max: MANY }),
   seq: z.number().int().nonnegative().optional(),
   epoch: z.string().optional(),
   /** The seq of the update before it on each of its topics; 0: there was none. */
-  prev: z.record(z.string(), z.number().int().nonnegative()).optional(),
+  prev: dict(z.number().int().nonnegative(), { max: MANY }).optional(),
 });
 export type PeerUpdate = z.infer<typeof peerUpdate>;
 
 /** Answer of `GET /data/config`: the desired entries in order. `epoch`, `head` only where the client negotiated them. */
 export const peerDataConfig = z.object({
-  entries: z.array(peerEntry).default([]),
+  entries: list(peerEntry, { max: MANY }).default([]),
   epoch: z.string().optional(),
   head: z.number().int().nonnegative().optional(),
   /** True when the operator set base entries (also to an empty list); only then may missing ones be pruned (design 9.3). */
@@ -180,7 +184,7 @@ export type PeerDataConfig = z.infer<typeof peerDataConfig>;
 
 /** SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (spec DataSourceConfig). */
 export const serverDataSources = z.union([
-  z.strictObject({ config: z.object({ entries: z.array(peerEntry).default([]) }) }),
+  z.strictObject({ config: z.object({ entries: list(peerEntry, { max: MANY }).default([]) }) }),
   z.strictObject({ external_source_url: z.url({ protocol: /^https?$/ }) }),
 ]);
 export type ServerDataSources = z.infer<typeof serverDataSources>;

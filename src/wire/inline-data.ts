@@ -12,9 +12,21 @@ import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
 /** Bytes that are looked at in one step: some milliseconds. */
 const STEP_BYTES = 256 * 1024;
 
+/** Most values that a text may have beside inline data. Each becomes an object of the program: 50 bytes for two of text. */
+const MAX_VALUES = 500_000;
+
+/** A text with more values than anybody has to say; nothing of it was made into values. */
+export class TooManyValues extends Error {
+  override readonly name = 'TooManyValues';
+
+  constructor() {
+    super(`must have at most ${MAX_VALUES} values beside inline data`);
+  }
+}
+
 /**
  * Parses JSON bytes; between the steps somebody else may have the event loop. The bytes must not change. Throws a
- * `JsonSyntaxError` where they are not JSON.
+ * `JsonSyntaxError` where they are not JSON, and {@link TooManyValues}.
  */
 export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const plain = bytes.length > STEP_BYTES || !isUtf8(bytes) ? undefined : withoutData(bytes.toString());
@@ -29,7 +41,10 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const isLong = bytes.length > STEP_BYTES;
   if (isLong) yield;
   const { spans } = found;
-  if (spans.length === 0) return JSON.parse(bytes.toString());
+  if (spans.length === 0) {
+    yield* countValues([bytes]);
+    return JSON.parse(bytes.toString());
+  }
   // Each span's place is taken by its index, so that of repeated names the one that counts is found by itself.
   const rest: Buffer[] = [];
   let through = 0;
@@ -38,6 +53,7 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
     through = end;
   }
   rest.push(bytes.subarray(through));
+  yield* countValues(rest);
   const value: unknown = JSON.parse(Buffer.concat(rest).toString());
   for (const entry of entriesOf(value)) {
     const span = typeof entry.data === 'number' ? spans[entry.data] : undefined;
@@ -45,6 +61,23 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   }
   if (isLong) yield;
   return value;
+}
+
+/** Throws {@link TooManyValues}. Commas and brackets within texts count too: what is legitimate is far from the limit. */
+function* countValues(parts: readonly Buffer[]): Generator<undefined, void> {
+  if (parts.reduce((sum, { length }) => sum + length, 0) <= MAX_VALUES) return;
+  let left = MAX_VALUES;
+  for (const part of parts) {
+    for (let at = 0; at < part.length; at += STEP_BYTES) {
+      const end = Math.min(at + STEP_BYTES, part.length);
+      for (let index = at; index < end; index++) {
+        const byte = part[index];
+        if (byte === 0x2c || byte === 0x5b || byte === 0x7b) left--;
+      }
+      if (left < 0) throw new TooManyValues();
+      yield;
+    }
+  }
 }
 
 /** {@link keepingData} in one step. */

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import * as bundle from './bundle.js';
 import * as data from './data.js';
 import * as frames from './frames.js';
+import { jsonSchemaOf } from './lists.js';
 import * as report from './report.js';
 import * as session from './session.js';
 import * as topics from './topics.js';
@@ -15,33 +16,33 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
   version: 2,
   hashes: {
     'bundle.dataModule': '581efed9ccf51cb9',
-    'bundle.opalPolicyNotice': 'c57693aef6e041d3',
-    'bundle.policyBundle': '0f3c3de81cf67875',
+    'bundle.opalPolicyNotice': '6ff3016b7ceeb5b6',
+    'bundle.policyBundle': 'f49d9719d5f98c6c',
     'bundle.policyModule': 'ed20ded57e6546ec',
-    'bundle.policyNotice': '81d3e255563c0009',
+    'bundle.policyNotice': 'c1e1abc3d2939ae1',
     'data.callbackItem': '75b1fc6794599469',
-    'data.dataSourceEntry': '75886d7eb5ce250c',
-    'data.dataUpdate': '7d36883114e45e07',
+    'data.dataSourceEntry': 'd113aece95f10586',
+    'data.dataUpdate': '9eb7efdff71ab0d5',
     'data.entryConfig': '57821e0a65621e92',
     'data.fetcherConfig': '33150a8e8ecba214',
-    'data.peerDataConfig': 'a5ead9d3ccd57a7d',
-    'data.peerEntry': '874f61bea00cad8e',
-    'data.peerUpdate': '4d8e095485d3a469',
-    'data.serverDataSources': 'c4bb855f442488b6',
-    'data.updateCallback': 'e2ae5fe3dffd8a51',
+    'data.peerDataConfig': '80e6e5776994615f',
+    'data.peerEntry': 'a149a651025108c7',
+    'data.peerUpdate': 'b1e6f0c0926a175d',
+    'data.serverDataSources': '791156c41d9e014d',
+    'data.updateCallback': '2467c4edc52798d6',
     'frames.frame': 'd45ab66e8c7039ae',
     'frames.notifyArguments': 'd0146c77ccca4d3c',
-    'report.updateReport': 'bf52f22b9eed17da',
+    'report.updateReport': '16e552c9e0c1d66c',
     'session.clientId': '130f89a894c648bd',
     'session.failure': '0a6756eb30f51753',
     'session.heartbeat': 'fa5079d1d62619d9',
     'session.policyStanding': '335a1df6d00f8191',
     'session.position': '6c7e4392c7cb1555',
     'session.sessionAnswer': '001e59142601ecbb',
-    'session.sessionReport': 'd5ecab183e3dc993',
-    'session.sessionSubscribe': '2811b57b0fdec949',
-    'updates.loggedUpdate': 'b36ff6b7ddda93a9',
-    'updates.updatesPage': '4eb3a77d09b24bc9',
+    'session.sessionReport': 'b6e015adc97d2c49',
+    'session.sessionSubscribe': '2d3a9b87fc2805df',
+    'updates.loggedUpdate': 'b668d028caac11f7',
+    'updates.updatesPage': '5b9e44788dddcd53',
     'header of the protocol': '0207ba8705cb18a1',
     'frames that are written': '734b0873c15fe5d0',
     'names of topics': '1a23b1b74ad1a880',
@@ -54,9 +55,7 @@ function wireSchemas(): Record<string, unknown> {
   for (const [module, exported] of Object.entries({ bundle, data, frames, report, session, updates })) {
     for (const [name, value] of Object.entries(exported)) {
       if (!(value instanceof z.ZodType)) continue;
-      const [input, output] = (['input', 'output'] as const).map((io) =>
-        z.toJSONSchema(value, { io, unrepresentable: 'any' }),
-      );
+      const [input, output] = (['input', 'output'] as const).map((io) => jsonSchemaOf(value, { io }));
       found[`${module}.${name}`] = { input, output };
     }
   }

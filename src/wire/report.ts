@@ -1,14 +1,18 @@
 import { z } from 'zod';
+import { list } from './lists.js';
 
 /**
  * What a client says of a data update or policy that it has taken (spec "UpdateReport"; protocol-facts 4.7). Both sides
  * share the shape; reading is liberal, since OPAL's clients report to our servers too.
  */
 
+/** Most entries of one report: the first load of a client may have many thousands. */
+const MAX_REPORTS = 50_000;
+
 const reportedEntry = z.object({
   url: z.string().default(''),
   dst_path: z.string().default(''),
-  topics: z.array(z.string()).default([]),
+  topics: list(z.string(), { max: 1_000 }).default([]),
   save_method: z.string().default('PUT'),
   inline_data: z.boolean().optional(),
 });
@@ -26,7 +30,7 @@ const entryReport = z.object({
 /** Body of `POST /data/callback_report` and of every callback. What it does not name is not read (it may be secret). */
 export const updateReport = z.object({
   update_id: z.string().nullish(),
-  reports: z.array(entryReport).default([]),
+  reports: list(entryReport, { max: MAX_REPORTS }).default([]),
   policy_hash: z.string().nullish(),
 });
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dict, list, MANY } from './lists.js';
 
 /**
  * What our server and our client tell each other beyond OPAL's pub/sub, over the same socket, once both negotiated
@@ -18,12 +19,14 @@ export const MAX_LISTED_SEQS = 1000;
 /** Most failing entries that a report names, and the longest text of each. */
 export const MAX_FAILING = 50;
 export const MAX_FAILING_TEXT = 500;
+/** Most topics that one peer may subscribe to: more than any client has. */
+export const MAX_TOPICS = 10_000;
 /** Longest client id. */
 export const MAX_CLIENT_ID = 256;
 
 const seq = z.number().int().nonnegative();
 /** Last seq of a data update by topic; 0 or a missing topic: none. */
-const heads = z.record(z.string(), seq);
+const heads = dict(seq, { max: MANY });
 const seqs = z.array(seq).max(MAX_LISTED_SEQS);
 
 /**
@@ -43,7 +46,7 @@ export const clientId = z.string().min(1).max(MAX_CLIENT_ID);
 
 /** Arguments of our client's `subscribe`. */
 export const sessionSubscribe = z.object({
-  topics: z.array(z.string()),
+  topics: list(z.string(), { max: MAX_TOPICS }),
   client_id: clientId,
   /** Missing: it holds nothing that it can place in a log. */
   position: position.optional(),
@@ -143,8 +146,7 @@ export const sessionReport = z.object({
     since: millis.optional(),
   }),
   /** What fails now, the oldest first. */
-  failing: z
-    .array(failure)
+  failing: list(failure, { max: 20 * MAX_FAILING })
     .transform((entries) => entries.slice(0, MAX_FAILING))
     .default([]),
   /** Updates that the engine refuses until policy or data change (design 9.2). */

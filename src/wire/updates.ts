@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { elements, members } from '../lib/json-text.js';
 import { peerUpdate } from './data.js';
 import { parseKeepingData } from './inline-data.js';
+import { dict, list, MANY } from './lists.js';
 
 /** Query of `GET /data/updates`: what our own clients read to catch up (design 3, 9.7). */
 export interface UpdatesQuery {
@@ -27,8 +28,8 @@ export const updatesPage = z.object({
   head: seq,
   from: z.enum(['tail', 'fold']),
   more: z.boolean(),
-  heads: z.record(z.string(), seq).default({}),
-  updates: z.array(loggedUpdate),
+  heads: dict(seq, { max: MANY }).default({}),
+  updates: list(loggedUpdate, { max: MANY }),
 });
 export type UpdatesPage = z.infer<typeof updatesPage>;
 

@@ -3,6 +3,8 @@ import { z } from 'zod';
 import { permitTopics } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
+import { list } from '../../wire/lists.js';
+import { MAX_TOPICS } from '../../wire/session.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
@@ -15,7 +17,9 @@ export interface DataRefreshDeps {
 
 const refreshBody = z
   .object({
-    topics: z.array(z.string()).min(1, 'must name at least one topic').optional().describe('Default: any'),
+    topics: list(z.string(), { max: MAX_TOPICS, empty: 'must name at least one topic' })
+      .optional()
+      .describe('Default: any'),
     path: z
       .string()
       .refine(isDocPath, 'must be a path without . and .. segments')

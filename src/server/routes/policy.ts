@@ -14,7 +14,7 @@ export interface PolicyRoutesDeps {
 }
 
 /** A parameter that may be repeated. */
-const repeatable = z.union([z.string(), z.array(z.string())]);
+const repeatable = z.union([z.string(), z.array(z.string()).max(1_000)]);
 const policyQuery = z.object({
   path: repeatable.optional().describe('Directory of the repository; repeatable. None: the whole repository.'),
   base_hash: repeatable.optional().describe('Commit that the caller holds: the answer is a delta from it.'),

@@ -10,6 +10,7 @@ import { parseBody, readJsonBody } from '../../http/json-body.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Secret } from '../../lib/log.js';
+import { dict } from '../../wire/lists.js';
 import { naiveUtc } from '../../wire/naive-utc.js';
 
 const DAY_SECONDS = 86_400;
@@ -33,8 +34,7 @@ const ttl = z
   .default(DEFAULT_TTL_SECONDS)
   .describe('Lifetime. Default: 365 days.');
 
-const claims = z
-  .record(z.string(), z.unknown())
+const claims = dict(z.unknown(), { max: 1_000 })
   .superRefine((value, context) => {
     for (const name of RESERVED_CLAIMS) {
       if (!Object.hasOwn(value, name)) continue;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** A query parameter with topics: separated by commas, repeated, or both. */
 export const topicsQuery = z
-  .union([z.string(), z.array(z.string())])
+  .union([z.string(), z.array(z.string()).max(1_000)])
   .transform((given): ReadonlySet<string> => new Set([given].flat().flatMap((text) => text.split(',').filter(Boolean))))
   .refine((topics) => topics.size > 0, 'must name a topic');
 

@@ -109,7 +109,7 @@ function formField(text: string): string {
 
 /** The text of the body stays out of the answer. */
 function unreadable(msg: string, type: string, cause: unknown): SyncError {
-  const error = invalidRequest(msg, [{ loc: ['body'], msg, type }]);
+  const error = invalidRequest([{ loc: ['body'], msg, type }], msg);
   if (cause !== undefined) error.cause = cause;
   return error;
 }
