@@ -1,6 +1,7 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { bundle, loadEsbuild } from './bundle.mjs';
+import { copyDocsUi } from './docs-ui.mjs';
 import { tsc } from './tsc.mjs';
 
 /** Writes the package's code into `out`, which it replaces once everything has gone well. */
@@ -14,6 +15,7 @@ export async function build(root, { out, types, unbundled }) {
   try {
     if (esbuild === undefined) await compile(root, made);
     else await Promise.all([bundle(esbuild, root, made), types && compile(root, made, '--emitDeclarationOnly')]);
+    copyDocsUi(root, made);
     rmSync(out, { recursive: true, force: true });
     renameSync(made, out);
   } finally {

@@ -14,7 +14,7 @@ const ENTRIES = {
 };
 
 /** Packages that every start loads: they go in. All others stay packages, and are loaded when they are needed. */
-const BUNDLED = ['commander', 'fastify', 'light-my-request', 'pino', 'tar-stream', 'undici', 'ws', 'zod'];
+const BUNDLED = ['commander', 'fastify', 'pino', 'tar-stream', 'undici', 'ws', 'zod'];
 
 /** CommonJS packages ask for Node's modules by `require`, which an ES module does not have. */
 const REQUIRE = "import{createRequire as requireOf}from'node:module';const require=requireOf(import.meta.url);";

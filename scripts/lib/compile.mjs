@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { copyDocsUi } from './docs-ui.mjs';
 import { installPackage } from './install-package.mjs';
 import { removeStale } from './test-files.mjs';
 import { tsc } from './tsc.mjs';
@@ -13,6 +14,7 @@ export async function compile(root, folder, { installed = false } = {}) {
   console.error(`compiling into ${folder}/ ...`);
   await Promise.all([
     tsc(root, '-p', 'tsconfig.json', '--outDir', out, '--tsBuildInfoFile', join(out, '.tsbuildinfo')),
+    copyDocsUi(root, join(out, 'src')),
     installed && installPackage(root, join(out, 'installed')),
   ]);
 }

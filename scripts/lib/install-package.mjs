@@ -81,7 +81,9 @@ async function npm(cwd, ...args) {
 function keyOf(root) {
   const { files } = manifestOf(root);
   const sources = filesBelow(join(root, 'src')).filter((file) => !file.endsWith('.test.ts'));
-  const scripts = ['build.mjs', 'bundle.mjs', 'install-package.mjs'].map((file) => `scripts/lib/${file}`);
+  const scripts = ['build.mjs', 'bundle.mjs', 'docs-ui.mjs', 'install-package.mjs'].map(
+    (file) => `scripts/lib/${file}`,
+  );
   const hash = createHash('sha256');
   for (const file of [
     ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'],

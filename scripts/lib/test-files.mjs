@@ -16,7 +16,7 @@ export function removeStale(root, build) {
   for (const folder of ['src', 'test', 'scripts', 'bench']) {
     for (const file of filesBelow(join(build, folder))) {
       const source = file.replace(/\.(js|js\.map|d\.ts)$/, '.ts');
-      if (source === file || existsSync(join(root, folder, source))) continue;
+      if (source === file || file.startsWith('docs-ui/') || existsSync(join(root, folder, source))) continue;
       rmSync(join(build, folder, file));
       if (file.endsWith('.js')) stale.push(`${folder}/${file}`);
     }

@@ -46,10 +46,6 @@ export function clientHttp(deps: ClientHttpDeps): FastifyInstance {
   connectivityRoutes(app, deps);
   storeConfigRoute(app, deps.store);
   const description = 'Says how policy and data of one engine stand, and steers the client.';
-  docsRoutes(
-    app,
-    { title: 'PolicySync client', version: packageVersion(), description },
-    { log: deps.log.child({ component: 'docs' }) },
-  );
+  docsRoutes(app, { title: 'PolicySync client', version: packageVersion(), description });
   return app;
 }

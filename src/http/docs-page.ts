@@ -1,18 +1,54 @@
-import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
-import swaggerUi from '@fastify/swagger-ui';
-import fastify, { type FastifyInstance } from 'fastify';
+import { readFile } from 'node:fs/promises';
 
-/**
- * The documentation page for one OpenAPI document, as an app of its own that listens nowhere: it is made when the first
- * reader comes. All its parts are served from here, nothing is loaded from elsewhere.
- */
-export async function createDocsPage(document: object): Promise<FastifyInstance> {
-  const app = fastify({ logger: false });
-  await app.register(swagger, {
-    mode: 'static',
-    specification: { document: document as StaticDocumentSpec['document'] },
-  });
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true });
-  await app.ready();
-  return app;
+/** One file of the documentation page. */
+export interface DocsPart {
+  readonly type: string;
+  readonly content: string | Buffer;
+}
+
+/** Files of the package `swagger-ui-dist`, as published: the build puts them beside our own (scripts/lib/docs-ui.mjs). */
+const FILES: ReadonlyMap<string, string> = new Map([
+  ['swagger-ui.css', 'text/css; charset=utf-8'],
+  ['swagger-ui-bundle.js', 'text/javascript; charset=utf-8'],
+  ['favicon-32x32.png', 'image/png'],
+]);
+const FOLDER = new URL('../docs-ui/', import.meta.url);
+
+/** Ours: shows the document beside the page, and asks no validator elsewhere. */
+const START = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#swagger-ui', deepLinking: true, validatorUrl: null });
+`;
+
+/** What the page may do: load its parts and ask this API. Scripts and styles come from files alone; images may be in the style sheet. */
+export const DOCS_CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** The page. Its parts are named relative to `/docs`, so that it works below a path of a proxy, too. */
+export function docsPage(title: string): DocsPart {
+  return {
+    type: 'text/html; charset=utf-8',
+    content: `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`)}</title>
+<link rel="stylesheet" href="docs/swagger-ui.css">
+<link rel="icon" type="image/png" href="docs/favicon-32x32.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+`,
+  };
+}
+
+/** A part of the page by its name; undefined where there is none of this name. */
+export async function docsPart(name: string): Promise<DocsPart | undefined> {
+  if (name === 'start.js') return { type: 'text/javascript; charset=utf-8', content: START };
+  const type = FILES.get(name);
+  return type === undefined ? undefined : { type, content: await readFile(new URL(name, FOLDER)) };
 }

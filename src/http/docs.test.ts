@@ -23,7 +23,7 @@ addRoute(
   () => ({}),
 );
 addRoute(app, { method: 'GET', path: '/', access: 'everyone', tag: 'Things', summary: 'Look' }, () => ({}));
-docsRoutes(app, { title: 'T', version: '1', description: 'For a test' }, { log: silentLogger() });
+docsRoutes(app, { title: 'T & <co>', version: '1', description: 'For a test' });
 after(() => app.close());
 
 test('the OpenAPI document says of each route what it takes, answers, and who may call it', async () => {
@@ -31,7 +31,7 @@ test('the OpenAPI document says of each route what it takes, answers, and who ma
   assert.equal(answer.statusCode, 200);
   const document = answer.json();
   assert.match(document.openapi, /^3\.1\./);
-  assert.deepEqual(Object.keys(document.paths), ['/things/{key}', '/', '/openapi.json', '/docs', '/docs/*']);
+  assert.deepEqual(Object.keys(document.paths), ['/things/{key}', '/', '/openapi.json', '/docs', '/docs/{part}']);
   const { post } = document.paths['/things/{key}'];
   assert.deepEqual(post.security, [{ bearer: [] }]);
   assert.match(post.description, /datasource/);
@@ -48,15 +48,42 @@ test('the OpenAPI document says of each route what it takes, answers, and who ma
 
 test('the documentation page and all its parts come from here', async () => {
   const page = await app.inject('/docs');
-  const target = page.statusCode === 302 ? String(page.headers.location) : '/docs';
-  const index = await app.inject(new URL(target, 'http://here/docs').pathname);
-  assert.equal(index.statusCode, 200);
-  assert.match(String(index.headers['content-type']), /text\/html/);
-  const parts = [...index.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? '');
-  assert(parts.length >= 3, 'scripts and styles');
+  assert.equal(page.statusCode, 200);
+  assert.match(String(page.headers['content-type']), /^text\/html/);
+  assert.match(page.body, /<title>T &#38; &#60;co&#62;<\/title>/);
+  const parts = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? '');
+  assert.deepEqual(
+    parts.map((part) => part.split('.').at(-1)),
+    ['css', 'png', 'js', 'js'],
+  );
   for (const part of parts) {
-    const url = new URL(part, 'http://here/docs/');
+    const url = new URL(part, 'http://here/docs');
     assert.equal(url.host, 'here', part);
-    assert.equal((await app.inject(url.pathname)).statusCode, 200, url.pathname);
+    const answer = await app.inject(url.pathname);
+    assert.equal(answer.statusCode, 200, url.pathname);
+    assert.match(String(answer.headers['content-type']), /^(?:text\/(?:css|javascript); charset=utf-8|image\/png)$/);
+    assert(answer.rawPayload.length > 50);
   }
+});
+
+test('the page runs scripts of its own files alone, and is no frame of another', async () => {
+  const { headers, body } = await app.inject('/docs');
+  const rules = String(headers['content-security-policy']).split('; ');
+  for (const rule of [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "frame-ancestors 'none'",
+  ])
+    assert(rules.includes(rule), `${rule} in ${rules}`);
+  assert.deepEqual(body.match(/<script(?! src=)/g), null);
+  assert.equal(headers['x-content-type-options'], 'nosniff');
+});
+
+test('a slash at the end of its address is no part, and there are no parts but its own', async () => {
+  const answer = await app.inject('/docs/?a=1');
+  assert.deepEqual([answer.statusCode, answer.headers.location], [308, '../docs']);
+  for (const name of ['index.html', '..%2Fpackage.json', 'LICENSE', '__proto__', 'docs-page.js'])
+    assert.equal((await app.inject(`/docs/${name}`)).statusCode, 404, name);
 });

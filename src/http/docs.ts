@@ -1,19 +1,15 @@
-import type { FastifyInstance } from 'fastify';
-import { type Logger, redactUrl } from '../lib/log.js';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { SyncError } from '../lib/errors.js';
+import { DOCS_CSP, type DocsPart, docsPage, docsPart } from './docs-page.js';
 import type { ApiInfo } from './openapi.js';
 import { addRoute } from './route.js';
 
 /**
- * `GET /openapi.json` and the documentation page at `/docs`. Call it after every other route was added. What makes the
- * document and the page is loaded at the first request for it: a program that nobody asks pays nothing.
+ * `GET /openapi.json` and the documentation page at `/docs`. Call it after every other route was added. The document is made at the
+ * first request for it: a program that nobody asks pays nothing.
  */
-export function docsRoutes(app: FastifyInstance, info: ApiInfo, deps: { log: Logger }): void {
+export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
   let document: Promise<object> | undefined;
-  const makeDocument = (): Promise<object> => {
-    document ??= import('./openapi.js').then(({ openApiDocument }) => openApiDocument(app.declaredRoutes, info));
-    return document;
-  };
-  let page: Promise<FastifyInstance> | undefined;
 
   addRoute(
     app,
@@ -23,36 +19,57 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo, deps: { log: Log
       access: 'everyone',
       tag: 'Documentation',
       summary: 'This API as an OpenAPI 3.1 document',
-      answers: { 200: { description: 'The document' } },
+      answers: { 200: { description: 'The document', contentType: 'application/json' } },
     },
-    makeDocument,
+    () => {
+      document ??= import('./openapi.js').then(({ openApiDocument }) => openApiDocument(app.declaredRoutes, info));
+      return document;
+    },
   );
 
-  for (const path of ['/docs', '/docs/*']) {
-    addRoute(
-      app,
-      {
-        method: 'GET',
-        path,
-        access: 'everyone',
-        tag: 'Documentation',
-        summary: 'The documentation page',
-        answers: { 200: { description: 'The page and its parts' } },
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/docs',
+      access: 'everyone',
+      tag: 'Documentation',
+      summary: 'The documentation page',
+      answers: {
+        200: { description: 'The page', contentType: 'text/html' },
+        308: { description: 'Without the slash at the end' },
       },
-      async ({ request, reply }) => {
-        page ??= makeDocument().then(async (ready) => (await import('./docs-page.js')).createDocsPage(ready));
-        const ready = await page;
-        const answer = await ready.inject({ method: 'GET', url: request.url });
-        deps.log.debug({ path: redactUrl(request.url), status: answer.statusCode }, 'documentation page');
-        for (const name of ['content-type', 'location', 'cache-control', 'content-security-policy']) {
-          const value = answer.headers[name];
-          if (value !== undefined) reply.header(name, value);
-        }
-        return reply.code(answer.statusCode).send(answer.rawPayload);
+    },
+    ({ request, reply }) => {
+      // The page names its parts relative to itself.
+      if (/^[^?]*\/(?:\?|$)/.test(request.url)) return reply.code(308).header('location', '../docs').send();
+      reply.header('content-security-policy', DOCS_CSP).header('cache-control', 'no-cache');
+      return send(reply, docsPage(info.title));
+    },
+  );
+
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/docs/:part',
+      access: 'everyone',
+      tag: 'Documentation',
+      summary: 'A part of the documentation page',
+      answers: {
+        200: { description: 'The part', contentType: '*/*' },
+        404: { description: 'The page has no such part' },
       },
-    );
-  }
-  app.addHook('onClose', async () => {
-    await (await page)?.close();
-  });
+    },
+    async ({ request, reply }) => {
+      const { part: name = '' } = request.params as { part?: string };
+      const part = await docsPart(name);
+      if (part === undefined) throw new SyncError('not_found', `the documentation page has no part ${name}`);
+      return send(reply.header('cache-control', 'public, max-age=3600'), part);
+    },
+  );
+}
+
+function send(reply: FastifyReply, { type, content }: DocsPart): FastifyReply {
+  return reply.type(type).header('x-content-type-options', 'nosniff').send(content);
 }

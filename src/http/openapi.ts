@@ -67,8 +67,9 @@ function accessText(access: Access): string {
   return `With authentication on: a token of peer type ${access.join(' or ')}.`;
 }
 
-function response({ description, schema }: AnswerDeclaration): JsonObject {
-  if (schema === undefined) return { description };
+function response({ description, schema, contentType }: AnswerDeclaration): JsonObject {
+  if (schema === undefined)
+    return { description, ...(contentType !== undefined && { content: { [contentType]: {} } }) };
   return { description, content: { 'application/json': { schema: jsonSchema(schema, 'output') } } };
 }
 

@@ -8,6 +8,8 @@ export interface AnswerDeclaration {
   readonly description: string;
   /** Shape of its JSON body; none where it has no body or another media type. */
   readonly schema?: z.ZodType;
+  /** Media type of a body that has no schema. */
+  readonly contentType?: string;
 }
 
 /** One route: who may call it, what it takes and answers. Validation and `/openapi.json` both come from it. */

@@ -199,7 +199,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       policy: () => policy?.tracker.status(),
     });
     metricsRoute(app, options.metricsAccess, metrics);
-    docsRoutes(app, apiInfo(), { log: log.child({ component: 'docs' }) });
+    docsRoutes(app, apiInfo());
     // Last, since its path is the operator's and must not be one of the others.
     jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
     onWebSocketUpgrade(app.server, sockets.handleUpgrade);
