@@ -134,7 +134,7 @@ function target(
     { env, flags: { 'server-url': url, 'client-token': token } },
   ).values;
   if (!/^https?:/.test(serverUrl))
-    throw new UsageError(`the URL must start with http:// or https:// (is ${serverUrl})`);
+    throw new UsageError(`the URL must start with http:// or https:// (is ${redactUrl(serverUrl)})`);
   return { url: serverUrl, token: clientToken };
 }
 

@@ -206,6 +206,7 @@ export function createClient(
       dataConfigUrl: settings.dataConfigUrl,
       token: settings.clientToken,
       policyDirs: settings.policyDirs,
+      limitBytes: settings.serverAnswerLimitBytes,
       dispatcher: connections.dispatcher(SERVER_ANSWER_MS),
       gated: connections.dispatcher(SERVER_ANSWER_MS, gate),
     });

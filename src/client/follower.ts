@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Dial } from '../lib/connect.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { aborted, isAbort } from '../lib/loop.js';
+import { serverAddress } from '../lib/server-address.js';
 import { hexId } from '../pubsub/hub.js';
 import { createSocketClient, type OpenSession } from '../pubsub/socket-client.js';
 import { peerUpdate } from '../wire/data.js';
@@ -183,7 +184,7 @@ export class Follower {
     const socketLog = this.#log.child({ component: 'socket' });
     return createSocketClient(
       {
-        url: `${settings.serverWsUrl ?? settings.serverUrl.replace(/^http/, 'ws')}/ws`,
+        url: serverAddress(settings.serverWsUrl ?? settings.serverUrl.replace(/^http/, 'ws'), '/ws'),
         token: settings.clientToken,
         dial: this.#dial,
         keepAliveIntervalMs: settings.keepAliveIntervalMs,

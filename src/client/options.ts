@@ -130,6 +130,16 @@ export const CLIENT_SETTINGS = {
     description: 'Longest wait between two attempts to connect.',
   }),
 
+  serverAnswerLimitBytes: numberSetting({
+    env: 'SYNC_SERVER_ANSWER_LIMIT_BYTES',
+    opal: null,
+    group: SERVER,
+    default: 256 * 1024 * 1024,
+    min: 1024,
+    unit: 'bytes',
+    description:
+      'Largest answer of the server that is read: a policy bundle, a list of entries with their inline data.',
+  }),
   waitOnServerLoad: flagSetting({
     env: 'SYNC_WAIT_ON_SERVER_LOAD',
     group: SERVER,

@@ -3,15 +3,28 @@ import type { z } from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';
+import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../wire/updates.js';
-import { type Hop, headerText, isRedirect, nextHop, redirectPlace, retryAfterSeconds } from './fetch/http-rules.js';
+import { answerStart, answerText } from './answer-text.js';
+import {
+  basicAuthorization,
+  type Hop,
+  headerText,
+  isRedirect,
+  nextHop,
+  redirectPlace,
+  retryAfterSeconds,
+} from './fetch/http-rules.js';
 
 /** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
 const ANSWER_TIMEOUT_MS = 120_000;
+const ANSWER_LIMIT = 256 * 1024 * 1024;
+/** So much of an answer that is none is read: what it says, and that the connection can be used again. */
+const REFUSAL_BYTES = 16_384;
 /** More is taken for a circle. */
 const MAX_REDIRECTS = 10;
 /** A server that asks for more is asked again anyway. */
@@ -24,6 +37,8 @@ export interface ServerApiOptions {
   readonly dataConfigUrl: string | undefined;
   readonly token: Secret | undefined;
   readonly policyDirs: readonly string[];
+  /** Largest answer that is read. Default: {@link ANSWER_LIMIT}. */
+  readonly limitBytes?: number;
   /** Its connections; they end with the API. */
   readonly dispatcher: Dispatcher;
   /** For where the server redirects to: the gate decides where it leads. They end with the API, too. */
@@ -33,9 +48,15 @@ export interface ServerApiOptions {
 /** The client's calls to a sync server, ours or OPAL's. */
 export class ServerApi {
   readonly #options: ServerApiOptions;
+  /** What some APIs repeat of what they were asked. */
+  readonly #secrets: readonly string[];
 
   constructor(options: ServerApiOptions) {
     this.#options = options;
+    const { token, serverUrl, dataConfigUrl } = options;
+    const basic = basicAuthorization(new URL(serverUrl))?.replace('Basic ', '');
+    const own = [token?.reveal() ?? '', basic ?? ''].filter((secret) => secret !== '');
+    this.#secrets = [...own, ...secretsOfUrl(serverUrl), ...secretsOfUrl(dataConfigUrl ?? '')];
   }
 
   async close(): Promise<void> {
@@ -47,13 +68,13 @@ export class ServerApi {
   async policy(baseHash: string | undefined, signal: AbortSignal): Promise<PolicyBundle> {
     const query = new URLSearchParams(this.#options.policyDirs.map((dir): [string, string] => ['path', dir]));
     if (baseHash !== undefined) query.append('base_hash', baseHash);
-    const text = await this.#get(`${this.#options.serverUrl}/policy?${query}`, signal);
+    const text = await this.#get(this.#address('/policy', query), signal);
     return parsed(policyBundle, JSON.parse, text, 'policy bundle');
   }
 
   /** `GET /data/config`: base entries and retained updates. */
   async dataConfig(signal: AbortSignal): Promise<PeerDataConfig> {
-    const text = await this.#get(this.#options.dataConfigUrl ?? `${this.#options.serverUrl}/data/config`, signal);
+    const text = await this.#get(this.#options.dataConfigUrl ?? this.#address('/data/config'), signal);
     return parsed(peerDataConfig, parseKeepingData, text, 'data configuration');
   }
 
@@ -62,7 +83,7 @@ export class ServerApi {
    * address of its own (SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL) is asked as it is.
    */
   async baseConfig(signal: AbortSignal): Promise<PeerDataConfig> {
-    const url = this.#options.dataConfigUrl ?? `${this.#options.serverUrl}/data/config?origin=base`;
+    const url = this.#options.dataConfigUrl ?? this.#address('/data/config', new URLSearchParams({ origin: 'base' }));
     const config = parsed(peerDataConfig, parseKeepingData, await this.#get(url, signal), 'data configuration');
     return { ...config, entries: config.entries.filter(({ origin }) => origin !== 'update') };
   }
@@ -71,13 +92,17 @@ export class ServerApi {
   async updates({ epoch, after, topics, limit }: UpdatesQuery, signal: AbortSignal): Promise<UpdatesPage> {
     const query = new URLSearchParams({ after: String(after), topics: topics.join(','), limit: String(limit) });
     if (epoch !== undefined) query.set('epoch', epoch);
-    const text = await this.#get(`${this.#options.serverUrl}/data/updates?${query}`, signal);
+    const text = await this.#get(this.#address('/data/updates', query), signal);
     return parsed(updatesPage, parseKeepingUpdates, text, 'list of data updates');
   }
 
   /** `GET /loadlimit`: returns when the server takes one more client, throws (with its `Retry-After`) when it does not. */
   async loadLimit(signal: AbortSignal): Promise<void> {
-    await this.#get(`${this.#options.serverUrl}/loadlimit`, signal);
+    await this.#get(this.#address('/loadlimit'), signal);
+  }
+
+  #address(path: string, query?: URLSearchParams): string {
+    return serverAddress(this.#options.serverUrl, path, query);
   }
 
   #get(url: string, signal: AbortSignal): Promise<string> {
@@ -99,6 +124,7 @@ export class ServerApi {
         );
       } catch (cause) {
         signal.throwIfAborted();
+        if (cause instanceof SyncError && cause.code === 'answer_too_large') throw cause;
         if (cause instanceof SyncError) {
           const message = `the sync server redirects to ${redactUrl(hop.url.href)}: ${cause.message}`;
           throw new SyncError(cause.code, message, { cause, retryable: true });
@@ -116,7 +142,7 @@ export class ServerApi {
       const seconds = retryAfterSeconds(headerText(headers['retry-after']), Date.now()) ?? 0;
       // 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2). 501: it does not do this at all.
       const code = status === 503 ? 'policy_not_ready' : status === 501 ? 'not_enabled' : 'server_refused';
-      const said = this.#withoutToken(text).slice(0, 300);
+      const said = this.#withoutSecrets(text).slice(0, 300);
       throw new SyncError(code, `${who} answered ${status} for ${redactUrl(hop.url.href)}: ${said}`, {
         retryable: true,
         ...(seconds > 0 ? { retryAfterSeconds: Math.min(seconds, RETRY_AFTER_MAX_SECONDS) } : {}),
@@ -127,12 +153,16 @@ export class ServerApi {
   /** The token goes to the server alone; where that redirects to, it is in the address. */
   #firstHop(url: string): Hop {
     const { token } = this.#options;
+    const place = new URL(url);
+    const authorization = token === undefined ? basicAuthorization(place) : `Bearer ${token.reveal()}`;
+    place.username = '';
+    place.password = '';
     const headers = {
       accept: 'application/json',
       [PROTOCOL_HEADER]: String(PROTOCOL_VERSION),
-      ...(token === undefined ? {} : { authorization: `Bearer ${token.reveal()}` }),
+      ...(authorization === undefined ? {} : { authorization }),
     };
-    return { url: new URL(url), method: 'GET', headers, conditional: false };
+    return { url: place, method: 'GET', headers, conditional: false };
   }
 
   async #ask(
@@ -141,13 +171,14 @@ export class ServerApi {
     signal: AbortSignal,
   ): Promise<{ status: number; headers: Dispatcher.ResponseData['headers']; text: string }> {
     const answer = await request(url, { dispatcher, method, signal, headers });
-    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() };
+    const { statusCode: status, headers: answerHeaders } = answer;
+    const { limitBytes = ANSWER_LIMIT } = this.#options;
+    const text = await (status === 200 ? answerText(answer, limitBytes) : answerStart(answer, REFUSAL_BYTES));
+    return { status, headers: answerHeaders, text };
   }
 
-  /** Some APIs repeat what they were asked. */
-  #withoutToken(text: string): string {
-    const token = this.#options.token?.reveal() ?? '';
-    return token === '' ? text : text.replaceAll(token, '***');
+  #withoutSecrets(text: string): string {
+    return this.#secrets.reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
   }
 }
 

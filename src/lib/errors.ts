@@ -221,6 +221,12 @@ export const ERROR_CODES = {
     cause: 'The sync server answered with an error.',
     remedy: 'The message has its answer; the server log has the reason.',
   },
+  answer_too_large: {
+    status: 502,
+    cause: 'The sync server answered with more bytes than the client takes.',
+    remedy:
+      'Raise SYNC_SERVER_ANSWER_LIMIT_BYTES where policy and inline data are that large. The client keeps trying.',
+  },
   fetch_failed: {
     status: 502,
     cause: 'A data source could not be read (connection, status code or time).',

@@ -3,7 +3,7 @@ import type { createConnection, Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import type { Dial } from '../lib/connect.js';
 import { errorText, SyncError } from '../lib/errors.js';
-import type { Logger, Secret } from '../lib/log.js';
+import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { aborted } from '../lib/loop.js';
 import {
   notifyArguments,
@@ -88,7 +88,9 @@ export class Link {
       heartbeat.stop();
       const why = this.#failure ?? `closed with ${code}${reason.length > 0 ? ` ${reason}` : ''}`;
       this.#ended.abort(
-        new SyncError('server_unreachable', `connection to ${options.url} lost: ${why}`, { retryable: true }),
+        new SyncError('server_unreachable', `connection to ${redactUrl(options.url)} lost: ${why}`, {
+          retryable: true,
+        }),
       );
     });
   }
@@ -114,7 +116,12 @@ export class Link {
           request.destroy();
         });
         ws.on('error', (cause) => {
-          reject(new SyncError('server_unreachable', `cannot connect to ${options.url}`, { cause, retryable: true }));
+          reject(
+            new SyncError('server_unreachable', `cannot connect to ${redactUrl(options.url)}`, {
+              cause,
+              retryable: true,
+            }),
+          );
         });
         // The link takes over at the upgrade: the first messages may come in the same packet.
         ws.once('upgrade', (response) => {
@@ -270,10 +277,14 @@ function agreed(response: IncomingMessage): number | undefined {
 
 function refusal(url: string, response: IncomingMessage): SyncError {
   const seconds = retryAfterSeconds(response.headers['retry-after']);
-  return new SyncError('server_refused', `${url} refused the connection with ${response.statusCode ?? 'no status'}`, {
-    retryable: true,
-    ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
-  });
+  return new SyncError(
+    'server_refused',
+    `${redactUrl(url)} refused the connection with ${response.statusCode ?? 'no status'}`,
+    {
+      retryable: true,
+      ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
+    },
+  );
 }
 
 function retryAfterSeconds(header: string | undefined): number | undefined {

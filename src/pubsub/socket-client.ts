@@ -1,6 +1,6 @@
 import type { Dial } from '../lib/connect.js';
 import { errorText, SyncError } from '../lib/errors.js';
-import type { Logger, Secret } from '../lib/log.js';
+import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { aborted, backoffMs, isAbort, sleep } from '../lib/loop.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer-info.js';
@@ -103,7 +103,10 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
     if (result !== true && field(result, 'accepted') !== true) {
       const reason = field(result, 'reason');
       const why = typeof reason === 'string' ? `: ${reason.slice(0, 300)}` : '';
-      throw new SyncError('server_refused', `${options.url} refused the subscription to ${topics.join(', ')}${why}`);
+      throw new SyncError(
+        'server_refused',
+        `${redactUrl(options.url)} refused the subscription to ${topics.join(', ')}${why}`,
+      );
     }
     if (options.announceAs !== undefined) announce(link, options.announceAs, topics, deps.log);
     return result;
@@ -125,7 +128,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
       await deps.onConnected(session);
       link.notify();
       link.closed.throwIfAborted();
-      deps.log.info({ url: options.url, protocol: link.protocol }, 'connected');
+      deps.log.info({ url: redactUrl(options.url), protocol: link.protocol }, 'connected');
       const start = performance.now();
       await aborted(link.closed);
       return { heldMs: performance.now() - start, reason: link.closed.reason };
@@ -155,7 +158,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
         const delayMs = backoffMs(failures, { minMs: FIRST_WAIT_MS, maxMs: options.reconnectMaxMs }, floorMs);
         const level = failures < 3 ? 'info' : failures < 10 ? 'warn' : 'error';
         deps.log[level](
-          { url: options.url, failures, retry_in_ms: Math.round(delayMs), error: errorText(reason) },
+          { url: redactUrl(options.url), failures, retry_in_ms: Math.round(delayMs), error: errorText(reason) },
           'not connected',
         );
         deps.onFailed?.(errorText(reason));

@@ -7,6 +7,7 @@ import { ServerApi } from '../../src/client/server-api.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { Secret } from '../../src/lib/log.js';
 import { listening } from '../support/http-server.js';
+import { until } from '../support/until.js';
 
 interface Answer {
   status: number;
@@ -26,12 +27,13 @@ async function startServer(answers: Record<string, Answer> = {}) {
 }
 
 /** The calls of a client with a token. `await using` closes their connections. */
-function apiOf(serverUrl: string, gate = new OutboundGate()) {
+function apiOf(serverUrl: string, gate = new OutboundGate(), limitBytes?: number) {
   const api = new ServerApi({
     serverUrl,
     dataConfigUrl: undefined,
     token: new Secret('t0ken'),
     policyDirs: ['.'],
+    ...(limitBytes === undefined ? {} : { limitBytes }),
     dispatcher: createDispatcher(2000, {}),
     gated: createDispatcher(2000, {}, { gate }),
   });
@@ -121,4 +123,88 @@ test('a signal that lives as long as the client keeps nothing of the calls that 
     kept.filter((value) => value instanceof Set && value.size > 0),
     [],
   );
+});
+
+/** A server that sends so much to every request, with its length or without, and counts what it could send. */
+async function startTalker(status: number, bytes: number, announced: boolean) {
+  const sent = { bytes: 0, closed: false };
+  const server = createServer((_request, response) => {
+    response.writeHead(status, announced ? { 'content-length': bytes } : {});
+    response.once('close', () => {
+      sent.closed = true;
+    });
+    const piece = Buffer.alloc(65_536, '"x",');
+    const write = (): void => {
+      while (sent.bytes < bytes && !sent.closed) {
+        sent.bytes += piece.length;
+        if (!response.write(piece)) {
+          response.once('drain', write);
+          return;
+        }
+      }
+      response.end();
+    };
+    write();
+  });
+  return { ...(await listening(server)), sent };
+}
+
+/** What is on its way when nobody reads any more: buffers of both sockets. */
+const BUFFERED_BYTES = 16 * 1024 * 1024;
+
+for (const announced of [true, false]) {
+  test(`an answer beyond the limit is not read, ${announced ? 'announced' : 'not announced'}`, async () => {
+    await using server = await startTalker(200, 400 * 1024 * 1024, announced);
+    await using client = apiOf(server.url, new OutboundGate(), 1024 * 1024);
+    const calls = [
+      (signal: AbortSignal) => client.api.policy(undefined, signal),
+      (signal: AbortSignal) => client.api.dataConfig(signal),
+      (signal: AbortSignal) => client.api.baseConfig(signal),
+      (signal: AbortSignal) => client.api.updates({ epoch: undefined, after: 0, topics: ['a'], limit: 1 }, signal),
+      (signal: AbortSignal) => client.api.loadLimit(signal),
+    ];
+    for (const call of calls) {
+      server.sent.bytes = 0;
+      server.sent.closed = false;
+      const failure = await failureOf(call(new AbortController().signal));
+      assert.equal(failure.code, 'answer_too_large');
+      assert.match(failure.message, /more than the 1048576 of SYNC_SERVER_ANSWER_LIMIT_BYTES/);
+      assert.equal(failure.retryable, true);
+      await until(() => server.sent.closed, { withinMs: 20_000, what: 'the connection is closed' });
+      assert(server.sent.bytes < BUFFERED_BYTES, String(server.sent.bytes));
+    }
+  });
+}
+
+test('of a refusal only the start is read', async () => {
+  await using server = await startTalker(500, 400 * 1024 * 1024, false);
+  await using client = apiOf(server.url);
+  const failure = await failureOf(client.api.dataConfig(new AbortController().signal));
+  assert.equal(failure.code, 'server_refused');
+  assert(failure.message.length < 500);
+  assert(server.sent.bytes < BUFFERED_BYTES, String(server.sent.bytes));
+});
+
+test('user and password of the URL go as Basic where there is no token; nothing that a server repeats of them is shown', async () => {
+  const asked: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.headers.authorization);
+    response.writeHead(400).end(`${request.url} as ${request.headers.authorization} or us3rs p4ssw0rd`);
+  });
+  await using place = await listening(server);
+  const api = new ServerApi({
+    serverUrl: place.url.replace('//', '//us3rs:p4ssw0rd@').concat('/base?key=s3cret'),
+    dataConfigUrl: undefined,
+    token: undefined,
+    policyDirs: ['.'],
+    dispatcher: createDispatcher(2000, {}),
+    gated: createDispatcher(2000, {}),
+  });
+  const failure = await failureOf(api.policy(undefined, new AbortController().signal));
+  await api.close();
+  const basic = Buffer.from('us3rs:p4ssw0rd').toString('base64');
+  assert.deepEqual(asked, [`Basic ${basic}`]);
+  assert.match(failure.message, /\/base\/policy\?\*\*\*: \/base\/policy\?\*\*\*&path=\. as /);
+  for (const secret of ['us3rs', 'p4ssw0rd', 's3cret', basic])
+    assert(!failure.message.includes(secret), failure.message);
 });

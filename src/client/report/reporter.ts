@@ -1,5 +1,6 @@
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
+import { serverAddress } from '../../lib/server-address.js';
 import type { FetcherConfig } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
 import { ReportCollector, type UpdateObserver } from './collector.js';
@@ -56,7 +57,7 @@ export class Reporter {
     this.#log = deps.log;
     this.defaults = config === undefined ? DEFAULT_CALLBACK_CONFIG : completeConfig(config);
     const configured = options.updateCallbacks?.callbacks ?? [
-      `${serverUrl.replace(/^ws/i, 'http')}/data/callback_report`,
+      serverAddress(serverUrl.replace(/^ws/i, 'http'), '/data/callback_report'),
     ];
     const targets = this.#targets(configured);
     this.#configured = new Set(targets.map(targetKey));

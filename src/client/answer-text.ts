@@ -1,0 +1,51 @@
+import { SyncError } from '../lib/errors.js';
+
+/** An answer, as far as reading its body needs it. */
+export interface ReadableAnswer {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: AsyncIterable<Uint8Array> & { destroy(error?: Error): unknown };
+}
+
+/**
+ * The body of an answer as text, decoded as it comes. Throws `answer_too_large`, and closes the connection, for one that is announced
+ * to be longer than `limitBytes`, or turns out to be.
+ */
+export async function answerText({ headers, body }: ReadableAnswer, limitBytes: number): Promise<string> {
+  const tooLarge = (bytes: string): SyncError => {
+    const message = `the answer of the sync server has ${bytes} bytes, more than the ${limitBytes} of SYNC_SERVER_ANSWER_LIMIT_BYTES`;
+    return new SyncError('answer_too_large', message, { retryable: true });
+  };
+  const announced = Number(headers['content-length'] ?? 0);
+  if (announced > limitBytes) throw dropped(body, tooLarge(String(announced)));
+  const decoder = new TextDecoder();
+  let text = '';
+  let sizeBytes = 0;
+  for await (const chunk of body) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > limitBytes) throw dropped(body, tooLarge(`at least ${sizeBytes}`));
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+/** The start of a body, of which no more is of interest; what fails is not either. */
+export async function answerStart({ body }: ReadableAnswer, limitBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of body) {
+      chunks.push(chunk);
+      sizeBytes += chunk.length;
+      if (sizeBytes >= limitBytes) break; // which also ends the connection
+    }
+  } catch {
+    // The status is what counts; the text beside it is a courtesy.
+  }
+  return Buffer.concat(chunks).toString('utf8', 0, limitBytes);
+}
+
+/** Lets go of the rest of a body, for a reason that is told by whoever throws it. */
+function dropped(body: ReadableAnswer['body'], error: SyncError): SyncError {
+  body.destroy();
+  return error;
+}

@@ -1,0 +1,27 @@
+/** The address of `path` at a server whose URL may have a path and a query of its own: the query stays behind the path. */
+export function serverAddress(serverUrl: string, path: string, query?: URLSearchParams): string {
+  const [base = '', own] = serverUrl.split('?', 2);
+  const parts = [own, query?.toString()].filter((part) => part !== undefined && part !== '');
+  return `${base.replace(/\/+$/, '')}${path}${parts.length === 0 ? '' : `?${parts.join('&')}`}`;
+}
+
+/** Least length of a text that is taken for a secret: shorter ones would make what is left unreadable. */
+const SECRET_LENGTH = 4;
+
+/** What of a URL must not be shown, longest first: user, password and query, as they are written and as they are meant. */
+export function secretsOfUrl(url: string): string[] {
+  if (!URL.canParse(url)) return [];
+  const { username, password, search, searchParams } = new URL(url);
+  const given = [username, password, search.slice(1), ...searchParams.values()];
+  return [...new Set([...given, ...given.map(meant)])]
+    .filter((text) => text.length >= SECRET_LENGTH)
+    .sort((a, b) => b.length - a.length);
+}
+
+function meant(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a lone % stands for itself
+  }
+}
