@@ -89,9 +89,11 @@ function readClaims(text: string): object {
   throw new UsageError('--claims must be a JSON object');
 }
 
+const RULES = { code: 'server_refused', refused: 'master_token_refused', what: 'no token' } as const;
+
 /** Throws `server_unreachable` or `server_refused` with what the server said. */
 async function ask(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.infer<typeof tokenAnswer>> {
-  const { text } = await askServer(request, { code: 'server_refused', what: 'no token' }, env);
+  const { text } = await askServer(request, RULES, env);
   const parsed = tokenAnswer.safeParse(jsonOrUndefined(text));
   if (parsed.success) return parsed.data;
   // Not shown: it may have a token in it.

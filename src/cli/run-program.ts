@@ -2,8 +2,8 @@ import { type Command, CommanderError } from 'commander';
 import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
 import { createLogger, type Logger, type LogOptions, type ProgramLogger } from '../lib/log.js';
 
-/** Exit codes of both programs. */
-export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+/** Exit codes of both programs; the last three are those of `status --fail-on`. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, unhealthy: 3, behind: 4, away: 5 } as const;
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
@@ -19,6 +19,16 @@ export interface Runnable {
 export class UsageError extends SyncError {
   constructor(message: string) {
     super('usage_invalid', message);
+  }
+}
+
+/** A failure with an exit code of its own. */
+export class ExitError extends SyncError {
+  readonly exitCode: number;
+
+  constructor(code: ErrorCode, message: string, exitCode: number) {
+    super(code, message);
+    this.exitCode = exitCode;
   }
 }
 
@@ -110,5 +120,6 @@ function throwInPlaceOfExit(command: Command): void {
 
 function failureCode(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof ExitError) return error.exitCode;
   return isConfigurationError(error) ? EXIT.usage : EXIT.failed;
 }

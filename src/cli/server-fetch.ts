@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
-import { type ErrorCode, SyncError } from '../lib/errors.js';
+import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
+import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
@@ -24,7 +25,12 @@ export interface ServerRequest {
 /** Which statuses are success, and how a command fails: the code of a refusal, and what did not happen (`not published`). */
 export interface AnswerRules {
   readonly good?: readonly number[];
+  /** Of a refusal that the server gives no code for. */
   readonly code: ErrorCode;
+  /** Of a 401. Default: `token_refused`. */
+  readonly refused?: ErrorCode;
+  /** Where there is no answer. Default: `server_unreachable`. */
+  readonly unreachable?: ErrorCode;
   readonly what?: string;
 }
 
@@ -37,32 +43,46 @@ export interface ServerAnswer {
 /**
  * Asks a server the way the client itself would: with the authority and the client certificate of the settings
  * (SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, SYNC_CLIENT_TLS_CERT_FILE and their companions) and the proxies of the
- * environment. Rejects with `config_invalid` for these settings, `server_unreachable` without an answer, and the code of
- * `rules` with what the server said for a status that is not good (200 alone where none are named).
+ * environment. Rejects with `config_invalid` for these settings, `server_unreachable` or `tls_failed` without an answer, and for a
+ * status that is not good (200 alone where none are named) with what the server said: with the code that it names, else the one of
+ * `rules`.
  */
 export async function askServer(
   request: ServerRequest,
-  { good = [200], code, what }: AnswerRules,
+  rules: AnswerRules,
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer> {
+  const { good = [200], what, unreachable = 'server_unreachable' } = rules;
   const failed = what === undefined ? '' : `${what}: `;
-  let answer: ServerAnswer;
+  let answer: ServerAnswer & { errorCode: string | undefined };
   try {
     answer = await send(request, env);
   } catch (cause) {
     if (cause instanceof SyncError) throw cause;
     const message = `${failed}no answer from ${redactUrl(request.url)}`;
-    throw new SyncError('server_unreachable', message, { cause });
+    throw connectFailure(cause, { message, code: unreachable, caSetting: SERVER_CA });
   }
   if (good.includes(answer.status)) return answer;
   const who = what === undefined ? redactUrl(request.url) : 'the server';
-  throw new SyncError(code, `${failed}${who} answered ${answer.status}: ${problemText(answer.text)}`);
+  const unsent = answer.status === 401 && request.token === undefined ? ' (no token was sent)' : '';
+  const said = problemText(answer.text);
+  throw new SyncError(codeOf(answer, rules), `${failed}${who} answered ${answer.status}: ${said}${unsent}`);
+}
+
+/** The code that the server names: it knows best what helps. `unauthorized` is about a caller, and this is one. */
+function codeOf(
+  { status, errorCode }: { status: number; errorCode: string | undefined },
+  rules: AnswerRules,
+): ErrorCode {
+  const isNamed = errorCode !== undefined && errorCode !== 'unauthorized' && Object.hasOwn(ERROR_CODES, errorCode);
+  if (isNamed) return errorCode as ErrorCode;
+  return status === 401 ? (rules.refused ?? 'token_refused') : rules.code;
 }
 
 async function send(
   { url, token, body, headers: given = {}, extraTimeMs = 0 }: ServerRequest,
   env: NodeJS.ProcessEnv,
-): Promise<ServerAnswer> {
+): Promise<ServerAnswer & { errorCode: string | undefined }> {
   // Here alone: a wrong call, and help, need none of it.
   const [{ default: undici }, { openConnections }] = await Promise.all([
     import('undici'),
@@ -86,7 +106,12 @@ async function send(
       dispatcher,
       signal: AbortSignal.timeout(timeoutMs),
     });
-    return { status: answer.statusCode, text: await answer.body.text() };
+    const errorCode = answer.headers['x-sync-error'];
+    return {
+      status: answer.statusCode,
+      text: await answer.body.text(),
+      errorCode: typeof errorCode === 'string' ? errorCode : undefined,
+    };
   } finally {
     connections.close();
     await dispatcher.destroy();

@@ -194,6 +194,11 @@ export const ERROR_CODES = {
     remedy:
       'The update is recorded and reaches them all the same: do not publish it again. `sync-server status` shows why.',
   },
+  condition_met: {
+    status: 500,
+    cause: 'What `--fail-on` of `status` looks for is so.',
+    remedy: 'The lines of `status` say what is refused or failing; docs/operations.md has where to look next.',
+  },
   frame_invalid: {
     status: 400,
     cause: 'A pub/sub frame does not follow the protocol.',

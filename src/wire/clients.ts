@@ -14,6 +14,7 @@ export const clientFailure = z.object({
   error: z.string(),
   since: millis.optional().describe('When it began to fail'),
 });
+export type ClientFailure = z.infer<typeof clientFailure>;
 
 /** A commit that is wanted and that the engine did not take, or that could not be read. */
 export const policyFailure = z.object({
@@ -21,6 +22,7 @@ export const policyFailure = z.object({
   error: z.string().describe('The reason, with file and line where the engine names them'),
   since: millis.describe('When it was tried first'),
 });
+export type PolicyFailure = z.infer<typeof policyFailure>;
 
 /** The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and `GET /clients` (`source`). */
 export const sourceView = z.object({
@@ -34,6 +36,7 @@ export const sourceView = z.object({
   failing_since: millis.optional().describe('When the first look of those that failed in a row was'),
   warnings: z.array(z.string()).optional().describe('What is served and is perhaps not what was meant'),
 });
+export type SourceView = z.infer<typeof sourceView>;
 
 /** One client of `GET /clients`. */
 export const clientView = z.object({

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { describe, it } from 'node:test';
 import { withKeys } from '../support/auth.js';
 import { runCommand, startCommand } from '../support/command.js';
 import { field, request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { publish, startClient } from '../support/start-client.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
@@ -142,8 +144,8 @@ describe('sync-server status and sync-client status', () => {
     const table = await runCommand('server', ['status', '--server-url', server.url]);
     assert.equal(table.code, 0, table.stderr);
     assert.match(table.stdout, /^2 clients, update log at 2/);
-    assert.match(table.stdout, /^ours +healthy +opa 1\.22\.0 +- +1 of 2 +1 update, \d/m);
-    assert.match(table.stdout, /^127\.0\.0\.1:\d+ +opal +\? +- +- of 2 +\?$/m);
+    assert.match(table.stdout, /^ours +healthy [\d.]+ s +opa 1\.22\.0 +none +1 of 2 +1 update, \d/m);
+    assert.match(table.stdout, /^127\.0\.0\.1:\d+ +opal [\d.]+ s +\? +\? +\? +\?$/m);
     const json = await runCommand('server', ['status', '--server-url', server.url, '--json']);
     assert.deepEqual(
       (field(JSON.parse(json.stdout), 'clients') as unknown[]).map((client) => field(client, 'kind')).sort(),
@@ -153,6 +155,69 @@ describe('sync-server status and sync-client status', () => {
     await until(() => (watch.stdout().match(/2 clients/g) ?? []).length >= 2, { withinMs: 15_000, what: 'two looks' });
     const gone = await runCommand('server', ['status', '--server-url', 'http://127.0.0.1:9']);
     assert.deepEqual([gone.code, /no answer from/.test(gone.stderr)], [1, true], gone.stderr);
+  });
+
+  it('end with the code of the condition that --fail-on finds, also with --json and --watch', async () => {
+    await using server = await startServer();
+    const status = (...args: string[]): ReturnType<typeof runCommand> =>
+      runCommand('server', ['status', '--server-url', server.url, ...args]);
+    await using peer = await startPeer(server.url, OURS);
+    const epoch = String(field(await peer.call('subscribe', { topics: [TOPIC], client_id: 'c' }), 'epoch'));
+    await peer.call('report', report('c', epoch, 0));
+    assert.equal((await status('--fail-on', 'unhealthy,behind,away')).code, 0);
+    const seq = await publish(server.url, { dst_path: '/a', data: 1 });
+    const behind = await status('--fail-on', 'behind', '--json');
+    assert.deepEqual([behind.code, field(JSON.parse(behind.stdout), 'clients', 0, 'client_id')], [4, 'c']);
+    assert.match(behind.stderr, /^sync-server: 1 client is behind: c\nWhat to do: .*\[condition_met\]\n$/);
+    assert.equal((await status('--fail-on', 'unhealthy,away')).code, 0);
+
+    await using watch = startCommand('server', [
+      'status',
+      '--server-url',
+      server.url,
+      '--watch',
+      '--fail-on',
+      'unhealthy',
+    ]);
+    await until(() => watch.stdout().includes('1 client'), { withinMs: 15_000, what: 'a look' });
+    const failing = [{ path: '/a', error: 'the source is down' }];
+    await peer.call('report', report('c', epoch, seq, { healthy: false, failing }));
+    const seen = await watch.result;
+    assert.equal(seen.code, 3, seen.stderr);
+    assert.match(seen.stdout, /\n {2}\/a: failing.*: the source is down\n/);
+    await peer[Symbol.asyncDispose]();
+    const isAway = async (): Promise<boolean> => (await status('--fail-on', 'away')).code === 5;
+    await until(isAway, { withinMs: 15_000, what: 'it is away' });
+    const wrong = await status('--fail-on', 'sick');
+    assert.deepEqual([wrong.code, /--fail-on takes unhealthy, behind, away/.test(wrong.stderr)], [2, true]);
+  });
+
+  it('read all pages of the clients', async () => {
+    const whole = async (): Promise<unknown> => {
+      await using server = await startServer();
+      await using peer = await startPeer(server.url);
+      await peer.call('subscribe', { topics: [TOPIC] });
+      return (await request(`${server.url}/clients`)).json;
+    };
+    const view = await whole();
+    const one = field(view, 'clients', 0) as object;
+    const page = (ids: string[], next: string | null): string =>
+      JSON.stringify({ ...(view as object), clients: ids.map((client_id) => ({ ...one, client_id })), next });
+    const answered = createServer((incoming, answer) => {
+      const after = new URL(incoming.url ?? '', 'http://x').searchParams.get('after');
+      answer.end(after === null ? page(['a', 'b'], 'b/1') : after === 'b/1' ? page(['c'], null) : 'wrong page');
+    });
+    await using server = await listening(answered);
+    const table = await runCommand('server', ['status', '--server-url', server.url]);
+    assert.match(table.stdout, /^3 clients/, table.stderr);
+    const json = JSON.parse(
+      (await runCommand('server', ['status', '--server-url', server.url, '--json'])).stdout,
+    ) as object;
+    assert.deepEqual(
+      (field(json, 'clients') as object[]).map((client) => field(client, 'client_id')),
+      ['a', 'b', 'c'],
+    );
+    assert.equal('next' in json, false);
   });
 
   it('a client shows itself', async () => {
@@ -168,5 +233,11 @@ describe('sync-server status and sync-client status', () => {
     assert.match(table.stdout, /^Server +connected$/m);
     const json = await runCommand('client', ['status', '--client-url', client.url, '--json']);
     assert.equal(field(JSON.parse(json.stdout), 'health', 'status'), 'ok');
+    const failOn = (): ReturnType<typeof runCommand> =>
+      runCommand('client', ['status', '--client-url', client.url, '--fail-on', 'unhealthy,behind,away']);
+    assert.equal((await failOn()).code, 0);
+    await server[Symbol.asyncDispose]();
+    const isAway = async (): Promise<boolean> => (await failOn()).code === 5;
+    await until(isAway, { withinMs: 15_000, what: 'it knows that its server is away' });
   });
 });

@@ -1,0 +1,46 @@
+import type { ClientsAnswer } from '../../wire/clients.js';
+import { EXIT, ExitError, UsageError } from '../run-program.js';
+import { CONDITIONS, type Condition, conditionsOf } from './client-state.js';
+import { counted, shortName } from './text.js';
+
+/** Clients that the message names. */
+const NAMED = 5;
+
+/** The conditions of `--fail-on unhealthy,away`, the worst first. Throws {@link UsageError} for another word. */
+export function parseFailOn(text: string | undefined): readonly Condition[] {
+  if (text === undefined) return [];
+  const words = text.split(',').map((word) => word.trim());
+  const unknown = words.find((word) => !CONDITIONS.some((condition) => condition === word));
+  if (unknown !== undefined) throw new UsageError(`--fail-on takes ${CONDITIONS.join(', ')} (is "${unknown}")`);
+  return CONDITIONS.filter((condition) => words.includes(condition));
+}
+
+/**
+ * Throws {@link ExitError}, with the code of the condition, for the worst of the conditions that is met by a client. A policy source that fails, or whose head is
+ * refused, counts as `unhealthy`.
+ */
+export function failOnFleet(conditions: readonly Condition[], { clients, source }: ClientsAnswer): void {
+  for (const condition of conditions) {
+    const ids = clients.filter((client) => conditionsOf(client).has(condition)).map(({ client_id: id }) => id);
+    const isSource = condition === 'unhealthy' && (source?.state === 'failing' || source?.refused !== undefined);
+    if (ids.length === 0 && !isSource) continue;
+    const named = ids.slice(0, NAMED).map((id) => shortName(id, 48));
+    const more = ids.length > NAMED ? `, and ${ids.length - NAMED} more` : '';
+    const clientsText = `${counted(ids.length, 'client')} ${ids.length === 1 ? 'is' : 'are'} ${condition}`;
+    const parts = [
+      ...(isSource ? ['the policy source is failing'] : []),
+      ...(ids.length === 0 ? [] : [`${clientsText}: ${named.join(', ')}${more}`]),
+    ];
+    throw conditionMet(condition, parts.join('; '));
+  }
+}
+
+/** The same for one client that was asked itself. */
+export function failOnClient(conditions: readonly Condition[], met: ReadonlySet<Condition>): void {
+  const worst = conditions.find((condition) => met.has(condition));
+  if (worst !== undefined) throw conditionMet(worst, `the client is ${worst}`);
+}
+
+function conditionMet(condition: Condition, message: string): ExitError {
+  return new ExitError('condition_met', message, EXIT[condition]);
+}

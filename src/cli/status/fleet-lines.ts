@@ -1,0 +1,102 @@
+import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
+import { conditionsOf, lacksData, lacksPolicy } from './client-state.js';
+import { reasonLines, sourceLines } from './reason-lines.js';
+import { age, counted, printable, shortHash, shortName, table, wrapped } from './text.js';
+
+const LONGEST_ID = 48;
+const SHORTEST_ID = 16;
+
+/** What the lines are written for. */
+export interface Page {
+  readonly nowMs: number;
+  /** Characters of a line; `Infinity` where nothing is to be broken. */
+  readonly width: number;
+}
+
+/**
+ * All clients as lines for a terminal: a table, those that are not well first, each of them with the reasons below it. The
+ * policy source comes before, with its reason where it fails.
+ */
+export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
+  const { clients, head, policy_head: policyHead, incomplete, source } = answer;
+  const sorted = clients.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
+  const refused = source?.refused === undefined ? '' : `, whose head ${shortHash(source.refused)} is refused`;
+  const summary = `${counted(clients.length, 'client')}, update log at ${head}, policy at ${shortHash(policyHead)}${refused}`;
+  const notes = [
+    ...(source === undefined ? [] : sourceLines(source, page.nowMs)),
+    ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
+  ];
+  const [header = '', ...rows] = fleetTable(sorted, page);
+  const lines = sorted.flatMap((client, index) => [
+    rows[index] ?? '',
+    ...reasonLines(client, page.nowMs).flatMap((line) => wrapped(line, page.width, '    ', '  ')),
+  ]);
+  return [
+    ...wrapped(summary, page.width, '  '),
+    ...notes.flatMap((line) => wrapped(line, page.width, '  ')),
+    ...(clients.length === 0 ? [] : ['', header, ...lines]),
+  ];
+}
+
+function isWell(client: ClientView): boolean {
+  return conditionsOf(client).size === 0 && client.ready !== false;
+}
+
+/** The header, and a row for each client: as wide as the page where that can be done. */
+function fleetTable(clients: readonly ClientView[], { nowMs, width }: Page): string[] {
+  const build = (idLength: number, withEngine: boolean): string[] =>
+    table([
+      ['CLIENT', 'STATE', ...(withEngine ? ['ENGINE'] : []), 'POLICY', 'DATA', 'BEHIND'],
+      ...clients.map((client) => [
+        shortName(client.client_id, idLength),
+        stateOf(client, nowMs),
+        ...(withEngine ? [engineOf(client)] : []),
+        client.kind === 'plain' ? '?' : shortHash(client.policy.held),
+        dataOf(client),
+        behindOf(client),
+      ]),
+    ]);
+  const excess = (rows: readonly string[]): number => Math.max(...rows.map((row) => row.length)) - width;
+  const whole = build(LONGEST_ID, true);
+  if (excess(whole) <= 0) return whole;
+  const narrower = build(LONGEST_ID, false);
+  if (excess(narrower) <= 0) return narrower;
+  const longest = Math.min(LONGEST_ID, Math.max(...clients.map(({ client_id: id }) => id.length)));
+  return build(Math.max(SHORTEST_ID, longest - excess(narrower)), false);
+}
+
+function stateOf(
+  { kind, connected, connected_at, away_since, healthy, ready, since }: ClientView,
+  nowMs: number,
+): string {
+  if (!connected) return `away ${age(nowMs - (away_since ?? nowMs))}`;
+  if (kind === 'plain') return `opal ${age(nowMs - connected_at)}`;
+  if (healthy === null) return `new ${age(nowMs - connected_at)}`;
+  const name = healthy ? 'healthy' : ready === true ? 'unhealthy' : 'not ready';
+  return since === null ? name : `${name} ${age(nowMs - since)}`;
+}
+
+function engineOf({ engine }: ClientView): string {
+  return engine === null ? '?' : printable(`${engine.kind} ${engine.version ?? ''}`, 24);
+}
+
+/** How far it is in what its topics have: never beyond that, since the log has other rows, too. */
+function dataOf({ kind, data: { wanted, held } }: ClientView): string {
+  const newest = Math.max(0, ...Object.values(wanted));
+  if (kind === 'plain') return '?';
+  if (held === null) return newest === 0 ? '-' : `0 of ${newest}`;
+  const open = held.unresolved.length === 0 ? '' : `, ${held.unresolved.length} open`;
+  return newest === 0 ? '-' : `${Math.min(held.applied_through, newest)} of ${newest}${open}`;
+}
+
+function behindOf(client: ClientView): string {
+  const { kind, data } = client;
+  if (kind === 'plain') return '?';
+  const { lag_updates: updates, lag_seconds: seconds, lag_at_least: isAtLeast } = data;
+  const lag = `${isAtLeast ? '>= ' : ''}${counted(updates ?? 0, 'update')}, ${age((seconds ?? 0) * 1000)}`;
+  const parts = [
+    ...(lacksPolicy(client) ? ['policy'] : []),
+    ...(updates === null ? ['?'] : lacksData(client) ? [lag] : []),
+  ];
+  return parts.join('; ') || '-';
+}

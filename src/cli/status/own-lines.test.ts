@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ownConditions, ownHealth, ownLines } from './own-lines.js';
+
+const NOW = Date.UTC(2026, 10, 22, 18, 3, 23);
+const ago = (seconds: number): number => NOW - seconds * 1000;
+const HELD = '5b1f0c93aa5b1f0c93aa5b1f0c93aa5b1f0c93aa';
+const WANTED = '77aa01bcde77aa01bcde77aa01bcde77aa01bcde';
+const POSITION = { epoch: 'fe14', applied_through: 42, unresolved: [] };
+
+function health(changes: object = {}): ReturnType<typeof ownHealth.parse> {
+  return ownHealth.parse({
+    status: 'ok',
+    ready: true,
+    healthy: true,
+    policy: { hash: HELD, last_transaction: { id: HELD, success: true, error: '', at_ms: ago(60) } },
+    data: { failing: [], unresolved: 0 },
+    engine: { online: true, error: null, policy_mode: 'bundle' },
+    server: { connected: true, error: null },
+    ...changes,
+  });
+}
+
+function lines(changes: object, width = 1000): string[] {
+  return ownLines(health(changes), POSITION, { nowMs: NOW, width });
+}
+
+describe('a client by its own word', () => {
+  it('that is well', () => {
+    assert.deepEqual(lines({}), [
+      'State     healthy',
+      'Policy    5b1f0c93aa',
+      'Position  42 of update log fe14',
+      'Engine    answers (policy by bundle)',
+      'Server    connected',
+    ]);
+    assert.deepEqual([...ownConditions(health())], []);
+  });
+
+  it('that is not: each reason, since when, wanted and held commit, at 80 columns', () => {
+    const error = 'app/rbac.rego:12: rego_parse_error: unexpected eof token';
+    const sick = {
+      status: 'unavailable',
+      healthy: false,
+      policy: { hash: HELD, failing: { commit: WANTED, error, since: ago(12) } },
+      data: { failing: [{ path: '/users', error: 'HTTP 500', since: ago(75) }], unresolved: 1 },
+      engine: { online: false, error: 'connect ECONNREFUSED', policy_mode: 'bundle', since: ago(5) },
+      server: { connected: false, error: 'the sync server answered 401', since: ago(600) },
+    };
+    assert.deepEqual(lines(sick, 80), [
+      'State     unhealthy',
+      'Policy    wants 77aa01bcde, holds 5b1f0c93aa; 77aa01bcde is refused since',
+      '          18:03:11 UTC (12 s): app/rbac.rego:12: rego_parse_error: unexpected',
+      '          eof token',
+      'Position  42 of update log fe14',
+      'Engine    does not answer since 18:03:18 UTC (5.0 s): connect ECONNREFUSED',
+      'Server    not connected since 17:53:23 UTC (10 min): the sync server answered',
+      '          401',
+      'Failing   /users: failing since 18:02:08 UTC (75 s): HTTP 500',
+    ]);
+    assert.deepEqual([...ownConditions(health(sick))], ['unhealthy', 'behind', 'away']);
+    for (const line of lines(sick, 120)) assert(line.length <= 120, line);
+  });
+
+  it('of an older version: the refused commit is that of the last transaction, failing paths are texts', () => {
+    const old = {
+      status: 'unavailable',
+      healthy: false,
+      policy: { hash: HELD, last_transaction: { id: WANTED, success: false, error: 'a.rego:1: no', atMs: ago(3) } },
+      data: { failing: ['/users: HTTP 500', '/groups: HTTP 500'] },
+    };
+    assert.deepEqual(lines(old).slice(1, 2), [
+      'Policy    wants 77aa01bcde, holds 5b1f0c93aa; 77aa01bcde is refused since 18:03:20 UTC (3.0 s): a.rego:1: no',
+    ]);
+    assert.deepEqual(lines(old).slice(-2), ['Failing   /users: HTTP 500', '          /groups: HTTP 500']);
+  });
+
+  it('that serves without its server on purpose is well, and away', () => {
+    const offline = { healthy: false, server: { connected: false, error: null } };
+    assert.equal(lines(offline)[0], 'State     healthy');
+    assert.deepEqual([...ownConditions(health(offline))], ['away']);
+  });
+
+  it('counts the failing paths that it does not name', () => {
+    const failing = Array.from({ length: 30 }, (_, n) => ({ path: `/p${n}`, error: 'x' }));
+    assert.equal(lines({ data: { failing, failing_count: 100 } }).at(-1), '          and 80 more failing paths');
+  });
+});

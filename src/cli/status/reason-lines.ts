@@ -1,0 +1,89 @@
+import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
+import type { ClientFailure, ClientView, PolicyFailure, SourceView } from '../../wire/clients.js';
+import { conditionsOf, lacksPolicy } from './client-state.js';
+import { age, counted, printable, shortHash, since } from './text.js';
+
+/** Failing entries of one client that are shown: `--json` has all that the server knows. */
+const SHOWN_FAILING = 10;
+
+/** The policy source: where it stands, and the reason where it fails. */
+export function sourceLines(source: SourceView, nowMs: number): string[] {
+  const { state, head, refused, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
+  const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
+  const when = began === undefined ? '' : ` ${since(began, nowMs)}`;
+  const why = error == null ? '' : `: ${printable(error)}`;
+  return [
+    ...(state === 'failing' ? [`Policy source: failing${when}, ${serves}${why}${codeText(code)}`] : []),
+    ...(state === 'starting' ? [`Policy source: ${serves}, it is being fetched${why}${codeText(code)}`] : []),
+    ...(state === 'none' ? ['Policy source: none is configured'] : []),
+    ...(state === 'failing' && code !== undefined && isCode(code) ? [`What to do: ${ERROR_CODES[code].remedy}`] : []),
+    ...(refused === undefined ? [] : [`Policy source: the commit ${shortHash(refused)} is refused, ${serves}`]),
+    ...(wanted === undefined || wanted === head ? [] : [`Policy source: ${shortHash(wanted)} is wanted, ${serves}`]),
+    ...(doubted === undefined ? [] : [`Policy source: ${shortHash(doubted)} may be an older commit, ${serves}`]),
+    ...warnings.map((text) => `Policy warning: ${printable(text)}`),
+  ];
+}
+
+/** Why a client is not well: one line for each thing that is refused or fails; none where it is well. */
+export function reasonLines(client: ClientView, nowMs: number): string[] {
+  const { policy, engine, failing, failing_count: count = failing.length, duplicates, data } = client;
+  const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
+  const lines = [
+    ...(client.connected ? [] : [awayLine(client, nowMs)]),
+    ...((client.connected && lacksPolicy(client)) || policy.failing ? [policyLine(policy, nowMs)] : []),
+    ...failing.slice(0, SHOWN_FAILING).map((failure) => failureLine(failure, nowMs)),
+    ...(more > 0 ? [`and ${counted(more, 'more failing path')}`] : []),
+    ...(data.blocked.length > 0 && failing.length === 0 ? [blockedLine(data.blocked)] : []),
+    ...(engine?.online === false ? [engineLine(engine.error)] : []),
+    ...(duplicates > 0
+      ? [`${counted(duplicates, 'other server instance')} has a client of this id connected, too`]
+      : []),
+  ];
+  if (lines.length > 0 || conditionsOf(client).has('behind')) return lines;
+  if (client.ready === false) return ['not ready: policy and data were not loaded whole yet; nothing is known to fail'];
+  return conditionsOf(client).has('unhealthy') ? ['it names no reason; `sync-client status` beside it may'] : [];
+}
+
+/** Wanted and held commit, and why they differ. */
+export function policyLine(
+  { wanted, held, failing }: { wanted: string | null; held: string | null; failing?: PolicyFailure | null | undefined },
+  nowMs: number,
+): string {
+  const commits = `policy: wants ${shortHash(wanted)}, holds ${shortHash(held)}`;
+  if (failing == null) return commits;
+  const what = failing.commit === null ? 'failing' : `${shortHash(failing.commit)} is refused`;
+  return `${commits}; ${what} ${since(failing.since, nowMs)}: ${printable(failing.error)}`;
+}
+
+/** What fails, since when, and why. */
+export function failureLine({ path, error, since: began }: ClientFailure, nowMs: number): string {
+  const when = began === undefined ? '' : ` ${since(began, nowMs)}`;
+  return `${printable(path, 200)}: failing${when}${error === '' ? '' : `: ${printable(error)}`}`;
+}
+
+function awayLine({ away_since: left, policy, last_error: last }: ClientView, nowMs: number): string {
+  const when = left === null ? '' : ` ${since(left, nowMs)}`;
+  const commits = `policy: wants ${shortHash(policy.wanted)}, held ${shortHash(policy.held)}`;
+  const error =
+    last === null
+      ? ''
+      : `; last error ${age(nowMs - last.at)} ago: ${printable(last.path, 200)}: ${printable(last.error)}`;
+  return `away${when}; ${commits}${error}`;
+}
+
+function blockedLine(blocked: readonly number[]): string {
+  const shown = blocked.slice(0, SHOWN_FAILING).join(', ');
+  return `the engine refuses ${counted(blocked.length, 'update')}: ${shown}${blocked.length > SHOWN_FAILING ? ', ...' : ''}`;
+}
+
+function engineLine(error: string | null | undefined): string {
+  return `engine: does not answer${error == null ? '' : `: ${printable(error)}`}`;
+}
+
+function codeText(code: string | undefined): string {
+  return code === undefined ? '' : ` [${printable(code, 100)}]`;
+}
+
+function isCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR_CODES, code);
+}

@@ -1,0 +1,85 @@
+/** How status lines are written: bounded, for a terminal of a width, without what a terminal would take for a command. */
+
+/** Ends of commits that are shown. */
+const SHOWN_HASH = 10;
+/** Longest text of one reason. */
+const SHOWN_REASON = 1000;
+const SECOND_MS = 1000;
+const DAY_MS = 86_400_000;
+
+/** A commit, short; `none` where there is none. */
+export function shortHash(hash: string | null | undefined): string {
+  return hash == null ? 'none' : printable(hash).slice(0, SHOWN_HASH);
+}
+
+/** A time that passed: `3.2 s`, `41 s`, `7 min`, `5 h`, `3 days`. */
+export function age(ms: number): string {
+  const seconds = Math.max(0, ms) / SECOND_MS;
+  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
+}
+
+/** When something began: `since 18:03:11 UTC (7 min)`, with the date where that is more than a day ago. */
+export function since(atMs: number, nowMs: number): string {
+  const [date = '', time = ''] = new Date(atMs).toISOString().split(/[T.]/, 2);
+  return `since ${nowMs - atMs < DAY_MS ? time : `${date} ${time}`} UTC (${age(nowMs - atMs)})`;
+}
+
+/** A text from elsewhere as one bounded line: no control characters, which a terminal would obey. */
+export function printable(text: string, length = SHOWN_REASON): string {
+  const safe = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  return safe.length > length ? `${safe.slice(0, length - 3)}...` : safe;
+}
+
+/** A name with its middle left out where it is too long: what tells names apart is mostly at their ends. */
+export function shortName(text: string, length: number): string {
+  const safe = printable(text, 1000);
+  if (safe.length <= length) return safe;
+  const tail = Math.floor((length - 3) / 2);
+  return `${safe.slice(0, length - 3 - tail)}...${safe.slice(safe.length - tail)}`;
+}
+
+/** A count with its noun: `1 update`, `2 updates`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** A text as lines of at most `width` characters, broken between words. They begin with `indent`, the first one with `first`. */
+export function wrapped(text: string, width: number, indent: string, first = ''): string[] {
+  const lines: string[] = [];
+  let line = first;
+  let isEmpty = true;
+  for (const word of text.split(/ +/)) {
+    let rest = word;
+    if (!isEmpty && line.length + 1 + rest.length > width) {
+      lines.push(line);
+      line = indent;
+      isEmpty = true;
+    }
+    // A word longer than a line has to be cut.
+    while (line.length + rest.length > width && rest.length > 1) {
+      const room = Math.max(1, width - line.length);
+      lines.push(line + rest.slice(0, room));
+      rest = rest.slice(room);
+      line = indent;
+    }
+    line += isEmpty ? rest : ` ${rest}`;
+    isEmpty = false;
+  }
+  return [...lines, line];
+}
+
+/** Rows with their cells below each other. */
+export function table(rows: readonly (readonly string[])[]): string[] {
+  const columns = Math.max(...rows.map((row) => row.length));
+  const widths = Array.from({ length: columns }, (_, column) =>
+    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,68 @@
+import { type ErrorCode, SyncError } from './errors.js';
+
+/** Causes that are looked at. */
+const MAX_CAUSES = 10;
+
+/** What Node calls the failures of a certificate, and what they mean for people. */
+const TLS_PROBLEMS: Readonly<Record<string, 'untrusted' | 'expired' | 'name'>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'untrusted',
+  SELF_SIGNED_CERT_IN_CHAIN: 'untrusted',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'untrusted',
+  UNABLE_TO_GET_ISSUER_CERT: 'untrusted',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'untrusted',
+  CERT_UNTRUSTED: 'untrusted',
+  CERT_SIGNATURE_FAILURE: 'untrusted',
+  CERT_HAS_EXPIRED: 'expired',
+  CERT_NOT_YET_VALID: 'expired',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'name',
+  HOSTNAME_MISMATCH: 'name',
+};
+
+/** What names the authorities of the sync server, and of everything else that a client reads. */
+export const SERVER_CA =
+  'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED=true';
+
+/** How a failed connection is told. */
+export interface ConnectFailureOptions {
+  /** What did not work, with whom: `no answer from https://...`. */
+  readonly message: string;
+  /** Where it is not TLS that failed. */
+  readonly code: ErrorCode;
+  /** The setting that names the authority of that certificate. */
+  readonly caSetting: string;
+  readonly retryable?: boolean;
+}
+
+/** The error of a connection that was not made: `tls_failed` that names the setting, where the certificate or TLS is why. */
+export function connectFailure(cause: unknown, options: ConnectFailureOptions): SyncError {
+  const { message, code, caSetting, retryable = false } = options;
+  const problem = tlsProblem(cause);
+  if (problem === undefined) return new SyncError(code, message, { cause, retryable });
+  const advice = {
+    untrusted: `its certificate is not of a trusted authority (name that in ${caSetting})`,
+    expired: 'its certificate is not valid at this time',
+    name: 'its certificate is for another name',
+    'no tls': 'it does not speak TLS there (http:// may be meant)',
+    alert: 'it refuses TLS with us (it may ask for a certificate of ours)',
+  }[problem];
+  return new SyncError('tls_failed', `${message}: ${advice}`, { cause, retryable });
+}
+
+function tlsProblem(error: unknown): 'untrusted' | 'expired' | 'name' | 'no tls' | 'alert' | undefined {
+  let at: unknown = error;
+  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause) {
+    const code = 'code' in at && typeof at.code === 'string' ? at.code : '';
+    const known = TLS_PROBLEMS[code];
+    if (known !== undefined) return known;
+    if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG') return 'no tls';
+    if (/^ERR_SSL_|^EPROTO$/.test(code) || / TLS alert "/.test(at.message)) return 'alert';
+    // All addresses of a name failed.
+    if (at instanceof AggregateError) {
+      for (const one of at.errors) {
+        const problem = tlsProblem(one);
+        if (problem !== undefined) return problem;
+      }
+    }
+  }
+  return undefined;
+}
