@@ -12,29 +12,37 @@ const millis = z.number().describe('Milliseconds since 1970');
 export const clientFailure = z.object({
   path: z.string().describe('The path of the document, or what else fails, such as the data configuration'),
   error: z.string(),
+  kind: z.string().optional().describe('source, engine, refused or config'),
   since: millis.optional().describe('When it began to fail'),
 });
 export type ClientFailure = z.infer<typeof clientFailure>;
 
-/** A commit that is wanted and that the engine did not take, or that could not be read. */
-export const policyFailure = z.object({
-  commit: z.string().nullable().describe('The commit that was tried; null where it could not even be read'),
-  error: z.string().describe('The reason, with file and line where the engine names them'),
-  since: millis.describe('When it was tried first'),
-});
-export type PolicyFailure = z.infer<typeof policyFailure>;
+/** Why a commit is not held, with the place in the repository where the engine names one. */
+export const policyError = z.object({ message: z.string(), file: z.string().nullable(), line: z.number().nullable() });
+export type PolicyError = z.infer<typeof policyError>;
 
-/** The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and `GET /clients` (`source`). */
+/** The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and `GET /clients` (`policy_source`). */
 export const sourceView = z.object({
   state: z.enum(['none', 'starting', 'following', 'failing']),
   head: z.string().nullish().describe('The commit that is served'),
   wanted: z.string().optional().describe('The commit that the server instances agreed on and that is not here yet'),
   doubted: z.string().optional().describe('A commit that the source shows and that may be an older one'),
-  refused: z.string().optional().describe('The head of the source, where it is refused and an older commit is served'),
-  error: z.string().nullish().describe('Why the last look failed, or the head is refused'),
-  code: z.string().optional().describe('The code of that error: docs/errors.md has what to do'),
-  failing_since: millis.optional().describe('When the first look of those that failed in a row was'),
-  warnings: z.array(z.string()).optional().describe('What is served and is perhaps not what was meant'),
+  refused: z
+    .string()
+    .optional()
+    .describe('The head of the source, where that is refused and an older commit is served'),
+  error: z.string().nullish().describe('Why the last look failed, or why its commit is refused'),
+  code: z.string().optional().describe('The code of that error (docs/errors.md)'),
+  failing_since: z.iso
+    .datetime()
+    .optional()
+    .describe('When the first of the looks was that failed since the last good one'),
+  warnings: z
+    .array(z.string())
+    .optional()
+    .describe(
+      'What is to know of the served commit: data files that another one replaces, lines of manifests that do not count',
+    ),
 });
 export type SourceView = z.infer<typeof sourceView>;
 
@@ -59,13 +67,15 @@ export const clientView = z.object({
       version: z.string().nullable(),
       online: z.boolean(),
       error: z.string().nullish().describe('Why it does not answer'),
+      since: millis.optional().describe('Since when it answers, or does not'),
     })
     .nullable(),
   policy: z.object({
     wanted: z.string().nullable(),
     held: z.string().nullable(),
     current: z.boolean().nullable(),
-    failing: policyFailure.nullish().describe('Why the wanted commit is not held; null: nothing fails'),
+    error: policyError.nullish().describe('Why the newest commit is not held; null: nothing fails'),
+    since: millis.nullish().describe('Since when that fails, or the commit is held'),
   }),
   data: z.object({
     wanted: z.record(z.string(), z.number()).describe('Last seq on each of its topics'),
@@ -76,8 +86,8 @@ export const clientView = z.object({
     blocked: z.array(z.number()),
   }),
   failing: z.array(clientFailure),
-  failing_count: z.number().optional().describe('How many entries fail, where `failing` does not list all of them'),
-  last_error: clientFailure.omit({ since: true }).extend({ at: millis }).nullable(),
+  failing_total: z.number().optional().describe('How many entries fail, where `failing` does not list all of them'),
+  last_error: clientFailure.omit({ since: true, kind: true }).extend({ at: millis }).nullable(),
 });
 export type ClientView = z.infer<typeof clientView>;
 
@@ -88,7 +98,7 @@ export const clientsAnswer = z.object({
   policy_head: z.string().nullable(),
   instance: z.string().describe('The server instance that answers'),
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
-  source: sourceView.optional().describe('The policy source, as this instance sees it'),
+  policy_source: sourceView.optional().describe('How the server instance that answers follows the policy source'),
   clients: z.array(clientView),
   next: z.string().nullish().describe('There are more clients: the value of `after` for the next page'),
 });

@@ -33,9 +33,9 @@ const DOWN = { ...WELL, client_id: 'down', engine: { kind: 'opa', version: null,
 const AWAY = { ...SICK, client_id: 'away', connected: false, away_since: 0 };
 const OPAL = { ...WELL, kind: 'plain' as const, healthy: null, ready: null, engine: null };
 
-function answer(clients: readonly ClientView[], source?: ClientsAnswer['source']): ClientsAnswer {
+function answer(clients: readonly ClientView[], source?: ClientsAnswer['policy_source']): ClientsAnswer {
   const rest = { epoch: 'e', head: 0, policy_head: null, instance: 'i', incomplete: null };
-  return { ...rest, clients: [...clients], ...(source && { source }) };
+  return { ...rest, clients: [...clients], ...(source && { policy_source: source }) };
 }
 
 /** Exit code and message; undefined where nothing is met. */

@@ -19,7 +19,7 @@ export function parseFailOn(text: string | undefined): readonly Condition[] {
  * Throws {@link ExitError}, with the code of the condition, for the worst of the conditions that is met by a client. A policy source that fails, or whose head is
  * refused, counts as `unhealthy`.
  */
-export function failOnFleet(conditions: readonly Condition[], { clients, source }: ClientsAnswer): void {
+export function failOnFleet(conditions: readonly Condition[], { clients, policy_source: source }: ClientsAnswer): void {
   for (const condition of conditions) {
     const ids = clients.filter((client) => conditionsOf(client).has(condition)).map(({ client_id: id }) => id);
     const isSource = condition === 'unhealthy' && (source?.state === 'failing' || source?.refused !== undefined);

@@ -18,7 +18,7 @@ export interface Page {
  * policy source comes before, with its reason where it fails.
  */
 export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
-  const { clients, head, policy_head: policyHead, incomplete, source } = answer;
+  const { clients, head, policy_head: policyHead, incomplete, policy_source: source } = answer;
   const sorted = clients.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
   const refused = source?.refused === undefined ? '' : `, whose head ${shortHash(source.refused)} is refused`;
   const summary = `${counted(clients.length, 'client')}, update log at ${head}, policy at ${shortHash(policyHead)}${refused}`;

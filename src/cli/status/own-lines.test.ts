@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { ownConditions, ownHealth, ownLines } from './own-lines.js';
 
 const NOW = Date.UTC(2026, 10, 22, 18, 3, 23);
-const ago = (seconds: number): number => NOW - seconds * 1000;
+const ago = (seconds: number): string => new Date(NOW - seconds * 1000).toISOString();
 const HELD = '5b1f0c93aa5b1f0c93aa5b1f0c93aa5b1f0c93aa';
 const WANTED = '77aa01bcde77aa01bcde77aa01bcde77aa01bcde';
 const POSITION = { epoch: 'fe14', applied_through: 42, unresolved: [] };
@@ -13,10 +13,10 @@ function health(changes: object = {}): ReturnType<typeof ownHealth.parse> {
     status: 'ok',
     ready: true,
     healthy: true,
-    policy: { hash: HELD, last_transaction: { id: HELD, success: true, error: '', at_ms: ago(60) } },
-    data: { failing: [], unresolved: 0 },
-    engine: { online: true, error: null, policy_mode: 'bundle' },
-    server: { connected: true, error: null },
+    policy: { hash: HELD, wanted: HELD, error: null, since: ago(60) },
+    data: { failing: [], failing_total: 0, unresolved: 0 },
+    engine: { online: true, error: null, policy_mode: 'bundle', version: '1.22.0', since: ago(60) },
+    server: { connected: true, error: null, since: ago(60) },
     ...changes,
   });
 }
@@ -31,27 +31,26 @@ describe('a client by its own word', () => {
       'State     healthy',
       'Policy    5b1f0c93aa',
       'Position  42 of update log fe14',
-      'Engine    answers (policy by bundle)',
+      'Engine    answers (OPA 1.22.0, policy by bundle)',
       'Server    connected',
     ]);
     assert.deepEqual([...ownConditions(health())], []);
   });
 
   it('that is not: each reason, since when, wanted and held commit, at 80 columns', () => {
-    const error = 'app/rbac.rego:12: rego_parse_error: unexpected eof token';
+    const error = { message: 'rego_parse_error: unexpected eof token', file: 'app/rbac.rego', line: 12 };
     const sick = {
       status: 'unavailable',
       healthy: false,
-      policy: { hash: HELD, failing: { commit: WANTED, error, since: ago(12) } },
-      data: { failing: [{ path: '/users', error: 'HTTP 500', since: ago(75) }], unresolved: 1 },
-      engine: { online: false, error: 'connect ECONNREFUSED', policy_mode: 'bundle', since: ago(5) },
+      policy: { hash: HELD, wanted: WANTED, error, since: ago(12) },
+      data: { failing: [{ path: '/users', error: 'HTTP 500', since: ago(75) }], failing_total: 1, unresolved: 1 },
+      engine: { online: false, error: 'connect ECONNREFUSED', policy_mode: 'bundle', version: null, since: ago(5) },
       server: { connected: false, error: 'the sync server answered 401', since: ago(600) },
     };
     assert.deepEqual(lines(sick, 80), [
       'State     unhealthy',
-      'Policy    wants 77aa01bcde, holds 5b1f0c93aa; 77aa01bcde is refused since',
-      '          18:03:11 UTC (12 s): app/rbac.rego:12: rego_parse_error: unexpected',
-      '          eof token',
+      'Policy    wants 77aa01bcde, holds 5b1f0c93aa; failing since 18:03:11 UTC (12 s):',
+      '          app/rbac.rego:12: rego_parse_error: unexpected eof token',
       'Position  42 of update log fe14',
       'Engine    does not answer since 18:03:18 UTC (5.0 s): connect ECONNREFUSED',
       'Server    not connected since 17:53:23 UTC (10 min): the sync server answered',
@@ -62,27 +61,17 @@ describe('a client by its own word', () => {
     for (const line of lines(sick, 120)) assert(line.length <= 120, line);
   });
 
-  it('of an older version: the refused commit is that of the last transaction, failing paths are texts', () => {
-    const old = {
-      status: 'unavailable',
-      healthy: false,
-      policy: { hash: HELD, last_transaction: { id: WANTED, success: false, error: 'a.rego:1: no', atMs: ago(3) } },
-      data: { failing: ['/users: HTTP 500', '/groups: HTTP 500'] },
-    };
-    assert.deepEqual(lines(old).slice(1, 2), [
-      'Policy    wants 77aa01bcde, holds 5b1f0c93aa; 77aa01bcde is refused since 18:03:20 UTC (3.0 s): a.rego:1: no',
-    ]);
-    assert.deepEqual(lines(old).slice(-2), ['Failing   /users: HTTP 500', '          /groups: HTTP 500']);
-  });
-
   it('that serves without its server on purpose is well, and away', () => {
-    const offline = { healthy: false, server: { connected: false, error: null } };
+    const offline = { healthy: false, server: { connected: false, error: null, since: null } };
     assert.equal(lines(offline)[0], 'State     healthy');
     assert.deepEqual([...ownConditions(health(offline))], ['away']);
   });
 
   it('counts the failing paths that it does not name', () => {
-    const failing = Array.from({ length: 30 }, (_, n) => ({ path: `/p${n}`, error: 'x' }));
-    assert.equal(lines({ data: { failing, failing_count: 100 } }).at(-1), '          and 80 more failing paths');
+    const failing = Array.from({ length: 30 }, (_, n) => ({ path: `/p${n}`, error: 'x', since: ago(1) }));
+    assert.equal(
+      lines({ data: { failing, failing_total: 100, unresolved: 0 } }).at(-1),
+      '          and 80 more failing paths',
+    );
   });
 });

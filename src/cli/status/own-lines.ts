@@ -1,44 +1,37 @@
 import { z } from 'zod';
-import { clientFailure, policyFailure } from '../../wire/clients.js';
+import { clientFailure, policyError } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';
 import type { Page } from './fleet-lines.js';
 import { failureLine, policyLine } from './reason-lines.js';
 import { counted, printable, shortHash, since, wrapped } from './text.js';
 
-const millis = z.number();
+/** A time as `GET /healthy` writes it, in milliseconds since 1970. */
+const time = z.iso.datetime().transform((text) => Date.parse(text));
 
-/** The last transaction of a client; older clients name the time `atMs`. */
-const transaction = z.object({
-  id: z.string(),
-  success: z.boolean(),
-  error: z.string(),
-  at_ms: millis.optional(),
-  atMs: millis.optional(),
-});
-
-/** The part of a client's `GET /healthy` that is shown. What older clients do not say is optional. */
+/** The part of a client's `GET /healthy` that is shown. */
 export const ownHealth = z.object({
   status: z.string(),
   ready: z.boolean(),
   healthy: z.boolean(),
   policy: z.object({
     hash: z.string().nullable(),
-    wanted: z.string().nullish(),
-    failing: policyFailure.nullish(),
-    last_transaction: transaction.nullish(),
+    wanted: z.string().nullable(),
+    error: policyError.nullable(),
+    since: time.nullable(),
   }),
   data: z.object({
-    failing: z.array(z.union([clientFailure, z.string()])),
-    failing_count: z.number().optional(),
-    unresolved: z.number().optional(),
+    failing: z.array(clientFailure.extend({ since: time })),
+    failing_total: z.number(),
+    unresolved: z.number(),
   }),
   engine: z.object({
     online: z.boolean(),
     error: z.string().nullable(),
     policy_mode: z.string(),
-    since: millis.nullish(),
+    version: z.string().nullable(),
+    since: time,
   }),
-  server: z.object({ connected: z.boolean(), error: z.string().nullable(), since: millis.nullish() }),
+  server: z.object({ connected: z.boolean(), error: z.string().nullable(), since: time.nullable() }),
 });
 type OwnHealth = z.infer<typeof ownHealth>;
 
@@ -58,10 +51,10 @@ const COLUMN = 10;
 /** How a client sees itself, as lines for a terminal. `position`: undefined where it was not told. */
 export function ownLines(health: OwnHealth, position: OwnPosition | undefined, { nowMs, width }: Page): string[] {
   const { ready, data, engine, server } = health;
-  const { failing, failing_count: count = failing.length } = data;
+  const { failing, failing_total: count } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const engineText = engine.online
-    ? `answers (policy by ${printable(engine.policy_mode, 40)})`
+    ? `answers (${printable(`OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)})`
     : `does not answer${when(engine.since, nowMs)}: ${printable(engine.error ?? 'nothing is known of why')}`;
   const away = `not connected${when(server.since, nowMs)}${server.error === null ? '' : `: ${printable(server.error)}`}`;
   const rows: [string, string][] = [
@@ -72,7 +65,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
     ['Server', server.connected ? 'connected' : away],
     ...failing
       .slice(0, SHOWN_FAILING)
-      .map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failingText(failure, nowMs)]),
+      .map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failureLine(failure, nowMs)]),
     ...(more > 0 ? [['', `and ${counted(more, 'more failing path')}`] as [string, string]] : []),
   ];
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
@@ -82,7 +75,8 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
 export function ownConditions(health: OwnHealth): ReadonlySet<Condition> {
   const met = new Set<Condition>();
   if (!isWell(health)) met.add('unhealthy');
-  if (policyFailing(health) !== undefined || (health.data.unresolved ?? 0) > 0) met.add('behind');
+  const { policy, data } = health;
+  if ((policy.wanted !== null && policy.wanted !== policy.hash) || data.unresolved > 0) met.add('behind');
   if (!health.server.connected) met.add('away');
   return met;
 }
@@ -92,23 +86,9 @@ function isWell({ status, healthy }: OwnHealth): boolean {
   return healthy || status === 'ok';
 }
 
-function policyFailing({ policy }: OwnHealth): z.infer<typeof policyFailure> | undefined {
-  if (policy.failing !== undefined) return policy.failing ?? undefined;
-  const last = policy.last_transaction;
-  if (last == null || last.success) return undefined;
-  return { commit: last.id === '' ? null : last.id, error: last.error, since: last.at_ms ?? last.atMs ?? 0 };
-}
-
-function policyText(health: OwnHealth, nowMs: number): string {
-  const { hash, wanted } = health.policy;
-  const failing = policyFailing(health);
-  const newest = wanted ?? failing?.commit ?? hash;
-  if (failing === undefined && newest === hash) return shortHash(hash);
-  return policyLine({ wanted: newest, held: hash, failing }, nowMs).replace(/^policy: /, '');
-}
-
-function failingText(failure: OwnHealth['data']['failing'][number], nowMs: number): string {
-  return typeof failure === 'string' ? printable(failure) : failureLine(failure, nowMs);
+function policyText({ policy: { hash, wanted, error, since: began } }: OwnHealth, nowMs: number): string {
+  if (error === null && (wanted === null || wanted === hash)) return shortHash(hash);
+  return policyLine({ wanted, held: hash, error, since: began }, nowMs).replace(/^policy: /, '');
 }
 
 function positionText(at: OwnPosition | undefined): string {
@@ -118,6 +98,6 @@ function positionText(at: OwnPosition | undefined): string {
   return `${at.applied_through} of update log ${printable(at.epoch, 100)}${open}`;
 }
 
-function when(atMs: number | null | undefined, nowMs: number): string {
-  return atMs == null ? '' : ` ${since(atMs, nowMs)}`;
+function when(atMs: number | null, nowMs: number): string {
+  return atMs === null ? '' : ` ${since(atMs, nowMs)}`;
 }

@@ -1,5 +1,5 @@
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
-import type { ClientFailure, ClientView, PolicyFailure, SourceView } from '../../wire/clients.js';
+import type { ClientFailure, ClientView, PolicyError, SourceView } from '../../wire/clients.js';
 import { conditionsOf, lacksPolicy } from './client-state.js';
 import { age, counted, printable, shortHash, since } from './text.js';
 
@@ -10,7 +10,7 @@ const SHOWN_FAILING = 10;
 export function sourceLines(source: SourceView, nowMs: number): string[] {
   const { state, head, refused, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
-  const when = began === undefined ? '' : ` ${since(began, nowMs)}`;
+  const when = began === undefined ? '' : ` ${since(Date.parse(began), nowMs)}`;
   const why = error == null ? '' : `: ${printable(error)}`;
   return [
     ...(state === 'failing' ? [`Policy source: failing${when}, ${serves}${why}${codeText(code)}`] : []),
@@ -26,11 +26,11 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
 
 /** Why a client is not well: one line for each thing that is refused or fails; none where it is well. */
 export function reasonLines(client: ClientView, nowMs: number): string[] {
-  const { policy, engine, failing, failing_count: count = failing.length, duplicates, data } = client;
+  const { policy, engine, failing, failing_total: count = failing.length, duplicates, data } = client;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const lines = [
     ...(client.connected ? [] : [awayLine(client, nowMs)]),
-    ...((client.connected && lacksPolicy(client)) || policy.failing ? [policyLine(policy, nowMs)] : []),
+    ...((client.connected && lacksPolicy(client)) || policy.error != null ? [policyLine(policy, nowMs)] : []),
     ...failing.slice(0, SHOWN_FAILING).map((failure) => failureLine(failure, nowMs)),
     ...(more > 0 ? [`and ${counted(more, 'more failing path')}`] : []),
     ...(data.blocked.length > 0 && failing.length === 0 ? [blockedLine(data.blocked)] : []),
@@ -44,15 +44,22 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
   return conditionsOf(client).has('unhealthy') ? ['it names no reason; `sync-client status` beside it may'] : [];
 }
 
+/** How the policy of a client stands. */
+interface PolicyStanding {
+  readonly wanted: string | null;
+  readonly held: string | null;
+  readonly error?: PolicyError | null | undefined;
+  readonly since?: number | null | undefined;
+}
+
 /** Wanted and held commit, and why they differ. */
-export function policyLine(
-  { wanted, held, failing }: { wanted: string | null; held: string | null; failing?: PolicyFailure | null | undefined },
-  nowMs: number,
-): string {
+export function policyLine({ wanted, held, error, since: began }: PolicyStanding, nowMs: number): string {
   const commits = `policy: wants ${shortHash(wanted)}, holds ${shortHash(held)}`;
-  if (failing == null) return commits;
-  const what = failing.commit === null ? 'failing' : `${shortHash(failing.commit)} is refused`;
-  return `${commits}; ${what} ${since(failing.since, nowMs)}: ${printable(failing.error)}`;
+  if (error == null) return commits;
+  const when = began == null ? '' : ` ${since(began, nowMs)}`;
+  const place = error.file === null ? '' : `${error.file}${error.line === null ? '' : `:${error.line}`}`;
+  const named = place === '' || error.message.includes(place) ? '' : `${place}: `;
+  return `${commits}; failing${when}: ${printable(named + error.message)}`;
 }
 
 /** What fails, since when, and why. */

@@ -5,12 +5,7 @@ import { clientsAnswer } from '../../wire/clients.js';
 import { limitedView } from '../sessions/limited-view.js';
 import type { Sessions } from '../sessions/sessions.js';
 import type { PolicySourceStatus } from '../source/source.js';
-import { sourceView, viewOfSource } from '../source/source-view.js';
-
-/** What the clients should hold comes from here: an old commit at all of them is one failure, not one of each. */
-const answerSchema = clientsAnswer.extend({
-  policy_source: sourceView.describe('How the server instance that answers follows the policy source'),
-});
+import { viewOfSource } from '../source/source-view.js';
 
 /** `GET /clients`: each client of the fleet, what it should hold and what it holds (docs/visibility.md). */
 export function clientsRoutes(
@@ -30,7 +25,7 @@ export function clientsRoutes(
       tag: 'Statistics',
       summary: 'Every client: what it should hold, what it holds, how far behind it is',
       query: z.object({ id: z.string().optional().describe('Only the client with this id') }),
-      answers: { 200: { description: 'The clients of all server instances, by id', schema: answerSchema } },
+      answers: { 200: { description: 'The clients of all server instances, by id', schema: clientsAnswer } },
     },
     async ({ query, caller: { permittedTopics } }) => {
       const answer = await deps.sessions.clients(query.id);

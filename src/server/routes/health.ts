@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
+import { sourceView } from '../../wire/clients.js';
 import type { StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { PolicySourceStatus } from '../source/source.js';
-import { sourceView, viewOfSource } from '../source/source-view.js';
+import { viewOfSource } from '../source/source-view.js';
 
 /** What the health answer is made of. */
 export interface HealthDeps {

@@ -83,7 +83,12 @@ export function viewOf(
     since: state?.since ?? null,
     reported_at: client.reportedAtMs,
     engine: state?.engine ?? null,
-    policy: { wanted: policyHead, held, current: state === null || policyHead === null ? null : held === policyHead },
+    policy: {
+      wanted: policyHead,
+      held,
+      current: state === null || policyHead === null ? null : held === policyHead,
+      ...(state?.policy && { error: state.policy.error, since: state.policy.since }),
+    },
     data: {
       wanted: { ...wanted },
       held: client.position,
@@ -93,6 +98,7 @@ export function viewOf(
       blocked: [...(state?.blocked ?? [])],
     },
     failing: [...(state?.failing ?? [])],
+    ...(state?.failing_total !== undefined && { failing_total: state.failing_total }),
     last_error: lastError === null ? null : { path: lastError.path, error: lastError.error, at: lastError.atMs },
   };
 }

@@ -9,6 +9,8 @@ export interface PolicySourceStatus {
   wanted: string | undefined;
   /** A commit that the source shows and that may be an older one: it is served when that goes on. */
   doubted: string | undefined;
+  /** The commit that the source shows, where it is refused. */
+  refused: string | undefined;
   /** Milliseconds since 1970 of the last look, and of the last one that succeeded. */
   lastAttemptMs: number | undefined;
   lastSuccessMs: number | undefined;

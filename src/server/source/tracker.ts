@@ -110,6 +110,7 @@ class SourceTracker implements Tracker {
       head: this.#head,
       wanted: this.wanted(),
       doubted: this.#doubt.hash,
+      refused: failing && this.#error === this.#refused?.error ? this.#refused?.hash : undefined,
       lastAttemptMs: this.#lastAttemptMs,
       lastSuccessMs: this.#lastSuccessMs,
       error: failing ? errorText(this.#error) : undefined,
