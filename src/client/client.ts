@@ -36,6 +36,7 @@ import { Applier } from './reconcile/applier.js';
 import { DataUpdater } from './reconcile/data-updater.js';
 import { EngineKeeper } from './reconcile/engine-keeper.js';
 import { PolicyUpdater } from './reconcile/policy-updater.js';
+import { Revalidation } from './reconcile/revalidation.js';
 import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
 import { startFacts } from './start-facts.js';
@@ -142,6 +143,10 @@ export function createClient(
         engine: engine.engine,
         applier,
         status,
+        onBack: () => {
+          data.engineBack();
+          policy.engineBack();
+        },
         onRefilled: () => offline.engineRestarted(),
         log: log.child({ component: 'engine' }),
       },
@@ -304,10 +309,17 @@ export function createClient(
               log: log.child({ component: 'drift' }),
             },
           );
+    const revalidation = new Revalidation(() => {
+      const { connected } = follower.server;
+      // While the connection is down its return asks for both.
+      if (settings.policyUpdaterEnabled && connected) policy.requestComplete();
+      if (settings.dataUpdaterEnabled) data.revalidate(connected);
+    });
     const { backup, offline } = createOffline(
       { settings, env, backoff },
       {
         ...{ engine: engine.engine, applier, keeper, policy, data, status, spool, follower },
+        refetch: () => revalidation.request(),
         log: log.child({ component: 'offline' }),
       },
     );
@@ -373,6 +385,7 @@ export function createClient(
       healthWriter?.run(signal),
       drift?.run(signal),
       follower.run(signal),
+      revalidation.run(signal),
       offline.run(signal),
       reporter.run(signal),
     ];

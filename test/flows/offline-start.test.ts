@@ -166,7 +166,7 @@ async function ended(pid: number): Promise<void> {
   await until(() => !isThere(0), { withinMs: 20_000, what: `engine ${pid} is gone` });
 }
 
-test('a connected client whose engine is killed has everything again, and asks the server, but no source', async () => {
+test('a connected client whose engine is killed has everything again, and asks the server and the sources after that', async () => {
   await using dir = await tempDir();
   await using source = await startDataSource();
   source.serve('/users', { ann: true });
@@ -176,7 +176,13 @@ test('a connected client whose engine is killed has everything again, and asks t
   await using client = await startClient({ serverUrl: opal.url, env: offlineIn(dir) });
   await client.healthy();
   await client.answers('/app/allow', { user: 'ann' }, true);
-  const [requests, asked] = [opal.requests.length, source.count()];
+  const requests = opal.requests.length;
+  // Changed without a word to anybody; and the source takes its time.
+  let answer = (): void => undefined;
+  const after = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  source.answer('/users', { text: '{"ann":true,"bob":true}', after });
   // The notice of this commit was lost; what is asked for again brings it.
   opal.policy = () => ({ ...complete(`${MODULE}\nmore := 1\n`), hash: 'two' });
   killProcess(client.enginePid());
@@ -187,7 +193,10 @@ test('a connected client whose engine is killed has everything again, and asks t
     what: 'policy and configuration are read',
   });
   assert.deepEqual(opal.requests.slice(requests).sort(), ['/data/config', '/policy?path=.']);
-  assert.equal(source.count(), asked);
+  assert.deepEqual(await client.data('/users'), { ann: true });
+  await client.healthy();
+  answer();
+  await client.holds('/users', { ann: true, bob: true });
   await client.healthy();
 });
 

@@ -10,6 +10,7 @@ import { type RestoreDeps, restoreBackup } from './restore.js';
 /** What {@link createOffline} connects. */
 export interface CreateOfflineDeps extends RestoreDeps {
   readonly follower: Follower;
+  readonly refetch: () => void;
 }
 
 /** Longest wait for the engine to take its seal; also at a stop. */
@@ -48,7 +49,6 @@ export function createOffline(
       offlineMode: settings.offlineModeEnabled,
       disconnectDefault: settings.startDisconnected,
       policyEnabled: settings.policyUpdaterEnabled,
-      dataEnabled: settings.dataUpdaterEnabled,
     },
     {
       ...deps,

@@ -29,9 +29,9 @@ function started(options: { disconnected: boolean; fails?: string }): {
     if (fails.what === what) throw new SyncError('backup_unwritable', what);
   };
   const offline = new Offline(
-    { offlineMode: true, disconnectDefault: options.disconnected, policyEnabled: true, dataEnabled: true },
+    { offlineMode: true, disconnectDefault: options.disconnected, policyEnabled: true },
     {
-      follower: { start: () => step('start'), stop: async () => step('stop'), server: { connected: true } },
+      follower: { start: () => step('start'), stop: async () => step('stop') },
       backup: {
         save: async () => {
           step('save');
@@ -47,8 +47,8 @@ function started(options: { disconnected: boolean; fails?: string }): {
         return { content: CONTENT, isWhole: true, isHeld: false };
       },
       applier: { isEmpty: false },
-      policy: { wantComplete: () => step('want complete'), requestComplete: () => step('request complete') },
-      data: { reread: () => step('reread') },
+      policy: { wantComplete: () => step('want complete') },
+      refetch: () => step('refetch'),
       log: silentLogger(),
     },
   );
@@ -93,6 +93,6 @@ test('an enable that fails leaves the client disconnected, and the next one is t
   assert.deepEqual(done.splice(0), ['want complete', 'start']);
   offline.engineRestarted();
   assert.equal(await offline.enable(), 'already_enabled');
-  assert.deepEqual(done, ['request complete', 'reread']);
+  assert.deepEqual(done, ['refetch']);
   await stop();
 });

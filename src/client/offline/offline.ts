@@ -2,7 +2,6 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort } from '../../lib/loop.js';
 import type { Applier } from '../reconcile/applier.js';
-import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { Backup, BackupState } from './backup.js';
 import {
@@ -20,18 +19,18 @@ export interface OfflineOptions {
   readonly offlineMode: boolean;
   readonly disconnectDefault: boolean;
   readonly policyEnabled: boolean;
-  readonly dataEnabled: boolean;
 }
 
 /** What {@link Offline} works with. */
 export interface OfflineDeps {
-  readonly follower: { start(): void; stop(): Promise<void>; readonly server: { readonly connected: boolean } };
+  readonly follower: { start(): void; stop(): Promise<void> };
   readonly backup: Pick<Backup, 'save' | 'loaded' | 'refused' | 'run' | 'state'>;
   /** Reads the backup and fills the engine; see `restoreBackup`. */
   readonly restore: (signal: AbortSignal) => Promise<Restored | undefined>;
   readonly applier: Pick<Applier, 'isEmpty'>;
-  readonly policy: Pick<PolicyUpdater, 'wantComplete' | 'requestComplete'>;
-  readonly data: Pick<DataUpdater, 'reread'>;
+  readonly policy: Pick<PolicyUpdater, 'wantComplete'>;
+  /** Asks server and sources, soon, whether they have something newer than the client holds. */
+  readonly refetch: () => void;
   readonly log: Logger;
 }
 
@@ -148,8 +147,8 @@ export class Offline {
   }
 
   async #do(effect: ConnectivityEffect): Promise<void> {
-    const { follower, backup, policy, data, log, applier } = this.#deps;
-    const { policyEnabled, dataEnabled } = this.#options;
+    const { follower, backup, policy, log, applier } = this.#deps;
+    const { policyEnabled } = this.#options;
     switch (effect) {
       case 'warn_connecting':
         log.warn(
@@ -171,11 +170,7 @@ export class Offline {
         }
         return;
       case 'refetch':
-        // While the connection is down its return asks for both.
-        if (!follower.server.connected) return;
-        if (policyEnabled) policy.requestComplete();
-        if (dataEnabled) data.reread();
-        return;
+        return this.#deps.refetch();
       case 'load_backup':
         if (applier.isEmpty && this.#signal !== undefined) await this.#restore(this.#signal);
         return;

@@ -205,12 +205,18 @@ export class DataUpdater {
     } else if (this.#state.position.isBehind(heads)) this.catchUp();
   }
 
-  /** Reads the configuration again, but asks no source for what is here already. */
-  reread(): void {
-    const { isApart } = this.#session;
-    this.#load.needs('base', ...(isApart ? (['updates'] as const) : []));
-    this.#config.loop.request();
-    if (isApart) this.#updates.loop.request();
+  /**
+   * Asks every source whether it has something newer than what is held, and the server, too, where it is `connected`; otherwise
+   * the next connection does that.
+   */
+  revalidate(connected: boolean): void {
+    this.#entries.revalidate();
+    if (connected) this.resync();
+  }
+
+  /** The engine takes writes again: what waits to try one waits no longer. */
+  engineBack(): void {
+    this.#entries.loop.nudge();
   }
 
   /**

@@ -214,6 +214,13 @@ export class DesiredEntries {
     if (!isHere || moves || (asks && !isFixed)) this.#fetcher.obtain(entry);
   }
 
+  /** Asks the sources of all updates that are held whether they have something newer; those of base entries are asked when they are read. */
+  revalidate(): void {
+    for (const entry of [...this.table.all()]) {
+      if (entry.origin === 'update' && isRead(entry.entry) && entry.entry.url !== '') this.#fetcher.revalidate(entry);
+    }
+  }
+
   /** Takes an entry out, and its document out of the engine; false: that failed, and the entry is back. */
   async remove(entry: KnownEntry): Promise<boolean> {
     const { applier } = this.#deps;

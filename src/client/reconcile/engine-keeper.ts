@@ -34,7 +34,11 @@ export class EngineKeeper {
   readonly #log: Logger;
   /** Called when an engine that had started anew holds our state again; not for the first start. */
   readonly #onRefilled: () => void;
+  /** Called when an engine that was away, or in doubt, takes writes again. */
+  readonly #onBack: () => void;
   #wasOurs = false;
+  /** The last look at the engine had no answer. */
+  #isSilent = false;
   readonly #restoreLoop: RetryLoop;
   #tail: Promise<unknown> = Promise.resolve();
   #signal: AbortSignal | undefined;
@@ -52,7 +56,14 @@ export class EngineKeeper {
 
   constructor(
     options: EngineKeeperOptions,
-    deps: { engine: PolicyEngine; applier: Applier; status: Status; log: Logger; onRefilled?: () => void },
+    deps: {
+      engine: PolicyEngine;
+      applier: Applier;
+      status: Status;
+      log: Logger;
+      onRefilled?: () => void;
+      onBack?: () => void;
+    },
   ) {
     this.#options = options;
     this.#present = new Gate(!options.tellsStart);
@@ -62,6 +73,7 @@ export class EngineKeeper {
     this.#status = deps.status;
     this.#log = deps.log;
     this.#onRefilled = deps.onRefilled ?? (() => undefined);
+    this.#onBack = deps.onBack ?? (() => undefined);
     this.#restoreLoop = new RetryLoop('bringing the engine up to date', options.backoff, deps.log, async () => {
       await this.exclusive(() => Promise.resolve());
     });
@@ -183,6 +195,7 @@ export class EngineKeeper {
         await this.#applier.settleDoubts(signal);
         this.#state = 'ours';
         this.#status.engineSeen(true);
+        this.#onBack();
         return;
       }
       this.#state = 'lost';
@@ -202,6 +215,7 @@ export class EngineKeeper {
       },
       'engine holds our state',
     );
+    this.#onBack();
     if (this.#wasOurs) this.#onRefilled();
     this.#wasOurs = true;
   }
@@ -223,8 +237,14 @@ export class EngineKeeper {
         await sleep(probeWaitMs(this.#options), signal);
         await this.#present.pass(signal);
         const known = this.#state;
+        const wasSilent = this.#isSilent;
         try {
           const ours = await this.#look(signal);
+          // It answers: what waits to bring it up to date waits no longer.
+          if (this.#state !== 'ours') {
+            if (wasSilent) this.#restoreLoop.restart();
+            else this.#restoreLoop.request();
+          }
           if (known === 'ours' && this.#state === 'ours' && !ours) {
             this.#log.warn({}, 'the engine lost our state: writing everything again');
             this.lost();
@@ -246,12 +266,14 @@ export class EngineKeeper {
     try {
       const ask = (within: AbortSignal): Promise<boolean> => this.#engine.marker.isThere(within);
       const found = await withAnySignal([signal], ask, this.#options.probeTimeoutMs);
+      this.#isSilent = false;
       if (!before) this.#log.info({}, 'the engine answers');
       const isOurs = found && this.#state !== 'lost';
       this.#status.engineSeen(isOurs, isOurs ? undefined : NOT_OURS);
       return found;
     } catch (error) {
       if (!signal.aborted) {
+        this.#isSilent = true;
         if (before) this.#log.error({ error: errorText(error) }, 'the engine does not answer');
         this.#status.engineSeen(false, errorText(error));
       }

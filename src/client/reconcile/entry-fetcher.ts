@@ -60,6 +60,8 @@ export class EntryFetcher {
   readonly #polledAt = new WeakMap<KnownEntry, number>();
   /** Until when a source has asked to be left alone. */
   readonly #notBefore = new WeakMap<KnownEntry, number>();
+  /** Entries whose source is asked for something newer than what is held: see {@link revalidate}. */
+  readonly #quiet = new WeakSet<KnownEntry>();
   /** What was asked for when the validators of an entry were sent: with other headers it may be another document. */
   readonly #validFor = new WeakMap<KnownEntry, string>();
   /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
@@ -98,6 +100,16 @@ export class EntryFetcher {
     else this.#deps.tasks.add(this.#follow(entry));
   }
 
+  /**
+   * Asks the source of an update once more, for something newer than what is held. That the update was applied stays true while
+   * the source cannot tell, as where its address was good for one read: it is no failure then.
+   */
+  revalidate(entry: KnownEntry): void {
+    if (!this.#isHeld(entry)) return;
+    this.obtain(entry);
+    this.#quiet.add(entry);
+  }
+
   async #follow(entry: KnownEntry): Promise<void> {
     const reads = new AbortController();
     entry.reads = reads;
@@ -124,6 +136,7 @@ export class EntryFetcher {
       try {
         await this.#fetchOnce(entry, signal);
         if (signal.aborted) return;
+        this.#quiet.delete(entry);
         attempt = 0;
         waitMs = reading.isStale ? 0 : this.#untilPoll(entry, isPoll);
         isPoll ||= !reading.isStale;
@@ -223,6 +236,7 @@ export class EntryFetcher {
 
   /** Records a failed attempt and answers the time until the next one; undefined where another one would be the same. */
   #failed(entry: KnownEntry, error: unknown, attempt: number): number | undefined {
+    if (this.#quiet.has(entry) && this.#isHeld(entry)) return this.#failedQuietly(entry, error, attempt);
     const { state } = entry;
     if (state.kind === 'ready') this.#deps.table.settle(entry, { ...state, error: errorText(error) });
     else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
@@ -231,16 +245,33 @@ export class EntryFetcher {
       this.#deps.log.error({ path, error: errorText(error) }, 'data source cannot be read as its entry is');
       return undefined;
     }
-    const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
-    if (floorMs > 0) this.#notBefore.set(entry, performance.now() + floorMs);
-    // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
-    const lasting = error instanceof SyncError && !error.retryable;
-    const waitMs = backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#backoff, floorMs);
+    const waitMs = this.#pause(entry, error, attempt);
     this.#deps.log[attempt <= 3 ? 'warn' : 'error'](
       { path, attempt, retry_in_ms: Math.round(waitMs), error: errorText(error) },
       'data source failed, will try again',
     );
     return waitMs;
+  }
+
+  /** What is held stays; whether there is something newer is asked again while an answer may come. */
+  #failedQuietly(entry: KnownEntry, error: unknown, attempt: number): number | undefined {
+    const mayPass = !(error instanceof SyncError) || error.retryable;
+    const waitMs = mayPass ? this.#pause(entry, error, attempt) : this.#untilPoll(entry, false);
+    if (!mayPass) this.#quiet.delete(entry);
+    this.#deps.log.info(
+      { path: docPathText(entry.path), attempt, error: errorText(error) },
+      'the source of an update does not say whether it has something newer: what is held stays',
+    );
+    return waitMs;
+  }
+
+  /** Time until the next attempt. */
+  #pause(entry: KnownEntry, error: unknown, attempt: number): number {
+    const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+    if (floorMs > 0) this.#notBefore.set(entry, performance.now() + floorMs);
+    // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
+    const lasting = error instanceof SyncError && !error.retryable;
+    return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#backoff, floorMs);
   }
 }
 

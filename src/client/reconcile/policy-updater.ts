@@ -112,6 +112,11 @@ export class PolicyUpdater {
     this.#loop.request();
   }
 
+  /** The engine takes writes again: what waits to try one waits no longer. */
+  engineBack(): void {
+    this.#loop.nudge();
+  }
+
   run(signal: AbortSignal): Promise<void> {
     return this.#loop.run(signal);
   }

@@ -15,6 +15,8 @@ export class RetryLoop {
   readonly #wakeup = new Wakeup();
   #wanted = false;
   #busy = false;
+  /** Failures in a row. */
+  #attempt = 0;
   #error: string | undefined;
 
   constructor(name: string, backoff: BackoffOptions, log: Logger, work: (signal: AbortSignal) => Promise<void>) {
@@ -40,9 +42,19 @@ export class RetryLoop {
     this.#wakeup.set();
   }
 
+  /** What was in the way is gone: asks for the work now, and the waits begin small again. */
+  restart(): void {
+    this.#attempt = 0;
+    this.request();
+  }
+
+  /** What was in the way may be gone: {@link restart} where a failure waits to be tried again, and nothing else. */
+  nudge(): void {
+    if (this.#wanted && !this.#busy) this.restart();
+  }
+
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    let attempt = 0;
     let waitMs: number | undefined;
     for (;;) {
       try {
@@ -56,12 +68,12 @@ export class RetryLoop {
       this.#busy = true;
       try {
         await this.#work(signal);
-        attempt = 0;
+        this.#attempt = 0;
         waitMs = undefined;
         this.#error = undefined;
       } catch (error) {
         if (isAbort(error, signal) || signal.aborted) return;
-        attempt++;
+        const attempt = ++this.#attempt;
         this.#wanted = true;
         this.#error = errorText(error);
         const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
