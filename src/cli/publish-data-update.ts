@@ -1,16 +1,15 @@
-import { readFile } from 'node:fs/promises';
-import { text as readStream } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
-import { errorText, SyncError } from '../lib/errors.js';
+import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { SAVE_METHODS } from '../wire/data.js';
+import { readInput } from './read-input.js';
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest, shortened } from './server-fetch.js';
-import { buildUpdate, type EntrySummary, type UpdateOptions } from './update-options.js';
+import { buildUpdate, DEFAULT_TOPIC, type EntrySummary, type UpdateOptions } from './update-options.js';
 
 /** `--wait` without a number, and the most that a server takes. */
 const DEFAULT_WAIT_SECONDS = 5;
@@ -46,11 +45,15 @@ export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): voi
     .optionsGroup('What to publish:')
     .option('--src-url <url>', 'where clients fetch the data')
     .option('--src-config <JSON>', 'how they fetch it, for example {"headers":{"Authorization":"Bearer ..."}}')
-    .option('--data <JSON>', 'the data itself, in place of a URL; passed on exactly as written')
-    .option('-t, --topic <topic>', 'topic to publish on; may be repeated', (topic, all: string[] | undefined) => [
-      ...(all ?? []),
-      topic,
-    ])
+    .option(
+      '--data <JSON>',
+      'the data itself, in place of a URL; @file reads a file, @- standard input; passed on as written',
+    )
+    .option(
+      '-t, --topic <topic>',
+      `topic to publish on; may be repeated (default: ${DEFAULT_TOPIC})`,
+      (topic, all: string[] | undefined) => [...(all ?? []), topic],
+    )
     .option('--dst-path <path>', 'path in the document tree where the data is saved')
     .addOption(new Option('--save-method <method>', 'how it is saved').choices(SAVE_METHODS).default('PUT'))
     .option('--entries-file <file>', 'publish the entries of this file (a JSON array); - reads standard input')
@@ -73,8 +76,9 @@ async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise
     { serverUrl: CLIENT_SETTINGS.serverUrl, clientToken: CLIENT_SETTINGS.clientToken },
     { env, flags: { 'server-url': options.serverUrl, 'client-token': options.token } },
   ).values;
-  const entriesText = options.entriesFile === undefined ? undefined : await readEntries(options.entriesFile);
-  const update = buildUpdate(options, entriesText);
+  const { entriesFile } = options;
+  const entriesText = entriesFile === undefined ? undefined : await readInput('--entries-file', entriesFile, process);
+  const update = buildUpdate({ ...options, ...(await dataOf(options.data)) }, entriesText);
   const url = publishUrl(serverUrl, options.serverRoute);
   const waitSeconds = readWait(options.wait);
 
@@ -84,7 +88,7 @@ async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise
   const { idempotencyKey: key } = options;
   const headers = key === undefined ? {} : { 'idempotency-key': key };
   const answer = await send({ url, token: clientToken, body: update.text, headers }, waitSeconds, env);
-  console.log(answerText(answer));
+  console.log(answerText(answer, update.entries));
   if (waitSeconds !== undefined) tellWait(answer, waitSeconds);
 }
 
@@ -103,7 +107,12 @@ function tellWait(
 ): void {
   if (applied === undefined)
     throw new SyncError('not_applied', 'this server does not tell what its clients have applied');
-  console.log(`Applied by ${applied} ${applied === 1 ? 'client' : 'clients'}.`);
+  const concerned = applied + lagging.length + unknown.length;
+  console.log(
+    concerned === 0 && incomplete === undefined
+      ? 'Applied by 0 clients: no client is concerned, so there was nothing to wait for.'
+      : `Applied by ${applied} ${applied === 1 ? 'client' : 'clients'}.`,
+  );
   if (unknown.length > 0) console.log(`Not known of: ${unknown.join(', ')} (they do not say what they hold).`);
   const more = (lagging_count ?? lagging.length) - lagging.length;
   const behind = [
@@ -116,12 +125,14 @@ function tellWait(
   throw new SyncError('not_applied', `published, but not applied everywhere within ${seconds} s:${list}`);
 }
 
-async function readEntries(file: string): Promise<string> {
-  try {
-    return file === '-' ? await readStream(process.stdin) : await readFile(file, 'utf8');
-  } catch (error) {
-    throw new UsageError(`--entries-file cannot be read: ${errorText(error)}`);
-  }
+/** The text of `--data`, which may name a file; JSON never begins with `@`. */
+async function dataOf(data: string | undefined): Promise<{ data?: string; dataName?: string }> {
+  if (data?.startsWith('@') !== true) return {};
+  const file = data.slice(1);
+  return {
+    data: await readInput('--data', file, process),
+    dataName: `--data: ${file === '-' ? 'standard input' : file}`,
+  };
 }
 
 function publishUrl(serverUrl: string, route: string): string {
@@ -140,15 +151,20 @@ function entryText(entry: EntrySummary): string {
   return `${entry.save_method} ${entry.dst_path === '' ? '/' : entry.dst_path}${source}, topics ${entry.topics.join(', ')}`;
 }
 
-function answerText(answer: PublishAnswer): string {
+function answerText(answer: PublishAnswer, entries: readonly EntrySummary[]): string {
   const id = answer.id === undefined ? '' : ` as update ${answer.id}`;
   const seq = answer.seq === undefined ? '' : `, seq ${answer.seq}`;
   const { subscribers } = answer;
   const reach =
-    subscribers === undefined
+    subscribers === undefined || subscribers === 0
       ? ''
       : `; ${subscribers} ${subscribers === 1 ? 'subscriber is' : 'subscribers are'} connected for these topics now`;
-  return `Published successfully${id}${seq}${reach}.`;
+  const topics = [...new Set(entries.flatMap((entry) => entry.topics))].join(', ');
+  const nobody =
+    subscribers === 0
+      ? `\nNo client is concerned: none that is connected subscribes to ${topics}. Those that come later get it all the same.`
+      : '';
+  return `Published successfully${id}${seq}${reach}.${nobody}`;
 }
 
 /** Sends the update; throws `publish_failed` or `server_unreachable` with what the server said. */

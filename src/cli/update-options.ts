@@ -5,11 +5,16 @@ import { fieldProblems } from '../wire/error-body.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import { UsageError } from './run-program.js';
 
+/** The topic that clients subscribe to where nothing else is set, so the one to publish on. */
+export const DEFAULT_TOPIC = 'policy_data';
+
 /** What `publish-data-update` is told about the update, as it was written on the command line. */
 export interface UpdateOptions {
   srcUrl?: string;
   srcConfig?: string;
   data?: string;
+  /** How errors name the data; default: the option. */
+  dataName?: string;
   topic?: string[];
   dstPath?: string;
   saveMethod: string;
@@ -63,12 +68,14 @@ export function buildUpdate(options: UpdateOptions, entriesText?: string): Updat
 }
 
 function entryOfOptions(options: UpdateOptions): object {
-  const { srcUrl, data, saveMethod, dstPath, topic = [] } = options;
+  const { srcUrl, data, saveMethod, dstPath, topic = [DEFAULT_TOPIC] } = options;
   if (srcUrl === undefined && data === undefined && saveMethod !== 'DELETE') {
     throw new UsageError('say what to publish: --src-url, --data or --entries-file');
   }
+  if (srcUrl !== undefined && data !== undefined) {
+    throw new UsageError('give --src-url or --data, not both: clients fetch from the URL, or take the data as it is');
+  }
   if (saveMethod === 'DELETE' && data !== undefined) throw new UsageError('--save-method DELETE takes no --data');
-  if (topic.length === 0) throw new UsageError('name at least one topic with -t');
   if (dstPath === undefined) throw new UsageError('say where the data belongs with --dst-path (/ is the whole tree)');
   return {
     url: srcUrl ?? '',
@@ -76,7 +83,7 @@ function entryOfOptions(options: UpdateOptions): object {
     topics: topic,
     dst_path: dstPath,
     save_method: saveMethod,
-    data: data === undefined ? undefined : readJson('--data', data),
+    data: data === undefined ? undefined : readJson(options.dataName ?? '--data', data),
   };
 }
 

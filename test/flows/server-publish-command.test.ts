@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text as readText } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { type CommandResult, runCommand } from '../support/command.js';
 import { request } from '../support/http.js';
 import { listening } from '../support/http-server.js';
+import { startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
+import { tempDir } from '../support/temp-dir.js';
 
 const ENTRY = ['-t', 'policy_data', '--dst-path', '/users'];
 
@@ -36,7 +39,7 @@ test('publishes an entry and says what, why, where it stands and that it worked'
   assert.equal(code, 0, stderr);
   assert.match(stdout, /PUT \/users from http:\/\/data\.example\/users\S*, topics policy_data/);
   assert.match(stdout, /Reason: role changed/);
-  assert.match(stdout, /Published successfully as update u1, seq 1; 0 subscribers/);
+  assert.match(stdout, /Published successfully as update u1, seq 1\.\nNo client is concerned: none .* policy_data\./);
   assert.doesNotMatch(stdout + stderr, /hush/);
   const { text } = await request(`${server.url}/data/config`);
   assert.match(text, /"headers":\{"Authorization":"Bearer hush"\}/);
@@ -66,6 +69,35 @@ test('passes inline data on as written, and entries of a file or of standard inp
   assert.equal(removed.code, 0, removed.stderr);
 });
 
+test('takes data of a file, on the topic of everyone unless told otherwise', async () => {
+  await using server = await startServer();
+  await using folder = await tempDir();
+  await writeFile(`${folder.path}/users.json`, '{"n": 12345678901234567890}');
+  for (const data of [`@${folder.path}/users.json`, '@-']) {
+    const { code, stdout, stderr } = await publish(server.url, ['--data', data, '--dst-path', '/n'], {
+      input: '{"n": 12345678901234567891}',
+    });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /PUT \/n from inline data \(27 bytes\), topics policy_data/);
+  }
+  const { text } = await request(`${server.url}/data/config`, { headers: { 'x-sync-protocol': '1' } });
+  assert.match(text, /"data":\{"n": 12345678901234567891\}/);
+});
+
+test('says whether somebody is concerned, with and without --wait', async () => {
+  await using server = await startServer();
+  const args = ['--data', '1', ...ENTRY];
+  const nobody = /No client is concerned: none that is connected subscribes to policy_data\./;
+  assert.match((await publish(server.url, args)).stdout, nobody);
+  const waited = await publish(server.url, [...args, '--wait']);
+  assert.equal(waited.code, 0, waited.stderr);
+  assert.match(waited.stdout, nobody);
+  assert.match(waited.stdout, /Applied by 0 clients: no client is concerned/);
+  await using peer = await startPeer(server.url);
+  await peer.call('subscribe', { topics: ['policy_data'] });
+  assert.match((await publish(server.url, args)).stdout, /; 1 subscriber is connected for these topics now\.\n$/);
+});
+
 test('sends the token and understands the answer of an OPAL server', async () => {
   await using fake = await startFake(200, '{"status":"ok"}');
   const args = ['--src-url', 'http://x', ...ENTRY, '--server-route', 'other/route', '--server-url', `${fake.url}/`];
@@ -85,7 +117,7 @@ test('repeated with the same key, as a 503 asks for, an update is published once
   const args = ['--data', '1', ...ENTRY, '--idempotency-key', 'deploy 7'];
   for (const { stdout, code } of [await publish(server.url, args), await publish(server.url, args)]) {
     assert.equal(code, 0);
-    assert.match(stdout, /Published successfully as update \w+, seq 1;/);
+    assert.match(stdout, /Published successfully as update \w+, seq 1\./);
   }
   const other = await publish(server.url, ['--data', '2', ...ENTRY, '--idempotency-key', 'deploy 7']);
   assert.equal(other.code, 1);
@@ -126,7 +158,9 @@ test('a wrong call ends with 2 before anything is sent', async () => {
   await using fake = await startFake(200, '{"status":"ok"}');
   for (const [args, message] of [
     [ENTRY, /say what to publish/],
-    [['--src-url', 'http://x', '--dst-path', '/a'], /name at least one topic/],
+    [['--src-url', 'http://x', '--data', '1', ...ENTRY], /give --src-url or --data, not both/],
+    [['--data', '@/no/such/file', ...ENTRY], /--data: \/no\/such\/file cannot be read: ENOENT/],
+    [['--data', '@/dev/null', ...ENTRY], /--data: \/dev\/null is not JSON/],
     [['--src-url', 'http://x', '-t', 'a'], /--dst-path/],
     [['--data', '{', ...ENTRY], /--data is not JSON/],
     [
@@ -134,7 +168,7 @@ test('a wrong call ends with 2 before anything is sent', async () => {
       /--src-config is not valid: headers\.a/,
     ],
     [['--src-url', 'http://x', '--save-method', 'POST', ...ENTRY], /Allowed choices are PUT, PATCH, DELETE/],
-    [['--entries-file', '/no/such/file'], /--entries-file cannot be read/],
+    [['--entries-file', '/no/such/file'], /--entries-file: \/no\/such\/file cannot be read/],
     [['--entries-file', '-', '-t', 'a'], /goes without --topic/],
     [['--entries-file', '-'], /entries\.0\.url/],
     [['--src-url', 'http://x', ...ENTRY, '--server-url', 'localhost'], /--server-url must be/],

@@ -1,0 +1,58 @@
+import { open } from 'node:fs/promises';
+import { errorText } from '../lib/errors.js';
+import { UsageError } from './run-program.js';
+
+/** Most that is read of a file or of standard input: four times what a server takes unless it is told to take more. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Where a command reads from. */
+export interface InputDeps {
+  readonly stdin: AsyncIterable<Uint8Array | string>;
+}
+
+/**
+ * The text of a file, of standard input where it is named `-`. Throws {@link UsageError} that names option and file: it cannot be
+ * read, is larger than `maxBytes`, or is not UTF-8.
+ */
+export async function readInput(
+  option: string,
+  file: string,
+  { stdin }: InputDeps,
+  maxBytes = MAX_BYTES,
+): Promise<string> {
+  const name = file === '-' ? 'standard input' : file;
+  let bytes: Buffer | undefined;
+  try {
+    bytes = file === '-' ? await bounded(stdin, maxBytes) : await readFile(file, maxBytes);
+  } catch (error) {
+    throw new UsageError(`${option}: ${name} cannot be read: ${errorText(error)}`);
+  }
+  if (bytes === undefined) throw new UsageError(`${option}: ${name} is larger than ${maxBytes} bytes`);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new UsageError(`${option}: ${name} is not UTF-8 text`);
+  }
+}
+
+async function readFile(file: string, maxBytes: number): Promise<Buffer | undefined> {
+  const handle = await open(file);
+  try {
+    return await bounded(handle.createReadStream({ autoClose: false }), maxBytes);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** All that a stream has; undefined where that is too much, and then no more of it is read. */
+async function bounded(stream: AsyncIterable<Uint8Array | string>, maxBytes: number): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stream) {
+    const bytes = Buffer.from(chunk as Uint8Array);
+    length += bytes.length;
+    if (length > maxBytes) return undefined;
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks);
+}
