@@ -348,6 +348,7 @@ export function createClient(
       server: () => follower.server,
       engine: () => ({
         policy_mode: engine.engine.policyMode,
+        access: engine.access,
         version: engine.version() ?? null,
         getting: engine.getting() ?? null,
       }),

@@ -213,6 +213,31 @@ export const CLIENT_SETTINGS = {
     form: 'file',
     description: 'The OPA executable. Default: looked for, see docs/engine.md.',
   }),
+  inlineEngineOpen: flagSetting({
+    env: 'SYNC_INLINE_ENGINE_OPEN',
+    opal: null,
+    group: ENGINE,
+    default: false,
+    description:
+      'Let everybody who reaches the inline engine write policy and data, as OPAL does. false: everybody asks, this client alone writes.',
+  }),
+  inlineEngineOrigins: listSetting({
+    env: 'SYNC_INLINE_ENGINE_ALLOWED_ORIGINS',
+    opal: null,
+    group: ENGINE,
+    separator: ',',
+    default: [],
+    description: 'Origins whose web pages may ask the inline engine, beside its own.',
+  }),
+  inlineEngineEnv: listSetting({
+    env: 'SYNC_INLINE_ENGINE_ENV',
+    opal: null,
+    group: ENGINE,
+    separator: ',',
+    default: [],
+    description:
+      'Names of more environment variables for the inline engine: every policy reads them by opa.runtime().env.',
+  }),
   inlineEngineConfig: jsonSetting({
     env: 'SYNC_INLINE_ENGINE_CONFIG',
     opal: 'OPAL_INLINE_OPA_CONFIG',

@@ -202,6 +202,15 @@ export const SERVER_SETTINGS = {
     description:
       'Private key for ssh: the text (an underscore stands for a newline where there is none) or a file path.',
   }),
+  policyRepoEnv: listSetting({
+    env: 'SYNC_POLICY_REPO_ENV',
+    opal: null,
+    group: POLICY,
+    separator: ',',
+    default: [],
+    description:
+      'Names of more environment variables for git and ssh, for a credential helper; see "Child processes" in docs/security.md.',
+  }),
   policyRepoCloneTimeoutMs: secondsSetting({
     env: 'SYNC_POLICY_REPO_CLONE_TIMEOUT',
     group: POLICY,

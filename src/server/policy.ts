@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { assertNotOurs, childEnv } from '../lib/child-env.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { type BundleService, createBundleService } from './bundle/bundle-service.js';
@@ -39,6 +40,7 @@ export type PolicyOptions = Pick<
   | 'policyRepoClonePath'
   | 'policyRepoSshKey'
   | 'policyRepoCloneTimeoutMs'
+  | 'policyRepoEnv'
   | 'policyRepoPollingIntervalMs'
   | 'policyExtensions'
   | 'manifestPath'
@@ -71,7 +73,9 @@ export function createPolicy(
   },
 ): Policy | undefined {
   const log = deps.log.child({ component: 'policy' });
-  const source = createSource(options, { log, env: deps.env });
+  assertNotOurs(options.policyRepoEnv, 'SYNC_POLICY_REPO_ENV');
+  // git, and the ssh that it starts, get no more of our environment than they need.
+  const source = createSource(options, { log, env: childEnv(deps.env, 'git', options.policyRepoEnv) });
   if (source === undefined) return undefined;
   const { objects } = source;
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;

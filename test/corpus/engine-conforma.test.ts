@@ -103,7 +103,7 @@ async function walk(t: TestContext, { v0Compatible, directories, every }: Walk):
   const commits = [...chosen, first];
 
   const history = serveHistory(gitDir, forPlainOpa);
-  const env = { SYNC_ENGINE_V0_COMPAT: String(v0Compatible) };
+  const env = { SYNC_ENGINE_V0_COMPAT: String(v0Compatible), SYNC_INLINE_ENGINE_OPEN: 'true' };
   await using engine = await startEngine({ env });
   const counts = { applied: 0, refused: 0, deltas: 0, complete: 0 };
   await using client = followBundles(engine, async (baseHash) => {

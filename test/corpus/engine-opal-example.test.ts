@@ -46,7 +46,10 @@ test('the example repository, pushed commit by commit: the engine follows, and b
     SYNC_POLICY_REPO_MAIN_BRANCH: 'live',
     SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1',
   });
-  await using client = await startClient({ serverUrl: server.url, env: { SYNC_ENGINE_V0_COMPAT: 'true' } });
+  await using client = await startClient({
+    serverUrl: server.url,
+    env: { SYNC_ENGINE_V0_COMPAT: 'true', SYNC_INLINE_ENGINE_OPEN: 'true' },
+  });
 
   const walk = new Walk(t, server, client);
   await walk.step(first);

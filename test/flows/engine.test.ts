@@ -214,7 +214,7 @@ describe('an inline engine', () => {
     const execPath = join(dir.path, 'opa');
     await writeFile(execPath, PATIENT_ENGINE, { mode: 0o755 });
     const engine = await startEngine({
-      env: { SYNC_INLINE_ENGINE_EXEC_PATH: execPath },
+      env: { SYNC_INLINE_ENGINE_EXEC_PATH: execPath, SYNC_INLINE_ENGINE_ENV: 'ENDED' },
       programEnv: { ...process.env, ENDED: ended },
     });
     await engine.engine.read(['users'], AbortSignal.timeout(5000)); // its connection is kept for a minute

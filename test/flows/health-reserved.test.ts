@@ -16,7 +16,10 @@ const SYNC = ['system', 'sync'];
 /** An engine in either mode that has a health document. */
 async function startMode(mode: 'inline' | 'external'): Promise<TestEngine> {
   const opa = mode === 'external' ? await startOpa({ args: ['--v0-compatible'] }) : undefined;
-  const engine = await startEngine({ env: ON, ...(opa === undefined ? {} : { externalUrl: opa.url }) });
+  const engine = await startEngine({
+    env: { ...ON, SYNC_INLINE_ENGINE_OPEN: 'true' },
+    ...(opa === undefined ? {} : { externalUrl: opa.url }),
+  });
   const stop = new AbortController();
   const writer = new HealthWriter(
     { paths: [SYNC], backoff: { minMs: 10, maxMs: 100 } },

@@ -98,7 +98,8 @@ describe('a publisher that waits until all clients have applied its update', () 
 
   it('is told early where an engine refuses the update, with the reason', async () => {
     await using server = await startServer();
-    await using one = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'one' } });
+    const env = { ...NO_POLICY, SYNC_CLIENT_ID: 'one', SYNC_INLINE_ENGINE_OPEN: 'true' };
+    await using one = await startClient({ serverUrl: server.url, env });
     await settled(server, 'one');
     const module = 'package users\n\nann := true\n';
     const put = await request(`${one.engineUrl}/v1/policies/mine`, { method: 'PUT', body: module });

@@ -16,15 +16,18 @@ export interface StartedServer extends AsyncDisposable {
 
 /**
  * Starts a server. `env` has settings as SYNC_... names. `stateDir` takes an existing folder, which then stays; otherwise
- * the server has its own temporary one.
+ * the server has its own temporary one. `programEnv`: the environment as it sees it.
  */
 export async function startServer(
   env: Record<string, string> = {},
-  more: { stateDir?: string; log?: Logger } = {},
+  more: { stateDir?: string; log?: Logger; programEnv?: NodeJS.ProcessEnv } = {},
 ): Promise<StartedServer> {
   const stateDir = more.stateDir ?? (await mkdtemp(join(tmpdir(), 'sync-server-')));
   const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0', ...env } });
-  const server = createServer({ ...values, stateDir }, { log: more.log ?? silentLogger(), env: process.env });
+  const server = createServer(
+    { ...values, stateDir },
+    { log: more.log ?? silentLogger(), env: more.programEnv ?? process.env },
+  );
   const removeOwnFolder = async (): Promise<void> => {
     if (more.stateDir === undefined) await rm(stateDir, { recursive: true, force: true });
   };

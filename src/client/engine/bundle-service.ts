@@ -2,6 +2,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import { DOOR_DECISION } from './door.js';
 import { EngineRefusal } from './engine.js';
 import { opaError, opaProblems } from './opa-rest.js';
 
@@ -74,8 +75,8 @@ export class BundleService {
     return { host: address.address, port: address.port };
   }
 
-  /** OPA's configuration that makes it follow this service. */
-  opaConfig(): string {
+  /** OPA's configuration that makes it follow this service. `isGuarded`: it has our authorization policy. */
+  opaConfig(isGuarded: boolean): string {
     return JSON.stringify({
       services: {
         policysync: {
@@ -92,6 +93,8 @@ export class BundleService {
         },
       },
       status: { service: 'policysync' },
+      // Whatever the operator's own configuration says: where our authorization policy is on, this is its place.
+      ...(isGuarded && { default_authorization_decision: DOOR_DECISION }),
     });
   }
 

@@ -1,3 +1,4 @@
+import { assertNotOurs, childEnv } from '../../lib/child-env.js';
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { aborted } from '../../lib/loop.js';
@@ -8,11 +9,13 @@ import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
 import { BundleService } from './bundle-service.js';
 import { opaCheck, type PolicyCheck } from './check-policy.js';
+import { DOOR_PATH, type Door, type EngineAccessKind, engineAccessKind, makeDoor } from './door.js';
 import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
+import { fixedAuth } from './engine-auth.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
-import { splitAddress } from './opa-args.js';
+import { listenAddress, splitAddress } from './opa-args.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { OpaRest } from './opa-rest.js';
 
@@ -25,6 +28,8 @@ const DOUBT_FACTOR = 2;
 /** An engine and what keeps it running. */
 export interface RunningEngine {
   readonly engine: PolicyEngine;
+  /** Who may do what with the engine. */
+  readonly access: EngineAccessKind;
   /** Version of OPA; undefined while it is looked for, and where somebody else runs it. */
   version(): string | undefined;
   /** What is done to get the OPA program (looked for, downloaded, built), in words; undefined once there is one. */
@@ -55,15 +60,25 @@ export interface CreateEngineDeps {
  * it has to be downloaded or built, in the background: whoever asks for the engine meanwhile waits.
  */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
+  assertNotOurs(settings.inlineEngineEnv, 'SYNC_INLINE_ENGINE_ENV');
   const access = await openEngineAccess(settings, deps);
-  const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, ...access });
+  const kind = engineAccessKind(settings);
+  const door = kind === 'token' ? makeDoor(settings) : undefined;
+  const auth = door === undefined ? access.auth : fixedAuth(door.token);
+  const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, tls: access.tls, auth });
+  if (kind === 'open') {
+    deps.log.warn(
+      { address: listenAddress({ engineUrl: settings.engineUrl, config: settings.inlineEngineConfig ?? {} }) },
+      'the inline engine is open: whoever reaches it can replace policy and data; see SYNC_INLINE_ENGINE_OPEN',
+    );
+  }
   const close = async (): Promise<void> => {
     await rest.close();
     await access.close();
   };
   try {
     const engine = settings.inlineEngineEnabled
-      ? await inlineEngine(settings, rest, access.tls, deps)
+      ? await inlineEngine(settings, { rest, tls: access.tls, door, access: kind }, deps)
       : externalEngine(settings, rest, deps);
     return {
       ...engine,
@@ -80,8 +95,7 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
 
 async function inlineEngine(
   settings: ClientSettings,
-  rest: OpaRest,
-  tls: OutgoingTls,
+  { rest, tls, door, access }: { rest: OpaRest; tls: OutgoingTls; door: Door | undefined; access: EngineAccessKind },
   deps: CreateEngineDeps,
 ): Promise<RunningEngine> {
   const { log, env } = deps;
@@ -95,13 +109,13 @@ async function inlineEngine(
       {
         regoVersion: v0Compatible ? 0 : 1,
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
-        reserved: healthPaths(settings.healthDocument),
+        reserved: [...healthPaths(settings.healthDocument), ...(door === undefined ? [] : [DOOR_PATH])],
       },
       {
         bundles,
         rest,
         check: async (policy, regions, signal) =>
-          opaCheck((await program.found).path, v0Compatible)(policy, regions, signal),
+          opaCheck((await program.found).path, env, v0Compatible)(policy, regions, signal),
       },
     ),
     run: async ({ onStarted, onGone }, runSignal) => {
@@ -115,10 +129,11 @@ async function inlineEngine(
           engineUrl: settings.engineUrl,
           tls,
           config: settings.inlineEngineConfig,
-          configText: bundles.opaConfig(),
+          configText: bundles.opaConfig(door !== undefined),
+          doorRego: door?.rego,
           v0Compatible,
           logFormat: settings.inlineEngineLogFormat,
-          env,
+          env: childEnv(env, 'opa', settings.inlineEngineEnv),
         },
         {
           log,
@@ -133,6 +148,7 @@ async function inlineEngine(
       // close it. A request that the stop overtakes leaves such a one.
       await Promise.all([process.run(runSignal), aborted(runSignal).then(() => rest.close())]);
     },
+    access,
     version: program.version,
     getting: program.getting,
     listeners: [
@@ -194,6 +210,7 @@ function externalEngine(
       reserved: healthPaths(settings.healthDocument),
       doubtMs: DOUBT_FACTOR * settings.engineTimeoutMs,
     }),
+    access: 'external',
     version: () => undefined,
     getting: () => undefined,
     listeners: [],
@@ -210,7 +227,7 @@ async function findCheck(
 ): Promise<PolicyCheck | undefined> {
   try {
     const opa = await acquireOpa({ execPath: settings.inlineEngineExecPath, env, allowDownload: false, signal });
-    return opaCheck(opa.path, settings.engineV0Compat);
+    return opaCheck(opa.path, env, settings.engineV0Compat);
   } catch (error) {
     signal.throwIfAborted();
     log.info({ reason: errorText(error) }, 'no OPA program on this machine: policies are checked by the engine alone');

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { childEnv } from '../../lib/child-env.js';
 import { OPA_GO_PACKAGE, OPA_VERSION } from './opa-release.js';
 import type { Env } from './opa-version.js';
 
@@ -33,7 +34,14 @@ export async function goInstall(options: GoInstallOptions): Promise<string> {
   signal?.throwIfAborted();
   const startedAt = performance.now();
   // With GOOS or GOARCH set Go refuses GOBIN ("cannot install cross-compiled binaries"); we want this machine's anyway.
-  const goEnv = { ...env, GOBIN: dir, GOTMPDIR: dir, GOOS: undefined, GOARCH: undefined, GOWORK: 'off' };
+  const goEnv = {
+    ...childEnv(env, 'go'),
+    GOBIN: dir,
+    GOTMPDIR: dir,
+    GOOS: undefined,
+    GOARCH: undefined,
+    GOWORK: 'off',
+  };
   const child = spawn(go, ['install', `${OPA_GO_PACKAGE}@v${OPA_VERSION}`], {
     cwd: dir,
     env: goEnv,

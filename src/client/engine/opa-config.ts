@@ -1,6 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
+import { DOOR_FILE } from './door.js';
+import type { InlineEngineConfig } from './opa-args.js';
 
 /** One value of our configuration that is laid over the operator's own configuration file. */
 interface ConfigOverride {
@@ -58,4 +60,19 @@ export async function writeConfig(
     );
   }
   return args;
+}
+
+/**
+ * Writes our authorization policy into `dir`, readable by us alone, and returns the options of OPA that make it count from the
+ * first request on; none where there is no such policy. `files` are those that OPA loads anyway.
+ */
+export async function writeDoor(
+  dir: string,
+  rego: string | undefined,
+  files: readonly string[] = [],
+): Promise<Pick<InlineEngineConfig, 'authentication' | 'authorization' | 'files'>> {
+  if (rego === undefined) return {};
+  const file = join(dir, DOOR_FILE);
+  await writeFile(file, rego, { mode: 0o600, flag: 'wx' });
+  return { authentication: 'token', authorization: 'basic', files: [...files, file] };
 }

@@ -10,7 +10,7 @@ import { endpointOf } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { addressInUse, healthProblem, whenFree } from './opa-address.js';
 import { type EngineLogFormat, type InlineEngineConfig, listenAddress, opaArgs } from './opa-args.js';
-import { writeConfig } from './opa-config.js';
+import { writeConfig, writeDoor } from './opa-config.js';
 import { engineLogEntry, failureText, isPanicLine, lineSplitter, parseEngineLine } from './opa-log.js';
 import type { Env } from './opa-version.js';
 import { endGroup, HAS_PROCESS_GROUPS, signalGroup } from './process-group.js';
@@ -25,6 +25,8 @@ export interface OpaProcessOptions {
   tls?: OutgoingTls | undefined;
   /** SYNC_INLINE_ENGINE_CONFIG. */
   config?: InlineEngineConfig | undefined;
+  /** Our authorization policy; none: the engine is as open as `config` makes it. */
+  doorRego?: string | undefined;
   /** OPA's own configuration as JSON text (bundle service and the like). */
   configText?: string | undefined;
   /** SYNC_ENGINE_V0_COMPAT. */
@@ -95,7 +97,11 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
   async function run(signal: AbortSignal): Promise<void> {
     const dir = await mkdtemp(join(options.tempDir ?? tmpdir(), 'policysync-engine-'));
     try {
-      const args = opaArgs({ ...options, config }, await writeConfig(dir, options.configText, config.config_file));
+      const guarded = { ...config, ...(await writeDoor(dir, options.doorRego, config.files)) };
+      const args = opaArgs(
+        { ...options, config: guarded },
+        await writeConfig(dir, options.configText, config.config_file),
+      );
       await keepRunning(args, signal);
     } catch (error) {
       if (!isAbort(error, signal)) throw error;

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { childEnv } from '../../lib/child-env.js';
 import { OPA_MIN_VERSION } from './opa-release.js';
 
 /** Environment variables as a program is given them. */
@@ -40,7 +41,7 @@ export function readOpaVersion(file: string, env: Env, signal?: AbortSignal): Pr
       file,
       ['version'],
       {
-        env: { ...env },
+        env: childEnv(env, 'opa'),
         timeout: VERSION_TIMEOUT_MS,
         killSignal: 'SIGKILL',
         ...(signal === undefined ? {} : { signal }),

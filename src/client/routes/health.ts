@@ -30,6 +30,11 @@ export interface HealthRoutesDeps {
 
 const engineFacts = z.object({
   policy_mode: z.string(),
+  access: z
+    .enum(['token', 'open', 'own', 'external'])
+    .describe(
+      'token: this client alone writes; open: everybody does; own: by the configuration of OPA; external: not ours',
+    ),
   version: z.string().nullable().describe('Of an inline OPA, once it was found'),
   getting: z
     .string()

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type DoorSettings, engineAccessKind, isDoorModule, makeDoor } from './door.js';
+
+const settings = (more: Partial<DoorSettings> = {}): DoorSettings => ({
+  engineUrl: 'http://localhost:8181',
+  inlineEngineEnabled: true,
+  inlineEngineOpen: false,
+  inlineEngineConfig: undefined,
+  inlineEngineOrigins: [],
+  ...more,
+});
+
+test('who guards the engine: we do unless it is opened, not ours, or guarded by the operator', () => {
+  const kind = (more: Partial<DoorSettings>): string => engineAccessKind(settings(more));
+  assert.equal(kind({}), 'token');
+  assert.equal(kind({ inlineEngineConfig: { addr: '0.0.0.0:8181' } }), 'token');
+  assert.equal(kind({ inlineEngineOpen: true }), 'open');
+  assert.equal(kind({ inlineEngineConfig: { authorization: 'off' } }), 'open');
+  assert.equal(kind({ inlineEngineConfig: { authentication: 'token' } }), 'open');
+  assert.equal(kind({ inlineEngineConfig: { authentication: 'token', authorization: 'basic' } }), 'own');
+  assert.equal(kind({ inlineEngineConfig: { authentication: 'tls' } }), 'own');
+  assert.equal(kind({ inlineEngineEnabled: false }), 'external');
+});
+
+test('the policy has the hash of the token and never the token; each start has another', () => {
+  const door = makeDoor(settings());
+  assert(!door.rego.includes(door.token.reveal()));
+  assert.match(door.rego, /== "[0-9a-f]{64}"/);
+  assert.notEqual(makeDoor(settings()).token.reveal(), door.token.reveal());
+});
+
+test('pages of the engine itself may ask: by its address, by loopback names at its port, and those that are listed', () => {
+  const own = (more: Partial<DoorSettings>): unknown =>
+    JSON.parse(`[${/own_origins := \{(.*)\}/.exec(makeDoor(settings(more)).rego)?.[1]}]`);
+  const config = { addr: '0.0.0.0:9000' };
+  assert.deepEqual(own({ inlineEngineConfig: config, inlineEngineOrigins: ['https://app.example'] }), [
+    'http://localhost:8181',
+    'http://localhost:9000',
+    'http://127.0.0.1:9000',
+    'http://[::1]:9000',
+    'https://app.example',
+  ]);
+});
+
+test('the policy is known among the modules of an engine by its file and its package', () => {
+  const raw = makeDoor(settings()).rego;
+  assert(isDoorModule({ id: '/tmp/policysync-engine-x/policysync-door.rego', raw }));
+  assert(!isDoorModule({ id: 'policy/policysync-door.rego', raw: 'package app\n' }));
+  assert(!isDoorModule({ id: 'evil', raw }));
+});

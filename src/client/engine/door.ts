@@ -1,0 +1,119 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Secret } from '../../lib/log.js';
+import type { DocPath } from '../../wire/doc-path.js';
+import { regoPackage } from '../../wire/rego-package.js';
+import type { ClientSettings } from '../options.js';
+import { listenAddress, splitAddress } from './opa-args.js';
+
+/**
+ * Who may do what with our own OPA. `token`: everybody asks, and only we, who hold a random token, write or see policy and
+ * configuration; `open`: everybody does everything; `own`: the operator's configuration of OPA says it; `external`: somebody else's OPA.
+ */
+export type EngineAccessKind = 'token' | 'open' | 'own' | 'external';
+
+/** What closes the engine to all others. */
+export interface Door {
+  /** What we identify ourselves with. It is held in memory alone. */
+  readonly token: Secret;
+  /** The authorization policy. It has only the token's SHA-256, so that whoever reads it can do nothing with it. */
+  readonly rego: string;
+}
+
+/** Settings that the door depends on. */
+export type DoorSettings = Pick<
+  ClientSettings,
+  'engineUrl' | 'inlineEngineEnabled' | 'inlineEngineOpen' | 'inlineEngineConfig' | 'inlineEngineOrigins'
+>;
+
+/** Where the authorization policy lies: no module and no document that is delivered comes here. */
+export const DOOR_PATH: DocPath = ['system', 'authz'];
+
+/** Why a policy of the operator's own cannot be there, and what to do. */
+export const DOOR_REASON =
+  "it is the place of the inline engine's own authorization policy. Remove it; or load it with files and authorization basic of SYNC_INLINE_ENGINE_CONFIG, or set SYNC_INLINE_ENGINE_OPEN=true";
+
+/** The decision that OPA asks for before each request. */
+export const DOOR_DECISION = '/system/authz/allow';
+
+/** Name of the policy's file; OPA lists the module by the whole path of it. */
+export const DOOR_FILE = 'policysync-door.rego';
+
+/** True for the authorization policy among the modules that an engine lists (`GET /v1/policies`). */
+export function isDoorModule({ id, raw }: { id: string; raw: string }): boolean {
+  return id.endsWith(`/${DOOR_FILE}`) && regoPackage(raw)?.join('/') === DOOR_PATH.join('/');
+}
+
+/** Who guards the engine with these settings. */
+export function engineAccessKind(settings: DoorSettings): EngineAccessKind {
+  const { authentication, authorization } = settings.inlineEngineConfig ?? {};
+  if (!settings.inlineEngineEnabled) return 'external';
+  if (authorization === 'basic' || authentication === 'tls') return 'own';
+  // Who writes down either of them, off included, wants it so.
+  if (authorization !== undefined || authentication !== undefined) return 'open';
+  return settings.inlineEngineOpen ? 'open' : 'token';
+}
+
+/** A new door with a new token. */
+export function makeDoor(settings: DoorSettings): Door {
+  const token = new Secret(randomBytes(32).toString('base64url'));
+  return { token, rego: doorRego(createHash('sha256').update(token.reveal()).digest('hex'), ownOrigins(settings)) };
+}
+
+/** Origins of pages that come from the engine itself, and those that the operator lists. */
+function ownOrigins(settings: DoorSettings): string[] {
+  const { engineUrl, inlineEngineConfig: config = {} } = settings;
+  const { origin, protocol } = new URL(engineUrl);
+  const port = splitAddress(listenAddress({ engineUrl, config }))?.port;
+  const loopback = ['localhost', '127.0.0.1', '[::1]'].map(
+    (host) => new URL(`${protocol}//${host}:${port ?? 80}`).origin,
+  );
+  return [...new Set([origin, ...(port === undefined ? [] : loopback), ...settings.inlineEngineOrigins])];
+}
+
+/**
+ * Asking is open, unless a browser says that a page of another origin asks; all else needs the token. Every condition that tells one
+ * kind of request from another compares a fixed place of the input with a fixed value: so OPA finds the one rule that
+ * counts by its index, and a question costs one lookup and two absent headers.
+ */
+function doorRego(sha256: string, origins: readonly string[]): string {
+  const asking = [
+    { method: 'POST', path: ['v1', 'data'] },
+    { method: 'GET', path: ['v1', 'data'] },
+    { method: 'POST', path: ['v0', 'data'] },
+    { method: 'POST', path: ['v1', 'query'] },
+    { method: 'GET', path: ['v1', 'query'] },
+    { method: 'POST', path: ['v1', 'compile'] },
+    { method: 'GET', path: ['v1', 'compile'] },
+    { method: 'POST', path: [''] },
+    { method: 'GET', path: [''] },
+    { method: 'GET', path: ['health'] },
+    { method: 'GET', path: ['metrics'] },
+  ];
+  const rules = asking.map(({ method, path }) => {
+    const places = path.map((part, index) => `\tinput.path[${index}] == ${JSON.stringify(part)}\n`).join('');
+    return `allow if {\n\tinput.method == "${method}"\n${places}\tnot foreign_page\n}\n`;
+  });
+  return `package system.authz
+
+import rego.v1
+
+default allow := false
+
+${rules.join('\n')}
+# Go takes Host out of the headers, so it cannot be seen here.
+foreign_page if {
+	some origin in input.headers.Origin
+	not origin in own_origins
+}
+
+foreign_page if {
+	not input.headers.Origin
+	some site in input.headers["Sec-Fetch-Site"]
+	site in {"cross-site", "same-site"}
+}
+
+own_origins := {${origins.map((origin) => JSON.stringify(origin)).join(', ')}}
+
+allow if crypto.sha256(input.identity) == "${sha256}"
+`;
+}
