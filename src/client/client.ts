@@ -46,7 +46,10 @@ import { Status } from './status.js';
 export interface Client {
   /** Listens and starts to follow the server; the engine is got in the background, then policy and data arrive. */
   start(): Promise<{ url: string; port: number }>;
-  /** Ends everything that it started, the inline engine included. A second call is the same stop. */
+  /**
+   * Ends everything that it started, the inline engine included. A second call is the same stop, and a start after it rejects with
+   * `already_stopped`.
+   */
   stop(): Promise<void>;
   /** Settles when the client has ended: rejects when a part failed in a way that trying again does not mend. */
   ended(): Promise<void>;
@@ -83,6 +86,7 @@ export function createClient(
   let routes: readonly RouteDeclaration[] = [];
 
   async function start(): Promise<{ url: string; port: number }> {
+    if (stopped !== undefined) throw new SyncError('already_stopped', 'this client was stopped');
     const { signal } = stopping;
     const clientId = clientIdOf(settings);
     tellStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));

@@ -87,6 +87,11 @@ export const ERROR_CODES = {
     cause: 'The program cannot listen on its address (most often: the port is in use).',
     remedy: 'Stop what uses the port, or choose another host or port.',
   },
+  already_stopped: {
+    status: 500,
+    cause: 'A program that embeds a server or client starts it after its stop.',
+    remedy: 'Make a new one with `createServer` or `createClient`: each is started once.',
+  },
   not_found: {
     status: 404,
     cause: 'There is nothing at this address.',

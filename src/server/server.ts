@@ -10,6 +10,7 @@ import type { ApiInfo } from '../http/openapi.js';
 import { takeShare } from '../http/rate-limit.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
+import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
@@ -56,7 +57,10 @@ export interface Server {
    * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone); then nothing is left running.
    */
   start(): Promise<{ url: string; port: number }>;
-  /** Ends everything; requests in flight may finish. Also ends a start that is under way. A second call is the same stop. */
+  /**
+   * Ends everything; requests in flight may finish. Also ends a start that is under way. A second call is the same stop, and a start
+   * after it rejects with `already_stopped`.
+   */
   stop(): Promise<void>;
   /**
    * Settles when the policy source is no longer followed. Rejects when it, or the update log, failed in a way that only
@@ -84,6 +88,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
   let routes: readonly RouteDeclaration[] = [];
 
   async function start(): Promise<{ url: string; port: number }> {
+    if (stopping !== undefined) throw new SyncError('already_stopped', 'this server was stopped');
     const { stateDir } = options;
     checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
     const security = await serverSecurity(options);

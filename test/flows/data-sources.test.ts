@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, test } from 'node:test';
 import { runCommand } from '../support/command.js';
@@ -8,6 +10,7 @@ import { cutCable } from '../support/cut-cable.js';
 import { field, postJson, request } from '../support/http.js';
 import { listening } from '../support/http-server.js';
 import { NO_POSTGRES, ROLE, startPostgres } from '../support/postgres.js';
+import { repoRoot } from '../support/repo.js';
 import {
   baseEntries,
   failing,
@@ -194,6 +197,51 @@ test('programs bring their own fetch providers: by createClient, and as modules 
   );
   await client.holds('/env', 'env:HOME');
   await client.holds('/rows', { url: 'rows:all', rows: [1] });
+});
+
+/** What the provider of the documentation leaves to its reader: asks for a table by name, and takes what comes. */
+const READ_TABLE = `
+async function readTable(socket, table, signal) {
+  socket.write(table);
+  const parts = [];
+  for await (const part of socket) parts.push(part);
+  signal.throwIfAborted();
+  return JSON.parse(Buffer.concat(parts).toString()) ?? undefined;
+}
+`;
+
+/** Answers the name of a table with the table, or with null. */
+async function tableServer(tables: Readonly<Record<string, object>>): Promise<AsyncDisposable & { url: string }> {
+  const server = createTcpServer((socket) => {
+    socket.once('data', (name) => socket.end(JSON.stringify(tables[String(name)] ?? null)));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return { url: `table://127.0.0.1:${port}`, [Symbol.asyncDispose]: async () => void server.close() };
+}
+
+test('the provider of the documentation works from a folder of its own, its errors included', async () => {
+  const page = await readFile(join(repoRoot(), 'docs', 'data-sources.md'), 'utf8');
+  const [, documented] = /```js\n(\/\/ table-provider\.mjs\n.*?)```/s.exec(page) ?? [];
+  assert(documented !== undefined, 'it is on the page');
+  await using folder = await tempDir();
+  const module = join(folder.path, 'table-provider.mjs');
+  await writeFile(module, documented + READ_TABLE);
+  await using tables = await tableServer({ users: { version: '1', rows: ['ann'] } });
+  const entry = (table: string): object => ({
+    url: tables.url,
+    dst_path: `/${table}`,
+    config: { fetcher: 'tableFetchProvider', table },
+  });
+  await using server = await startServer();
+  await using client = await startClient({
+    serverUrl: server.url,
+    env: { ...ENV, SYNC_FETCH_PROVIDER_MODULES: module },
+  });
+  await publish(server.url, entry('users'), entry('roles'));
+  await client.holds('/users', { version: '1', rows: ['ann'] });
+  const health = await client.tells('it is told', (json) => failing(json).length === 1);
+  assert.equal(failing(health.json)[0], '/roles: roles is not there');
 });
 
 test('a module that is no fetch provider ends the client at its start, with its name', async () => {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { SyncError } from '../../lib/errors.js';
 import type { Endpoint } from '../../lib/tls.js';
 import type { EntryConfig } from '../../wire/data.js';
 import type { CheckedAddress } from '../outbound/gate.js';
@@ -51,6 +52,8 @@ export interface FetchContext {
   readonly signal: AbortSignal;
   /** The way to a place that an entry names. */
   readonly outbound: Outbound;
+  /** The class of the errors to throw, for a module in a folder that knows no `policysync`; another copy of it counts as no SyncError. */
+  readonly SyncError: typeof SyncError;
 }
 
 /**

@@ -82,7 +82,8 @@ export function createFetcher(
         limitBytes: spool.limitBytes,
         take: (source: FetchSource) => spool.spool(source, stop.signal, onLarge),
       };
-      const result = await unlessStopped(provider.fetch(request, { sink, signal: stop.signal, outbound }), stop);
+      const context = { sink, signal: stop.signal, outbound, SyncError };
+      const result = await unlessStopped(provider.fetch(request, context), stop);
       stop.signal.throwIfAborted();
       const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
       const durationMs = Math.round(performance.now() - startedAt);
