@@ -29,7 +29,12 @@ function nested(levels: number): object {
 const table: [name: string, entry: object, problem: RegExp][] = [
   ['a document', { data: { x: null } }, /^$/],
   ['a patch', { save_method: 'PATCH', data: [{ op: 'add', path: '/a~1b/12', value: null }] }, /^$/],
-  ['a patch that appends', { save_method: 'PATCH', data: [{ op: 'add', path: '/l/-', value: 1 }] }, /append/],
+  ['a patch that appends', { save_method: 'PATCH', data: [{ op: 'add', path: '/l/-', value: 1 }] }, /^$/],
+  [
+    'a move from behind a list',
+    { save_method: 'PATCH', data: [{ op: 'move', from: '/l/-', path: '/a' }] },
+    /nothing is at/,
+  ],
   ['a pointer with a wrong escape', { save_method: 'PATCH', data: [{ op: 'remove', path: '/a~2' }] }, /JSON pointer/],
   ['a list at the root', { dst_path: '/', data: [1] }, /must be an object where dst_path is the root/],
   ['an object at the root', { dst_path: '', data: {} }, /^$/],

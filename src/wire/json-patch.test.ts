@@ -96,6 +96,21 @@ describe('a patch', () => {
       { a: null, b: null },
     ],
     ['without operations changes nothing', '{"a":1}', [], { a: 1 }],
+    [
+      'sets a member that is missing, also by replace',
+      '{"a":1}',
+      [{ op: 'replace', path: '/b', value: 2 }],
+      { a: 1, b: 2 },
+    ],
+    ['makes an object of a scalar on the way', '{"a":7}', [{ op: 'add', path: '/a/b', value: 1 }], { a: { b: 1 } }],
+    [
+      'makes objects, never lists, where an index leads to nothing',
+      '{}',
+      [{ op: 'add', path: '/a/0', value: 1 }],
+      { a: { '0': 1 } },
+    ],
+    ['sets a member of the name -', '{"a":{}}', [{ op: 'add', path: '/a/-', value: 1 }], { a: { '-': 1 } }],
+    ['removes nothing at -', '{"a":[1]}', [{ op: 'remove', path: '/a/-' }], { a: [1] }],
     ['ignores members that it does not know', '{}', [{ op: 'add', path: '/a', value: 1, xyz: 2 }], { a: 1 }],
   ];
   for (const [what, document, patch, result] of TABLE) {
@@ -106,6 +121,16 @@ describe('a patch', () => {
   }
 
   const REFUSED: [string, string, unknown, RegExp][] = [
+    [
+      'an append to what is missing',
+      '{}',
+      [{ op: 'add', path: '/a/-', value: 1 }],
+      /"a\/-": there is no list to append to/,
+    ],
+    ['an append to a scalar', '{"a":1}', [{ op: 'add', path: '/a/-', value: 1 }], /no list to append to/],
+    ['a replacement behind the end', '{"a":[1]}', [{ op: 'replace', path: '/a/1', value: 1 }], /outside the list/],
+    ['an element far behind the end', '{"a":[1]}', [{ op: 'add', path: '/a/3', value: 1 }], /outside the list/],
+    ['a name in a list', '{"a":[1]}', [{ op: 'add', path: '/a/x', value: 1 }], /outside the list/],
     ['a document in place of a list', '{}', { op: 'add', path: '/a', value: 1 }, /list of JSON patch operations/],
     ['an operation that there is none', '{}', [{ op: 'spam', path: '/a' }], /operation 0 of the patch is "spam"/],
     ['no path', '{}', [{ op: 'add', value: 1 }], /operation 0 of the patch needs "op" and "path"/],

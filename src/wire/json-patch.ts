@@ -100,6 +100,12 @@ function edit(
   value: Node | undefined,
   how: 'add' | 'replace',
 ): Node | undefined {
+  if (path.at(-1) === '-' && how === 'add' && value !== undefined) {
+    const target = nodeAt(node, path.slice(0, -1));
+    // Of an object `-` is a member; anything else would become an object with that member, which nobody means.
+    const takes = target !== undefined && (isObject(target) || jsonKind(nodeText(target)) === 'array');
+    if (!takes) throw new PatchRefused(`${JSON.stringify(path.join('/'))}: there is no list to append to`);
+  }
   for (let depth = 0; depth < path.length; depth++) {
     const list = nodeAt(node, path.slice(0, depth));
     if (list === undefined) break;

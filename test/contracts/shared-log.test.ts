@@ -267,3 +267,28 @@ test('an append that the log does not give back is not known to have failed', as
   assert.equal(memory.rows.length, 2);
   await one.close();
 });
+
+test('of an append to a list and a document that comes from a URL at the same time, no log has the one after the other', async () => {
+  for (let round = 0; round < 30; round++) {
+    const memory = new MemoryLog();
+    await using one = await instance(memory);
+    await using other = await instance(memory);
+    await one.append(record('/d', { l: [] }));
+    await until(() => other.head === 1, { withinMs: 20_000, what: 'the document' });
+    const [entry] = record('/d').entries;
+    const fromUrl = { ...record('/d'), entries: [{ ...entry, url: 'http://source/', data: undefined }] } as NewRecord;
+    const [, appended] = await Promise.all([
+      round % 2 === 0 ? one.append(fromUrl) : other.append(fromUrl),
+      one.append(record('/d', [{ op: 'add', path: '/l/-', value: 1 }], 'PATCH')).then(
+        ({ seq }) => seq,
+        (error: unknown) => error,
+      ),
+    ]);
+    const last = memory.rows.at(-1);
+    assert.match(last?.body ?? '', /http:\/\/source/, 'the document from the URL is last');
+    if (appended !== 2) {
+      assert(appended instanceof Error && /append/.test(appended.message), String(appended));
+      assert.equal(memory.rows.length, 2);
+    }
+  }
+});

@@ -15,11 +15,12 @@ import {
   rowsOf,
 } from './fold-item.js';
 import { LiveItems, type When } from './live-items.js';
+import { type AppendProblem, appendProblem } from './patch-appends.js';
 import { type PatchPart, partsText } from './patch-rules.js';
 import { documentUnder, supersededPatches } from './patch-targets.js';
 import { type Buried, type Compaction, comparePlace, type Place, type PlacedBase, placeKey } from './place.js';
 import { RowRefs } from './row-refs.js';
-import type { FoldedEntry } from './update-log.js';
+import type { FoldedEntry, NewRecord } from './update-log.js';
 
 /** What {@link Fold.applyRecord} takes: the part of a log record that decides what is live. */
 export interface FoldRecord {
@@ -119,6 +120,11 @@ export class Fold {
     for (const item of due) this.#live.remove(item);
     if (due.length > 0) this.#snapshot = undefined;
     return due.length > 0;
+  }
+
+  /** Why a record that appends to lists cannot be worked into the documents below it; undefined: it can. */
+  appendProblem(record: NewRecord): AppendProblem | undefined {
+    return appendProblem(record, this.#live);
   }
 
   /** How many patches would stack at the path of this entry once it is added; 0 where it would not stack. */

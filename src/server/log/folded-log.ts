@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { invalidRequest } from '../../http/json-body.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
@@ -11,6 +12,7 @@ import { Janitor, type KeptRows } from './janitor.js';
 import type { LogState } from './log-state.js';
 import type { Appended, Durability, Expectation, LogStore, NewRow, StoreStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
+import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
 import { readUpdateRow, updateBodyText } from './row.js';
 import { TailReader } from './tail-reader.js';
@@ -35,6 +37,8 @@ export interface FoldedLogOptions extends FollowOptions {
 }
 
 const TAIL_LIMIT = 1000;
+/** What is wrong with a record, and not with the log. */
+const REFUSALS: ReadonlySet<string> = new Set(['request_invalid', 'too_many_patches']);
 /** For `Retry-After`: what cannot be read stays so until somebody does something. */
 const UNREADABLE_RETRY_SECONDS = 10;
 
@@ -145,6 +149,7 @@ export class FoldedLog implements UpdateLog {
     const key = once === undefined ? undefined : digest(once.key);
     const record: NewRecord = key === undefined ? given : { ...given, once: key };
     const body = printed(record, once);
+    if (hasAppends(record)) return await this.#appendToLists(record, body, once);
     try {
       this.#patches.check(record, this.#state.fold);
     } catch (error) {
@@ -161,6 +166,62 @@ export class FoldedLog implements UpdateLog {
       if (!place.duplicate) return { record: { ...record, ...place.record }, replayed: false };
       return { record: await this.#replayed(place.seq, once), replayed: true };
     });
+  }
+
+  /**
+   * Appends a record with operations at `-`, which are only taken where they are worked into a document of the log: what that is
+   * must not change until the record is in its place.
+   */
+  async #appendToLists(
+    record: NewRecord,
+    body: string,
+    once: Idempotency | undefined,
+  ): Promise<{ record: LogRecord; replayed: boolean }> {
+    const row: NewRow = {
+      kind: 'update',
+      body,
+      ...(record.once === undefined ? {} : { dedup: `once:${record.once}` }),
+    };
+    const made = (): MadeRow[] => {
+      const { fold } = this.#state;
+      const problem = fold.appendProblem(record);
+      if (problem !== undefined) throw notAppended(problem);
+      this.#patches.check(record, fold);
+      this.#view.expect(row, record);
+      return [{ record, row, resolve: () => undefined, reject: () => undefined }];
+    };
+    const write = (rows: readonly NewRow[], expect: Expectation): Promise<readonly Appended[]> =>
+      this.#write(rows, expect);
+    return await new Promise((resolve, reject) => {
+      const run = async (): Promise<void> => {
+        const place = await appendMade(made, { view: this.#view, write }).then(
+          ({ places: [first] }) => first,
+          async (error: unknown) => {
+            // It may be the repetition of one that was taken; else this is an answer, not a failure of the log.
+            const seq = await this.#placeOf(record.once);
+            if (seq !== undefined) return { seq, duplicate: true };
+            if (!(error instanceof SyncError) || !REFUSALS.has(error.code)) throw error;
+            reject(error);
+            return undefined;
+          },
+        );
+        if (place === undefined) return;
+        const { seq, duplicate, timeMs = this.#now() } = place as Appended;
+        if (duplicate) resolve({ record: await this.#replayed(seq, once), replayed: true });
+        else resolve({ record: { ...record, seq, timeMs }, replayed: false });
+      };
+      this.#queue.add({ run, reject });
+    });
+  }
+
+  /** The place of a record of late that was appended under a key with this digest. */
+  async #placeOf(once: string | undefined): Promise<number | undefined> {
+    if (once === undefined) return undefined;
+    const rows = await this.#store.readBack(this.head + 1, TAIL_LIMIT);
+    return rows.find((row) => {
+      const read = row.kind === 'update' ? readUpdateRow(row) : undefined;
+      return read?.kind === 'record' && read.record.once === once;
+    })?.seq;
   }
 
   async appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly LogRecord[]> {
@@ -291,6 +352,11 @@ function printed(record: NewRecord, once: Idempotency | undefined): string {
   } catch (cause) {
     throw new SyncError('request_invalid', 'the update cannot be written as JSON: it is nested too deep', { cause });
   }
+}
+
+function notAppended({ index, msg }: AppendProblem): SyncError {
+  const loc = ['body', 'entries', index, 'data'];
+  return invalidRequest([{ loc, msg, type: 'value_error' }]);
 }
 
 function digest(text: string): string {
