@@ -9,6 +9,7 @@ import { type AcquireOptions, acquireOpa } from '../../src/client/engine/acquire
 import type { AcquireProgress } from '../../src/client/engine/acquire-progress.js';
 import { OPA_VERSION } from '../../src/client/engine/opa-release.js';
 import { SyncError } from '../../src/lib/errors.js';
+import { startProxy } from '../support/connect-proxy.js';
 import { type ListeningServer, listening } from '../support/http-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
@@ -201,6 +202,21 @@ for (const [name, { listener, says }] of Object.entries(badDownloads)) {
     },
   );
 }
+
+test('a download goes through the proxy by the rules of all connections', posix, async () => {
+  await using server = await releaseServer((_request, response) => response.end(fakeOpa(OPA_VERSION)));
+  await using proxy = await startProxy();
+  const rules = { HTTP_PROXY: proxy.url, NO_PROXY: 'direct.invalid:80' };
+  const from = async (downloadBaseUrl: string): Promise<string> => {
+    await using at = await place();
+    return (await acquireOpa({ ...at.options, env: { ...at.options.env, ...rules }, downloadBaseUrl })).origin;
+  };
+  assert.equal(await from(`http://release.test:${server.port}`), 'download');
+  assert.deepEqual(proxy.requests, [`GET http://release.test:${server.port}/v${OPA_VERSION}/${ASSET}`]);
+  // This machine is never behind a proxy, whatever NO_PROXY says.
+  assert.equal(await from(server.url), 'download');
+  assert.equal(proxy.requests.length, 1);
+});
 
 test('without a pinned checksum nothing is asked for', posix, async () => {
   await using at = await place();

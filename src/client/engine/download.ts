@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { EnvHttpProxyAgent, interceptors, request } from 'undici';
+import { type Dispatcher, interceptors, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { createDispatcher } from '../fetch/dispatcher.js';
 import type { Env } from './opa-version.js';
 
 /** Bounds of a download, in milliseconds. */
@@ -19,7 +20,7 @@ export interface DownloadOptions {
   sha256: string;
   /** Where the bytes go; must not exist. The caller removes it when the download fails. */
   file: string;
-  /** Read for HTTPS_PROXY, HTTP_PROXY and NO_PROXY (either case). */
+  /** Read for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, by the rules of all connections (`lib/proxy.ts`). */
   env: Env;
   timeouts?: Partial<DownloadTimeouts>;
   /** Larger answers are refused. Default 500 MB: an OPA is about 60 MB. */
@@ -43,22 +44,13 @@ export async function download(options: DownloadOptions): Promise<void> {
   }
 }
 
-function agentFor({ env, timeouts }: DownloadOptions): EnvHttpProxyAgent & AsyncDisposable {
+function agentFor({ env, timeouts }: DownloadOptions): Dispatcher & AsyncDisposable {
   const { connectMs, silenceMs } = { connectMs: 5_000, silenceMs: 30_000, ...timeouts };
-  // Empty text, not undefined, for "no proxy": for undefined the agent would read the process's own environment.
-  const either = (name: string): string => env[name.toLowerCase()] ?? env[name] ?? '';
-  const agent = new EnvHttpProxyAgent({
-    httpProxy: either('HTTP_PROXY'),
-    httpsProxy: either('HTTPS_PROXY'),
-    noProxy: either('NO_PROXY'),
-    connect: { timeout: connectMs },
-    headersTimeout: silenceMs,
-    bodyTimeout: silenceMs,
-  });
+  const agent = createDispatcher(silenceMs, env, { connectTimeoutMs: connectMs });
   return Object.assign(agent, { [Symbol.asyncDispose]: () => agent.destroy() });
 }
 
-async function fetchVerified(options: DownloadOptions, agent: EnvHttpProxyAgent): Promise<void> {
+async function fetchVerified(options: DownloadOptions, agent: Dispatcher): Promise<void> {
   const { url, signal, limitBytes = 500_000_000 } = options;
   const answer = await request(url, {
     dispatcher: agent.compose(interceptors.redirect({ maxRedirections: 5 })),

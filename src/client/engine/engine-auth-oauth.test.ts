@@ -5,8 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { Agent } from 'undici';
+import { until } from '../../../test/support/until.js';
 import { errorText } from '../../lib/errors.js';
-import { Secret, silentLogger } from '../../lib/log.js';
+import { type Logger, Secret, silentLogger } from '../../lib/log.js';
 import { createOauth } from './engine-auth-oauth.js';
 
 const SECRET = 'a secret: with ümlaut';
@@ -27,15 +28,22 @@ async function setup(answer: (count: number) => [number, unknown] | undefined, m
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const clock = { now: 0 };
+  const warnings: unknown[] = [];
+  const log = {
+    ...silentLogger(),
+    debug: () => undefined,
+    warn: (line: unknown) => void warnings.push(line),
+  } as Logger;
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`;
   const auth = createOauth(
     { server: url, clientId: 'policysync', clientSecret: new Secret(SECRET), timeoutMs: more.timeoutMs ?? 5_000 },
-    { log: silentLogger(), dispatcher: new Agent(), now: () => clock.now },
+    { log, dispatcher: new Agent(), now: () => clock.now },
   );
   return {
     auth,
     clock,
     requests,
+    warnings,
     bearer: () => auth.authorization(never),
     async [Symbol.asyncDispose]() {
       await auth.close();
@@ -65,19 +73,32 @@ test('asks by client credentials with HTTP Basic, once for all calls of one mome
   assert.equal(Buffer.from(credentials, 'base64').toString('utf8'), `policysync:${SECRET}`);
 });
 
-test('a token is renewed ten seconds before it ends, a short one in the middle of its life', async () => {
-  await using long = await setup((count) => token(count, 60));
-  assert.equal(await long.bearer(), 'Bearer token-1');
-  long.clock.now = 49_999;
-  assert.equal(await long.bearer(), 'Bearer token-1');
-  long.clock.now = 50_000;
-  assert.equal(await long.bearer(), 'Bearer token-2');
-  await using short = await setup((count) => token(count, '8'));
-  assert.equal(await short.bearer(), 'Bearer token-1');
-  short.clock.now = 3_999;
-  assert.equal(await short.bearer(), 'Bearer token-1');
-  short.clock.now = 4_000;
-  assert.equal(await short.bearer(), 'Bearer token-2');
+for (const [what, life, timeoutMs, renewAt] of [
+  ['ten seconds before it ends', 60, 1_000, 50_000],
+  ['three times before it ends that the endpoint may take', 60, 5_000, 45_000],
+  ['in the middle of a short life', '8', 5_000, 4_000],
+] as const) {
+  test(`a token is renewed ${what}`, async () => {
+    await using oauth = await setup((count) => token(count, life), { timeoutMs });
+    assert.equal(await oauth.bearer(), 'Bearer token-1');
+    oauth.clock.now = renewAt - 1;
+    assert.equal(await oauth.bearer(), 'Bearer token-1');
+    assert.equal(oauth.requests.length, 1);
+    oauth.clock.now = renewAt;
+    assert.equal(await oauth.bearer(), 'Bearer token-1', 'it still serves');
+    await until(async () => (await oauth.bearer()) === 'Bearer token-2', { withinMs: 20_000, what: 'the next token' });
+    assert.equal(oauth.requests.length, 2);
+  });
+}
+
+test('an endpoint that hangs while a token is renewed holds up no call before the token ends', async () => {
+  await using oauth = await setup((count) => (count === 2 ? undefined : token(count, 60)), { timeoutMs: 600_000 });
+  assert.equal(await oauth.bearer(), 'Bearer token-1');
+  for (const now of [50_000, 55_000, 59_999]) {
+    oauth.clock.now = now;
+    assert.equal(await oauth.bearer(), 'Bearer token-1');
+  }
+  await until(() => oauth.requests.length === 2, { withinMs: 20_000, what: 'the request that hangs' });
 });
 
 test('a token without an end stays until the engine refuses it', async () => {
@@ -106,6 +127,10 @@ test('while no new token can be had the old one serves until its end', async () 
   assert.equal(await oauth.bearer(), 'Bearer token-1');
   oauth.clock.now = 55_000;
   assert.equal(await oauth.bearer(), 'Bearer token-1');
+  await until(() => oauth.warnings.length === 1, { withinMs: 20_000, what: 'the renewal has failed' });
+  oauth.clock.now = 59_999;
+  assert.equal(await oauth.bearer(), 'Bearer token-1');
+  assert.equal(oauth.requests.length, 2, 'it is not asked at every call');
   oauth.clock.now = 60_000;
   await assert.rejects(oauth.bearer(), { code: 'engine_auth_failed', retryable: true });
   assert.equal(await oauth.bearer(), 'Bearer token-4');

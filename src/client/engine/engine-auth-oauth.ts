@@ -27,8 +27,12 @@ export interface OauthDeps {
   readonly now?: () => number;
 }
 
-/** A token is renewed this long before it ends (protocol-facts 6.2), but no earlier than in the middle of its life. */
+/**
+ * A token is renewed this long before it ends, or as long as so many requests may take, but no earlier than in the middle of its
+ * life: a token endpoint that hangs leaves time for another try.
+ */
 const EARLY_MS = 10_000;
+const EARLY_TRIES = 3;
 const RENEWAL_INTERVAL_MS = 5_000;
 /** More of an answer is not read. */
 const ANSWER_LIMIT = 64 * 1024;
@@ -50,7 +54,7 @@ interface Token {
 /**
  * Tokens by OAuth 2.0 client credentials (RFC 6749, 4.4): HTTP Basic with id and secret as they are written, one request
  * at a time however many calls wait for it, a new token before the old one ends and after the engine refused it with 401.
- * While no new token can be had the old one serves until its end.
+ * While there is no new token yet the old one serves until its end, and no call waits.
  */
 export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth {
   const { renewalIntervalMs = RENEWAL_INTERVAL_MS } = options;
@@ -62,6 +66,8 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
   let token: Token | undefined;
   let asking: Promise<Token> | undefined;
   let renewedAt: number | undefined;
+  /** When the last renewal in advance has failed. */
+  let failedAt: number | undefined;
 
   /** The one request under way. No single caller owns it, so that none ends it for the others. */
   function ask(): Promise<Token> {
@@ -90,9 +96,25 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
     deps.log.debug({ expires_in: expires_in ?? null }, 'a new token for the engine');
     return {
       value: new Secret(access_token),
-      renewAt: askedAt + Math.max(lifeMs - EARLY_MS, lifeMs / 2),
+      renewAt: askedAt + Math.max(lifeMs - Math.max(EARLY_MS, EARLY_TRIES * options.timeoutMs), lifeMs / 2),
       endsAt: askedAt + lifeMs,
     };
+  }
+
+  /** Gets the next token while this one serves. */
+  function renewAhead(): void {
+    if (asking !== undefined || (failedAt !== undefined && now() - failedAt < renewalIntervalMs)) return;
+    ask().then(
+      () => {
+        failedAt = undefined;
+      },
+      (error: unknown) => {
+        failedAt = now();
+        if (!stop.signal.aborted) {
+          deps.log.warn({ error: errorText(error) }, 'the token for the engine could not be renewed yet');
+        }
+      },
+    );
   }
 
   async function send(signal: AbortSignal): Promise<{ status: number; text: string }> {
@@ -133,16 +155,10 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
 
   return {
     async authorization(signal) {
+      signal.throwIfAborted();
       let current = token;
-      if (current === undefined || now() >= current.renewAt) {
-        try {
-          current = await unlessAborted(ask(), signal);
-        } catch (error) {
-          signal.throwIfAborted();
-          if (current === undefined || now() >= current.endsAt) throw error;
-          deps.log.warn({ error: errorText(error) }, 'the token for the engine could not be renewed yet');
-        }
-      }
+      if (current === undefined || now() >= current.endsAt) current = await unlessAborted(ask(), signal);
+      else if (now() >= current.renewAt) renewAhead();
       return `Bearer ${current.value.reveal()}`;
     },
     renew(refused) {

@@ -204,4 +204,35 @@ describe('limiter', () => {
     await running;
     assert.deepEqual(jobs.started, ['a1', 'a3']);
   });
+
+  it('remembers a failing host for an hour and ten thousand of them, and no other', async () => {
+    let now = 0;
+    const limiter = createLimiter({ concurrency: 2, perHost: 1, now: () => now });
+    const fail = (host: string): Promise<void> =>
+      limiter.run(host, never, () => Promise.reject(new Error('no'))).catch(() => undefined);
+    await limiter.run('well', never, () => Promise.resolve());
+    assert.equal(limiter.size, 0);
+    for (let host = 0; host < 10_050; host++) await fail(`dead${host}`);
+    assert.equal(limiter.size, 10_000);
+    now = 60 * 60 * 1000 - 1;
+    await fail('dead10049');
+    now++;
+    await fail('another');
+    assert.equal(limiter.size, 2, 'the one that failed again a moment ago, and another');
+  });
+
+  it('still shares half of the slots among failing hosts that it remembers', async () => {
+    const limiter = createLimiter({ concurrency: 2, perHost: 1 });
+    const jobs = new Jobs(limiter);
+    for (const host of ['a', 'b']) {
+      void jobs.add(host, `${host}1`);
+      await settled();
+      await jobs.end(`${host}1`, new Error('no'));
+    }
+    void jobs.add('a', 'a2');
+    void jobs.add('b', 'b2');
+    void jobs.add('c', 'c1');
+    await settled();
+    assert.deepEqual(jobs.started, ['a1', 'b1', 'a2', 'c1']);
+  });
 });

@@ -14,13 +14,24 @@ export interface LimiterOptions {
    * Else a few hosts that trickle would have all slots for as long as a read may take. Default: never.
    */
   patienceMs?: number;
+  /** Milliseconds of a clock that only goes forward. */
+  now?: () => number;
 }
 
 /** Least number of overdue jobs that may run without a slot: enough for five hosts that hang at once. */
 const OVERDUE = 24;
 
+/**
+ * A failing host of which nothing waits or runs is remembered so long, and so many of them: longer than an entry waits for its next
+ * try, and more than a client has sources.
+ */
+const REMEMBERED_MS = 60 * 60 * 1000;
+const REMEMBERED_HOSTS = 10_000;
+
 /** What {@link createLimiter} gives. */
 export interface Limiter {
+  /** Hosts that it knows of. */
+  readonly size: number;
   /**
    * Runs `job` when a slot is free and gives its result. Jobs of one host start in the order of the calls; hosts take
    * turns. Rejects with the signal's reason when it aborts before the start; a job that runs is left to end by itself. `most`:
@@ -33,11 +44,14 @@ export interface Limiter {
  * A limiter. Hosts whose last job failed, or is overdue, share half of the slots until one of their jobs succeeds, so that
  * however many hosts are dead, the other half serves those that live.
  */
-export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptions): Limiter {
+export function createLimiter(options: LimiterOptions): Limiter {
+  const { concurrency, perHost, patienceMs, now = () => performance.now() } = options;
   const hostLimit = Math.max(1, Math.min(perHost, concurrency - 1));
   const failingLimit = Math.max(1, Math.floor(concurrency / 2));
   /** In the order of their turns: a host that was served goes to the end. */
   const hosts = new Map<string, Host>();
+  /** Failing hosts of which nothing waits or runs, and since when; the oldest first. */
+  const failingIdle = new Map<string, number>();
   const overdueLimit = Math.max(OVERDUE, concurrency);
   /** Slots in use; of these, by jobs that are overdue or whose host was failing when they started; overdue jobs without one. */
   const used = { all: 0, failing: 0, overdue: 0 };
@@ -127,17 +141,31 @@ export function createLimiter({ concurrency, perHost, patienceMs }: LimiterOptio
     if (countedFailing) used.failing--;
   }
 
-  /** A failing host is remembered until it answers: its next try comes when nothing of it waits or runs. */
+  /** That a host is failing is remembered beyond that: its next try comes when nothing of it waits or runs. */
   function forgetIdle(name: string, host: Host): void {
-    if (host.running === 0 && host.waiting.size === 0 && !host.failing) hosts.delete(name);
+    if (host.running > 0 || host.waiting.size > 0 || !hosts.delete(name) || !host.failing) return;
+    failingIdle.set(name, now());
+    for (const [oldest, since] of failingIdle) {
+      if (failingIdle.size <= REMEMBERED_HOSTS && now() - since < REMEMBERED_MS) return;
+      failingIdle.delete(oldest);
+    }
+  }
+
+  function isKnownFailing(name: string): boolean {
+    const since = failingIdle.get(name);
+    failingIdle.delete(name);
+    return since !== undefined && now() - since < REMEMBERED_MS;
   }
 
   return {
+    get size() {
+      return hosts.size + failingIdle.size;
+    },
     async run(name, signal, job, most = hostLimit) {
       signal.throwIfAborted();
       let host = hosts.get(name);
       if (host === undefined) {
-        host = { limit: hostLimit, running: 0, failing: false, waiting: new Set() };
+        host = { limit: hostLimit, running: 0, failing: isKnownFailing(name), waiting: new Set() };
         hosts.set(name, host);
       }
       host.limit = Math.min(host.limit, most);

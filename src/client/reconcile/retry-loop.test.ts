@@ -104,7 +104,7 @@ describe('a retry loop', () => {
     const { loop, next, stop } = steppedLoop(log);
     loop.request();
     for (let attempt = 1; attempt <= 7; attempt++) {
-      const retryAfterSeconds = attempt === 2 ? 9 : undefined;
+      const retryAfterSeconds = attempt === 2 ? 0.1 : undefined;
       const options = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
       (await next()).fail(new SyncError('server_refused', 'busy', options));
       await turn();
@@ -117,7 +117,27 @@ describe('a retry loop', () => {
     );
     assert(lines.every(([, line]) => line.error === 'busy'));
     const waits = lines.map(([, line]) => line.retry_in_ms);
-    assert((waits[1] ?? 0) >= 9000 && waits.every((ms, index) => index === 1 || ms <= 2), String(waits));
+    assert((waits[1] ?? 0) >= 100 && waits.every((ms, index) => index === 1 || ms <= 2), String(waits));
+    await stop();
+  });
+
+  it('keeps to what the other side asks for, however often it is asked meanwhile', async () => {
+    const { loop, next, isWorking, stop } = steppedLoop();
+    loop.request();
+    const failing = await next();
+    const failedAt = performance.now();
+    failing.fail(new SyncError('policy_not_ready', 'busy', { retryAfterSeconds: 0.3 }));
+    for (let asked = 0; !isWorking(); asked++) {
+      loop.request();
+      await turn();
+      assert(asked < 1e9);
+    }
+    assert(performance.now() - failedAt >= 300);
+    (await next()).succeed();
+    // It was the floor of that failure alone.
+    await turn();
+    loop.request();
+    (await next()).succeed();
     await stop();
   });
 

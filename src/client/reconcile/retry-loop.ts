@@ -5,7 +5,7 @@ import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.
 /**
  * One piece of work that is asked for again and again and must succeed once after the last time it was asked for:
  * requests coalesce, failures are tried again for ever with capped exponential backoff and full jitter, `Retry-After` is
- * a floor. A new request ends the wait.
+ * a floor. A new request ends the wait, but not that of the floor: the other side asked for it.
  */
 export class RetryLoop {
   readonly name: string;
@@ -56,6 +56,7 @@ export class RetryLoop {
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     let waitMs: number | undefined;
+    let notBefore = 0;
     for (;;) {
       try {
         await this.#wakeup.wait(signal, waitMs);
@@ -64,6 +65,11 @@ export class RetryLoop {
         throw error;
       }
       if (!this.#wanted) continue;
+      const earlyMs = notBefore - performance.now();
+      if (earlyMs > 0) {
+        waitMs = backoffMs(1, this.#backoff, earlyMs); // not all of a fleet at the same moment
+        continue;
+      }
       this.#wanted = false;
       this.#busy = true;
       try {
@@ -77,6 +83,7 @@ export class RetryLoop {
         this.#wanted = true;
         this.#error = errorText(error);
         const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+        notBefore = performance.now() + floorMs;
         waitMs = backoffMs(attempt, this.#backoff, floorMs);
         const line = { attempt, retry_in_ms: Math.round(waitMs), error: this.#error };
         // Louder as it lasts: a blip is not worth a page, an outage is.
