@@ -5,11 +5,15 @@
 //   npm run test:long             the same with SYNC_TEST_LONG=1: the long walks in full
 //   npm run test:interop          against the Python programs
 //   npm test -- --with-interop    everything, in one run
+//   npm test -- --node=24         on another Node: a version of scripts/lib/node-versions.mjs, or a path
+import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { compile } from './lib/compile.mjs';
+import { nodeProgram } from './lib/node-versions.mjs';
 import { Fatal, main, run } from './lib/run.mjs';
 import { groupTests, testFiles } from './lib/test-files.mjs';
 
@@ -20,15 +24,17 @@ const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
-const FLAGS = ['--long', '--interop', '--with-interop'];
+const FLAGS = ['--long', '--interop', '--with-interop', '--node=<version or path>'];
+const NODE_FLAG = '--node=';
 
 function options(args) {
   const flags = args.filter((arg) => arg.startsWith('-'));
-  const unknown = flags.find((flag) => !FLAGS.includes(flag));
+  const unknown = flags.find((flag) => !FLAGS.includes(flag) && !flag.startsWith(NODE_FLAG));
   if (unknown !== undefined)
     throw new Fatal(`Unknown flag ${unknown}; there are ${FLAGS.join(', ')}, and words that select files.`);
   const onlyInterop = flags.includes('--interop');
   return {
+    node: flags.find((flag) => flag.startsWith(NODE_FLAG))?.slice(NODE_FLAG.length),
     long: flags.includes('--long'),
     suites: { main: !onlyInterop, interop: onlyInterop || flags.includes('--with-interop') },
     filters: args.filter((arg) => !arg.startsWith('-')),
@@ -71,12 +77,16 @@ async function backboneServers() {
   );
 }
 
-async function runFiles(files, { long }, opaPath) {
+async function versionOf(node) {
+  return (await promisify(execFile)(node, ['--version'])).stdout.trim();
+}
+
+async function runFiles(files, { long, node }, opaPath) {
   const dir = mkdtempSync(join(tmpdir(), 'policysync-test-run-'));
   const totals = join(dir, 'totals');
   try {
     const code = await run(
-      process.execPath,
+      node ?? process.execPath,
       [
         '--test',
         `--test-concurrency=${CONCURRENCY}`,
@@ -101,7 +111,8 @@ async function runFiles(files, { long }, opaPath) {
 }
 
 await main(async () => {
-  const chosen = options(process.argv.slice(2));
+  const asked = options(process.argv.slice(2));
+  const chosen = { ...asked, node: asked.node === undefined ? undefined : await nodeProgram(asked.node) };
   await compile(ROOT, 'build', { installed: true });
   const files = testFiles(BUILD, chosen);
   if (files.length === 0) {
@@ -113,6 +124,7 @@ await main(async () => {
   }
   const isWhole = chosen.suites.main && chosen.filters.length === 0;
   const [opaPath] = await Promise.all([opa(), isWhole ? backboneServers() : undefined]);
-  console.log(`running ${files.length} test files ...`);
+  const { node = process.execPath } = chosen;
+  console.log(`running ${files.length} test files on ${node} (${await versionOf(node)}) ...`);
   return runFiles(isWhole ? groupTests(BUILD, files) : files, chosen, opaPath);
 });

@@ -13,6 +13,7 @@ import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
 import { useRateLimit } from './rate-limit.js';
 import { useReaderLimit } from './reader-limit.js';
+import { upgradeOptions } from './upgrade.js';
 
 /** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
 const REQUEST_TIMEOUT_MS = 120_000;
@@ -45,6 +46,7 @@ export interface HttpAppOptions {
  * {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
+  const upgrades = upgradeOptions(() => app.server);
   const app = fastify({
     logger: false,
     bodyLimit: options.bodyLimitBytes,
@@ -52,7 +54,9 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     routerOptions: { ignoreTrailingSlash: true },
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     // Hidden from Fastify's types, which would make every app one of TLS.
-    ...(options.tls === undefined ? {} : ({ https: listenerOptions(options.tls) } as object)),
+    ...(options.tls === undefined
+      ? { http: upgrades }
+      : ({ https: { ...listenerOptions(options.tls), ...upgrades } } as object)),
     frameworkErrors: (error, request, reply) => {
       answerError(error, request, reply, deps.log);
     },

@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { test } from 'node:test';
-import { onWebSocketUpgrade } from './upgrade.js';
+import { onWebSocketUpgrade, upgradeOptions } from './upgrade.js';
 
 /** Sends parts with a turn of the other side between them and reads until the connection ends. */
 async function talk(parts: readonly string[]): Promise<{ received: string; upgrades: number }> {
   let upgrades = 0;
-  const server = createServer(async (request, response) => {
-    let body = '';
-    for await (const chunk of request) body += chunk;
-    response.end(`${request.method} ${request.url} ${body} ${request.headers.upgrade} ${request.headers['x-own']};`);
-  });
+  const server: Server = createServer(
+    upgradeOptions(() => server),
+    async (request, response) => {
+      let body = '';
+      for await (const chunk of request) body += chunk;
+      response.end(`${request.method} ${request.url} ${body} ${request.headers['x-own']};`);
+    },
+  );
   onWebSocketUpgrade(server, (_request, socket) => {
     upgrades++;
     socket.end('HTTP/1.1 400 Bad Request\r\n\r\nhandled');
@@ -45,9 +48,9 @@ test('an offer of another protocol is ignored: the request is served with its bo
     `GET /b HTTP/1.1\r\n${OFFER}\r\n`,
     'POST /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n',
   ]);
-  assert.match(received, /POST \/a 0123456789 undefined mine;/);
-  assert.match(received, /GET \/b {2}undefined mine;/);
-  assert.match(received, /POST \/c abc undefined undefined;/);
+  assert.match(received, /POST \/a 0123456789 mine;/);
+  assert.match(received, /GET \/b {2}mine;/);
+  assert.match(received, /POST \/c abc undefined;/);
   assert.equal(upgrades, 0);
 });
 

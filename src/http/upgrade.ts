@@ -7,13 +7,29 @@ import { Server as TlsServer } from 'node:tls';
 export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
 /**
+ * Options of an `http.Server` that has its Node ask about each upgrade (22.21, 24.9 and newer; others do not know the option): only
+ * what {@link onWebSocketUpgrade} handles is one.
+ */
+export function upgradeOptions(server: () => Server): object {
+  return {
+    shouldUpgradeCallback: (request: IncomingMessage) =>
+      server().listenerCount('upgrade') > 0 && offersWebSocket(request),
+  };
+}
+
+function offersWebSocket({ headers }: IncomingMessage): boolean {
+  return /\bwebsocket\b/i.test(headers.upgrade ?? '');
+}
+
+/**
  * Hands upgrades to WebSocket to the handler, and serves every other request with an `Upgrade` header as if it had none,
  * which is what a server does that does not speak the other protocol (RFC 9110, 7.8). Java's HTTP client, for one, offers
- * `h2c` with its requests; Node hands all of them to whoever listens for upgrades.
+ * `h2c` with its requests; a Node that does not ask hands all of them to whoever listens for upgrades. The server must have been made
+ * with {@link upgradeOptions}.
  */
 export function onWebSocketUpgrade(server: Server, handle: UpgradeHandler): void {
   server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    if (/\bwebsocket\b/i.test(request.headers.upgrade ?? '')) handle(request, socket, head);
+    if (offersWebSocket(request)) handle(request, socket, head);
     else serveWithoutUpgrade(server, request, socket, head);
   });
 }

@@ -456,7 +456,7 @@ async function processes(): Promise<string> {
 async function emptyObjects(mirror: string): Promise<void> {
   const entries = await readdir(join(mirror, 'objects'), { recursive: true, withFileTypes: true });
   for (const entry of entries.filter((each) => each.isFile())) {
-    const path = join(entry.path, entry.name);
+    const path = join(entry.parentPath, entry.name);
     await rm(path);
     await writeFile(path, '');
   }

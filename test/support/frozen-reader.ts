@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { closeOf } from './close-of.js';
 
 /** A caller that asks for an answer and takes only the first bytes of it. `await using` ends it. */
 export interface FrozenReader extends AsyncDisposable {
@@ -39,15 +40,14 @@ export async function frozenReader(url: string, headers: Record<string, string> 
       return socket.destroyed;
     },
     rest: async (speed) => {
-      const closed = socket.destroyed ? Promise.resolve([]) : once(socket, 'close');
+      const closed = closeOf(socket);
       if (speed === undefined) socket.resume();
       else slowDown(speed);
       await closed;
       return takenBytes;
     },
     [Symbol.asyncDispose]: async () => {
-      if (socket.destroyed) return;
-      const closed = once(socket, 'close');
+      const closed = closeOf(socket);
       socket.destroy();
       await closed;
     },

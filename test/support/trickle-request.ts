@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { closeOf } from './close-of.js';
 
 /** A caller that sends its request a byte at a time. `await using` cuts it off. */
 export interface TrickleRequest extends AsyncDisposable {
@@ -39,15 +40,14 @@ export async function trickleRequest(url: string, body: string, everyMs: number)
     },
     finish: async () => {
       clearInterval(timer);
-      const closed = socket.destroyed ? Promise.resolve([]) : once(socket, 'close');
+      const closed = closeOf(socket);
       socket.write(bytes.subarray(sentBytes));
       await closed;
       return answer;
     },
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer);
-      if (socket.destroyed) return;
-      const closed = once(socket, 'close');
+      const closed = closeOf(socket);
       socket.destroy();
       await closed;
     },
