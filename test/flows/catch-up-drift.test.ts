@@ -79,7 +79,7 @@ for (const kind of ['inline', 'external'] as const) {
     await using client = await startClient({
       serverUrl: server.url,
       ...(opa === undefined ? {} : { engineUrl: opa.url }),
-      env: { SYNC_DRIFT_CHECK_INTERVAL: '0.3' },
+      env: { SYNC_DRIFT_CHECK_INTERVAL: '0.3', SYNC_INLINE_ENGINE_OPEN: 'true' },
     });
     await client.healthy();
     await client.holds('/limits', { max: 3 });

@@ -8,6 +8,8 @@ export const ACCEPTING_ENGINE: PolicyEngine = {
   roots: () => [],
   check: async () => undefined,
   activate: async () => undefined,
+  isGuarded: true,
+  tidy: async () => [],
   write: async () => undefined,
   read: async () => 'null',
   writeReserved: async () => undefined,

@@ -36,6 +36,7 @@ test('what somebody writes right after a repair is found by the next comparison'
         layers,
         policy: undefined,
         watch: () => undefined,
+        tidy: async () => [],
         rewrite: async () => {
           rewrites.push(held);
           // Comes again, before anybody can look.

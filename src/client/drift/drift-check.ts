@@ -11,7 +11,7 @@ import { Places } from './places.js';
 
 /** What {@link DriftCheck} works with. */
 export interface DriftCheckDeps {
-  readonly applier: Pick<Applier, 'layers' | 'policy' | 'rewrite' | 'watch'>;
+  readonly applier: Pick<Applier, 'layers' | 'policy' | 'rewrite' | 'tidy' | 'watch'>;
   readonly engine: Pick<PolicyEngine, 'read' | 'reserved'>;
   readonly exclusive: Exclusive;
   readonly log: Logger;
@@ -23,7 +23,7 @@ export interface DriftState {
   readonly checkedMs: number | undefined;
   /** Documents that are compared. */
   readonly documents: number;
-  /** Documents that were found changed and written again, since the start. */
+  /** Documents and modules that were found changed and mended, since the start. */
   readonly repaired: number;
   readonly error: string | undefined;
 }
@@ -98,6 +98,7 @@ export class DriftCheck {
         if (isWritten || isCheck) await this.#deps.exclusive((step) => this.#look(place, isWritten, step));
         signal.throwIfAborted();
       }
+      if (isCheck) await this.#lookAtModules();
       if (isCheck) this.#checkedMs = Date.now();
       this.#error = undefined;
     } catch (error) {
@@ -106,6 +107,15 @@ export class DriftCheck {
       this.#written.push(...written);
       this.#error = errorText(error);
       this.#deps.log.warn({ error: this.#error }, 'documents could not be compared with the engine');
+    }
+  }
+
+  async #lookAtModules(): Promise<void> {
+    const { applier, exclusive, log } = this.#deps;
+    const found = await exclusive((step) => applier.tidy(step));
+    this.#repaired += found.length;
+    if (found.length > 0) {
+      log.warn({ modules: found.slice(0, 20) }, 'modules in the engine were not those of the policy: mended');
     }
   }
 

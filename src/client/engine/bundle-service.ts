@@ -24,6 +24,9 @@ const statusBody = z.object({
 });
 type BundleStatus = NonNullable<NonNullable<z.infer<typeof statusBody>['bundles']>['policy']>;
 
+/** The bundle in OPA's configuration; OPA lists its modules below this name. */
+export const BUNDLE_NAME = 'policy';
+
 /** Time that one long poll is held before it is answered with 304. */
 const POLL_MS = 50_000;
 
@@ -86,7 +89,7 @@ export class BundleService {
         },
       },
       bundles: {
-        policy: {
+        [BUNDLE_NAME]: {
           service: 'policysync',
           resource: '/bundle.tar.gz',
           polling: { min_delay_seconds: 1, max_delay_seconds: 1, long_polling_timeout_seconds: POLL_MS / 1000 + 10 },

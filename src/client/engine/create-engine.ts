@@ -110,10 +110,13 @@ async function inlineEngine(
         regoVersion: v0Compatible ? 0 : 1,
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
         reserved: [...healthPaths(settings.healthDocument), ...(door === undefined ? [] : [DOOR_PATH])],
+        isGuarded: door !== undefined,
+        files: settings.inlineEngineConfig?.files ?? [],
       },
       {
         bundles,
         rest,
+        log,
         check: async (policy, regions, signal) =>
           opaCheck((await program.found).path, env, v0Compatible)(policy, regions, signal),
       },

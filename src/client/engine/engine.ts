@@ -136,6 +136,13 @@ export interface PolicyEngine {
     signal: AbortSignal,
   ): Promise<void>;
   /**
+   * Brings the modules of the active policy back to what they are, whoever has changed them: removes those that somebody else put there,
+   * but not what the engine loads by itself, nor packages below `system`. Answers the ids of those that were not as they should be.
+   */
+  tidy(policy: PolicySet, signal: AbortSignal): Promise<readonly string[]>;
+  /** Nobody but this client can write modules: there is no need to {@link tidy} after each commit. */
+  readonly isGuarded: boolean;
+  /**
    * Writes documents outside the roots: one put as one request, several operations as one transaction. Missing parents
    * are made. Removing what is not there succeeds. Throws {@link EngineRefusal}.
    */

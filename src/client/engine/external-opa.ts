@@ -1,7 +1,6 @@
 import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { regoPackage } from '../../wire/rego-package.js';
 import type { PolicyCheck } from './check-policy.js';
 import { dependencyOrder } from './dependency-order.js';
 import {
@@ -15,6 +14,7 @@ import {
 } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
+import { isEnginesOwn, removeModules } from './stray-modules.js';
 
 type Change = { readonly id: string; readonly rego: string | undefined };
 
@@ -30,8 +30,12 @@ export class ExternalOpa implements PolicyEngine {
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
-  /** What the engine holds, once it was asked. */
-  #held: Map<string, string> | undefined;
+  /** Nothing says who else writes there. */
+  readonly isGuarded = false;
+  /** What the engine holds, as it was asked last. */
+  #held = new Map<string, string>();
+  /** What this client brought in last; undefined where that is not known: what is there may be from another life of it. */
+  #ours: ReadonlyMap<string, string> | undefined;
 
   constructor(deps: {
     rest: OpaRest;
@@ -64,29 +68,50 @@ export class ExternalOpa implements PolicyEngine {
     _regions: readonly unknown[],
     signal: AbortSignal,
   ): Promise<void> {
-    const held = this.#held ?? (await this.#list(signal));
+    await this.#bring(policy, signal);
+  }
+
+  tidy(policy: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
+    return this.#bring(policy, signal);
+  }
+
+  /** Makes the engine's modules those of the policy; answers the ids of those that were not. */
+  async #bring(policy: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
+    const ours = this.#ours;
+    // Asked each time: others may write there, too.
+    const held = await this.#list(signal);
     this.#held = held;
     const puts: Change[] = dependencyOrder(policy.modules)
       .filter((id) => held.get(id) !== policy.modules.get(id))
       .map((id) => ({ id, rego: policy.modules.get(id) }));
-    const removals: Change[] = [...held.keys()]
-      .filter((id) => !policy.modules.has(id))
-      .map((id) => ({ id, rego: undefined }));
-    if (puts.length + removals.length === 0) return;
+    const unknown = [...held.keys()].filter((id) => !policy.modules.has(id));
+    // What is from another life of this client goes at the end, as what a commit removes: decisions go on meanwhile.
+    const strays = ours === undefined ? [] : unknown.filter((id) => !ours.has(id));
+    const removals: Change[] = unknown.filter((id) => !strays.includes(id)).map((id) => ({ id, rego: undefined }));
+    if (puts.length + unknown.length === 0) {
+      this.#ours = policy.modules;
+      return [];
+    }
     if (puts.length > 0) await this.#check?.(policy, [], signal);
-    const before = new Map(held);
+    // Where a commit is refused, what this client had brought in is put back, and nothing of what others did to it.
+    const before = ours ?? new Map(held);
     await this.seals.changes(signal);
     try {
+      // First: two modules that define the same would stand side by side, and neither would count.
+      const gone = await removeModules(strays, { rest: this.#rest, log: this.#log }, signal);
+      for (const id of gone) held.delete(id);
       await this.#apply([...puts, ...removals], signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) {
-        this.#held = undefined; // What took effect is not known: ask again before the next change.
+        this.#ours = undefined; // What took effect is not known.
         this.seals.inDoubt();
         throw error;
       }
-      await this.#putBack(before, signal);
+      await this.#putBack(before, strays, signal);
       throw error;
     }
+    this.#ours = policy.modules;
+    return [...puts.map(({ id }) => id), ...unknown];
   }
 
   /** Makes changes in order; what is refused is tried again after the others, as one module may need another. */
@@ -112,33 +137,33 @@ export class ExternalOpa implements PolicyEngine {
   async #change(change: Change, signal: AbortSignal): Promise<void> {
     if (change.rego === undefined) {
       await this.#rest.deletePolicy(change.id, signal);
-      this.#held?.delete(change.id);
+      this.#held.delete(change.id);
     } else {
       await this.#rest.putPolicy(change.id, change.rego, signal);
-      this.#held?.set(change.id, change.rego);
+      this.#held.set(change.id, change.rego);
     }
   }
 
-  async #putBack(before: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
-    const now = this.#held ?? new Map<string, string>();
+  async #putBack(before: ReadonlyMap<string, string>, strays: readonly string[], signal: AbortSignal): Promise<void> {
+    const now = this.#held;
     const changes: Change[] = [
       ...[...before].filter(([id, rego]) => now.get(id) !== rego).map(([id, rego]) => ({ id, rego })),
-      ...[...now.keys()].filter((id) => !before.has(id)).map((id) => ({ id, rego: undefined })),
+      ...[...now.keys()].filter((id) => !before.has(id) && !strays.includes(id)).map((id) => ({ id, rego: undefined })),
     ];
     try {
       await this.#apply(changes, signal);
     } catch (error) {
-      this.#held = undefined;
+      this.#ours = undefined;
       this.seals.inDoubt();
       this.#log.error({ error: errorText(error) }, 'the policy before a refused one could not be put back whole');
       throw error instanceof EngineRefusal ? new Error(error.message, { cause: error }) : error;
     }
   }
 
-  /** Modules of the engine, without the engine's own (packages below `system`). */
+  /** Modules of the engine, without the engine's own. */
   async #list(signal: AbortSignal): Promise<Map<string, string>> {
     const list = await this.#rest.listPolicies(signal);
-    return new Map(list.filter(({ raw }) => regoPackage(raw)?.[0] !== 'system').map(({ id, raw }) => [id, raw]));
+    return new Map(list.filter((listed) => !isEnginesOwn(listed)).map(({ id, raw }) => [id, raw]));
   }
 
   async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
@@ -164,7 +189,7 @@ export class ExternalOpa implements PolicyEngine {
   }
 
   startAfresh(): void {
-    this.#held = undefined;
+    this.#ours = undefined;
     this.#rest.reset();
   }
 }

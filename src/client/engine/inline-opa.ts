@@ -1,11 +1,23 @@
+import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { bundleArchive } from './bundle-archive.js';
-import type { BundleService } from './bundle-service.js';
+import { BUNDLE_NAME, type BundleService } from './bundle-service.js';
 import type { PolicyCheck } from './check-policy.js';
-import type { ArrivingBody, DataOp, PolicyEngine, PolicySet, Region } from './engine.js';
+import {
+  type ArrivingBody,
+  type DataOp,
+  EngineRefusal,
+  type PolicyEngine,
+  type PolicySet,
+  type Region,
+} from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 import { bundleRoots } from './roots.js';
+import { isEnginesOwn, isLoadedFrom, removeModules } from './stray-modules.js';
+
+/** Where OPA lists our modules. */
+const BUNDLE_FOLDER = `${BUNDLE_NAME}/`;
 
 /** How an engine of ours reads modules, and how long it may take to activate them. */
 export interface InlineOpaOptions {
@@ -13,6 +25,10 @@ export interface InlineOpaOptions {
   readonly activationTimeoutMs: number;
   /** What the client keeps for itself beside the marker. */
   readonly reserved?: readonly DocPath[];
+  /** Nobody else can write modules. */
+  readonly isGuarded: boolean;
+  /** What OPA loads by itself: `files` of SYNC_INLINE_ENGINE_CONFIG. */
+  readonly files: readonly string[];
 }
 
 /**
@@ -27,10 +43,17 @@ export class InlineOpa implements PolicyEngine {
   readonly #bundles: BundleService;
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck;
+  readonly isGuarded: boolean;
+  readonly #log: Logger;
   #attempts = 0;
 
-  constructor(options: InlineOpaOptions, deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck }) {
+  constructor(
+    options: InlineOpaOptions,
+    deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck; log: Logger },
+  ) {
     this.#options = options;
+    this.isGuarded = options.isGuarded;
+    this.#log = deps.log;
     this.reserved = [MARKER_PATH, ...(options.reserved ?? [])];
     this.#bundles = deps.bundles;
     this.#rest = deps.rest;
@@ -52,10 +75,35 @@ export class InlineOpa implements PolicyEngine {
     regions: readonly Region[],
     signal: AbortSignal,
   ): Promise<void> {
+    try {
+      await this.#activate(policy, roots, regions, signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal) || this.isGuarded) throw error;
+      // A module that somebody else put there may be what it collides with: that is none of the policy's business.
+      if ((await this.tidy(policy, signal)).length === 0) throw error;
+      await this.#activate(policy, roots, regions, signal);
+    }
+  }
+
+  async #activate(
+    policy: PolicySet,
+    roots: readonly DocPath[],
+    regions: readonly Region[],
+    signal: AbortSignal,
+  ): Promise<void> {
     // Each attempt has a revision of its own, so that the engine's answer can be told from that to the one before.
     const revision = `${policy.hash}-${++this.#attempts}`;
     const archive = await bundleArchive({ policy, roots, regions, regoVersion: this.#options.regoVersion }, revision);
     await this.#bundles.activate(revision, archive, this.#options.activationTimeoutMs, signal);
+  }
+
+  async tidy({ modules }: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
+    // Ours are there as the bundle has them: OPA lets nobody write below its roots, and they may have more than one place.
+    const isOurs = (id: string): boolean => id.startsWith(BUNDLE_FOLDER) && modules.has(id.slice(BUNDLE_FOLDER.length));
+    const strays = (await this.#rest.listPolicies(signal))
+      .filter((listed) => !isOurs(listed.id) && !isEnginesOwn(listed) && !isLoadedFrom(this.#options.files, listed.id))
+      .map(({ id }) => id);
+    return removeModules(strays, { rest: this.#rest, log: this.#log }, signal);
   }
 
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {

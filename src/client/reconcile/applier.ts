@@ -313,6 +313,25 @@ export class Applier {
     this.#watchers.push(onWritten);
   }
 
+  /** See `PolicyEngine.tidy`. Does nothing while there is no policy: then modules are not ours to judge. */
+  async tidy(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#policy === undefined ? [] : this.#engine.tidy(this.#policy, signal);
+  }
+
+  /**
+   * Takes the policy that the engine holds for that of another commit with the very same content: nothing is written. Call it as
+   * a step, as all else.
+   */
+  rename(policy: PolicySet): void {
+    if (this.#policy !== undefined) this.#policy = policy;
+  }
+
+  /** Whether others may write modules, and whether bringing a policy in looks for theirs. */
+  get mayHaveStrays(): { readonly always: boolean; readonly afterCommit: boolean } {
+    const { isGuarded, policyMode } = this.#engine;
+    return { always: !isGuarded, afterCommit: !isGuarded && policyMode === 'bundle' };
+  }
+
   /** Writes everything at and below a path again, whatever the engine has there. The engine has our marker. */
   async rewrite(path: DocPath, signal: AbortSignal): Promise<void> {
     this.#doubtful = outermost([...this.#doubtful, path]);

@@ -36,6 +36,8 @@ function switchable(): { engine: PolicyEngine; fills: () => number; off(): void;
       roots: () => [],
       check: reached,
       activate: reached,
+      isGuarded: true,
+      tidy: async () => [],
       write: reached,
       read: async () => '{}',
       writeReserved: reached,

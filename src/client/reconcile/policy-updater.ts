@@ -11,6 +11,9 @@ import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
 import { RetryLoop } from './retry-loop.js';
 
+/** Said of modules in the engine that somebody else had put there, changed or removed. */
+const STRAYS_FOUND = 'modules in the engine were not those of the policy: mended';
+
 /** What the policy updater works with. */
 export interface PolicyUpdaterDeps {
   readonly applier: Applier;
@@ -32,13 +35,18 @@ export class PolicyUpdater {
   readonly #loop: RetryLoop;
   #held: PolicyContent | undefined;
   #refused: { hash: string; reason: string; place: PolicyPlace } | undefined;
+  /** The engine may have modules that are not ours. */
+  #isUntidy = false;
   /** How often the complete bundle was asked for, and how many of these an update that succeeded has served. */
   #completeAsked = 0;
   #completeServed = 0;
 
   constructor(options: { backoff: BackoffOptions }, deps: PolicyUpdaterDeps) {
     this.#deps = deps;
-    this.#loop = new RetryLoop('updating policy', options.backoff, deps.log, (signal) => this.#update(signal));
+    this.#loop = new RetryLoop('updating policy', options.backoff, deps.log, async (signal) => {
+      await this.#update(signal);
+      if (this.#isUntidy) await this.#tidy();
+    });
   }
 
   /** Commit hash that the engine holds; undefined where it has none, or one that is not known. */
@@ -127,9 +135,16 @@ export class PolicyUpdater {
     const asked = this.#completeAsked;
     let content: PolicyContent | undefined;
     try {
-      content = await this.#nextContent(asked > this.#completeServed, signal);
+      const isComplete = asked > this.#completeServed;
+      this.#isUntidy ||= isComplete;
+      content = await this.#nextContent(isComplete, signal);
       if (content === undefined) {
         if (this.#refused === undefined) this.#completeServed = asked;
+        return;
+      }
+      if (this.#held !== undefined && sameContent(this.#held, content)) {
+        await this.#rename(this.#held, content.hash);
+        this.#completeServed = asked;
         return;
       }
       const { modules, hash } = content;
@@ -165,13 +180,34 @@ export class PolicyUpdater {
       },
       'policy applied',
     );
+    this.#isUntidy ||= this.#deps.applier.mayHaveStrays.afterCommit;
     this.#deps.onApplied();
+  }
+
+  /** Another commit has the very same policy, as one that changes other files: what the engine holds is of that one now. */
+  async #rename(held: PolicyContent, hash: string): Promise<void> {
+    const { applier, exclusive, status, log } = this.#deps;
+    const { modules } = held;
+    await exclusive(async () => applier.rename({ hash, modules }));
+    this.#held = { ...held, hash };
+    this.#refused = undefined;
+    status.policyResult(hash, '');
+    log.info({ hash }, 'this commit changes no policy: the engine holds it');
+    this.#isUntidy ||= applier.mayHaveStrays.always;
+    this.#deps.onApplied();
+  }
+
+  /** Looks for modules that are not ours, once the policy is in and told. */
+  async #tidy(): Promise<void> {
+    const found = await this.#deps.exclusive((step) => this.#deps.applier.tidy(step));
+    this.#isUntidy = false;
+    if (found.length > 0) this.#deps.log.warn({ modules: found.slice(0, 20) }, STRAYS_FOUND);
   }
 
   /** The content to apply; undefined when the engine holds it, or refused it, already. */
   async #nextContent(isComplete: boolean, signal: AbortSignal): Promise<PolicyContent | undefined> {
     const bundle = await this.#deps.fetchBundle(isComplete ? undefined : this.#held?.hash, signal);
-    if (bundle.hash === this.#held?.hash && (!isComplete || sameContent(this.#held, bundle))) {
+    if (bundle.hash === this.#held?.hash && (!isComplete || hasContent(this.#held, bundle))) {
       this.#refused = undefined;
       this.#deps.status.policyResult(bundle.hash, '');
       return undefined;
@@ -193,13 +229,15 @@ export class PolicyUpdater {
 }
 
 /** True when a complete bundle has exactly what is held: one of the same commit may be for other directories. */
-function sameContent(held: PolicyContent, bundle: PolicyBundle): boolean {
+function hasContent(held: PolicyContent, bundle: PolicyBundle): boolean {
   const fresh = mergeBundle(undefined, bundle);
-  return (
-    fresh !== undefined &&
-    isDeepStrictEqual([...fresh.modules], [...held.modules]) &&
-    isDeepStrictEqual(fresh.data, held.data)
-  );
+  return fresh !== undefined && sameContent(held, fresh);
+}
+
+/** True when two commits amount to the same policy. */
+function sameContent(held: PolicyContent, fresh: PolicyContent): boolean {
+  const all = ({ hash: _, modules, ...more }: PolicyContent): object => ({ ...more, modules: [...modules] });
+  return isDeepStrictEqual(all(held), all(fresh));
 }
 
 function parseJson(text: string): unknown {

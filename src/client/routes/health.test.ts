@@ -74,7 +74,7 @@ test('every name is in snake_case and every time is written alike', async () => 
   const entry = failingEntry('x', key, 'no answer');
   status.joined(key, entry);
   status.settled(entry);
-  const answer = (await appOf(status).inject({ method: 'GET', url: '/healthy' })).json<Record<string, unknown>>();
+  const answer = (await appOf(status).inject({ method: 'GET', url: '/healthy' })).json<{ policy: object }>();
   const names: string[] = [];
   const times: unknown[] = [];
   const walk = (value: unknown): void => {
@@ -93,7 +93,7 @@ test('every name is in snake_case and every time is written alike', async () => 
   assert(times.length >= 6, `${times.length} times`);
   for (const time of times) assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.deepEqual(
-    { ...(answer['policy'] as object), since: undefined, last_transaction: undefined },
+    { ...answer.policy, since: undefined, last_transaction: undefined },
     {
       hash: 'c1',
       wanted: 'c2',

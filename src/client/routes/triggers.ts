@@ -29,7 +29,8 @@ export function triggerRoutes(app: FastifyInstance, deps: TriggerDeps): void {
       access: ['listener'],
       tag: 'Updates',
       summary: 'Fetch the complete policy again',
-      description: 'Answers at once. A commit that was refused is tried again, too.',
+      description:
+        'Answers at once. A commit that was refused is tried again, too; modules in the engine that are not of the policy go.',
       answers: { 200: OK, 503: DISABLED },
     },
     () => {
