@@ -1,4 +1,5 @@
 import type { Secret } from '../lib/log.js';
+import type { DocPath } from '../wire/doc-path.js';
 
 /** What a token says that its holder is (spec AccessTokenRequest; `datasource` from protocol-facts 3.2). */
 export const PEER_TYPES = ['client', 'datasource', 'listener'] as const;
@@ -17,6 +18,8 @@ export interface Caller {
   readonly peerType: PeerType | undefined;
   /** The topics that the token is limited to; undefined: any. */
   readonly permittedTopics: ReadonlySet<string> | undefined;
+  /** The token may publish at and below these paths alone; undefined: anywhere. */
+  readonly permittedPaths: readonly DocPath[] | undefined;
   /** All claims of the verified token; empty where authentication is off. */
   readonly claims: Readonly<Record<string, unknown>>;
   /** The bearer token as it was sent, verified or (with authentication off) not. */
@@ -39,4 +42,12 @@ export function expiresAtMs({ claims }: Caller): number | undefined {
 /** The token of an `Authorization: Bearer ...` header; undefined where there is none. */
 export function bearerToken(authorization: string | undefined): string | undefined {
   return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+}
+
+/** Whether a caller is limited to topics or paths: it is told what happens to its own data, and not what others say of theirs. */
+export function isLimited({
+  permittedTopics,
+  permittedPaths,
+}: Pick<Caller, 'permittedTopics' | 'permittedPaths'>): boolean {
+  return permittedTopics !== undefined || permittedPaths !== undefined;
 }

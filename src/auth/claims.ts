@@ -1,4 +1,5 @@
 import { SyncError } from '../lib/errors.js';
+import { type DocPath, isDocPath, parseDocPath } from '../wire/doc-path.js';
 import { PEER_TYPES, type PeerType } from './caller.js';
 
 /** Claims that the server sets itself: what a caller of `/token` asks for never replaces them. */
@@ -19,6 +20,7 @@ export interface TokenFacts {
   /** Undefined: the token says none, or none that exists. */
   readonly peerType: PeerType | undefined;
   readonly permittedTopics: ReadonlySet<string> | undefined;
+  readonly permittedPaths: readonly DocPath[] | undefined;
 }
 
 /** A refused token: 401 with OPAL's text (protocol-facts 3.2), which never has any part of the token. */
@@ -57,6 +59,7 @@ export function checkClaims(
     subject: sub,
     peerType: PEER_TYPES.find((type) => type === claims.peer_type),
     permittedTopics: permittedTopics(claims.permitted_topics),
+    permittedPaths: permittedPaths(claims.permitted_paths),
   };
 }
 
@@ -69,4 +72,17 @@ function permittedTopics(claim: unknown): ReadonlySet<string> | undefined {
   if (claim === undefined) return undefined;
   if (!isTopicList(claim)) throw tokenRefused('invalid permitted_topics claim');
   return new Set(claim);
+}
+
+/** True for a value that the claim `permitted_paths` may have: a list of document paths. */
+export function isPathList(value: unknown): value is string[] {
+  return (
+    Array.isArray(value) && value.every((path) => typeof path === 'string' && path.startsWith('/') && isDocPath(path))
+  );
+}
+
+function permittedPaths(claim: unknown): readonly DocPath[] | undefined {
+  if (claim === undefined) return undefined;
+  if (!isPathList(claim)) throw tokenRefused('invalid permitted_paths claim');
+  return claim.map(parseDocPath);
 }

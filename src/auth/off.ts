@@ -11,6 +11,7 @@ export function noAuthentication(): Authenticator {
         subject: null,
         peerType: undefined,
         permittedTopics: undefined,
+        permittedPaths: undefined,
         claims: {},
         token: token === undefined ? undefined : new Secret(token),
       };

@@ -4,7 +4,14 @@ import { SyncError } from '../lib/errors.js';
 import type { Caller } from './caller.js';
 import { permit, permitTopics } from './permit.js';
 
-const CALLER: Caller = { subject: 's', peerType: undefined, permittedTopics: undefined, claims: {}, token: undefined };
+const CALLER: Caller = {
+  subject: 's',
+  peerType: undefined,
+  permittedTopics: undefined,
+  permittedPaths: undefined,
+  claims: {},
+  token: undefined,
+};
 
 test('the refusal of a peer type says what it is and what is due', () => {
   const rows: [Partial<Caller>, RegExp][] = [

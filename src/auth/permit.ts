@@ -1,7 +1,8 @@
 import { SyncError } from '../lib/errors.js';
+import { type DocPath, docPathText, isAtOrBelow } from '../wire/doc-path.js';
 import type { Access, Caller } from './caller.js';
 
-/** Refused topics that the answer names. */
+/** Refused topics, or paths, that the answer names. */
 const NAMED_TOPICS = 10;
 /** Characters that are shown of a text from outside. */
 const SHOWN_CHARACTERS = 100;
@@ -30,6 +31,24 @@ export function permitTopics(topics: readonly string[], permitted: ReadonlySet<s
   if (others.length === 0) return;
   const named = others.slice(0, NAMED_TOPICS).map((topic) => `'${shown(topic)}'`);
   throw notPermitted(`Invalid 'topics' to publish {${named.join(', ')}}`);
+}
+
+/**
+ * Throws `path_not_permitted` when a caller whose token has `permitted_paths` publishes anywhere but at and below these. Paths are compared
+ * segment by segment in their normal form.
+ */
+export function permitPaths(paths: readonly DocPath[], permitted: readonly DocPath[] | undefined): void {
+  if (permitted === undefined) return;
+  const others = paths.filter((path) => !isPermittedPath(path, permitted));
+  if (others.length === 0) return;
+  const named = [...new Set(others.slice(0, NAMED_TOPICS).map((path) => `'${shown(docPathText(path))}'`))];
+  const text = `Invalid 'dst_path' to publish {${named.join(', ')}}`;
+  throw new SyncError('path_not_permitted', text, { detail: { error: text } });
+}
+
+/** Whether a path is at or below one of those that are permitted; undefined: any is. */
+export function isPermittedPath(path: DocPath, permitted: readonly DocPath[] | undefined): boolean {
+  return permitted === undefined || permitted.some((ancestor) => isAtOrBelow(path, ancestor));
 }
 
 function notPermitted(text: string): SyncError {

@@ -24,6 +24,9 @@ interface TokenOptions {
   serverUrl?: string;
   type: PeerType;
   ttl: string[];
+  id?: string;
+  permittedTopics?: string[];
+  permittedPaths?: string[];
   claims: string;
   justTheToken: boolean;
 }
@@ -43,6 +46,17 @@ export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv):
       '365',
       'days',
     ])
+    .option('--id <uuid>', 'subject of the token: the one of a token that this renews (default: a new one)')
+    .option(
+      '--permitted-topics <topics>',
+      'limit the holder to these topics, separated by commas; may be repeated',
+      listed,
+    )
+    .option(
+      '--permitted-paths <paths>',
+      'limit where the holder may publish: at and below these paths, separated by commas; may be repeated',
+      listed,
+    )
     .option('--claims <JSON>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
     .option('--just-the-token', 'print the token alone', true)
     .option('--no-just-the-token', 'print the whole answer of the server as JSON')
@@ -63,7 +77,13 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
     { env, flags: { 'server-url': options.serverUrl } },
   ).values;
   if (!/^https?:/.test(serverUrl)) throw new UsageError('--server-url must start with http:// or https://');
-  const body = { type: options.type, ttl: seconds, claims: readClaims(options.claims) };
+  const { id, permittedTopics, permittedPaths } = options;
+  const claims = {
+    ...readClaims(options.claims),
+    ...(permittedTopics && { permitted_topics: permittedTopics }),
+    ...(permittedPaths && { permitted_paths: permittedPaths }),
+  };
+  const body = { ...(id !== undefined && { id }), type: options.type, ttl: seconds, claims };
   const answer = await ask({ url: `${serverUrl}/token`, token: new Secret(master), body: JSON.stringify(body) }, env);
   console.log(options.justTheToken ? answer.token : JSON.stringify(answer, null, 2));
 }
@@ -76,6 +96,11 @@ function readTtl(words: readonly string[]): { seconds: number; rest: readonly st
     throw new UsageError(`--ttl takes a whole number and a unit (${Object.keys(UNIT_SECONDS).join(', ')})`);
   }
   return { seconds: Number(count) * unitSeconds, rest };
+}
+
+/** The words of an option that may be repeated; an empty text is a list of nothing. */
+function listed(text: string, before: string[] = []): string[] {
+  return [...before, ...text.split(',').filter((word) => word !== '')];
 }
 
 function readClaims(text: string): object {

@@ -71,6 +71,8 @@ export class Follower {
     sinceMs: Date.now(),
   };
   readonly #statId: string;
+  /** The name that the server gave us in place of our id. */
+  #listedAs: string | undefined;
   #parts: FollowedParts | undefined;
   #period: Period | undefined;
   /** {@link run} has ended: what starts now nobody would stop. */
@@ -176,6 +178,20 @@ export class Follower {
     await this.#socket(parts, signal).run(signal);
   }
 
+  /** The server serves us under another name where our id is somebody else's: whoever looks for us should know. */
+  #isListedAs(name: string | undefined, clientId: string, log: Logger): void {
+    if (name === this.#listedAs) return;
+    this.#listedAs = name;
+    if (name === undefined) {
+      log.info({ client_id: clientId }, 'the server lists this client under its id again');
+      return;
+    }
+    log.warn(
+      { client_id: clientId, listed_as: name },
+      'another client uses the id of this one: the server lists it under another name; give each its own SYNC_CLIENT_ID',
+    );
+  }
+
   #socket({ policy, data, reporter }: FollowedParts, signal: AbortSignal): ReturnType<typeof createSocketClient> {
     const settings = this.#settings;
     const server = this.#server;
@@ -219,6 +235,7 @@ export class Follower {
             },
             'subscribed',
           );
+          this.#isListedAs(answer?.listed_as, reporter.clientId, socketLog);
           if (settings.policyUpdaterEnabled) policy.request();
           if (settings.dataUpdaterEnabled) {
             data.connected(answer === undefined ? undefined : { ...answer, spreadMs: answer.spread_ms });
@@ -229,6 +246,7 @@ export class Follower {
           if (method !== HEARTBEAT_METHOD) return false;
           const beat = heartbeat.safeParse(args);
           if (!beat.success) return false;
+          this.#isListedAs(beat.data.listed_as, reporter.clientId, socketLog);
           if (settings.dataUpdaterEnabled) data.heartbeat(beat.data);
           if (settings.policyUpdaterEnabled) policy.headIs(beat.data.policy_head);
           return true;

@@ -14,7 +14,14 @@ const byName: Authenticator = {
     const name = authorization?.replace('Bearer ', '') ?? '';
     if (name === '') throw new SyncError('unauthorized', 'no token');
     const peerType = name === 'other' ? undefined : (name as PeerType);
-    return { subject: 'someone', peerType, permittedTopics: undefined, claims: {}, token: undefined };
+    return {
+      subject: 'someone',
+      peerType,
+      permittedTopics: undefined,
+      permittedPaths: undefined,
+      claims: {},
+      token: undefined,
+    };
   },
 };
 

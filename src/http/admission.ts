@@ -29,6 +29,7 @@ const NOBODY = {
   subject: null,
   peerType: undefined,
   permittedTopics: undefined,
+  permittedPaths: undefined,
   claims: {},
   token: undefined,
 } as const;

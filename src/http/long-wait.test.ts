@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import type { FastifyRequest } from 'fastify';
+import type { Caller } from '../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from './long-wait.js';
 
 test('a timeout is told in seconds or milliseconds, and is a minute at most', () => {
@@ -13,16 +14,35 @@ test('a timeout is told in seconds or milliseconds, and is a minute at most', ()
   }
 });
 
+const CALLER: Caller = {
+  subject: 's',
+  peerType: 'datasource',
+  permittedTopics: undefined,
+  permittedPaths: undefined,
+  claims: {},
+  token: undefined,
+};
+
+test('a wait hears that the token of its caller has ended', async () => {
+  const request = { raw: { socket: new EventEmitter() } } as unknown as FastifyRequest;
+  const startMs = Date.now();
+  const caller = { ...CALLER, claims: { exp: startMs / 1000 + 0.05 } };
+  await whileCallerWaits(request, caller, async (gone) => {
+    if (!gone.aborted) await new Promise((resolve) => gone.addEventListener('abort', resolve));
+  });
+  assert(Date.now() - startMs >= 40);
+});
+
 test('a wait hears that its caller is gone, and leaves nothing on the connection', async () => {
   const socket = new EventEmitter();
   const request = { raw: { socket } } as unknown as FastifyRequest;
-  const aborted = await whileCallerWaits(request, async (gone) => {
+  const aborted = await whileCallerWaits(request, CALLER, async (gone) => {
     socket.emit('close');
     return gone.aborted;
   });
   assert.equal(aborted, true);
   await assert.rejects(
-    whileCallerWaits(request, () => Promise.reject(new Error('it failed'))),
+    whileCallerWaits(request, CALLER, () => Promise.reject(new Error('it failed'))),
     /it failed/,
   );
   assert.equal(socket.listenerCount('close'), 0);

@@ -1,5 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { type Caller, expiresAtMs } from '../auth/caller.js';
+import { MAX_TIMER_MS } from '../lib/loop.js';
 
 /** What requests have in common that wait for something. */
 
@@ -13,17 +15,22 @@ export const waitTimeout = z
   .transform((text) => Number.parseFloat(text) * (text.endsWith('ms') ? 1 : 1000))
   .refine((ms) => ms <= MAX_WAIT_MS, `must be at most ${MAX_WAIT_MS / 1000}s`);
 
-/** Waits for a caller: the signal aborts when that is gone. */
+/** Waits for a caller: the signal aborts when that is gone, and when its token ends. */
 export async function whileCallerWaits<T>(
   { raw: { socket } }: FastifyRequest,
+  caller: Caller,
   wait: (gone: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const gone = new AbortController();
   const onClose = (): void => gone.abort();
   socket.once('close', onClose);
+  const expiryMs = expiresAtMs(caller);
+  const leftMs = expiryMs === undefined ? undefined : Math.min(Math.max(0, expiryMs - Date.now()), MAX_TIMER_MS);
+  const timer = leftMs === undefined ? undefined : setTimeout(onClose, leftMs);
   try {
     return await wait(gone.signal);
   } finally {
+    clearTimeout(timer);
     socket.off('close', onClose);
   }
 }

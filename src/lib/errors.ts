@@ -34,6 +34,12 @@ export const ERROR_CODES = {
     remedy:
       'Publish on the topics of the token, or have one issued whose `permitted_topics` has those that are missing.',
   },
+  path_not_permitted: {
+    status: 401,
+    cause: 'The token is limited to paths, and the update goes elsewhere: the message names where.',
+    remedy:
+      'Publish at or below the paths of the token, or have one issued whose `permitted_paths` has what is missing.',
+  },
   token_refused: {
     status: 502,
     cause: 'The sync server did not accept the token of this program; the message has its reason.',

@@ -39,13 +39,16 @@ export interface ConnectionDeps {
 const STATISTICS_PREFIX = '__opal_stats';
 /** More than any client has; both bound what one peer makes us remember: a topic may be as long as a frame. */
 const MAX_TOPICS = 10_000;
-const MAX_TOPICS_CHARACTERS = 1_048_576;
+const MAX_TOPICS_CHARACTERS = 262_144;
 /** Topics of one publish: each is delivered on its own. */
 const MAX_PUBLISH_TOPICS = 1_000;
 /** Publishes of one peer that wait for their turn before we stop reading from it. */
 const MAX_WAITING_PUBLISHES = 64;
 /** How an answer to `notify` starts, as Python and as we write it. Nothing in it is used: it is not even parsed. */
 const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Buffer.from(text));
+
+/** Longest topic of a subscription: a directory of a policy repository, or what a data update may name. */
+const MAX_TOPIC_CHARACTERS = 1024;
 
 const NOTHING = (): void => undefined;
 
@@ -75,6 +78,7 @@ export class Connection implements Subscriber, SessionPeer {
   /** The turn in which it was sent something last. */
   #turn = -1;
   #corked = false;
+  #isReleased = false;
   #publishes: Promise<void> | undefined;
   #waitingPublishes = 0;
 
@@ -117,7 +121,6 @@ export class Connection implements Subscriber, SessionPeer {
     ws.on('error', (error) => this.#log().info({ error: errorText(error) }, 'socket failed'));
     ws.on('close', () => {
       this.#release();
-      deps.sessions?.closed(this);
       options.onClosed(this);
     });
     deps.meter?.opened();
@@ -155,6 +158,7 @@ export class Connection implements Subscriber, SessionPeer {
     return {
       id: this.id,
       clientId: this.#clientId,
+      subject: this.#peer.subject,
       rpcId: this.#rpcId,
       host: this.#host,
       port: this.#socket.remotePort ?? 0,
@@ -207,10 +211,14 @@ export class Connection implements Subscriber, SessionPeer {
     this.#ws.terminate();
   }
 
+  /** Nothing goes to it any more, and it is nobody's session: the peer may take its time to end the connection. */
   #release(): void {
     this.#heartbeat.stop();
     this.#stopExpiry();
     this.#deps.hub.remove(this);
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#deps.sessions?.closed(this);
   }
 
   /** What follows in the same turn of the event loop goes to the operating system in one call: bursts cost far less so. */
@@ -301,6 +309,8 @@ export class Connection implements Subscriber, SessionPeer {
     if (this.#ws.readyState !== this.#ws.OPEN) return false;
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
     if (!this.#permits(topics)) return this.#complainOnce('subscribe to a topic that the token does not permit');
+    if (topics.some((topic) => topic.length > MAX_TOPIC_CHARACTERS))
+      return this.#complainOnce(`a topic of more than ${MAX_TOPIC_CHARACTERS} characters`);
     const added = new Set(topics.filter((topic) => !this.#topics.has(topic)));
     if (this.#topics.size + added.size > MAX_TOPICS) return this.#complainOnce(`more than ${MAX_TOPICS} topics`);
     const characters = [...added].reduce((sum, topic) => sum + topic.length, this.#topicsCharacters);
@@ -342,12 +352,18 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   async #deliver(topics: string[], dataText: string, toSelf: boolean): Promise<boolean> {
+    const { expiresAtMs } = this.#peer;
+    if (expiresAtMs !== undefined && expiresAtMs <= Date.now())
+      return this.#complainOnce('publish after the token has expired');
     const lasting = topics.filter((topic) => !topic.startsWith(STATISTICS_PREFIX));
     if (lasting.length > 0 && !this.#peer.mayPublish) return this.#complainOnce('publish without the right to');
     if (!this.#permits(lasting)) return this.#complainOnce('publish on a topic that the token does not permit');
+    // Who it is everybody may say, for itself; to others it speaks on the topics that its token permits.
+    if (topics.includes(ANNOUNCE_TOPIC)) this.#announced(dataText);
+    if (!this.#permits(topics))
+      return this.#complainOnce('publish on a statistics topic that the token does not permit');
     for (const topic of topics) {
       if (!topic.startsWith(STATISTICS_PREFIX)) continue;
-      if (topic === ANNOUNCE_TOPIC) this.#announced(dataText);
       // A publisher gets its own event only when it says that somebody else notifies (protocol-facts 1.3).
       this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
     }

@@ -8,6 +8,8 @@ export interface PeerInfo {
   readonly id: string;
   /** Id that the client gave itself: in the query of the upgrade, or where it announced itself for statistics. */
   readonly clientId: string | undefined;
+  /** Subject of its token; null where it has none. */
+  readonly subject: string | null;
   /** Channel id of the client's side, where it announced itself. */
   readonly rpcId: string | undefined;
   readonly host: string;

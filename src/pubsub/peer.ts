@@ -6,6 +6,8 @@ export interface Peer {
   readonly subject: string | null;
   /** Topics that it may subscribe to and publish on; undefined: any. */
   readonly permittedTopics: ReadonlySet<string> | undefined;
+  /** Documents at and below which it may publish, as segments; undefined: any. */
+  readonly permittedPaths: readonly (readonly string[])[] | undefined;
   /** Whether it may publish on other topics than those of statistics. */
   readonly mayPublish: boolean;
   /** When its token ends, in milliseconds since 1970; then it is disconnected. Undefined: never. */
@@ -16,6 +18,7 @@ export interface Peer {
 export const ANY_PEER: Peer = {
   subject: null,
   permittedTopics: undefined,
+  permittedPaths: undefined,
   mayPublish: true,
   expiresAtMs: undefined,
 };

@@ -1,3 +1,4 @@
+import { isPermittedPath } from '../auth/permit.js';
 import type { PeerEntry } from '../wire/data.js';
 import { type DocPath, isAtOrBelow, parseDocPath, pathsOverlap } from '../wire/doc-path.js';
 import { isPlain, patchParts } from './log/patch-rules.js';
@@ -7,6 +8,8 @@ import type { FoldedEntry } from './log/update-log.js';
 export interface RefreshWanted {
   readonly topics: ReadonlySet<string> | undefined;
   readonly path: DocPath | undefined;
+  /** Only documents at or below these paths; undefined: any. */
+  readonly within?: readonly DocPath[] | undefined;
 }
 
 interface Placed {
@@ -57,7 +60,8 @@ function published({ entry, origin }: FoldedEntry): PeerEntry {
   return origin === 'base' ? { ...rest, origin } : rest;
 }
 
-function isWanted(entry: PeerEntry, path: DocPath, { topics, path: wantedPath }: RefreshWanted): boolean {
+function isWanted(entry: PeerEntry, path: DocPath, { topics, path: wantedPath, within }: RefreshWanted): boolean {
+  if (!isPermittedPath(path, within)) return false;
   if (topics !== undefined && !entry.topics.some((topic) => topics.has(topic))) return false;
   return wantedPath === undefined || pathsOverlap(path, wantedPath);
 }

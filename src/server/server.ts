@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { permitTopics } from '../auth/permit.js';
 import { serverSecurity } from '../auth/security.js';
 import { closeHttpApp, createHttpApp, listenHttp } from '../http/app.js';
 import { refuseForeignPages } from '../http/cors.js';
@@ -23,6 +22,7 @@ import { patiently } from './backbone/patience.js';
 import { checkExternalSource } from './external-source.js';
 import { openUpdateLog } from './open-update-log.js';
 import type { ServerSettings } from './options.js';
+import { permitUpdate } from './permit-update.js';
 import { createPolicy, noBundles } from './policy.js';
 import { OPEN_GATE } from './policy-head-gate.js';
 import { createPublisher } from './publish.js';
@@ -40,6 +40,7 @@ import { statisticsRoutes } from './routes/statistics.js';
 import { tokenRoutes } from './routes/token.js';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
 import { addServerReadings, createServerMetrics } from './server-metrics.js';
+import { openClaims } from './sessions/claims-file.js';
 import { recentUpdates, updateOf } from './sessions/recent-updates.js';
 import { createSessions, type Sessions } from './sessions/sessions.js';
 import { socketPeer } from './socket-peer.js';
@@ -124,12 +125,18 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       env: deps.env,
       measured: meter.source,
     });
+    const kept = await openClaims(
+      { stateDir, memoryMs: options.clientMemoryMs },
+      { log: log.child({ component: 'sessions' }) },
+    );
+    ends.push(() => kept.close());
     const sessions: Sessions = createSessions(
       { instance: randomUUID(), heartbeatMs: options.heartbeatIntervalMs, memoryMs: options.clientMemoryMs },
       {
         log: updateLog,
         recent: await patiently(() => recentUpdates(updateLog), { log, signal }),
         policyHead: () => policy?.tracker.wanted(),
+        claims: kept.claims,
         presence: opened.presence,
         peers: () => sockets.peers(),
         onApplied: meter.applied,
@@ -156,10 +163,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
         authenticate: ({ headers }) => socketPeer(authenticator, headers.authorization),
         onPublish: async (topics, dataText, peer) => {
           const update = socketUpdate(topics, dataText);
-          permitTopics(
-            update.entries.flatMap((entry) => entry.topics),
-            peer.permittedTopics,
-          );
+          permitUpdate(update, peer);
           await publisher.publish(update, peer.subject);
         },
       },

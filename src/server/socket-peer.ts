@@ -11,6 +11,7 @@ export async function socketPeer(authenticator: Authenticator, authorization: st
   return {
     subject: caller.subject,
     permittedTopics: caller.permittedTopics,
+    permittedPaths: caller.permittedPaths,
     mayPublish: caller.peerType === 'datasource',
     expiresAtMs: expiresAtMs(caller),
   };

@@ -48,15 +48,18 @@ export type SourceView = z.infer<typeof sourceView>;
 
 /** One client of `GET /clients`. */
 export const clientView = z.object({
-  client_id: z.string(),
+  client_id: z.string().describe('Its name in this list: its id, unless that belongs to the holder of another token'),
+  own_id: z.string().nullish().describe('What it calls itself, where that is not its name in this list'),
+  subject: z.string().nullish().describe('Subject of its token; null: it has none, or the caller may not see it'),
   kind: z.enum(['session', 'plain']).describe('plain: an OPAL client; it does not say what it holds'),
   connected: z.boolean(),
   connected_at: millis,
   away_since: millis.nullable(),
   address: z.string(),
   instance: z.string().describe('The server instance that it is, or was, connected to'),
-  duplicates: z.number().describe('Other instances that have a client of this id connected, too'),
-  topics: z.array(z.string()),
+  duplicates: z.number().describe('Other instances that have this client connected, too'),
+  topics: z.array(z.string()).describe('At most 100'),
+  topics_left_out: z.number().optional(),
   ready: z.boolean().nullable(),
   healthy: z.boolean().nullable(),
   since: millis.nullable().describe('When its state began'),
@@ -78,8 +81,10 @@ export const clientView = z.object({
     since: millis.nullish().describe('Since when that fails, or the commit is held'),
   }),
   data: z.object({
-    wanted: z.record(z.string(), z.number()).describe('Last seq on each of its topics'),
-    held: position.nullable(),
+    newest: z.number().optional().describe('Last seq on any of its topics'),
+    applied: z.number().nullish().describe('How far it is on its topics: never more than `newest`'),
+    wanted: z.record(z.string(), z.number()).describe('Last seq on each topic that is listed'),
+    held: position.nullable().describe('Its position in the update log: that counts rows of all kinds and topics'),
     lag_updates: z.number().nullable(),
     lag_seconds: z.number().nullable(),
     lag_at_least: z.boolean().describe('It may be more than that'),
@@ -87,7 +92,7 @@ export const clientView = z.object({
   }),
   failing: z.array(clientFailure),
   failing_total: z.number().optional().describe('How many entries fail, where `failing` does not list all of them'),
-  last_error: clientFailure.omit({ since: true, kind: true }).extend({ at: millis }).nullable(),
+  last_error: clientFailure.omit({ since: true }).extend({ at: millis }).nullable(),
 });
 export type ClientView = z.infer<typeof clientView>;
 
@@ -99,7 +104,8 @@ export const clientsAnswer = z.object({
   instance: z.string().describe('The server instance that answers'),
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
   policy_source: sourceView.optional().describe('How the server instance that answers follows the policy source'),
-  clients: z.array(clientView),
+  total: z.number().optional().describe('Clients on all pages'),
+  clients: z.array(clientView).describe('By name'),
   next: z.string().nullish().describe('There are more clients: the value of `after` for the next page'),
 });
 export type ClientsAnswer = z.infer<typeof clientsAnswer>;

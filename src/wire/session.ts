@@ -72,6 +72,8 @@ export const sessionAnswer = z.discriminatedUnion('accepted', [
     heartbeat_seconds: z.number().positive(),
     /** Over how long the client should spread its catch-up; 0: at once. */
     spread_ms: z.number().nonnegative(),
+    /** Its id belongs to the holder of another token: the client is served, and listed under this name. Missing: under its id. */
+    listed_as: z.string().optional(),
   }),
   z.object({ accepted: z.literal(false), reason: z.string() }),
 ]);
@@ -83,6 +85,8 @@ export const heartbeat = z.object({
   /** Of the topics that this client subscribes to. */
   heads,
   policy_head: z.string().nullable(),
+  /** As in the answer to `subscribe`. */
+  listed_as: z.string().optional(),
 });
 export type Heartbeat = z.infer<typeof heartbeat>;
 

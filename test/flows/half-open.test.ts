@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLogger } from '../../src/lib/log.js';
 import { createSocketClient } from '../../src/pubsub/socket-client.js';
+import { IdClaims } from '../../src/server/sessions/id-claims.js';
 import { ClientRegistry } from '../../src/server/sessions/registry.js';
 import { createSessionHandler } from '../../src/server/sessions/session-handler.js';
 import { startSocketServer } from '../contracts/pubsub-peers.js';
@@ -64,21 +65,24 @@ function follow(serverUrl: string, clientId: string): Follower {
 }
 
 test('nothing passes in either direction: both sides notice by pings, and the client comes back when it can', async () => {
-  const registry = new ClientRegistry({ instance: 'i', memoryMs: 60_000 }, { head: () => 0, now: Date.now });
+  const registry = new ClientRegistry(
+    { instance: 'i', memoryMs: 60_000 },
+    { head: () => 0, now: Date.now, claims: new IdClaims({ memoryMs: 60_000 }) },
+  );
   const log = { epoch: 'e', head: 0, heads: () => ({}) };
   const sessions = createSessionHandler(
     { heartbeatMs: 60_000 },
-    { registry, log, policyHead: () => undefined, logger: silentLogger() },
+    { registry, log, policyHead: () => undefined, otherName: () => undefined, logger: silentLogger() },
   );
   await using server = await startSocketServer({ pingIntervalMs: PING_MS, pongTimeoutMs: PING_MS }, { sessions });
   await using cable = await cutCable(`http://127.0.0.1:${server.port}`);
   await using client = follow(cable.url, 'c');
-  await until(() => registry.peerOf('c'), { ...WITHIN, what: 'it is connected' });
+  await until(() => registry.peerOf('c', null), { ...WITHIN, what: 'it is connected' });
   await until(() => client.connected.length === 1, { ...WITHIN, what: 'the client has the answer' });
 
   cable.freeze();
   await until(() => client.ended.length === 1, { ...WITHIN, what: 'the client notices' });
-  await until(() => registry.peerOf('c') === undefined, { ...WITHIN, what: 'the server notices' });
+  await until(() => registry.peerOf('c', null) === undefined, { ...WITHIN, what: 'the server notices' });
   assert.deepEqual(
     registry.list().map(({ clientId, awaySinceMs }) => [clientId, awaySinceMs !== null]),
     [['c', true]],
@@ -86,7 +90,7 @@ test('nothing passes in either direction: both sides notice by pings, and the cl
   assert.equal(server.sockets.connectionCount, 0);
 
   cable.mend();
-  await until(() => registry.peerOf('c'), { ...WITHIN, what: 'it is connected again' });
+  await until(() => registry.peerOf('c', null), { ...WITHIN, what: 'it is connected again' });
   assert.equal(registry.list().length, 1);
 });
 

@@ -73,18 +73,28 @@ describe('a session on the socket', () => {
     assert.equal(await plain.call('subscribe', { topics: [TOPIC] }), true);
   });
 
-  it('a second client of the same id is refused; a half-open first one is replaced', async () => {
+  it('a second client of the same id is served, and listed beside the first; a half-open first one is replaced', async () => {
     await using server = await startServer();
     await using first = await startPeer(server.url, OURS);
     await first.call('subscribe', { topics: [TOPIC], client_id: 'c' });
     await using second = await startPeer(server.url, OURS);
-    const refused = await second.call('subscribe', { topics: [TOPIC], client_id: 'c' });
-    assert.equal(field(refused, 'accepted'), false);
-    assert.match(String(field(refused, 'reason')), /connected already/);
-    // A peer that takes no part any more: it answers no ping.
-    first.socket.pause();
     const accepted = await second.call('subscribe', { topics: [TOPIC], client_id: 'c' });
     assert.equal(field(accepted, 'accepted'), true, JSON.stringify(accepted));
+    const listed = async (): Promise<string> => {
+      const clients = field((await request(`${server.url}/clients?id=c`)).json, 'clients') as unknown[];
+      return clients.map((each) => `${field(each, 'client_id')} ${field(each, 'connected')}`).join();
+    };
+    await until(async () => /^c true,c~[0-9a-f]{8} true$/.test(await listed()), { withinMs: 20_000, what: 'both' });
+    const seq = await publish(server.url, { dst_path: '/a', data: 1 });
+    for (const peer of [first, second]) assert.equal(field((await peer.notified(1))[0], 'seq'), seq);
+    // The client at the second one takes no part any more: it answers no ping.
+    second.socket.pause();
+    await using third = await startPeer(server.url, OURS);
+    assert.equal(field(await third.call('subscribe', { topics: [TOPIC], client_id: 'c' }), 'accepted'), true);
+    await until(async () => (await listed()).split(',').length === 2, {
+      withinMs: 20_000,
+      what: 'the dead one is gone',
+    });
   });
 });
 

@@ -13,6 +13,8 @@ export type ReportedState = Omit<SessionReport, 'client_id' | 'since' | 'positio
 const DEBOUNCE_MS = 500;
 /** Longest wait for the server's answer; a report that is lost is followed by the next one. */
 const ANSWER_MS = 10_000;
+/** After a report that was refused. */
+const REFUSED_MS = 1000;
 
 /**
  * Tells the server how this client stands (design 4): soon after it changed, and with every heartbeat, so that a report
@@ -54,15 +56,17 @@ export class StateReporter {
     for (;;) {
       const report = this.#report();
       const text = JSON.stringify(report);
+      let taken = true;
       try {
-        const accepted = await call(REPORT_METHOD, report, ANSWER_MS);
-        if (accepted !== true && text !== sent) this.#log.debug({}, 'the server took no report');
+        taken = (await call(REPORT_METHOD, report, ANSWER_MS)) === true;
+        if (!taken && text !== sent) this.#log.debug({}, 'the server took no report');
       } catch (error) {
         signal.throwIfAborted();
         this.#log.debug({ error: errorText(error) }, 'no answer to a report');
       }
       sent = text;
-      await this.#changed.wait(signal, heartbeatMs);
+      // An instance that has not read as much of the log as we have takes no report yet.
+      await this.#changed.wait(signal, taken ? heartbeatMs : Math.min(heartbeatMs, REFUSED_MS));
       await sleep(this.#debounceMs, signal);
     }
   }

@@ -13,7 +13,14 @@ const byName: Authenticator = {
   authenticate: async (authorization) => {
     if (authorization === undefined) throw new SyncError('unauthorized', 'no token');
     const peerType = authorization.replace('Bearer ', '') as PeerType;
-    return { subject: 'someone', peerType, permittedTopics: undefined, claims: {}, token: undefined };
+    return {
+      subject: 'someone',
+      peerType,
+      permittedTopics: undefined,
+      permittedPaths: undefined,
+      claims: {},
+      token: undefined,
+    };
   },
 };
 

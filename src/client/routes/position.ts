@@ -54,13 +54,13 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
         409: { description: 'The client follows another log, or a server without one' },
       },
     },
-    async ({ query: asked, request, reply }) => {
+    async ({ query: asked, caller, request, reply }) => {
       const seq = asked['at-least'];
       const before = data.logPosition;
       assertLog(before, asked.epoch, seq);
       if (seq === undefined) return { status: 'ok', ...shown(before) };
       const timeoutMs = asked.timeout ?? DEFAULT_WAIT_MS;
-      const standing = await whileCallerWaits(request, (gone) => waits.wait(seq, timeoutMs, gone));
+      const standing = await whileCallerWaits(request, caller, (gone) => waits.wait(seq, timeoutMs, gone));
       const now = data.logPosition;
       // The server's log may have become another one meanwhile: then the seq is one of that.
       assertLog(now, asked.epoch ?? before?.epoch, seq);

@@ -1,11 +1,20 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
+import { isLimited } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { clientsAnswer } from '../../wire/clients.js';
-import { limitedView } from '../sessions/limited-view.js';
 import type { Sessions } from '../sessions/sessions.js';
 import type { PolicySourceStatus } from '../source/source.js';
 import { viewOfSource } from '../source/source-view.js';
+
+const DEFAULT_LIMIT = 500;
+const MAX_LIMIT = 1000;
+
+const clientsQuery = z.object({
+  id: z.string().optional().describe('Only the client of this name, and others that call themselves so'),
+  after: z.string().optional().describe('Only clients whose names come after this one: `next` of the page before'),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Most clients of the answer'),
+});
 
 /** `GET /clients`: each client of the fleet, what it should hold and what it holds (docs/visibility.md). */
 export function clientsRoutes(
@@ -24,13 +33,15 @@ export function clientsRoutes(
       access: ['datasource', 'listener'],
       tag: 'Statistics',
       summary: 'Every client: what it should hold, what it holds, how far behind it is',
-      query: z.object({ id: z.string().optional().describe('Only the client with this id') }),
-      answers: { 200: { description: 'The clients of all server instances, by id', schema: clientsAnswer } },
+      query: clientsQuery,
+      answers: {
+        200: { description: 'A page of the clients of all server instances, by name', schema: clientsAnswer },
+      },
     },
-    async ({ query, caller: { permittedTopics } }) => {
-      const answer = await deps.sessions.clients(query.id);
-      const shown = permittedTopics === undefined ? answer : limitedView(answer, permittedTopics);
-      return { ...shown, policy_source: viewOfSource(deps.policySource?.status()) };
+    async ({ query, caller }) => {
+      const limits = { permittedTopics: caller.permittedTopics, isLimited: isLimited(caller) };
+      const answer = await deps.sessions.clients({ ...query, limits });
+      return { ...answer, policy_source: viewOfSource(deps.policySource?.status()) };
     },
   );
 }

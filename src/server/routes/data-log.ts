@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
+import type { Caller } from '../../auth/caller.js';
+import { isPermittedPath } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';
 import { printJson } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
@@ -63,7 +65,7 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps):
       answers: { 200: { description: 'Updates, newest first', schema: logAnswer } },
     },
     async ({ query, caller, reply }) => {
-      const { records, next } = await look(updateLog, query, caller.permittedTopics);
+      const { records, next } = await look(updateLog, query, caller);
       const print = query.include === 'secrets' ? wholeEntry : shownEntry;
       const updates = records.map(({ timeMs, entries, once: _once, ...record }) => ({
         ...record,
@@ -80,7 +82,7 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps):
 async function look(
   log: DataLogDeps['updateLog'],
   query: LogQuery,
-  permitted: ReadonlySet<string> | undefined,
+  { permittedTopics, permittedPaths }: Pick<Caller, 'permittedTopics' | 'permittedPaths'>,
 ): Promise<{ records: AuditRecord[]; next: number | undefined }> {
   const records: AuditRecord[] = [];
   const wanted = query.topic === undefined ? undefined : new Set([query.topic]);
@@ -94,7 +96,8 @@ async function look(
       if (query.publisher !== undefined && record.publisher !== query.publisher) continue;
       const entries = record.entries.filter(
         (entry) =>
-          isShown(entry.topics, permitted, wanted) &&
+          isShown(entry.topics, permittedTopics, wanted) &&
+          (permittedPaths === undefined || isPermittedPath(parseDocPath(entry.dst_path), permittedPaths)) &&
           (query.path === undefined || isAtOrBelow(parseDocPath(entry.dst_path), query.path)),
       );
       if (entries.length === 0) continue;

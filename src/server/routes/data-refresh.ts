@@ -6,6 +6,7 @@ import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import { list } from '../../wire/lists.js';
 import { MAX_TOPICS } from '../../wire/session.js';
 import type { UpdateLog } from '../log/update-log.js';
+import { permitUpdate } from '../permit-update.js';
 import type { Publisher } from '../publish.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
 
@@ -53,16 +54,20 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       body: refreshBody,
       answers: { 200: { description: 'Published', schema: refreshAnswer } },
     },
-    async ({ body: { topics, path, reason = null }, caller: { permittedTopics, subject } }) => {
+    async ({ body: { topics, path, reason = null }, caller }) => {
+      const { permittedTopics, permittedPaths, subject } = caller;
       permitTopics(topics ?? [], permittedTopics);
       const wanted = {
         topics: topics === undefined ? permittedTopics : new Set(topics),
         path: path === undefined ? undefined : parseDocPath(path),
+        within: permittedPaths,
       };
       let parts: RefreshPart[] = [];
       const updates = await publisher.republish(
         (fold) => {
           parts = refreshParts(fold, wanted);
+          // A patch from above may lie over what is wanted: it is part of the outcome, and somebody else's to publish.
+          for (const part of parts) permitUpdate(part, { permittedTopics: undefined, permittedPaths });
           return parts;
         },
         reason ?? 'refresh',

@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { bearerToken } from '../../auth/caller.js';
 import { tokenRefused } from '../../auth/claims.js';
-import { permitTopics } from '../../auth/permit.js';
 import { addRoute, type Call } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
@@ -13,6 +12,7 @@ import { expandTopics } from '../../wire/topics.js';
 import { ByteCache } from '../bundle/byte-cache.js';
 import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
+import { permitUpdate } from '../permit-update.js';
 import type { Publisher } from '../publish.js';
 import type { Sessions } from '../sessions/sessions.js';
 import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
@@ -81,10 +81,7 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       },
     },
     async ({ query, body, caller, request, reply }) => {
-      permitTopics(
-        body.entries.flatMap((entry) => entry.topics),
-        caller.permittedTopics,
-      );
+      permitUpdate(body, caller);
       const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
         idempotencyKey: idempotencyKey(request),
       });
@@ -92,7 +89,7 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       const { seq } = published;
       const topics = [...new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)))];
       const elsewhere = replayed ? 0 : ((await deps.sessions?.countElsewhere(topics)) ?? 0);
-      const waited = await waitAsAsked(query, { update: body, topics, seq }, { request, reply }, deps.sessions);
+      const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
       return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
     },
   );

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
+import type { Caller } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
 import { naiveUtc } from '../../wire/naive-utc.js';
+import { clientKey, derivedName } from '../sessions/client-key.js';
 
 /** What the statistics routes need. */
 export interface StatisticsDeps {
@@ -61,9 +63,9 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
       summary: 'Clients and their topics',
       answers: { 200: { description: 'The clients of this server', schema: statistics }, ...off },
     },
-    () => {
+    ({ caller }) => {
       assertEnabled(options);
-      const clients = [...byClient(deps.peers())].map(([id, peers]) => {
+      const clients = [...byClient(visible(deps.peers(), caller))].map(([id, peers]) => {
         const listed = peers.slice(0, options.maxChannelsPerClient);
         return [id, listed.map(({ rpcId, id: own, topics }) => ({ rpc_id: rpcId ?? own, client_id: id, topics }))];
       });
@@ -79,9 +81,10 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
       summary: 'How many clients and servers there are',
       answers: { 200: { description: 'The numbers', schema: brief }, ...off },
     },
-    () => {
+    ({ caller }) => {
       assertEnabled(options);
-      return { uptime, version: deps.version, client_count: byClient(deps.peers()).size, server_count: 1 };
+      const { size } = byClient(visible(deps.peers(), caller));
+      return { uptime, version: deps.version, client_count: size, server_count: 1 };
     },
   );
 
@@ -93,7 +96,10 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
       summary: 'The connections to the socket',
       answers: { 200: { description: 'By client', schema: z.record(z.string(), clientInfo) } },
     },
-    () => Object.fromEntries([...byClient(deps.peers())].map(([id, peers]) => [id, infoOf(id, peers)])),
+    ({ caller }) => {
+      const clients = [...byClient(visible(deps.peers(), caller))];
+      return Object.fromEntries(clients.map(([id, peers]) => [id, infoOf(id, peers)]));
+    },
   );
 }
 
@@ -105,11 +111,29 @@ function assertEnabled(options: StatisticsOptions): void {
   throw new SyncError('not_enabled', text, { detail: { error: text } });
 }
 
-/** Connections by client id; one without an id goes by its address (protocol-facts 1.6). */
+/** The connections that a caller sees: of a token that is limited to topics those that have one of them, without their others. */
+function visible(
+  peers: readonly PeerInfo[],
+  { permittedTopics }: Pick<Caller, 'permittedTopics'>,
+): readonly PeerInfo[] {
+  if (permittedTopics === undefined) return peers;
+  return peers
+    .map((peer) => ({ ...peer, topics: peer.topics.filter((topic) => permittedTopics.has(topic)), query: {} }))
+    .filter(({ topics }) => topics.length > 0);
+}
+
+/**
+ * Connections by client id; one without an id goes by its address (protocol-facts 1.6). An id is that of the subject which connected
+ * first with it: another one is listed under a derived name.
+ */
 function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {
   const clients = new Map<string, PeerInfo[]>();
   for (const peer of peers) {
-    const id = peer.clientId ?? `${peer.host}:${peer.port}`;
+    const own = peer.clientId ?? `${peer.host}:${peer.port}`;
+    const owner = clients.get(own)?.[0];
+    const isForeign = owner !== undefined && owner.subject !== peer.subject;
+    const key = clientKey({ kind: 'plain', subject: peer.subject, clientId: own });
+    const id = isForeign ? derivedName({ clientId: own, key }) : own;
     const known = clients.get(id);
     if (known === undefined) clients.set(id, [peer]);
     else known.push(peer);

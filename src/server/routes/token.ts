@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { bearerToken, PEER_TYPES } from '../../auth/caller.js';
-import { isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
+import { isPathList, isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
 import { equalsSecret } from '../../auth/compare.js';
 import type { TokenIssuer } from '../../auth/issue.js';
 import { parseTtl } from '../../auth/ttl.js';
@@ -43,9 +43,18 @@ const claims = dict(z.unknown(), { max: 1_000 })
     if (value.permitted_topics !== undefined && !isTopicList(value.permitted_topics)) {
       context.addIssue({ code: 'custom', path: ['permitted_topics'], message: 'must be a list of topics' });
     }
+    if (value.permitted_paths !== undefined && !isPathList(value.permitted_paths)) {
+      context.addIssue({
+        code: 'custom',
+        path: ['permitted_paths'],
+        message: 'must be a list of paths that start with /',
+      });
+    }
   })
   .default({})
-  .describe('Custom claims. `permitted_topics` (a list) limits the topics of the holder.');
+  .describe(
+    'Custom claims. `permitted_topics` (a list) limits the topics of the holder, `permitted_paths` where it may publish.',
+  );
 
 /** Body of `POST /token` (spec AccessTokenRequest). A member that is not known is refused: a misspelt `claims` would be a token without limits. */
 const tokenRequest = z.strictObject({

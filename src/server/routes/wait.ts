@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { type Caller, isLimited } from '../../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from '../../http/long-wait.js';
 import type { DataUpdate } from '../../wire/data.js';
 import type { WaitAnswer, Waiters } from '../sessions/waiters.js';
@@ -27,13 +28,14 @@ export const waitAnswer = z.object({
 export async function waitAsAsked(
   { wait, timeout = DEFAULT_WAIT_MS }: z.infer<typeof publishQuery>,
   { update, topics, seq }: { update: DataUpdate; topics: readonly string[]; seq: number },
-  { request, reply }: { request: FastifyRequest; reply: FastifyReply },
+  { caller, request, reply }: { caller: Caller; request: FastifyRequest; reply: FastifyReply },
   waiters: Pick<Waiters, 'waitApplied'> | undefined,
 ): Promise<Omit<WaitAnswer, 'done'> | undefined> {
   if (wait === undefined || waiters === undefined) return undefined;
   const paths = update.entries.map(({ dst_path }) => dst_path);
-  const { done, ...answer } = await whileCallerWaits(request, (gone) =>
-    waiters.waitApplied({ seq, topics, paths }, timeout, gone),
+  const awaited = { seq, topics, paths, isLimited: isLimited(caller) };
+  const { done, ...answer } = await whileCallerWaits(request, caller, (gone) =>
+    waiters.waitApplied(awaited, timeout, gone),
   );
   if (!done) reply.code(202);
   return answer;

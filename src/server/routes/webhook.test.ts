@@ -13,7 +13,14 @@ const authenticator: Authenticator = {
   authenticate: async (authorization) => {
     if (authorization === undefined) throw new SyncError('unauthorized', 'no token');
     const peerType = authorization.replace('Bearer ', '') as PeerType;
-    return { subject: 's', peerType, permittedTopics: undefined, claims: {}, token: undefined };
+    return {
+      subject: 's',
+      peerType,
+      permittedTopics: undefined,
+      permittedPaths: undefined,
+      claims: {},
+      token: undefined,
+    };
   },
 };
 

@@ -1,51 +1,91 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
+import { distinctNames, type OwnerOf } from './client-names.js';
+import { type ViewDeps, viewOf } from './client-view.js';
 import type { Fleet } from './fleet.js';
 import { type KnownClient, preferred } from './known-client.js';
+import { type ClientLimits, isVisible, limitedView } from './limited-view.js';
 import type { InstanceView } from './presence-text.js';
-import type { RecentUpdates } from './recent-updates.js';
-import type { SessionLog } from './session-handler.js';
+
+/** Which clients are asked for. */
+export interface ClientsQuery {
+  /** Those of this name, or that call themselves so. */
+  readonly id?: string | undefined;
+  /** Those whose names come after this one. */
+  readonly after?: string | undefined;
+  /** Most of the answer. */
+  readonly limit: number;
+  readonly limits: ClientLimits;
+}
 
 /** What {@link createClientsView} works with. */
-export interface ClientsViewDeps {
+export interface ClientsViewDeps extends ViewDeps {
   readonly instance: string;
-  readonly log: SessionLog;
   readonly policyHead: () => string | undefined;
-  readonly recent: RecentUpdates;
   /** The clients of this instance. */
   readonly clients: () => readonly KnownClient[];
   readonly fleet: Pick<Fleet, 'others'>;
-  readonly now: () => number;
+  readonly ownerOf: OwnerOf;
 }
 
 /** How old the word of other instances may be. */
 const MAX_AGE_MS = 500;
 /** An instance speaks at least every five seconds; its clock may be another one. Its word counts for ten. */
 const SILENT_MS = 7000;
+/** Characters after which a page is full; one client has some hundred thousand at most. */
+const PAGE_CHARACTERS = 1024 * 1024;
 
-/** Every client of the fleet with what it should hold and what it holds, by id. */
-export function createClientsView(deps: ClientsViewDeps): (wanted?: string) => Promise<ClientsAnswer> {
-  return async (wanted) => {
+/** The clients of the fleet with what they should hold and what they hold, by name, page by page. */
+export function createClientsView(deps: ClientsViewDeps): (query: ClientsQuery) => Promise<ClientsAnswer> {
+  return async (query) => {
     const { views, incomplete } = await deps.fleet.others(MAX_AGE_MS);
-    const chosen = new Map<string, { client: KnownClient; connected: number }>();
+    const connected = new Map<string, number>();
+    const chosen = new Map<string, KnownClient>();
     for (const client of [...deps.clients(), ...views.flatMap(({ clients }) => clients)]) {
-      if (wanted !== undefined && client.clientId !== wanted) continue;
-      const before = chosen.get(client.clientId);
-      chosen.set(client.clientId, {
-        client: before === undefined ? client : preferred(before.client, client),
-        connected: (before?.connected ?? 0) + Number(client.awaySinceMs === null),
-      });
+      // Whether it is there at all is known in a moment: its client is listed as it is by now.
+      if (client.isDoubtful) continue;
+      const before = chosen.get(client.key);
+      chosen.set(client.key, before === undefined ? client : preferred(before, client));
+      connected.set(client.key, (connected.get(client.key) ?? 0) + Number(client.awaySinceMs === null));
     }
     const policyHead = deps.policyHead() ?? null;
-    const clients = [...chosen.values()].map(({ client, connected }) => viewOf(client, connected, policyHead, deps));
+    const named = [...distinctNames([...chosen.values()], deps.ownerOf)]
+      .filter(([name, client]) => isAsked(name, client, query) && isVisible(client, query.limits))
+      .sort(([a], [b]) => (a < b ? -1 : 1));
+    const { after } = query;
+    const from = after === undefined ? 0 : named.findIndex(([name]) => name > after);
+    const page = pageOf(from < 0 ? [] : named.slice(from, from + query.limit), ([name, client]) => {
+      const about = { name, connected: connected.get(client.key) ?? 0, policyHead };
+      return limitedView(viewOf(client, about, deps), client, query.limits);
+    });
+    const isLast = from < 0 || from + page.length >= named.length;
     return {
       epoch: deps.log.epoch,
       head: deps.log.head,
       policy_head: policyHead,
       instance: deps.instance,
       incomplete: incomplete ?? silence(views, deps.now()) ?? null,
-      clients: clients.sort((a, b) => (a.client_id < b.client_id ? -1 : 1)),
+      total: named.length,
+      clients: page,
+      next: isLast ? null : (page.at(-1)?.client_id ?? null),
     };
   };
+}
+
+function isAsked(name: string, { clientId }: KnownClient, { id }: ClientsQuery): boolean {
+  return id === undefined || name === id || clientId === id;
+}
+
+/** Shows one after the other until the page is full; the first always fits. */
+function pageOf<T>(all: readonly T[], show: (one: T) => ClientView): ClientView[] {
+  const page: ClientView[] = [];
+  let characters = 0;
+  for (const one of all) {
+    const view = show(one);
+    characters += JSON.stringify(view).length;
+    if (page.length > 0 && characters > PAGE_CHARACTERS) break;
+    page.push(view);
+  }
+  return page;
 }
 
 /** Says which instance may be gone: its clients are shown as it last saw them, and may be elsewhere by now. */
@@ -54,51 +94,4 @@ function silence(views: readonly InstanceView[], nowMs: number): string | undefi
   if (silent === undefined) return undefined;
   const seconds = Math.round((nowMs - silent.atMs) / 1000);
   return `server instance ${silent.instance} has said nothing for ${seconds} s: its clients may be elsewhere by now`;
-}
-
-/** One client with what it should hold and what it holds. `connected`: instances that have it connected. */
-export function viewOf(
-  client: KnownClient,
-  connected: number,
-  policyHead: string | null,
-  { log, recent, now }: Pick<ClientsViewDeps, 'log' | 'recent' | 'now'>,
-): ClientView {
-  const { state, topics, lastError } = client;
-  const says = client.kind === 'session';
-  const wanted = log.heads(topics);
-  const lag = says ? recent.lag(client.position, topics, wanted, now()) : undefined;
-  const held = state?.policy_hash ?? null;
-  return {
-    client_id: client.clientId,
-    kind: client.kind,
-    connected: client.awaySinceMs === null,
-    connected_at: client.connectedAtMs,
-    away_since: client.awaySinceMs,
-    address: client.address,
-    instance: client.instance,
-    duplicates: Math.max(0, connected - 1),
-    topics: [...topics],
-    ready: state?.ready ?? null,
-    healthy: state?.healthy ?? null,
-    since: state?.since ?? null,
-    reported_at: client.reportedAtMs,
-    engine: state?.engine ?? null,
-    policy: {
-      wanted: policyHead,
-      held,
-      current: state === null || policyHead === null ? null : held === policyHead,
-      ...(state?.policy && { error: state.policy.error, since: state.policy.since }),
-    },
-    data: {
-      wanted: { ...wanted },
-      held: client.position,
-      lag_updates: lag?.updates ?? null,
-      lag_seconds: lag === undefined ? null : Math.round(lag.seconds * 1000) / 1000,
-      lag_at_least: lag?.atLeast ?? false,
-      blocked: [...(state?.blocked ?? [])],
-    },
-    failing: [...(state?.failing ?? [])],
-    ...(state?.failing_total !== undefined && { failing_total: state.failing_total }),
-    last_error: lastError === null ? null : { path: lastError.path, error: lastError.error, at: lastError.atMs },
-  };
 }

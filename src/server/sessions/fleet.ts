@@ -2,7 +2,7 @@ import { errorText } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import type { Presence } from '../log/log-store.js';
-import { concerns, type KnownClient } from './known-client.js';
+import { isConcerned, type KnownClient } from './known-client.js';
 import { type InstanceView, printView, readView } from './presence-text.js';
 
 /** What {@link Fleet} is made with. */
@@ -23,6 +23,8 @@ export interface FleetDeps {
   readonly clients: () => readonly KnownClient[];
   /** Last seq of the log that this instance has seen. */
   readonly head: () => number;
+  /** Called with each client of another instance, whenever that says something new. */
+  readonly onClient?: ((client: KnownClient) => void) | undefined;
   readonly log: Logger;
 }
 
@@ -122,9 +124,8 @@ export class Fleet {
   async countConcerned(topics: readonly string[]): Promise<number> {
     if (this.isAlone) return 0;
     const { views } = await this.others(COUNT_AGE_MS);
-    const isConcerned = (client: KnownClient): boolean =>
-      client.awaySinceMs === null && concerns(client.topics, topics);
-    return views.reduce((sum, { clients }) => sum + clients.filter(isConcerned).length, 0);
+    const isHere = (client: KnownClient): boolean => client.awaySinceMs === null && isConcerned(client, topics);
+    return views.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
   }
 
   async #tell(): Promise<void> {
@@ -165,7 +166,9 @@ export class Fleet {
       if (instance === this.#options.instance) continue;
       const known = this.#views.get(instance);
       try {
-        const view = known?.text === text ? known.view : await readView(text);
+        const isNew = known?.text !== text;
+        const view = isNew ? await readView(text) : known.view;
+        if (isNew && this.#deps.onClient !== undefined) view.clients.forEach(this.#deps.onClient);
         views.set(instance, { text, view });
         if (view.leftOut > 0) incomplete = `server instance ${instance} has more clients than it can tell of`;
       } catch (error) {

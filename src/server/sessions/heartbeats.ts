@@ -10,6 +10,8 @@ export interface HeartbeatDeps {
   readonly peers: () => Iterable<SessionPeer>;
   readonly log: SessionLog;
   readonly policyHead: () => string | undefined;
+  /** The name under which the client at a connection is listed, where that is not its id. */
+  readonly otherName: (peer: SessionPeer) => string | undefined;
 }
 
 /**
@@ -21,10 +23,12 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
   const timer = setInterval(() => {
     for (const peer of deps.peers()) {
       if (sliceOf(peer) !== turn) continue;
+      const listedAs = deps.otherName(peer);
       const beat: Heartbeat = {
         epoch: deps.log.epoch,
         heads: { ...deps.log.heads(peer.info.topics) },
         policy_head: deps.policyHead() ?? null,
+        ...(listedAs !== undefined && { listed_as: listedAs }),
       };
       peer.tell(HEARTBEAT_METHOD, beat);
     }

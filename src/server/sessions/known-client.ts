@@ -1,5 +1,6 @@
 import type { Position, SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
+import type { ClientIdentity } from './client-key.js';
 
 /**
  * When a client was subscribed, told in places of the log, since clocks differ: it was there for every record after `from`
@@ -14,14 +15,21 @@ export interface Span {
 export type ReportedState = Omit<SessionReport, 'client_id' | 'position'>;
 
 /** One client, as the instance that it is (or was) connected to knows it. Plain data: other instances get it too. */
-export interface KnownClient {
-  readonly clientId: string;
+export interface KnownClient extends ClientIdentity {
+  /** `clientKey` of it. */
+  readonly key: string;
   /** `plain`: an OPAL client, or whoever else subscribes and does not say what it holds. */
   readonly kind: 'session' | 'plain';
+  /** An older connection of a client that has connected anew: whether it still lives is being looked at. */
+  readonly isDoubtful?: boolean | undefined;
+  /** When its subject first used its id. */
+  readonly claimedMs: number;
   /** The server instance that says so. */
   readonly instance: string;
   readonly address: string;
   readonly topics: readonly string[];
+  /** Topics that there was no room for here. */
+  readonly topicsLeftOut: number;
   /** The newest last. */
   readonly spans: readonly Span[];
   readonly connectedAtMs: number;
@@ -32,7 +40,12 @@ export interface KnownClient {
   readonly state: ReportedState | null;
   readonly reportedAtMs: number | null;
   /** Also one that is over. */
-  readonly lastError: { readonly path: string; readonly error: string; readonly atMs: number } | null;
+  readonly lastError: {
+    readonly path: string;
+    readonly error: string;
+    readonly kind?: string | undefined;
+    readonly atMs: number;
+  } | null;
 }
 
 /** Spans that are remembered of one client: one that comes and goes all the time needs no more. */
@@ -53,6 +66,11 @@ export function concerns(subscribed: readonly string[], published: readonly stri
   return subscribed.some((topic) => topic === ALL_TOPICS || published.includes(topic));
 }
 
+/** The same of a client. Where some of its topics are not known here it may. */
+export function isConcerned({ topics, topicsLeftOut }: KnownClient, published: readonly string[]): boolean {
+  return topicsLeftOut > 0 || concerns(topics, published);
+}
+
 /** Of two instances' words on the same client the better: who has it connected, then who saw it last. */
 export function preferred(a: KnownClient, b: KnownClient): KnownClient {
   if ((a.awaySinceMs === null) !== (b.awaySinceMs === null)) return a.awaySinceMs === null ? a : b;
@@ -61,4 +79,43 @@ export function preferred(a: KnownClient, b: KnownClient): KnownClient {
 
 function lastSeenMs({ connectedAtMs, awaySinceMs }: KnownClient): number {
   return awaySinceMs ?? connectedAtMs;
+}
+
+/** What is kept of a client that left, in characters of topics, failures, characters of each, and seqs of each list. */
+const AWAY = { topicCharacters: 2048, failing: 3, text: 200, seqs: 50 };
+
+/** A client that left, as far as it is kept: thousands may have. */
+export function smallForm(client: KnownClient): KnownClient {
+  const topics: string[] = [];
+  let left = AWAY.topicCharacters;
+  for (const topic of client.topics) {
+    left -= topic.length;
+    if (left < 0) break;
+    topics.push(topic);
+  }
+  const { state, position, lastError } = client;
+  return {
+    ...client,
+    topics,
+    topicsLeftOut: client.topicsLeftOut + client.topics.length - topics.length,
+    position: position === null ? null : shortPosition(position, AWAY.seqs),
+    state:
+      state === null
+        ? null
+        : {
+            ...state,
+            failing: state.failing
+              .slice(0, AWAY.failing)
+              .map((one) => ({ ...one, error: one.error.slice(0, AWAY.text) })),
+            blocked: state.blocked.slice(0, AWAY.seqs),
+          },
+    lastError: lastError === null ? null : { ...lastError, error: lastError.error.slice(0, AWAY.text) },
+  };
+}
+
+/** With too long lists the position says less than is true, never more. */
+export function shortPosition(at: Position, maxSeqs: number): Position {
+  if (at.unresolved.length <= maxSeqs) return { ...at, applied_beyond: at.applied_beyond.slice(0, maxSeqs) };
+  const through = Math.min(at.applied_through, Math.min(...at.unresolved) - 1);
+  return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
 }

@@ -1,33 +1,45 @@
-import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
+import type { ClientView } from '../../wire/clients.js';
+import { kindText } from './failure-text.js';
+import type { KnownClient } from './known-client.js';
 
 /** Policy topics of both forms (`wire/topics.ts`): what they are about is shown to every valid token. */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
-const HIDDEN = { message: 'not shown to a token that is limited to topics', file: null, line: null };
-
-/**
- * What of the clients a caller sees that is limited to topics: those that subscribe to one of them, without their other topics.
- * What fails at a client is shown where all its data topics are permitted: it may be of any of them.
- */
-export function limitedView(answer: ClientsAnswer, permitted: ReadonlySet<string>): ClientsAnswer {
-  const isSeen = ({ topics }: ClientView): boolean => topics.some((topic) => permitted.has(topic));
-  return { ...answer, clients: answer.clients.filter(isSeen).map((client) => limitedClient(client, permitted)) };
+/** What a caller may see of clients. */
+export interface ClientLimits {
+  /** The topics that it is limited to; undefined: any. */
+  readonly permittedTopics: ReadonlySet<string> | undefined;
+  /** It is limited to something: it is told the kind of a failure, and not its text. */
+  readonly isLimited: boolean;
 }
 
-function limitedClient(client: ClientView, permitted: ReadonlySet<string>): ClientView {
-  const { topics, data, failing, last_error, policy, engine } = client;
-  const isWhole = topics.every((topic) => permitted.has(topic) || POLICY_TOPIC.test(topic));
+/** Whether a caller sees a client: one that subscribes to a topic of its own. */
+export function isVisible({ topics }: KnownClient, { permittedTopics }: ClientLimits): boolean {
+  return permittedTopics === undefined || topics.some((topic) => permittedTopics.has(topic));
+}
+
+/**
+ * What of a client a caller sees: its own topics alone. What fails is shown where all data topics of the client are permitted: it may
+ * be of any of them.
+ */
+export function limitedView(view: ClientView, client: KnownClient, limits: ClientLimits): ClientView {
+  if (!limits.isLimited) return view;
+  const permits = (topic: string): boolean => limits.permittedTopics?.has(topic) ?? true;
+  const isWhole =
+    client.topicsLeftOut === 0 && client.topics.every((topic) => permits(topic) || POLICY_TOPIC.test(topic));
+  const { data, policy, engine, last_error: last } = view;
+  const topics = client.topics.filter(permits).slice(0, view.topics.length);
   return {
-    ...client,
-    topics: topics.filter((topic) => permitted.has(topic)),
-    data: {
-      ...data,
-      wanted: Object.fromEntries(Object.entries(data.wanted).filter(([topic]) => permitted.has(topic))),
-    },
-    // Texts from inside the network of the client: that something fails is told, and not what it says.
-    policy: { ...policy, ...(policy.error != null && { error: HIDDEN }) },
-    engine: engine === null ? null : { ...engine, ...(engine.error != null && { error: HIDDEN.message }) },
-    failing: isWhole ? failing : [],
-    last_error: isWhole ? last_error : null,
+    ...view,
+    subject: null,
+    topics,
+    topics_left_out: 0,
+    engine: engine?.error == null ? engine : { ...engine, error: 'the engine does not answer' },
+    policy:
+      policy.error == null ? policy : { ...policy, error: { ...policy.error, message: 'the commit is not in force' } },
+    data: { ...data, wanted: Object.fromEntries(Object.entries(data.wanted).filter(([topic]) => permits(topic))) },
+    failing: isWhole ? view.failing.map((one) => ({ ...one, error: kindText(one.kind) })) : [],
+    failing_total: isWhole ? view.failing_total : 0,
+    last_error: isWhole && last !== null ? { ...last, error: kindText(last.kind) } : null,
   };
 }

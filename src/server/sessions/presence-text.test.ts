@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { clientKey } from './client-key.js';
 import type { KnownClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
 
 function client(index: number, more: Partial<KnownClient> = {}): KnownClient {
+  const identity = { kind: 'session', subject: `s${index % 3}`, clientId: `client-${index}` } as const;
   return {
-    clientId: `client-${index}`,
-    kind: 'session',
+    ...identity,
+    key: clientKey(identity),
+    claimedMs: index,
+    topicsLeftOut: index % 2,
     instance: 'one',
     address: `10.0.0.1:${index}`,
     topics: ['policy_data', index % 2 === 0 ? 'even' : 'odd'],

@@ -1,8 +1,9 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { z } from 'zod';
-import { type Position, position, sessionReport } from '../../wire/session.js';
-import type { KnownClient } from './known-client.js';
+import { position, sessionReport } from '../../wire/session.js';
+import { clientKey } from './client-key.js';
+import { type KnownClient, shortPosition } from './known-client.js';
 
 /**
  * What one server instance tells the others of its clients, as the text of `LogStore.presence`: JSON, compressed where it
@@ -34,6 +35,12 @@ const decompress = promisify(gunzip);
 
 const clientText = z.object({
   clientId: z.string(),
+  /** An instance of an older version knows no subjects. */
+  subject: z.string().nullable().default(null),
+  twin: z.string().optional(),
+  isDoubtful: z.boolean().optional(),
+  claimedMs: z.number().default(0),
+  topicsLeftOut: z.number().default(0),
   kind: z.enum(['session', 'plain']),
   instance: z.string(),
   address: z.string(),
@@ -45,7 +52,9 @@ const clientText = z.object({
   position: position.nullable(),
   state: sessionReport.omit({ client_id: true, position: true }).nullable(),
   reportedAtMs: z.number().nullable(),
-  lastError: z.object({ path: z.string(), error: z.string(), atMs: z.number() }).nullable(),
+  lastError: z
+    .object({ path: z.string(), error: z.string(), kind: z.string().optional(), atMs: z.number() })
+    .nullable(),
 });
 
 const viewText = z.object({
@@ -78,7 +87,10 @@ export async function readView(text: string): Promise<InstanceView> {
       )
     : text;
   const { topics, clients, ...view } = viewText.parse(JSON.parse(json));
-  return { ...view, clients: clients.map((client) => ({ ...client, topics: topics[client.topics] ?? [] })) };
+  return {
+    ...view,
+    clients: clients.map((client) => ({ ...client, key: clientKey(client), topics: topics[client.topics] ?? [] })),
+  };
 }
 
 async function pack(json: string): Promise<string> {
@@ -96,12 +108,12 @@ function plain({ clients, ...view }: InstanceView): z.input<typeof viewText> {
       index = topics.push([...client.topics]) - 1;
       lists.set(key, index);
     }
-    const { state } = client;
+    const { state, key: _made, ...rest } = client;
     return {
-      ...client,
+      ...rest,
       topics: index,
       spans: [...client.spans],
-      position: client.position === null ? null : shortened(client.position),
+      position: client.position === null ? null : shortPosition(client.position, MAX_SEQS),
       state:
         state === null
           ? null
@@ -109,11 +121,4 @@ function plain({ clients, ...view }: InstanceView): z.input<typeof viewText> {
     };
   });
   return { ...view, topics, clients: shown };
-}
-
-/** With too long lists the position says less than is true, never more. */
-function shortened(at: Position): Position {
-  if (at.unresolved.length <= MAX_SEQS) return { ...at, applied_beyond: at.applied_beyond.slice(0, MAX_SEQS) };
-  const through = Math.min(at.applied_through, Math.min(...at.unresolved) - 1);
-  return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
 }

@@ -1,9 +1,9 @@
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import type { Position, SessionReport } from '../../wire/session.js';
-import { type KnownClient, withSpan } from './known-client.js';
-
-/** Clients that left and are still listed: the oldest are forgotten beyond it. */
-const MAX_AWAY = 10_000;
+import { AwayClients } from './away-clients.js';
+import { clientKey } from './client-key.js';
+import type { IdClaims } from './id-claims.js';
+import { type KnownClient, smallForm, withSpan } from './known-client.js';
 
 /** What {@link ClientRegistry} is made with. */
 export interface RegistryOptions {
@@ -17,6 +17,8 @@ export interface RegistryOptions {
 export interface RegistryDeps {
   /** Last seq of the log that this instance has seen. */
   readonly head: () => number;
+  /** Whose ids are whose. */
+  readonly claims: Pick<IdClaims, 'use' | 'release'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -27,15 +29,26 @@ interface Entry {
   peer: SessionPeer | undefined;
 }
 
-/** The clients of this server instance that say what they hold, and those that were here a while ago. */
+/** Called after each change. */
+interface Watcher {
+  readonly onChange: (client: KnownClient, before: KnownClient | undefined) => void;
+  readonly onGone: (key: string) => void;
+}
+
+/**
+ * The clients of this server instance that say what they hold, and those that were here a while ago. A client is a subject and an id:
+ * two subjects with the same id are two clients. Of two connections of one client the newer is the client, at once; the older one is
+ * its *twin* until it ends.
+ */
 export class ClientRegistry {
   readonly #options: RegistryOptions;
   readonly #deps: RegistryDeps;
-  readonly #byId = new Map<string, Entry>();
-  readonly #idOf = new Map<SessionPeer, string>();
-  /** Those that are away, in the order in which they left. */
-  readonly #away = new Set<string>();
-  readonly #watchers = new Set<(client: KnownClient, before: KnownClient | undefined) => void>();
+  readonly #byKey = new Map<string, Entry>();
+  readonly #keyOf = new Map<SessionPeer, string>();
+  /** Older connections of a client, by its key, in the order in which they became so. */
+  readonly #twins = new Map<string, Set<SessionPeer>>();
+  readonly #away = new AwayClients();
+  readonly #watchers = new Set<Watcher>();
 
   constructor(options: RegistryOptions, deps: RegistryDeps) {
     this.#options = options;
@@ -43,38 +56,47 @@ export class ClientRegistry {
   }
 
   /** The connection of a client; undefined: it is not here. */
-  peerOf(clientId: string): SessionPeer | undefined {
-    return this.#byId.get(clientId)?.peer;
+  peerOf(clientId: string, subject: string | null): SessionPeer | undefined {
+    return this.#byKey.get(clientKey({ kind: 'session', subject, clientId }))?.peer;
   }
 
   /** The client at a connection; undefined: it opened no session. */
-  clientAt(peer: SessionPeer): string | undefined {
-    return this.#idOf.get(peer);
+  clientAt(peer: SessionPeer): KnownClient | undefined {
+    const key = this.#keyOf.get(peer);
+    return key === undefined ? undefined : this.#byKey.get(key)?.client;
   }
 
-  /** Clients that are connected. */
-  get peers(): ReadonlyMap<SessionPeer, string> {
-    return this.#idOf;
+  /** Connections of clients. */
+  get peers(): Iterable<SessionPeer> {
+    return this.#keyOf.keys();
   }
 
   /**
    * A client is subscribed, also where it is known from before or subscribes to more. `position`: null where it is none of
-   * this log. The client must not be connected otherwise.
+   * this log. Answers its connection from before, where that has not ended: it is the twin of this one from now on, and doubtful.
    */
-  connected(peer: SessionPeer, clientId: string, position: Position | null): void {
-    const known = this.#byId.get(clientId);
-    const before = known?.client;
-    const { host, port, topics } = peer.info;
+  connected(peer: SessionPeer, clientId: string, position: Position | null): SessionPeer | undefined {
+    const { host, port, topics, subject } = peer.info;
+    const key = this.#keyOf.get(peer) ?? clientKey({ kind: 'session', subject, clientId });
+    const known = this.#byKey.get(key);
     const isSame = known?.peer === peer;
+    const older = isSame ? undefined : known?.peer;
+    if (older !== undefined) this.#makeTwin(older);
+    const before = known?.client;
     const spans = before?.spans ?? [];
-    this.#away.delete(clientId);
-    this.#idOf.set(peer, clientId);
-    this.#set(clientId, peer, {
+    this.#away.delete(key);
+    this.#keyOf.set(peer, key);
+    this.#set(peer, {
+      key,
       clientId,
+      subject,
+      twin: before?.twin,
       kind: 'session',
+      claimedMs: this.#deps.claims.use(clientId, subject, this.#deps.now()),
       instance: this.#options.instance,
       address: `${host}:${port}`,
       topics,
+      topicsLeftOut: 0,
       spans: isSame ? spans : withSpan(spans, { from: this.#deps.head(), until: null }),
       connectedAtMs: isSame && before !== undefined ? before.connectedAtMs : this.#deps.now(),
       awaySinceMs: null,
@@ -83,83 +105,121 @@ export class ClientRegistry {
       reportedAtMs: before?.reportedAtMs ?? null,
       lastError: before?.lastError ?? null,
     });
+    return older;
+  }
+
+  /** A twin lives: it is listed from now on. */
+  lives(peer: SessionPeer): void {
+    const client = this.clientAt(peer);
+    if (client?.twin !== undefined) this.#set(peer, { ...client, isDoubtful: false });
   }
 
   /** A client says what it holds. False: there is no such session at this connection. */
   reported(peer: SessionPeer, { client_id: clientId, position, ...state }: SessionReport): boolean {
-    const entry = this.#byId.get(clientId);
-    if (entry?.peer !== peer) return false;
+    const client = this.clientAt(peer);
+    if (client?.clientId !== clientId) return false;
     const atMs = this.#deps.now();
     const [failing] = state.failing;
-    const { lastError } = entry.client;
+    const { lastError } = client;
     const isNew = failing !== undefined && (failing.path !== lastError?.path || failing.error !== lastError.error);
-    this.#set(clientId, peer, {
-      ...entry.client,
+    this.#set(peer, {
+      ...client,
       position,
       state,
       reportedAtMs: atMs,
-      lastError: isNew ? { ...failing, atMs } : lastError,
+      lastError: isNew ? { path: failing.path, error: failing.error, kind: failing.kind, atMs } : lastError,
     });
     return true;
   }
 
-  /** A connection has ended. */
+  /** A connection has ended. The oldest twin that lives takes the place of a client that left. */
   left(peer: SessionPeer): void {
-    const clientId = this.#idOf.get(peer);
-    this.#idOf.delete(peer);
-    const entry = clientId === undefined ? undefined : this.#byId.get(clientId);
-    if (clientId === undefined || entry?.peer !== peer) return;
-    const { client } = entry;
-    this.#set(clientId, undefined, {
-      ...client,
-      topics: this.#topicsOf(entry),
-      spans: client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span)),
-      awaySinceMs: this.#deps.now(),
-    });
-    this.#away.add(clientId);
+    const client = this.clientAt(peer);
+    this.#keyOf.delete(peer);
+    if (client === undefined) return;
+    const { key, clientId, subject, twin } = client;
+    if (twin !== undefined) {
+      this.#twinEnds(peer, client);
+      return;
+    }
+    const spans = client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span));
+    const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: this.#deps.now() };
+    this.#set(undefined, smallForm(left));
+    this.#away.add(key, subject);
     this.#forgetOld();
+    const [heir] = this.#twins.get(key) ?? [];
+    if (heir === undefined) this.#deps.claims.release(clientId, subject, this.#deps.now());
+    else this.#takeOver(heir, left);
   }
 
-  get(clientId: string): KnownClient | undefined {
-    const entry = this.#byId.get(clientId);
-    return entry === undefined ? undefined : this.#current(entry);
+  get(clientId: string, subject: string | null): KnownClient | undefined {
+    const entry = this.#byKey.get(clientKey({ kind: 'session', subject, clientId }));
+    return entry === undefined ? undefined : current(entry);
   }
 
   /** All that are here, and those that left within the memory. */
   list(): KnownClient[] {
     this.#forgetOld();
-    return [...this.#byId.values()].map((entry) => this.#current(entry));
+    return [...this.#byKey.values()].map(current);
   }
 
-  /** Calls back after each change of a client, at once; `before`: as it was known. Answers how to end it. */
-  watch(onChange: (client: KnownClient, before: KnownClient | undefined) => void): () => void {
-    this.#watchers.add(onChange);
-    return () => this.#watchers.delete(onChange);
+  /**
+   * Calls back after each change of a client, at once; `before`: as it was known. `onGone`: a twin has ended, or is the client itself
+   * from now on. Answers how to end it.
+   */
+  watch(onChange: Watcher['onChange'], onGone: Watcher['onGone'] = () => undefined): () => void {
+    const watcher = { onChange, onGone };
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
   }
 
-  #set(clientId: string, peer: SessionPeer | undefined, client: KnownClient): void {
-    const before = this.#byId.get(clientId)?.client;
-    this.#byId.set(clientId, { client, peer });
-    for (const onChange of this.#watchers) onChange(client, before);
+  #makeTwin(peer: SessionPeer): void {
+    const client = this.clientAt(peer);
+    if (client === undefined) return;
+    const twins = this.#twins.get(client.key) ?? new Set<SessionPeer>();
+    this.#twins.set(client.key, twins.add(peer));
+    const twin = { ...client, twin: peer.id, isDoubtful: true };
+    const key = clientKey(twin);
+    this.#keyOf.set(peer, key);
+    this.#set(peer, { ...twin, key });
   }
 
-  /** A client may subscribe to more, or to less, at any time. */
-  #current(entry: Entry): KnownClient {
-    return entry.peer === undefined ? entry.client : { ...entry.client, topics: this.#topicsOf(entry) };
+  /** The client is at the connection of a twin from now on. */
+  #takeOver(peer: SessionPeer, { key, spans }: KnownClient): void {
+    const twin = this.clientAt(peer);
+    if (twin === undefined) return;
+    this.#away.delete(key);
+    this.#keyOf.set(peer, key);
+    const last = twin.spans.at(-1);
+    const client = { ...twin, key, twin: undefined, isDoubtful: false };
+    this.#set(peer, { ...client, spans: last === undefined ? spans : withSpan(spans, last) });
+    this.#twinEnds(peer, twin);
   }
 
-  /** Of a connection that ended, too: it keeps its list. */
-  #topicsOf({ client, peer }: Entry): readonly string[] {
-    return peer?.info.topics ?? client.topics;
+  #twinEnds(peer: SessionPeer, twin: KnownClient): void {
+    const primary = clientKey({ ...twin, twin: undefined });
+    const twins = this.#twins.get(primary);
+    if (twins?.delete(peer) && twins.size === 0) this.#twins.delete(primary);
+    this.#byKey.delete(twin.key);
+    for (const { onGone } of this.#watchers) onGone(twin.key);
+  }
+
+  #set(peer: SessionPeer | undefined, client: KnownClient): void {
+    const before = this.#byKey.get(client.key)?.client;
+    this.#byKey.set(client.key, { client, peer });
+    for (const { onChange } of this.#watchers) onChange(client, before);
   }
 
   #forgetOld(): void {
     const tooOldMs = this.#deps.now() - this.#options.memoryMs;
-    for (const clientId of this.#away) {
-      const awaySinceMs = this.#byId.get(clientId)?.client.awaySinceMs ?? 0;
-      if (awaySinceMs > tooOldMs && this.#away.size <= MAX_AWAY) return;
-      this.#away.delete(clientId);
-      this.#byId.delete(clientId);
-    }
+    this.#away.trim(
+      (key) => (this.#byKey.get(key)?.client.awaySinceMs ?? 0) <= tooOldMs,
+      (key) => this.#byKey.delete(key),
+    );
   }
+}
+
+/** A client may subscribe to more, or to less, at any time; a connection keeps its list also when it has ended. */
+function current({ client, peer }: Entry): KnownClient {
+  return peer === undefined ? client : { ...client, topics: peer.info.topics };
 }

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import { sessionAnswer } from '../../wire/session.js';
+import { distinctNames, nameOf } from './client-names.js';
+import { IdClaims } from './id-claims.js';
+import { isConcerned } from './known-client.js';
 import { ClientRegistry } from './registry.js';
 import { createSessionHandler } from './session-handler.js';
 import { createSpread } from './spread.js';
@@ -16,25 +20,35 @@ function world(head = 5) {
     },
     heads: (topics: readonly string[]) => Object.fromEntries(topics.map((topic) => [topic, state.head])),
   };
+  const claims = new IdClaims({ memoryMs: 500 });
   const registry = new ClientRegistry(
     { instance: 'i', memoryMs: 500 },
-    { head: () => state.head, now: () => state.now },
+    { head: () => state.head, now: () => state.now, claims },
   );
+  const ownerOf = (id: string): string | undefined => claims.ownerOf(id, state.now);
+  const otherName = (from: SessionPeer): string | undefined => {
+    const client = registry.clientAt(from);
+    const name = client === undefined ? undefined : nameOf(client, ownerOf);
+    return name === client?.clientId ? undefined : name;
+  };
   const handler = createSessionHandler(
     { heartbeatMs: 15_000, aliveMs: 10, catchUpMs: 150 },
-    { registry, log, policyHead: () => undefined, logger: silentLogger() },
+    { registry, log, policyHead: () => undefined, otherName, logger: silentLogger() },
   );
   const open = async (from: SessionPeer, args: object, subscribe = () => true) =>
     sessionAnswer.parse(await handler.open(from, { topics: ['t'], ...args }, subscribe));
-  return { state, registry, handler, open };
+  return { state, registry, handler, open, names: () => [...distinctNames(registry.list(), ownerOf).keys()] };
 }
 
-function peer(alive = true): SessionPeer & { dropped: boolean } {
+let peers = 0;
+
+function peer(alive = true, subject: string | null = null): SessionPeer & { dropped: boolean } {
   return {
-    id: '00000000',
+    id: `peer-${++peers}`,
     info: {
       id: 'x',
       clientId: undefined,
+      subject,
       rpcId: undefined,
       host: 'h',
       port: 1,
@@ -52,6 +66,18 @@ function peer(alive = true): SessionPeer & { dropped: boolean } {
     },
   };
 }
+
+const REPORT = {
+  client_id: 'a',
+  position: null,
+  policy_hash: 'h',
+  ready: true,
+  healthy: false,
+  engine: { kind: 'opa', version: '1', online: true },
+  failing: [{ path: '/a', error: 'E' }],
+  blocked: [],
+  since: 1,
+};
 
 describe('opening a session', () => {
   it('a subscribe without a client id is a plain one', () => {
@@ -88,7 +114,7 @@ describe('opening a session', () => {
       const from = peer();
       const answer = await open(from, { client_id: 'a', position });
       assert(answer.accepted && answer.resumes === false, JSON.stringify(answer));
-      assert.equal(registry.get('a')?.position, null);
+      assert.equal(registry.get('a', null)?.position, null);
       registry.left(from);
     }
   });
@@ -103,32 +129,66 @@ describe('opening a session', () => {
     assert(answer.accepted && answer.resumes === true);
   });
 
-  it('a second client with the same id is refused while the first is alive', async () => {
-    const { open, registry } = world();
-    const first = peer();
+  it('a second connection of the same client is served at once, and is the client; the older one is another while it lives', async () => {
+    const { open, registry, names, state } = world();
+    const [first, second] = [peer(), peer()];
     await open(first, { client_id: 'a' });
+    state.head = 6;
     let subscribed = false;
-    const answer = await open(peer(), { client_id: 'a' }, () => (subscribed = true));
-    assert(!answer.accepted && /connected already/.test(answer.reason), JSON.stringify(answer));
-    assert(!subscribed, 'it gets nothing');
-    assert.equal(registry.peerOf('a'), first);
-    assert(!first.dropped);
+    assert((await open(second, { client_id: 'a' }, () => (subscribed = true))).accepted);
+    assert(subscribed);
+    assert.equal(registry.peerOf('a', null), second);
+    await until(() => names().length === 2, { withinMs: 5000, what: 'both are listed' });
+    assert.match(names().join(), /^a,a~[0-9a-f]{8}$/);
+    assert(!first.dropped, 'nobody is cut off because of an id');
+    registry.left(second);
+    assert.equal(registry.peerOf('a', null), first, 'the one that is left is the client');
+    assert.deepEqual(names(), ['a']);
+    assert.equal(registry.get('a', null)?.awaySinceMs, null);
+    registry.left(first);
+    assert.equal(registry.get('a', null)?.awaySinceMs, 1000);
   });
 
-  it('a first connection that does not answer is replaced', async () => {
+  it('an older connection that does not answer is ended, and was there until then for those who wait', async () => {
     const { open, registry } = world();
     const [half, second] = [peer(false), peer()];
+    const seen: unknown[] = [];
+    const gone: string[] = [];
     await open(half, { client_id: 'a' });
+    registry.watch(
+      ({ twin, isDoubtful = false, spans }) => seen.push([twin, isDoubtful, spans.length]),
+      (key) => gone.push(key),
+    );
     assert((await open(second, { client_id: 'a' })).accepted);
-    assert(half.dropped);
+    assert.deepEqual(seen, [
+      [half.id, true, 1],
+      [undefined, false, 2],
+    ]);
+    await until(() => half.dropped && gone.length === 1, { withinMs: 5000, what: 'the older one is ended' });
+    assert.equal(registry.list().length, 1);
     registry.left(half);
-    assert.equal(registry.peerOf('a'), second, 'the end of the old one changes nothing');
+    assert.equal(registry.peerOf('a', null), second, 'the end of the old one changes nothing');
   });
 
-  it('of two that come in the same moment one is refused', async () => {
-    const { open } = world();
-    const answers = await Promise.all([open(peer(), { client_id: 'a' }), open(peer(), { client_id: 'a' })]);
-    assert.deepEqual(answers.map(({ accepted }) => accepted).sort(), [false, true]);
+  it('an id belongs to the subject that used it first; another one is served, told, and listed under another name', async () => {
+    const { open, registry, handler, names, state } = world();
+    const [own, foreign, back] = [peer(true, 's1'), peer(true, 's2'), peer(true, 's1')];
+    const answer = await open(own, { client_id: 'a' });
+    assert(answer.accepted && answer.listed_as === undefined);
+    const other = await open(foreign, { client_id: 'a' });
+    assert(other.accepted && /^a~[0-9a-f]{8}$/.test(other.listed_as ?? ''), JSON.stringify(other));
+    assert.equal(registry.peerOf('a', 's1'), own);
+    assert.equal(handler.call(foreign, 'report', { ...REPORT, healthy: true }), true);
+    assert.equal(registry.get('a', 's1')?.state, null, 'nothing is said in the name of the first');
+    assert.deepEqual(names(), ['a', other.listed_as]);
+    registry.left(own);
+    assert.deepEqual(names(), ['a', other.listed_as], 'also while the owner is away');
+    await open(back, { client_id: 'a' });
+    assert.deepEqual(names(), ['a', other.listed_as]);
+    registry.left(back);
+    state.now += 501;
+    assert.deepEqual(names(), ['a'], 'forgotten: it is free');
+    assert.equal(registry.get('a', 's2')?.subject, 's2');
   });
 
   it('one connection is one client, and may subscribe to more', async () => {
@@ -155,17 +215,7 @@ describe('opening a session', () => {
 });
 
 describe('what is remembered of clients', () => {
-  const report = {
-    client_id: 'a',
-    position: null,
-    policy_hash: 'h',
-    ready: true,
-    healthy: false,
-    engine: { kind: 'opa', version: '1', online: true },
-    failing: [{ path: '/a', error: 'E' }],
-    blocked: [],
-    since: 1,
-  };
+  const report = REPORT;
 
   it('takes a report only from the connection of that client', async () => {
     const { open, handler } = world();
@@ -187,9 +237,55 @@ describe('what is remembered of clients', () => {
     handler.closed(one);
     const [away] = registry.list();
     assert.equal(away?.awaySinceMs, 2000);
-    assert.deepEqual(away?.lastError, { path: '/a', error: 'E', atMs: 1000 });
+    assert.deepEqual(away?.lastError, { path: '/a', error: 'E', kind: undefined, atMs: 1000 });
     state.now = 2501;
     assert.deepEqual(registry.list(), []);
+  });
+
+  it('a report of what the log does not have yet is refused, and nothing of it counts', async () => {
+    const { open, handler, registry, state } = world();
+    const one = peer();
+    await open(one, { client_id: 'a', position: { epoch: 'e', applied_through: 5 } });
+    for (const claim of [
+      { applied_through: 6 },
+      { applied_through: 5, applied_beyond: [9] },
+      { applied_through: 5, unresolved: [7] },
+    ]) {
+      assert.equal(
+        handler.call(one, 'report', { ...report, position: { epoch: 'e', ...claim } }),
+        false,
+        JSON.stringify(claim),
+      );
+    }
+    state.head = 9;
+    assert.equal(registry.get('a', null)?.position?.applied_through, 5);
+    assert.equal(handler.call(one, 'report', { ...report, position: { epoch: 'e', applied_through: 9 } }), true);
+  });
+
+  it('of those that are away one subject pushes out its own', async () => {
+    const { open, registry } = world();
+    const leave = async (subject: string, id: string): Promise<void> => {
+      const one = peer(true, subject);
+      await open(one, { client_id: id });
+      registry.left(one);
+    };
+    await leave('victim', 'mine');
+    for (let count = 0; count < 1010; count++) await leave('squatter', `id-${count}`);
+    const ids = registry.list().map(({ clientId }) => clientId);
+    assert.deepEqual([ids.length, ids[0], ids[1]], [1001, 'mine', 'id-10']);
+  });
+
+  it('a client that left is kept small, and may be concerned by what is not kept', async () => {
+    const { open, registry } = world();
+    const one = peer();
+    const topics = Array.from({ length: 1000 }, (_, index) => `tenant-${index}`);
+    Object.assign(one.info, { topics });
+    await open(one, { client_id: 'a', topics });
+    registry.left(one);
+    const [kept] = registry.list();
+    assert(kept !== undefined && JSON.stringify(kept).length < 5000);
+    assert.equal(kept.topics.length + kept.topicsLeftOut, 1000);
+    assert(isConcerned(kept, ['tenant-999']));
   });
 
   it('a position of another log counts as none', async () => {
@@ -197,7 +293,7 @@ describe('what is remembered of clients', () => {
     const one = peer();
     await open(one, { client_id: 'a' });
     handler.call(one, 'report', { ...report, position: { epoch: 'other', applied_through: 9 } });
-    assert.equal(registry.get('a')?.position, null);
+    assert.equal(registry.get('a', null)?.position, null);
   });
 });
 

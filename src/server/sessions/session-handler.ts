@@ -26,7 +26,7 @@ export interface SessionLog {
 /** What {@link createSessionHandler} is made with. */
 export interface SessionHandlerOptions {
   readonly heartbeatMs: number;
-  /** How long the first of two connections of one client may take to show that it lives. */
+  /** How long the older of two connections of one client may take to show that it lives. */
   readonly aliveMs?: number;
   /** How long a client waits that holds more than this instance has seen. */
   readonly catchUpMs?: number;
@@ -38,6 +38,8 @@ export interface SessionHandlerDeps {
   readonly log: SessionLog;
   /** Commit that is served. */
   readonly policyHead: () => string | undefined;
+  /** The name under which the client at a connection is listed, where that is not its id. */
+  readonly otherName: (peer: SessionPeer) => string | undefined;
   readonly logger: Logger;
 }
 
@@ -47,31 +49,33 @@ const ALIVE_MS = 2000;
 /** Opens sessions, and takes reports (design 4, 9.7). */
 export function createSessionHandler(options: SessionHandlerOptions, deps: SessionHandlerDeps): SessionHandler {
   const { aliveMs = ALIVE_MS, catchUpMs } = options;
-  const { registry, log, logger } = deps;
+  const { registry, log, logger, otherName } = deps;
   const spread = createSpread();
-  /** Openings of one client id come one after the other. */
-  const openings = new Map<string, Promise<unknown>>();
+  /** Connections whose reports were complained of: once each. */
+  const complained = new WeakSet<SessionPeer>();
 
   async function admit(
     peer: SessionPeer,
     { client_id: clientId, topics, position }: SessionSubscribe,
     subscribe: () => boolean,
   ): Promise<SessionAnswer> {
-    const here = registry.clientAt(peer);
-    if (here !== undefined && here !== clientId) return refused(`this connection is that of client ${here}`);
-    const first = registry.peerOf(clientId);
-    if (first !== undefined && first !== peer) {
-      if (await first.isAlive(aliveMs)) {
-        const { host, port } = first.info;
-        logger.warn({ client_id: clientId, first: `${host}:${port}` }, 'a second client with the same id is refused');
-        return refused(`a client with the id ${clientId} is connected already: each needs its own SYNC_CLIENT_ID`);
-      }
-      first.drop('the same client has connected anew');
-      registry.left(first);
-    }
     const resumes = position !== undefined && (await isOfThisLog(position));
+    const here = registry.clientAt(peer)?.clientId;
+    if (here !== undefined && here !== clientId) return refused(`this connection is that of client ${here}`);
     if (!subscribe()) return refused('the subscription was not carried out: see the log of the server');
-    registry.connected(peer, clientId, resumes ? position : null);
+    const older = registry.connected(peer, clientId, resumes ? position : null);
+    const listedAs = otherName(peer);
+    if (here === undefined && listedAs !== undefined) {
+      logger.warn(
+        { client_id: clientId, listed_as: listedAs, subject: peer.info.subject, address: addressOf(peer) },
+        'a client uses an id that belongs to the holder of another token: it is served, and listed under another name',
+      );
+    }
+    if (older !== undefined) {
+      lookAt(older, clientId).catch((error: unknown) =>
+        logger.error({ err: error }, 'an older connection is not known'),
+      );
+    }
     return {
       accepted: true,
       epoch: log.epoch,
@@ -81,14 +85,25 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
       policy_head: deps.policyHead() ?? null,
       heartbeat_seconds: options.heartbeatMs / 1000,
       spread_ms: spread(Date.now()),
+      ...(listedAs !== undefined && { listed_as: listedAs }),
     };
+  }
+
+  /** Ends the older of two connections of one client if it is dead; if it lives there are two clients of that name. */
+  async function lookAt(older: SessionPeer, clientId: string): Promise<void> {
+    if (await older.isAlive(aliveMs)) {
+      registry.lives(older);
+      const address = addressOf(older);
+      logger.warn({ client_id: clientId, address }, 'two clients use the same id: each needs its own SYNC_CLIENT_ID');
+    } else {
+      older.drop('the same client has connected anew');
+      registry.left(older);
+    }
   }
 
   /** A head behind a client's position is a new epoch (design 9.8), unless this instance only has not seen it yet. */
   async function isOfThisLog(position: Position): Promise<boolean> {
-    if (position.epoch !== log.epoch) return false;
-    const highest = Math.max(position.applied_through, ...position.applied_beyond);
-    return await hasReached(log, highest, catchUpMs);
+    return position.epoch === log.epoch && (await hasReached(log, highestOf(position), catchUpMs));
   }
 
   return {
@@ -97,26 +112,25 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
       if (!('client_id' in args)) return undefined;
       const parsed = sessionSubscribe.safeParse(args);
       if (!parsed.success) return Promise.resolve(refused(`not a subscription: ${firstIssue(parsed.error)}`));
-      const clientId = parsed.data.client_id;
-      const before = openings.get(clientId) ?? Promise.resolve();
-      const opening = before.then(() => admit(peer, parsed.data, subscribe));
-      // The next in line waits for the end, however it comes; the failure goes to whoever asked.
-      const settled = opening.then(
-        () => undefined,
-        () => undefined,
-      );
-      openings.set(clientId, settled);
-      void settled.then(() => {
-        if (openings.get(clientId) === settled) openings.delete(clientId);
-      });
-      return opening;
+      return admit(peer, parsed.data, subscribe);
     },
     takes: (method) => method === REPORT_METHOD,
     call(peer, _method, args) {
       const parsed = sessionReport.safeParse(args);
-      if (parsed.success) return registry.reported(peer, ofThisLog(parsed.data));
-      logger.debug({ error: firstIssue(parsed.error) }, 'a report is not as documented');
-      return false;
+      if (!parsed.success) {
+        logger.debug({ error: firstIssue(parsed.error) }, 'a report is not as documented');
+        return false;
+      }
+      const { position, client_id } = parsed.data;
+      // What is not there yet nobody can hold: counted, it would answer for updates that are still to come.
+      if (position !== null && position.epoch === log.epoch && highestOf(position) > log.head) {
+        const fields = { client_id, address: addressOf(peer), claimed: highestOf(position), head: log.head };
+        const level = complained.has(peer) ? 'debug' : 'warn';
+        complained.add(peer);
+        logger[level](fields, 'a report of what the update log does not have is refused');
+        return false;
+      }
+      return registry.reported(peer, ofThisLog(parsed.data));
     },
     closed: (peer) => registry.left(peer),
   };
@@ -125,6 +139,14 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
   function ofThisLog<R extends { position: Position | null }>(report: R): R {
     return report.position === null || report.position.epoch === log.epoch ? report : { ...report, position: null };
   }
+}
+
+function highestOf({ applied_through, applied_beyond, unresolved }: Position): number {
+  return Math.max(applied_through, ...applied_beyond, ...unresolved);
+}
+
+function addressOf({ info: { host, port } }: SessionPeer): string {
+  return `${host}:${port}`;
 }
 
 function refused(reason: string): SessionAnswer {

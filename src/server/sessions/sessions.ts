@@ -1,11 +1,15 @@
 import type { Logger } from '../../lib/log.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
-import type { SessionHandler } from '../../pubsub/session-peer.js';
+import type { SessionHandler, SessionPeer } from '../../pubsub/session-peer.js';
 import type { ClientsAnswer } from '../../wire/clients.js';
 import type { Presence } from '../log/log-store.js';
-import { createClientsView, viewOf } from './clients-view.js';
+import { clientKey } from './client-key.js';
+import { nameOf } from './client-names.js';
+import { viewOf } from './client-view.js';
+import { type ClientsQuery, createClientsView } from './clients-view.js';
 import { Fleet } from './fleet.js';
 import { runHeartbeats } from './heartbeats.js';
+import type { IdClaims } from './id-claims.js';
 import { concerns, type KnownClient, wasThere } from './known-client.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
@@ -27,6 +31,8 @@ export interface SessionsDeps {
   readonly log: SessionLog;
   readonly recent: RecentUpdates;
   readonly policyHead: () => string | undefined;
+  /** Whose client ids are whose. */
+  readonly claims: IdClaims;
   /** Where the instances of a fleet tell each other of their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
   /** All connections to the socket of this instance. */
@@ -43,8 +49,8 @@ export interface Sessions {
   readonly waitApplied: Waiters['waitApplied'];
   /** How many clients of other instances get what is published on these topics. Never rejects. */
   countElsewhere(topics: readonly string[]): Promise<number>;
-  /** Every client of the fleet, or the one with this id. */
-  clients(wanted?: string): Promise<ClientsAnswer>;
+  /** A page of the clients of the fleet. */
+  clients(query: ClientsQuery): Promise<ClientsAnswer>;
   /** The clients of this instance in figures. */
   summary(): SessionsSummary;
   /** To be called with each data update of the log, in order, when this instance has seen it. */
@@ -68,39 +74,70 @@ export interface SessionsSummary {
 
 /** Updates of one report that are looked at for how long they took. */
 const MAX_TIMED = 1000;
+/** How old the word of other instances may be on whose ids are whose. */
+const LEARN_AGE_MS = 2000;
 
 /** Makes the {@link Sessions} of one server instance. */
 export function createSessions(options: SessionsOptions, deps: SessionsDeps): Sessions {
   const { log, recent, policyHead, logger } = deps;
   const now = (): number => Date.now();
-  const registry = new ClientRegistry(options, { head: () => log.head, now });
+  const { claims } = deps;
+  const registry = new ClientRegistry(options, { head: () => log.head, claims, now });
+  const ownerOf = (clientId: string): string | undefined => claims.ownerOf(clientId, now());
+  const otherName = (peer: SessionPeer): string | undefined => {
+    const client = registry.clientAt(peer);
+    const name = client === undefined ? undefined : nameOf(client, ownerOf);
+    return name === client?.clientId ? undefined : name;
+  };
   const clients = (): KnownClient[] => [...registry.list(), ...plainClients()];
-  const fleet = new Fleet(options, { presence: deps.presence, clients, head: () => log.head, log: logger });
-  const waiters = createWaiters({ registry, fleet, epoch: () => log.epoch, plainClients });
+  const fleet = new Fleet(options, {
+    presence: deps.presence,
+    clients,
+    head: () => log.head,
+    onClient: ({ kind, clientId, subject, claimedMs }) => {
+      if (kind === 'session' && subject !== null) claims.learn({ id: clientId, subject, sinceMs: claimedMs }, now());
+    },
+    log: logger,
+  });
+  const waiters = createWaiters({
+    registry,
+    fleet,
+    epoch: () => log.epoch,
+    plainClients,
+    nameOf: (client) => nameOf(client, ownerOf),
+  });
   const view = { instance: options.instance, log, policyHead, recent, now };
   registry.watch((client, before) => {
     fleet.changed();
+    // Whose its id is, another instance may know.
+    if (before === undefined && client.subject !== null) void fleet.others(LEARN_AGE_MS);
     if (deps.onApplied !== undefined) timeApplied(client, before, deps.onApplied);
   });
 
   /** Connections that subscribe and say no more: when they began to is not known, so they count as always there. */
   function plainClients(): KnownClient[] {
-    const sessions = new Set([...registry.peers.keys()].map(({ id }) => id));
+    const sessions = new Set([...registry.peers].map(({ id }) => id));
     const plain = deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
-    return plain.map((peer) => ({
-      clientId: peer.clientId ?? `${peer.host}:${peer.port}`,
-      kind: 'plain',
-      instance: options.instance,
-      address: `${peer.host}:${peer.port}`,
-      topics: peer.topics,
-      spans: [{ from: 0, until: null }],
-      connectedAtMs: peer.connectedAtMs,
-      awaySinceMs: null,
-      position: null,
-      state: null,
-      reportedAtMs: null,
-      lastError: null,
-    }));
+    return plain.map((peer) => {
+      const address = `${peer.host}:${peer.port}`;
+      const identity = { kind: 'plain', subject: peer.subject, clientId: peer.clientId ?? address } as const;
+      return {
+        ...identity,
+        key: clientKey(identity),
+        claimedMs: peer.connectedAtMs,
+        instance: options.instance,
+        address,
+        topics: peer.topics,
+        topicsLeftOut: 0,
+        spans: [{ from: 0, until: null }],
+        connectedAtMs: peer.connectedAtMs,
+        awaySinceMs: null,
+        position: null,
+        state: null,
+        reportedAtMs: null,
+        lastError: null,
+      };
+    });
   }
 
   /**
@@ -124,12 +161,13 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
   }
 
   return {
-    handler: createSessionHandler(options, { registry, log, policyHead, logger }),
+    handler: createSessionHandler(options, { registry, log, policyHead, otherName, logger }),
     waitApplied: waiters.waitApplied,
     countElsewhere: (topics) => fleet.countConcerned(topics),
-    clients: createClientsView({ ...view, clients, fleet }),
+    clients: createClientsView({ ...view, clients, fleet, ownerOf }),
     summary: () => {
-      const views = clients().map((client) => viewOf(client, 1, policyHead() ?? null, view));
+      const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
+      const views = clients().map((client) => viewOf(client, about, view));
       const here = views.filter(({ connected }) => connected);
       return {
         connected: here.filter(({ kind }) => kind === 'session').length,
@@ -147,7 +185,7 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     },
     join: () => fleet.join(),
     async run(signal) {
-      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers.keys(), log, policyHead }, signal);
+      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers, log, policyHead, otherName }, signal);
       signal.addEventListener('abort', () => waiters.close(), { once: true });
       await fleet.run(signal);
     },

@@ -10,6 +10,10 @@ const UPDATE = { seq: 7, topics: ['users'], paths: ['/users/ann'] };
 function client(more: Partial<KnownClient> = {}, state: Partial<SessionReport> = {}): KnownClient {
   return {
     clientId: 'c',
+    subject: null,
+    key: 'c',
+    claimedMs: 0,
+    topicsLeftOut: 0,
     kind: 'session',
     instance: 'i',
     address: 'a:1',

@@ -1,5 +1,6 @@
 import { parseDocPath } from '../../wire/doc-path.js';
 import { hasApplied } from '../../wire/session.js';
+import { kindText } from './failure-text.js';
 import type { KnownClient } from './known-client.js';
 
 /** A data update that somebody waits for. */
@@ -8,6 +9,8 @@ export interface AwaitedUpdate {
   readonly topics: readonly string[];
   /** Where its entries go: `dst_path` of each. */
   readonly paths: readonly string[];
+  /** The publisher is limited to topics or paths: it is told the kind of a failure, and not its text. */
+  readonly isLimited?: boolean | undefined;
 }
 
 /** How a client stands with an update; `open`: it may still come. */
@@ -34,9 +37,10 @@ export function standingOf(client: KnownClient, update: AwaitedUpdate, epoch: st
 }
 
 /** What the client says of the paths of the update; undefined: nothing. */
-function failureOf({ state }: KnownClient, { paths }: AwaitedUpdate): string | undefined {
+function failureOf({ state }: KnownClient, { paths, isLimited }: AwaitedUpdate): string | undefined {
   const found = state?.failing.find(({ path }) => paths.some((own) => overlap(segments(own), segments(path))));
-  return found === undefined ? undefined : `${found.path}: ${found.error}`;
+  if (found === undefined) return undefined;
+  return isLimited ? kindText(found.kind) : `${found.path}: ${found.error}`;
 }
 
 function overlap(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {

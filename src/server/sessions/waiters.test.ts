@@ -4,8 +4,11 @@ import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import type { SessionReport } from '../../wire/session.js';
 import type { Presence } from '../log/log-store.js';
+import { IdClaims } from './id-claims.js';
 import { RecentUpdates } from './recent-updates.js';
 import { createSessions, type Sessions } from './sessions.js';
+
+const ALL = { permittedTopics: undefined, isLimited: false };
 
 /** One log, and instances that see it as far as they are told. */
 class Instance {
@@ -31,6 +34,7 @@ class Instance {
           },
           heads: (topics) => Object.fromEntries(topics.map((topic) => [topic, instance.head])),
         },
+        claims: new IdClaims({ memoryMs: 60_000 }),
         recent: new RecentUpdates(0),
         policyHead: () => 'commit',
         presence,
@@ -79,6 +83,7 @@ function fakeInfo(id: string, topics: string[]): SessionPeer['info'] {
   return {
     id,
     clientId: undefined,
+    subject: null,
     rpcId: undefined,
     host: 'h',
     port: 1,
@@ -244,7 +249,7 @@ describe('waiting over several instances', () => {
     moved.report(through(1));
     const { done, applied } = await waiting;
     assert.deepEqual({ done, applied }, { done: true, applied: 1 });
-    const { clients } = await one.sessions.clients('a');
+    const { clients } = await one.sessions.clients({ id: 'a', limit: 10, limits: ALL });
     assert.deepEqual(
       clients.map(({ instance, connected, duplicates }) => ({ instance, connected, duplicates })),
       [{ instance: 'two', connected: true, duplicates: 0 }],
@@ -259,7 +264,7 @@ describe('waiting over several instances', () => {
     const { done, incomplete } = await one.sessions.waitApplied(UPDATE, 50);
     assert.equal(done, false);
     assert.match(incomplete ?? '', /cannot be asked/);
-    assert.match((await one.sessions.clients()).incomplete ?? '', /cannot be asked/);
+    assert.match((await one.sessions.clients({ limit: 10, limits: ALL })).incomplete ?? '', /cannot be asked/);
   });
 });
 

@@ -1,6 +1,6 @@
 import { isAbort, Wakeup } from '../../lib/loop.js';
 import type { Fleet } from './fleet.js';
-import { concerns, type KnownClient, preferred, wasThere } from './known-client.js';
+import { isConcerned, type KnownClient, preferred, wasThere } from './known-client.js';
 import type { ClientRegistry } from './registry.js';
 import { type AwaitedUpdate, type Standing, standingOf } from './wait-rules.js';
 
@@ -42,6 +42,8 @@ export function createWaiters(deps: {
   epoch: () => string;
   /** Who is connected here without saying what it holds. */
   plainClients: () => readonly KnownClient[];
+  /** Under which name a client is listed. */
+  nameOf: (client: KnownClient) => string;
 }): Waiters {
   /** The ends of all waits that are under way. */
   const ends = new Set<AbortController>();
@@ -69,9 +71,14 @@ export function createWaiters(deps: {
     ends.add(ending);
     if (isClosed || caller?.aborted) onEnd();
     const changed = new Wakeup();
-    const unwatch = deps.registry.watch((client) => {
-      if (wait.take(client)) changed.set();
-    });
+    const unwatch = deps.registry.watch(
+      (client) => {
+        if (wait.take(client)) changed.set();
+      },
+      (key) => {
+        if (wait.drop(key)) changed.set();
+      },
+    );
     try {
       for (;;) {
         wait.incomplete = await deps.fleet.lookFor(update.seq, (client) => wait.take(client));
@@ -86,7 +93,7 @@ export function createWaiters(deps: {
       ends.delete(ending);
       unwatch();
     }
-    return wait.answer();
+    return wait.answer(deps.nameOf);
   }
 }
 
@@ -97,7 +104,7 @@ class Wait {
   readonly #update: AwaitedUpdate;
   readonly #epoch: string;
   readonly #known = new Map<string, { client: KnownClient; standing: Standing }>();
-  readonly #unknown = new Set<string>();
+  readonly #unknown = new Map<string, KnownClient>();
 
   constructor(update: AwaitedUpdate, epoch: string) {
     this.#update = update;
@@ -111,36 +118,45 @@ class Wait {
 
   /** Looks at what is known of a client now. True: that ended the last open one. */
   take(client: KnownClient): boolean {
-    const { clientId, kind, topics, spans, instance } = client;
-    const before = this.#known.get(clientId);
+    const { key, kind, spans, instance } = client;
+    const before = this.#known.get(key);
     // Who has applied it once has: also who starts anew with an empty engine.
     if (before?.standing.kind === 'applied') return false;
-    if (before === undefined && !(wasThere(spans, this.#update.seq) && concerns(topics, this.#update.topics))) {
+    if (before === undefined && !(wasThere(spans, this.#update.seq) && isConcerned(client, this.#update.topics))) {
       return false;
     }
     if (kind === 'plain') {
-      this.#unknown.add(clientId);
+      this.#unknown.set(key, client);
       return false;
     }
     // What another instance says may be older.
     const isNewer = before === undefined || before.client.instance === instance;
     if (!isNewer && preferred(before.client, client) !== client) return false;
     const standing = standingOf(client, this.#update, this.#epoch);
-    this.#known.set(clientId, { client, standing });
+    this.#known.set(key, { client, standing });
     this.#open += Number(standing.kind === 'open') - Number(before?.standing.kind === 'open');
     return this.#open === 0;
   }
 
-  answer(): WaitAnswer {
-    const behind = [...this.#known].flatMap(([client_id, { standing }]) =>
-      standing.kind === 'applied' ? [] : [{ client_id, reason: standing.reason }],
+  /** A twin is no client of its own any more. True: that ended the last open one. */
+  drop(key: string): boolean {
+    const known = this.#known.get(key);
+    if (known === undefined) return false;
+    this.#known.delete(key);
+    this.#open -= Number(known.standing.kind === 'open');
+    return this.#open === 0;
+  }
+
+  answer(nameOf: (client: KnownClient) => string): WaitAnswer {
+    const behind = [...this.#known.values()].flatMap(({ client, standing }) =>
+      standing.kind === 'applied' ? [] : [{ client_id: nameOf(client), reason: standing.reason }],
     );
     return {
       done: behind.length === 0 && this.incomplete === undefined,
       applied: this.#known.size - behind.length,
       lagging: behind.slice(0, MAX_LISTED),
       lagging_count: behind.length,
-      unknown: [...this.#unknown].slice(0, MAX_LISTED),
+      unknown: [...this.#unknown.values()].slice(0, MAX_LISTED).map(nameOf),
       ...(this.incomplete !== undefined && { incomplete: this.incomplete }),
     };
   }

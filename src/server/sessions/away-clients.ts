@@ -1,0 +1,52 @@
+/** Clients that left and are still listed; beyond it those of the subject that has the most are forgotten, the oldest first. */
+const MAX_AWAY = 10_000;
+/** Those of one subject, where tokens say who that is. */
+const MAX_AWAY_OF_SUBJECT = 1000;
+
+/** Clients that are away, in the order in which they left, by subject: one subject must not push out those of the others. */
+export class AwayClients {
+  readonly #subjectOf = new Map<string, string | null>();
+  readonly #bySubject = new Map<string | null, Set<string>>();
+
+  add(key: string, subject: string | null): void {
+    this.delete(key);
+    this.#subjectOf.set(key, subject);
+    const keys = this.#bySubject.get(subject) ?? new Set<string>();
+    keys.add(key);
+    this.#bySubject.set(subject, keys);
+  }
+
+  delete(key: string): void {
+    const subject = this.#subjectOf.get(key);
+    if (subject === undefined) return;
+    this.#subjectOf.delete(key);
+    const keys = this.#bySubject.get(subject);
+    if (keys?.delete(key) && keys.size === 0) this.#bySubject.delete(subject);
+  }
+
+  /** Forgets what is too old, and what is too much. */
+  trim(isTooOld: (key: string) => boolean, forget: (key: string) => void): void {
+    const drop = (key: string): void => {
+      this.delete(key);
+      forget(key);
+    };
+    for (const key of this.#subjectOf.keys()) {
+      if (!isTooOld(key)) break;
+      drop(key);
+    }
+    for (const [subject, keys] of this.#bySubject) {
+      if (subject === null) continue;
+      for (const key of keys) {
+        if (keys.size <= MAX_AWAY_OF_SUBJECT) break;
+        drop(key);
+      }
+    }
+    while (this.#subjectOf.size > MAX_AWAY) {
+      let most: Set<string> | undefined;
+      for (const keys of this.#bySubject.values()) if (keys.size > (most?.size ?? 0)) most = keys;
+      const [oldest] = most ?? [];
+      if (oldest === undefined) return;
+      drop(oldest);
+    }
+  }
+}

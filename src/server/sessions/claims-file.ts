@@ -1,0 +1,91 @@
+import { open, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { errorText } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { IdClaims } from './id-claims.js';
+
+/** Whose client ids are whose, kept in the state folder: a restart of the server gives no id to somebody else. */
+export interface KeptClaims {
+  readonly claims: IdClaims;
+  /** Writes what has changed; nothing is written from then on. */
+  close(): Promise<void>;
+}
+
+const FILE = 'client-ids.json';
+const TEMPORARY_FILE = `${FILE}.new`;
+/** Changes of one moment are written together. */
+const GATHER_MS = 1000;
+
+const fileSchema = z.object({
+  version: z.literal(1),
+  claims: z.array(z.object({ id: z.string(), subject: z.string(), sinceMs: z.number() })),
+});
+
+/** Reads the file and keeps it current. One that cannot be read or written is logged: names are lost then, and nothing else. */
+export async function openClaims(
+  { stateDir, memoryMs }: { stateDir: string; memoryMs: number },
+  { log }: { log: Logger },
+): Promise<KeptClaims> {
+  const path = join(stateDir, FILE);
+  const kept = await readClaims(path, log);
+  let timer: NodeJS.Timeout | undefined;
+  let writing = Promise.resolve();
+  let isFailing = false;
+  let isClosed = false;
+  const claims = new IdClaims({ memoryMs, onChange }, kept);
+
+  function onChange(): void {
+    if (timer !== undefined || isClosed) return;
+    timer = setTimeout(write, GATHER_MS).unref();
+  }
+
+  function write(): void {
+    timer = undefined;
+    const text = `${JSON.stringify({ version: 1, claims: claims.list(Date.now()) })}\n`;
+    writing = writing.then(async () => {
+      try {
+        await replaceFile(stateDir, text);
+        isFailing = false;
+      } catch (error) {
+        if (!isFailing) log.warn({ path, error: errorText(error) }, 'whose client ids are whose cannot be kept');
+        isFailing = true;
+      }
+    });
+  }
+
+  return {
+    claims,
+    close: async () => {
+      isClosed = true;
+      if (timer !== undefined) {
+        clearTimeout(timer);
+        write();
+      }
+      await writing;
+    },
+  };
+}
+
+async function readClaims(path: string, log: Logger): Promise<z.infer<typeof fileSchema>['claims']> {
+  try {
+    return fileSchema.parse(JSON.parse(await readFile(path, 'utf8'))).claims;
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    if (!isMissing) log.warn({ path, error: errorText(error) }, 'whose client ids are whose cannot be read');
+    return [];
+  }
+}
+
+/** A crash leaves the old file or the new one. */
+async function replaceFile(stateDir: string, text: string): Promise<void> {
+  const temporary = join(stateDir, TEMPORARY_FILE);
+  const file = await open(temporary, 'w', 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, join(stateDir, FILE));
+}

@@ -1,0 +1,132 @@
+/** Ids that one subject keeps without using them: who tries out many takes none of them from others for long. */
+const MAX_KEPT_OF_SUBJECT = 1000;
+
+/** What is remembered of one use of an id, as it is kept over a restart. */
+export interface IdClaim {
+  readonly id: string;
+  readonly subject: string;
+  /** When the subject used the id first, in milliseconds since 1970. */
+  readonly sinceMs: number;
+}
+
+interface Claim {
+  sinceMs: number;
+  /** Until when it counts; null: it is in use here. */
+  untilMs: number | null;
+}
+
+/**
+ * Which subject each client id belongs to: the one that used it first, for as long as it uses it and for the memory after that.
+ * Tokens without a subject (authentication is off) claim nothing.
+ */
+export class IdClaims {
+  readonly #memoryMs: number;
+  readonly #onChange: () => void;
+  readonly #byId = new Map<string, Map<string, Claim>>();
+  /** Ids that are not in use, by subject, the one that was used last at the end. */
+  readonly #kept = new Map<string, Set<string>>();
+
+  /** `onChange` is told when {@link list} has become another one. */
+  constructor(
+    options: { readonly memoryMs: number; readonly onChange?: () => void },
+    kept: readonly IdClaim[] = [],
+    nowMs = Date.now(),
+  ) {
+    this.#memoryMs = options.memoryMs;
+    this.#onChange = options.onChange ?? (() => undefined);
+    for (const { id, subject, sinceMs } of kept) this.#keep(id, subject, { sinceMs, untilMs: nowMs + this.#memoryMs });
+  }
+
+  /** A subject uses an id here, from now on until {@link release}. Answers since when it has. */
+  use(id: string, subject: string | null, nowMs: number): number {
+    if (subject === null) return nowMs;
+    const claim = this.#claim(id, subject) ?? { sinceMs: nowMs, untilMs: null };
+    claim.untilMs = null;
+    this.#set(id, subject, claim);
+    this.#unkeep(id, subject);
+    return claim.sinceMs;
+  }
+
+  /** It uses it no more. */
+  release(id: string, subject: string | null, nowMs: number): void {
+    const claim = subject === null ? undefined : this.#claim(id, subject);
+    if (subject === null || claim === undefined) return;
+    this.#keep(id, subject, { sinceMs: claim.sinceMs, untilMs: nowMs + this.#memoryMs });
+    this.#forgetOld(nowMs);
+  }
+
+  /** Another instance says that a subject uses an id since then: of two words the earlier counts. */
+  learn({ id, subject, sinceMs }: IdClaim, nowMs: number): void {
+    const claim = this.#claim(id, subject);
+    if (claim === undefined) this.#keep(id, subject, { sinceMs, untilMs: nowMs + this.#memoryMs });
+    else {
+      const earlier = Math.min(claim.sinceMs, sinceMs);
+      if (claim.untilMs === null) this.#set(id, subject, { sinceMs: earlier, untilMs: null });
+      else this.#keep(id, subject, { sinceMs: earlier, untilMs: nowMs + this.#memoryMs });
+    }
+  }
+
+  /** The subject that an id belongs to; undefined: to nobody. */
+  ownerOf(id: string, nowMs: number): string | undefined {
+    let owner: string | undefined;
+    let since = Number.POSITIVE_INFINITY;
+    for (const [subject, { sinceMs, untilMs }] of this.#byId.get(id) ?? []) {
+      if (untilMs !== null && untilMs <= nowMs) continue;
+      if (sinceMs > since || (sinceMs === since && owner !== undefined && subject > owner)) continue;
+      owner = subject;
+      since = sinceMs;
+    }
+    return owner;
+  }
+
+  /** All that counts, to be kept over a restart. */
+  list(nowMs: number): IdClaim[] {
+    this.#forgetOld(nowMs);
+    return [...this.#byId].flatMap(([id, claims]) =>
+      [...claims].map(([subject, { sinceMs }]) => ({ id, subject, sinceMs })),
+    );
+  }
+
+  #claim(id: string, subject: string): Claim | undefined {
+    return this.#byId.get(id)?.get(subject);
+  }
+
+  #set(id: string, subject: string, claim: Claim): void {
+    const claims = this.#byId.get(id) ?? new Map<string, Claim>();
+    const isNew = claims.get(subject)?.sinceMs !== claim.sinceMs;
+    claims.set(subject, claim);
+    this.#byId.set(id, claims);
+    if (isNew) this.#onChange();
+  }
+
+  #keep(id: string, subject: string, claim: Claim): void {
+    this.#set(id, subject, claim);
+    this.#unkeep(id, subject);
+    const ids = this.#kept.get(subject) ?? new Set<string>();
+    ids.add(id);
+    this.#kept.set(subject, ids);
+    const [oldest] = ids;
+    if (ids.size > MAX_KEPT_OF_SUBJECT && oldest !== undefined) this.#forget(oldest, subject);
+  }
+
+  #unkeep(id: string, subject: string): void {
+    const ids = this.#kept.get(subject);
+    if (ids?.delete(id) && ids.size === 0) this.#kept.delete(subject);
+  }
+
+  #forget(id: string, subject: string): void {
+    this.#unkeep(id, subject);
+    const claims = this.#byId.get(id);
+    if (claims?.delete(subject) && claims.size === 0) this.#byId.delete(id);
+    this.#onChange();
+  }
+
+  #forgetOld(nowMs: number): void {
+    for (const [subject, ids] of this.#kept) {
+      for (const id of ids) {
+        if ((this.#claim(id, subject)?.untilMs ?? 0) > nowMs) break;
+        this.#forget(id, subject);
+      }
+    }
+  }
+}
