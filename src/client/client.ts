@@ -346,6 +346,7 @@ export function createClient(
     const app = clientHttp({
       metrics: { access: settings.metricsAccess, metrics },
       authenticator,
+      listen: { host: settings.host, names: settings.allowedHosts },
       tls,
       status,
       policy,

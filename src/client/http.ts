@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Authenticator } from '../auth/caller.js';
 import { createHttpApp } from '../http/app.js';
 import { docsRoutes } from '../http/docs.js';
+import { createHostCheck } from '../http/host-check.js';
 import { type MetricsAccess, metricsRoute } from '../http/metrics-route.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';
@@ -28,6 +29,8 @@ export interface ClientHttpDeps extends HealthRoutesDeps, TriggerDeps {
   readonly position: PositionRoutesDeps;
   readonly metrics: { readonly access: MetricsAccess; readonly metrics: Metrics };
   readonly log: Logger;
+  /** Where it listens, and under which names it may be asked beside loopback names. */
+  readonly listen: { readonly host: string; readonly names: readonly string[] };
   /** Certificate of the listener; none: plain HTTP. */
   readonly tls?: TlsFiles | undefined;
 }
@@ -35,7 +38,12 @@ export interface ClientHttpDeps extends HealthRoutesDeps, TriggerDeps {
 /** The client API (protocol-facts 2.6). The caller listens. */
 export function clientHttp(deps: ClientHttpDeps): FastifyInstance {
   const app = createHttpApp(
-    { bodyLimitBytes: BODY_LIMIT_BYTES, authenticator: deps.authenticator, tls: deps.tls },
+    {
+      bodyLimitBytes: BODY_LIMIT_BYTES,
+      authenticator: deps.authenticator,
+      tls: deps.tls,
+      checkHost: createHostCheck(deps.listen),
+    },
     { log: deps.log },
   );
   healthRoutes(app, deps);

@@ -171,6 +171,16 @@ export const CLIENT_SETTINGS = {
       'Who may read /metrics: everyone; token: whoever has a valid one, if tokens are asked for; off: nobody.',
   }),
 
+  allowedHosts: listSetting({
+    env: 'SYNC_ALLOWED_HOSTS',
+    opal: null,
+    group: API,
+    separator: ',',
+    default: [],
+    description:
+      'Names (.example.com for all below it) under which it may be asked, beside loopback names. Empty: any, and on a loopback address loopback names alone.',
+  }),
+
   apiTlsCertFile: textSetting({
     env: 'SYNC_CLIENT_API_TLS_CERT_FILE',
     opal: null,

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Authenticator } from '../auth/caller.js';
@@ -6,11 +7,15 @@ import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { TlsFiles } from '../lib/tls.js';
+import type { AddressLimits } from './address-limits.js';
 import { useAdmission } from './admission.js';
+import { ClientAddresses } from './client-address.js';
 import { useCors } from './cors.js';
 import { answerError, useErrorAnswers } from './error-answers.js';
+import type { HostCheck } from './host-check.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
+import { useOpenBodies } from './open-bodies.js';
 import { useRateLimit } from './rate-limit.js';
 import { useReaderLimit } from './reader-limit.js';
 import { upgradeOptions } from './upgrade.js';
@@ -36,6 +41,12 @@ export interface HttpAppOptions {
   authenticator?: Authenticator;
   /** What one address may ask. Default: no limit. */
   rateLimit?: RateLimit | undefined;
+  /** Under which names the program may be asked. Default: any. */
+  checkHost?: HostCheck;
+  /** What an address may take before a caller was let in. Default: no limit. */
+  limits?: AddressLimits | undefined;
+  /** Longest time for a body that anybody may send; see `open-bodies.ts`. */
+  openBodyTimeoutMs?: number;
   /** Origins whose web pages may call. Default: none. */
   allowedOrigins?: readonly string[];
 }
@@ -62,14 +73,33 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     },
   });
   app.decorate('declaredRoutes', []);
+  const { checkHost, limits } = options;
+  if (checkHost !== undefined) app.addHook('onRequest', async ({ raw }) => checkHost(raw));
   useCors(app, options.allowedOrigins ?? []);
-  if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit);
+  if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit, limits?.addresses ?? new ClientAddresses());
+  if (limits !== undefined) useAddressLimits(app, limits);
   useJsonBodies(app);
   useErrorAnswers(app, deps.log);
   useReaderLimit(app, options.readerTimeoutMs ?? READER_TIMEOUT_MS, deps.log);
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
   useAdmission(app, options.authenticator ?? noAuthentication());
+  if (limits !== undefined) {
+    app.addHook('onRequest', async ({ raw, caller, routeOptions }) => {
+      if (caller !== undefined && routeOptions.config.access !== 'everyone') limits.letIn(raw);
+    });
+    const { openBodyTimeoutMs: timeoutMs } = options;
+    useOpenBodies(app, { limits, ...(timeoutMs === undefined ? {} : { timeoutMs }) }, deps.log);
+  }
   return app;
+}
+
+/** Counts connections, and requests through proxies, for their addresses. */
+function useAddressLimits(app: FastifyInstance, limits: AddressLimits): void {
+  app.server.on('connection', (socket: Socket) => limits.connected(socket));
+  app.addHook('onRequest', async ({ raw }, reply) => {
+    limits.requested(raw);
+    reply.raw.once('close', () => limits.done(raw));
+  });
 }
 
 /** In place of Fastify's own compilers, which take longer to load than all the rest of it: routes parse with zod. */

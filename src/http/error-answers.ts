@@ -28,7 +28,7 @@ function answerUnknown(routes: RouteMethods, request: FastifyRequest, reply: Fas
 
 /** Answers for one thrown error. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): FastifyReply {
-  const known = error instanceof SyncError ? error : fromFastify(error);
+  const known = error instanceof SyncError ? error : fromFastify(error, request);
   // A target may be a whole URL, with a password in it.
   const place = { method: request.method, path: redactUrl(request.url.split('?', 1)[0] ?? '') };
   if (known === undefined) {
@@ -48,11 +48,14 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
 }
 
 /** Fastify's own refusals of a request; undefined for every other error. */
-function fromFastify(error: unknown): SyncError | undefined {
+function fromFastify(error: unknown, { routeOptions, server }: FastifyRequest): SyncError | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, statusCode: status, message } = error as FastifyError;
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new SyncError('body_too_large', 'the body is larger than SYNC_BODY_LIMIT_BYTES allows');
+    const limitBytes = routeOptions.bodyLimit;
+    const isOwn = limitBytes !== server.initialConfig.bodyLimit;
+    const limit = isOwn ? `the ${limitBytes} bytes that it may have here` : 'SYNC_BODY_LIMIT_BYTES allows';
+    return new SyncError('body_too_large', `the body is larger than ${limit}`);
   }
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     const detail = [{ loc: ['body'], msg: 'Content-Type is not valid', type: 'type_error.dict' }];

@@ -1,14 +1,15 @@
 import type { FastifyInstance } from 'fastify';
 import { SyncError } from '../lib/errors.js';
 import type { RateLimit } from '../lib/rate.js';
+import type { ClientAddresses } from './client-address.js';
 
 /** What an orchestrator asks all the time, and what must answer most of all while a server is under pressure. */
 const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready']);
 
 /** Holds each address to a rate: beyond it 429 with `Retry-After`, before anything else is done for the request. */
-export function useRateLimit(app: FastifyInstance, limit: RateLimit): void {
+export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: ClientAddresses): void {
   app.addHook('onRequest', async (request) => {
-    if (!FREE.has(request.routeOptions.url ?? '')) takeShare(limit, request.ip);
+    if (!FREE.has(request.routeOptions.url ?? '')) takeShare(limit, addresses.of(request.raw));
   });
 }
 

@@ -29,6 +29,10 @@ export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.Z
   /** The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is documentation then. */
   readonly rawBody?: boolean;
   readonly answers?: Readonly<Record<number, AnswerDeclaration>>;
+  /** Looked at before the body is read, for a route that lets everyone in; throws what is answered. */
+  readonly screen?: (request: FastifyRequest) => void;
+  /** Largest body, where that is less than what the program takes. */
+  readonly bodyLimitBytes?: number;
 }
 
 /** What a handler gets: everything is checked already. */
@@ -67,12 +71,16 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
   declaration: RouteDeclaration<Q, B>,
   handler: (call: Call<z.infer<Q>, z.infer<B>>) => unknown,
 ): void {
-  const { method, path, access, rawBody = false, query, body } = declaration;
+  const { method, path, access, rawBody = false, query, body, screen, bodyLimitBytes } = declaration;
   app.declaredRoutes.push(declaration);
   app.route({
     method,
     url: path,
     config: { access, rawBody },
+    ...(bodyLimitBytes === undefined
+      ? {}
+      : { bodyLimit: Math.min(bodyLimitBytes, app.initialConfig.bodyLimit ?? bodyLimitBytes) }),
+    ...(screen === undefined ? {} : { onRequest: async (request: FastifyRequest) => screen(request) }),
     handler: async (request, reply) => {
       const { caller } = request;
       if (caller === undefined) throw new Error(`${method} ${path} was reached without authentication`);

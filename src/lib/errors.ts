@@ -21,7 +21,8 @@ export const ERROR_CODES = {
   body_too_large: {
     status: 413,
     cause: 'A request body is larger than the limit.',
-    remedy: 'Send a URL entry in place of inline data, or raise SYNC_BODY_LIMIT_BYTES.',
+    remedy:
+      'Send a URL entry in place of inline data, or raise SYNC_BODY_LIMIT_BYTES. /token and /webhook have limits of their own.',
   },
   unauthorized: {
     status: 401,
@@ -61,6 +62,18 @@ export const ERROR_CODES = {
     status: 403,
     cause: 'A web page of another site wants to change something, or to open the socket.',
     remedy: 'Add its origin to SYNC_ALLOWED_ORIGINS of the server if it is one of yours.',
+  },
+  host_refused: {
+    status: 421,
+    cause:
+      'A program that listens on loopback was asked under a name that does not belong there (DNS rebinding, or a proxy).',
+    remedy: 'Ask by localhost or 127.0.0.1, or add the name to SYNC_ALLOWED_HOSTS of the program.',
+  },
+  address_limit: {
+    status: 429,
+    cause: 'One address has more connections or bodies under way than callers may have that were not let in yet.',
+    remedy:
+      'Retry after the time in `Retry-After`. Name a load balancer in SYNC_TRUSTED_PROXIES; see SYNC_CONNECTIONS_PER_ADDRESS and SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS.',
   },
   webhook_refused: {
     status: 401,

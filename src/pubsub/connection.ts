@@ -8,7 +8,7 @@ import { type Hub, hexId, type Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
 import { MAX_CALL_BYTES, withoutPublished } from './large-frame.js';
 import { atTime, type Peer } from './peer.js';
-import { ANNOUNCE_TOPIC, addressOf, announcedBy, type PeerInfo } from './peer-info.js';
+import { ANNOUNCE_TOPIC, announcedBy, type PeerInfo } from './peer-info.js';
 import type { SessionHandler, SessionPeer } from './session-peer.js';
 import { type TextFrame, textFrame } from './text-frame.js';
 import type { Turns } from './turns.js';
@@ -68,7 +68,7 @@ export class Connection implements Subscriber, SessionPeer {
   readonly #topics = new Set<string>();
   #topicsCharacters = 0;
   readonly #query: Readonly<Record<string, string>>;
-  /** Read while it is connected: Node then knows host and port also when it has ended. */
+  /** Where the peer is; its connection may come from a proxy. */
   readonly #host: string;
   readonly #connectedAtMs = Date.now();
   #clientId: string | undefined;
@@ -89,6 +89,7 @@ export class Connection implements Subscriber, SessionPeer {
     about: {
       protocol: number | undefined;
       peer: Peer;
+      host: string;
       query: Readonly<Record<string, string>>;
       clientId: string | undefined;
     },
@@ -102,7 +103,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.extended = about.protocol !== undefined;
     this.#protocol = about.protocol;
     this.#query = about.query;
-    this.#host = socket.remoteAddress ?? '?';
+    this.#host = about.host;
     this.#clientId = about.clientId;
     this.#options = options;
     this.#deps = deps;
@@ -386,7 +387,10 @@ export class Connection implements Subscriber, SessionPeer {
 
   /** Made when it is needed, like all that a subscriber has no use for that only waits. */
   #log(): Logger {
-    this.#ownLog ??= this.#deps.log.child({ connection: this.id, address: addressOf(this.#socket) });
+    this.#ownLog ??= this.#deps.log.child({
+      connection: this.id,
+      address: `${this.#host}:${this.#socket.remotePort ?? '?'}`,
+    });
     return this.#ownLog;
   }
 

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import { z } from 'zod';
 
 /** One connection, for those who want to know who is there. */
@@ -62,9 +61,4 @@ export function upgradeQuery(request: IncomingMessage): {
     parameters.map(([name, value]) => [name.slice(0, MAX_NAME), value.slice(0, MAX_NAME)] as const),
   );
   return { query, clientId: query[CLIENT_ID_PARAMETER] };
-}
-
-/** Host and port of the other end; node keeps them once they were read, also when the socket has ended. */
-export function addressOf(socket: Socket): string {
-  return `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? '?'}`;
 }

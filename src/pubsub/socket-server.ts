@@ -5,7 +5,7 @@ import { errorText, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
 import { ANY_PEER, type Peer } from './peer.js';
-import { addressOf, type PeerInfo, upgradeQuery } from './peer-info.js';
+import { type PeerInfo, upgradeQuery } from './peer-info.js';
 import { Refusals } from './refusals.js';
 import { Turns } from './turns.js';
 
@@ -33,6 +33,8 @@ export interface SocketServerOptions {
 export interface SocketServerDeps extends ConnectionDeps {
   /** Called first for each upgrade; refuses by a throw of a `SyncError` whose status is answered. */
   screen?(request: IncomingMessage): void;
+  /** Where a peer is. Default: where its connection comes from. */
+  addressOf?(request: IncomingMessage): string;
   /**
    * Admits a peer, or throws a `SyncError` whose status is answered. Settles in bounded time. Without it everyone may
    * connect.
@@ -97,13 +99,16 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   const connections = new Set<Connection>();
   let onLastGone = (): void => undefined;
   const admissions = new Map<Promise<void>, Duplex>();
+  let authenticating = 0;
   const closing = new AbortController();
   const refusals = new Refusals(refusalDelayMs);
+  const hostOf = (request: IncomingMessage): string => deps.addressOf?.(request) ?? request.socket.remoteAddress ?? '?';
 
   function accept(ws: WebSocket, request: IncomingMessage, peer: Peer): void {
     const about = {
       protocol: negotiated(request),
       peer,
+      host: hostOf(request),
       ...upgradeQuery(request),
     };
     const connection = new Connection(ws, request.socket, about, limits, deps);
@@ -118,7 +123,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       }
       closing.signal.throwIfAborted();
       deps.screen?.(request);
-      if (connections.size >= (options.maxConnections ?? Number.POSITIVE_INFINITY)) {
+      if (connections.size + authenticating >= (options.maxConnections ?? Number.POSITIVE_INFINITY)) {
         throw new SyncError(
           'too_many_connections',
           'the server has as many connections as SYNC_MAX_CONNECTIONS allows',
@@ -127,7 +132,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
           },
         );
       }
-      peer = (await deps.authenticate?.(request)) ?? ANY_PEER;
+      peer = await authenticated(request);
       closing.signal.throwIfAborted();
     } catch (error) {
       await refuse(request, socket, error);
@@ -138,6 +143,16 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       socket.off('error', failed); // from now on ws hears of it
       accept(ws, request, peer);
     });
+  }
+
+  /** Peers that are looked at count, too: else as many as come at once would be let in. */
+  async function authenticated(request: IncomingMessage): Promise<Peer> {
+    authenticating++;
+    try {
+      return (await deps.authenticate?.(request)) ?? ANY_PEER;
+    } finally {
+      authenticating--;
+    }
   }
 
   const failed = (error: Error): void => deps.log.debug({ error: errorText(error) }, 'socket failed');
@@ -164,8 +179,12 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   async function heldBack(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<SyncError | undefined> {
     const status = reason instanceof SyncError ? reason.status : 500;
     const mustWait = status === 401 || status === 403;
-    const isDue = !mustWait || (await refusals.hold(request.socket.remoteAddress ?? '', socket));
-    const fields = { address: addressOf(request.socket), status, error: errorText(reason) };
+    const isDue = !mustWait || (await refusals.hold(hostOf(request), socket));
+    const fields = {
+      address: `${hostOf(request)}:${request.socket.remotePort ?? '?'}`,
+      status,
+      error: errorText(reason),
+    };
     // What is not held back must not fill the log either.
     deps.log[isDue ? 'warn' : 'debug'](fields, 'socket refused');
     if (isDue) return undefined;

@@ -122,6 +122,44 @@ export const SERVER_SETTINGS = {
     unit: 'connections',
     description: 'Connections at one time, sockets included; more are not accepted.',
   }),
+  connectionsPerAddress: numberSetting({
+    env: 'SYNC_CONNECTIONS_PER_ADDRESS',
+    opal: null,
+    group: HTTP,
+    default: 4000,
+    min: 1,
+    unit: 'connections',
+    description:
+      'Connections of one address on which nobody was let in yet (by a token, where tokens are asked for); more are cut.',
+  }),
+  unauthenticatedBytesPerAddress: numberSetting({
+    env: 'SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS',
+    opal: null,
+    group: HTTP,
+    default: 16 * 1024 * 1024,
+    min: 5 * 1024 * 1024,
+    unit: 'bytes',
+    description:
+      'Bytes of webhooks and other bodies without a token that one address may have under way; more are answered 429.',
+  }),
+  trustedProxies: listSetting({
+    env: 'SYNC_TRUSTED_PROXIES',
+    opal: null,
+    group: HTTP,
+    separator: ',',
+    default: [],
+    description:
+      'Addresses and networks of load balancers (10.0.0.0/8) whose X-Forwarded-For says where a caller is, for all limits per address.',
+  }),
+  allowedHosts: listSetting({
+    env: 'SYNC_ALLOWED_HOSTS',
+    opal: null,
+    group: HTTP,
+    separator: ',',
+    default: [],
+    description:
+      'Names (.example.com for all below it) under which it may be asked, beside loopback names. Empty: any, and on a loopback address loopback names alone.',
+  }),
   allowedOrigins: listSetting({
     env: 'SYNC_ALLOWED_ORIGINS',
     group: HTTP,

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { serverSecurity } from '../auth/security.js';
+import { AddressLimits } from '../http/address-limits.js';
 import { closeHttpApp, createHttpApp, listenHttp } from '../http/app.js';
+import { ClientAddresses } from '../http/client-address.js';
 import { refuseForeignPages } from '../http/cors.js';
 import { docsRoutes } from '../http/docs.js';
+import { createHostCheck } from '../http/host-check.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { metricsRoute } from '../http/metrics-route.js';
 import type { ApiInfo } from '../http/openapi.js';
@@ -107,6 +110,12 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     logFailed.catch((error: unknown) => log.error({ err: error }, 'the update log failed'));
     await patiently(() => updateLog.adoptBase(baseEntries(options.dataSources)), { log, signal });
 
+    const addresses = new ClientAddresses(options.trustedProxies);
+    const limits = new AddressLimits(
+      { connections: options.connectionsPerAddress, bytes: options.unauthenticatedBytesPerAddress },
+      { addresses, log: log.child({ component: 'http' }) },
+    );
+    const checkHost = createHostCheck({ host: options.host, names: options.allowedHosts });
     const rateLimit = options.rateLimit === undefined ? undefined : new RateLimit(options.rateLimit);
     const hub = createHub(log.child({ component: 'pubsub' }));
     const metrics = createMetrics();
@@ -155,12 +164,20 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
         hub,
         sessions: sessions.handler,
         meter: meter.sockets,
-        screen: ({ socket, headers }) => {
-          if (rateLimit !== undefined) takeShare(rateLimit, socket.remoteAddress ?? '');
-          refuseForeignPages(headers, options.allowedOrigins);
+        addressOf: (request) => addresses.of(request),
+        screen: (request) => {
+          checkHost(request);
+          if (rateLimit !== undefined) takeShare(rateLimit, addresses.of(request));
+          limits.requested(request);
+          request.socket.once('close', () => limits.done(request));
+          refuseForeignPages(request.headers, options.allowedOrigins);
         },
         log: log.child({ component: 'socket' }),
-        authenticate: ({ headers }) => socketPeer(authenticator, headers.authorization),
+        authenticate: async (request) => {
+          const peer = await socketPeer(authenticator, request.headers.authorization);
+          limits.letIn(request);
+          return peer;
+        },
         onPublish: async (topics, dataText, peer) => {
           const update = socketUpdate(topics, dataText);
           permitUpdate(update, peer);
@@ -171,7 +188,10 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
 
     const stopReloads = updateLog.onSkipped(() => sockets.sendToReload());
     ends.push(async () => void stopReloads());
-    const app = createHttpApp({ ...options, tls, rateLimit, authenticator }, { log: log.child({ component: 'http' }) });
+    const app = createHttpApp(
+      { ...options, tls, rateLimit, authenticator, checkHost, limits },
+      { log: log.child({ component: 'http' }) },
+    );
     ends.push(async () => {
       // Together: the HTTP server waits for its sockets too.
       await Promise.all([sockets.close(), closeHttpApp(app)]);

@@ -410,6 +410,29 @@ test('a peer that leaves while it is being admitted leaves nothing behind', asyn
   assert.equal(server.sockets.connectionCount, 0);
 });
 
+test('peers whose token is still looked at count as connections: of as many as come at once no more are let in', async () => {
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let looking = 0;
+  const authenticate = async (): Promise<Peer> => {
+    looking++;
+    await held;
+    return ANY_PEER;
+  };
+  await using server = await startSocketServer({ maxConnections: 2 }, { authenticate });
+  const first = RawPeer.connect(server.url);
+  const second = RawPeer.connect(server.url);
+  await until(() => looking === 2, 'two are looked at');
+  assert.match(await refusal(server.url), /^503 10 /);
+  release();
+  await using _first = await first;
+  await using _second = await second;
+  assert.equal(server.sockets.connectionCount, 2);
+  assert.equal(looking, 2);
+});
+
 test('where publications were skipped, whoever hears of no heartbeat is sent away to read what counts', async () => {
   const sessions = {
     protocol: 2,

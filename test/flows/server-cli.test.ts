@@ -33,7 +33,7 @@ test('a second signal ends it at once, although a request is in flight', async (
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   socket.on('error', () => undefined); // the server's end may reset it
   await once(socket, 'connect');
-  socket.write('POST /data/config HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n');
+  socket.write('POST /data/config HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n');
   await once(socket, 'data'); // 100 Continue: the request is in the server's hands
   server.process.kill('SIGTERM');
   await server.says(/stopping/);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { canonicalAddress, isLinkLocal, isLoopbackAddress } from './address.js';
+import { canonicalAddress } from '../../lib/address.js';
+import { isLinkLocal, isLoopbackAddress } from './address.js';
 
 test('an address has one form, however it is written', () => {
   for (const [text, form] of [

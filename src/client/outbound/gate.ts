@@ -1,8 +1,9 @@
 import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
+import { canonicalAddress } from '../../lib/address.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Endpoint } from '../../lib/tls.js';
-import { canonicalAddress, isLinkLocal } from './address.js';
+import { isLinkLocal } from './address.js';
 import { type LookUp, OwnPlaces, type OwnPlacesDeps } from './own-places.js';
 import { type PlaceRule, placeRule } from './place-rules.js';
 

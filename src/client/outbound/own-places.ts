@@ -1,7 +1,8 @@
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { canonicalAddress } from '../../lib/address.js';
 import type { Endpoint } from '../../lib/tls.js';
-import { canonicalAddress, isLoopbackAddress } from './address.js';
+import { isLoopbackAddress } from './address.js';
 
 /** Looks up all addresses of a name. */
 export type LookUp = (host: string) => Promise<readonly { readonly address: string; readonly family: number }[]>;

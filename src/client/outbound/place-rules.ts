@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
+import { AddressRanges, canonicalAddress } from '../../lib/address.js';
 import type { Endpoint } from '../../lib/tls.js';
-import { AddressRanges, canonicalAddress, isLinkLocal } from './address.js';
+import { isLinkLocal } from './address.js';
 
 /** One item of SYNC_FETCH_ALLOW or SYNC_FETCH_DENY. */
 export interface PlaceRule {

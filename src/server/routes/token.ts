@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { bearerToken, PEER_TYPES } from '../../auth/caller.js';
 import { isPathList, isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
@@ -16,6 +16,8 @@ import { naiveUtc } from '../../wire/naive-utc.js';
 const DAY_SECONDS = 86_400;
 /** Default of OPAL (protocol-facts 3.3). */
 const DEFAULT_TTL_SECONDS = 365 * DAY_SECONDS;
+/** Largest request for a token. */
+const BODY_LIMIT_BYTES = 64 * 1024;
 /** Ten years. A token cannot be taken back: only new keys end it. */
 const MAX_TTL_SECONDS = 3660 * DAY_SECONDS;
 
@@ -93,13 +95,18 @@ export function tokenRoutes(
   const declaration = {
     method: 'POST',
     path: '/token',
-    // The master token is no token of ours: the handler asks for it, before it looks at the body.
+    // The master token is no token of ours: it is asked for before the body is read.
     access: 'everyone',
     tag: 'Tokens',
     summary: 'Issue a token',
     description: 'Asks for `Authorization: Bearer <SYNC_AUTH_MASTER_TOKEN>`.',
     body: tokenRequest,
     rawBody: true,
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    screen: ({ headers }: FastifyRequest) => {
+      mustIssue(issuer);
+      checkMaster(headers.authorization, masterToken);
+    },
     answers: {
       200: { description: 'The token', schema: tokenAnswer },
       401: { description: 'The master token is missing or wrong' },
@@ -108,14 +115,9 @@ export function tokenRoutes(
     },
   } as const;
   addRoute(app, declaration, async ({ request, raw }) => {
-    if (issuer === undefined) {
-      const text = 'sync server was not configured with security, cannot generate tokens!';
-      throw new SyncError('tokens_not_issued', text);
-    }
-    checkMaster(request.headers.authorization, masterToken);
     const asked = parseBody(tokenRequest, await readJsonBody(request.headers['content-type'], raw));
     const id = asked.id ?? randomUUID();
-    const { token, expiresAtMs } = await issuer.issue({ ...asked, id, ttlSeconds: asked.ttl });
+    const { token, expiresAtMs } = await mustIssue(issuer).issue({ ...asked, id, ttlSeconds: asked.ttl });
     return {
       token,
       type: 'bearer',
@@ -127,6 +129,12 @@ export function tokenRoutes(
       },
     };
   });
+}
+
+function mustIssue(issuer: TokenIssuer | undefined): TokenIssuer {
+  if (issuer !== undefined) return issuer;
+  const text = 'sync server was not configured with security, cannot generate tokens!';
+  throw new SyncError('tokens_not_issued', text);
 }
 
 function checkMaster(authorization: string | undefined, masterToken: Secret | undefined): void {

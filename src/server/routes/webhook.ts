@@ -31,6 +31,9 @@ export interface WebhookRouteDeps {
   log: Logger;
 }
 
+/** Largest payload: many times those of git services. */
+const WEBHOOK_LIMIT_BYTES = 5 * 1024 * 1024;
+
 const outcome = z.union([
   z.object({ status: z.literal('ok'), event: z.string(), repo_url: z.string() }),
   z.object({ status: z.literal('ignored'), event: z.string() }),
@@ -54,7 +57,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
   const { log } = deps;
   const params = options.params ?? WEBHOOK_PRESETS.github;
   const rules = { params, repoUrl: sourceUrl, onlyBranch: options.enforceBranch ? options.branch : undefined };
-  const checkSecret = await createSecretCheck(params, secret);
+  const secretCheck = await createSecretCheck(params, secret);
   if (secret === undefined && sourceUrl !== undefined) {
     log.warn(
       'SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever reaches POST /webhook can have the repository fetched',
@@ -71,6 +74,8 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       description: 'A push to the followed repository has it fetched. Secret and event are read as configured.',
       body: z.record(z.string(), z.unknown()),
       rawBody: true,
+      bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
+      screen: ({ headers }) => secretCheck.screen(headers),
       answers: {
         200: { description: 'Taken or ignored; null for a push to another branch', schema: outcome.nullable() },
         400: { description: 'The payload names no repository' },
@@ -79,7 +84,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       },
     },
     ({ request, reply, raw }) => {
-      checkSecret(request.headers, raw);
+      secretCheck.check(request.headers, raw);
       const payload = parsePayload(request.headers['content-type'], raw);
       const { kind, event } = judgeWebhook(rules, request.headers, payload);
       if (kind === 'push') {
@@ -105,6 +110,7 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       tag: 'Policy',
       summary: 'Has the policy bundle downloaded',
       rawBody: true,
+      bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
       answers: { 200: { description: 'Taken', schema: outcome } },
     },
     () => {

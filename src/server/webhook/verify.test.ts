@@ -17,7 +17,7 @@ const WRONG_SIGNATURE = { code: 'webhook_refused', status: 401, message: "signat
 const WRONG_TOKEN = { code: 'webhook_refused', status: 401, message: "secret-tokens didn't match!" };
 
 test('a signature is that of the bytes of the body, in upper or lower case', async () => {
-  const check = await createSecretCheck(WEBHOOK_PRESETS.github, new Secret(SECRET));
+  const { check } = await createSecretCheck(WEBHOOK_PRESETS.github, new Secret(SECRET));
   const name = 'x-hub-signature-256';
   const good = signature(BODY);
   check({ [name]: `sha256=${good}` }, BODY);
@@ -39,7 +39,7 @@ test('a signature is that of the bytes of the body, in upper or lower case', asy
 
 test('a token is the secret itself, byte for byte, whatever the body is', async () => {
   for (const preset of [WEBHOOK_PRESETS.gitlab, WEBHOOK_PRESETS.azure, WEBHOOK_PRESETS.bitbucket]) {
-    const check = await createSecretCheck(preset, new Secret(SECRET));
+    const { check } = await createSecretCheck(preset, new Secret(SECRET));
     const name = preset.secret_header_name.toLowerCase();
     check({ [name]: asHeader(SECRET) }, BODY);
     check({ [name]: asHeader(SECRET) }, Buffer.alloc(0));
@@ -59,13 +59,13 @@ test('a token is the secret itself, byte for byte, whatever the body is', async 
 
 test('of a header that came several times the first counts', async () => {
   const params = { ...WEBHOOK_PRESETS.gitlab, secret_header_name: 'set-cookie' };
-  const check = await createSecretCheck(params, new Secret('s'));
+  const { check } = await createSecretCheck(params, new Secret('s'));
   check({ 'set-cookie': ['s', 'other'] }, BODY);
   assert.throws(() => check({ 'set-cookie': ['other', 's'] }, BODY), WRONG_TOKEN);
 });
 
 test('a refusal does not contain the secret or what was sent', async () => {
-  const check = await createSecretCheck(WEBHOOK_PRESETS.gitlab, new Secret('the-secret'));
+  const { check } = await createSecretCheck(WEBHOOK_PRESETS.gitlab, new Secret('the-secret'));
   assert.throws(
     () => check({ 'x-gitlab-token': 'a-guess' }, BODY),
     (error: Error) => !/the-secret|a-guess/.test(JSON.stringify(error) + error.stack),
@@ -73,8 +73,18 @@ test('a refusal does not contain the secret or what was sent', async () => {
 });
 
 test('without a secret everyone is believed, and a bad expression is refused all the same', async () => {
-  const check = await createSecretCheck(WEBHOOK_PRESETS.github, undefined);
+  const { check } = await createSecretCheck(WEBHOOK_PRESETS.github, undefined);
   check({}, BODY);
   const params = { ...WEBHOOK_PRESETS.github, secret_parsing_regex: '(' };
   await assert.rejects(createSecretCheck(params, undefined), { code: 'config_invalid' });
+});
+
+test('before the body is read a token is known, and what is no signature is refused', async () => {
+  const token = await createSecretCheck(WEBHOOK_PRESETS.gitlab, new Secret('s'));
+  token.screen({ 'x-gitlab-token': 's' });
+  assert.throws(() => token.screen({ 'x-gitlab-token': 'other' }), WRONG_TOKEN);
+  const signed = await createSecretCheck(WEBHOOK_PRESETS.github, new Secret('s'));
+  signed.screen({ 'x-hub-signature-256': `sha256=${signature(BODY, 'of another')}` });
+  assert.throws(() => signed.screen({}), NO_SECRET);
+  assert.throws(() => signed.screen({ 'x-hub-signature-256': 'sha256=abc' }), WRONG_SIGNATURE);
 });

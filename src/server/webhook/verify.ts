@@ -5,11 +5,17 @@ import type { Secret } from '../../lib/log.js';
 import { createFirstMatch } from './first-match.js';
 import type { WebhookParams } from './params.js';
 
+/** SHA-256 in hex. */
+const SIGNATURE = /^[0-9a-f]{64}$/i;
 /** Longest header value that is looked at. Signatures have 64 digits, the longest tokens of the services below 1000. */
 const HEADER_LIMIT = 4096;
 
-/** Throws `webhook_refused` (401) when the sender does not know the secret. */
-export type SecretCheck = (headers: IncomingHttpHeaders, body: Buffer) => void;
+/** Both throw `webhook_refused` (401) when the sender does not know the secret. */
+export interface SecretCheck {
+  /** What can be seen before the body is read: all where the header is the secret itself, else whether it is a signature at all. */
+  screen(headers: IncomingHttpHeaders): void;
+  check(headers: IncomingHttpHeaders, body: Buffer): void;
+}
 
 /**
  * Makes the check of a webhook's secret (spec Authentication 5; texts from protocol-facts 2.4). It is over the bytes of the
@@ -21,18 +27,26 @@ export async function createSecretCheck(
   secret: Secret | undefined,
 ): Promise<SecretCheck> {
   const find = await createFirstMatch(params.secret_parsing_regex);
-  if (secret === undefined) return () => undefined;
+  if (secret === undefined) return { screen: () => undefined, check: () => undefined };
   const key = secret.reveal();
   const isSignature = params.secret_type === 'signature';
-  return (headers, body) => {
+  const givenIn = (headers: IncomingHttpHeaders): string => {
     const value = headerValue(headers, params.secret_header_name);
     const given = value.length > HEADER_LIMIT ? undefined : find(value);
     if (given === undefined || given === '') throw new SyncError('webhook_refused', 'No secret was provided!');
-    const known = isSignature
-      ? isSame(given.toLowerCase(), createHmac('sha256', key).update(body).digest('hex'))
-      : isSame(given, Buffer.from(key, 'utf8'));
+    return given;
+  };
+  const mustBe = (known: boolean): void => {
     if (known) return;
     throw new SyncError('webhook_refused', isSignature ? "signatures didn't match!" : "secret-tokens didn't match!");
+  };
+  const isSecret = (headers: IncomingHttpHeaders): boolean => isSame(givenIn(headers), Buffer.from(key, 'utf8'));
+  if (!isSignature)
+    return { screen: (headers) => mustBe(isSecret(headers)), check: (headers) => mustBe(isSecret(headers)) };
+  return {
+    screen: (headers) => mustBe(SIGNATURE.test(givenIn(headers))),
+    check: (headers, body) =>
+      mustBe(isSame(givenIn(headers).toLowerCase(), createHmac('sha256', key).update(body).digest('hex'))),
   };
 }
 

@@ -1,0 +1,132 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { SyncError } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import type { ClientAddresses } from './client-address.js';
+
+/** Bounds for each address. */
+export interface AddressBounds {
+  /** SYNC_CONNECTIONS_PER_ADDRESS: connections on which nobody was let in yet. */
+  readonly connections: number;
+  /** SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS: bytes of bodies that anybody may send. */
+  readonly bytes: number;
+}
+
+/** When whoever had its share used up may come again. */
+const RETRY_SECONDS = 5;
+/** How often one address is complained about. */
+const COMPLAIN_MS = 60_000;
+const MAX_COMPLAINTS = 1_000;
+
+/**
+ * What one address may take of the program before it has shown who it is. A connection counts until a caller on it was let in: a
+ * fleet behind one address is not limited, somebody without a token is. Connections of trusted proxies are not counted; the requests
+ * that come over them are, for the address that the proxy names.
+ */
+export class AddressLimits {
+  readonly addresses: ClientAddresses;
+  readonly #log: Logger;
+  readonly #connections: Shares;
+  readonly #bytes: Shares;
+  /** How to give the share of a connection, or of a request through a proxy, back. */
+  readonly #releases = new WeakMap<Socket | IncomingMessage, () => void>();
+  readonly #complaints = new Map<string, number>();
+
+  constructor(bounds: AddressBounds, deps: { addresses: ClientAddresses; log: Logger }) {
+    this.addresses = deps.addresses;
+    this.#log = deps.log;
+    this.#connections = new Shares(bounds.connections);
+    this.#bytes = new Shares(bounds.bytes);
+  }
+
+  /** Connections that count for an address now. */
+  countOf(address: string): number {
+    return this.#connections.of(address);
+  }
+
+  /** Counts a new connection. One too many is ended: there is no request yet that could be answered. */
+  connected(socket: Socket): void {
+    if (this.#releases.has(socket) || this.addresses.isProxy(socket.remoteAddress ?? '')) return;
+    const address = this.addresses.of({ socket, headers: {} });
+    const release = this.#connections.take(address, 1);
+    if (release === undefined) {
+      this.#complain(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
+      socket.destroy();
+      return;
+    }
+    this.#releases.set(socket, release);
+    socket.once('close', release);
+  }
+
+  /** Counts a request that came through a proxy, until its answer is out. Throws `address_limit`. */
+  requested(request: IncomingMessage): void {
+    if (!this.addresses.isProxy(request.socket.remoteAddress ?? '')) return;
+    const address = this.addresses.of(request);
+    const release = this.#connections.take(address, 1);
+    if (release === undefined) throw this.#refusal(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
+    this.#releases.set(request, release);
+  }
+
+  /** The caller has shown who it is: its connection counts no longer. */
+  letIn(request: IncomingMessage): void {
+    this.#releases.get(request.socket)?.();
+    this.done(request);
+  }
+
+  /** Nothing more is to come of a request. */
+  done(request: IncomingMessage): void {
+    this.#releases.get(request)?.();
+  }
+
+  /** Takes room for a body that anybody may send; answers how to give it back. Throws `address_limit`. */
+  takeBytes(request: IncomingMessage, bytes: number): () => void {
+    const address = this.addresses.of(request);
+    const release = this.#bytes.take(address, bytes);
+    if (release === undefined) throw this.#refusal(address, 'SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS');
+    return release;
+  }
+
+  #refusal(address: string, setting: string): SyncError {
+    this.#complain(address, setting);
+    const text = `this address has used up what ${setting} allows to callers that were not let in yet`;
+    return new SyncError('address_limit', text, { retryAfterSeconds: RETRY_SECONDS });
+  }
+
+  #complain(address: string, setting: string): void {
+    const nowMs = performance.now();
+    if (nowMs - (this.#complaints.get(address) ?? Number.NEGATIVE_INFINITY) < COMPLAIN_MS) return;
+    if (this.#complaints.size >= MAX_COMPLAINTS) this.#complaints.clear();
+    this.#complaints.set(address, nowMs);
+    const remedy = 'if it is a load balancer, name it in SYNC_TRUSTED_PROXIES';
+    this.#log.warn({ address, setting, remedy }, 'an address has used up its share');
+  }
+}
+
+/** How much of something each address has now. */
+class Shares {
+  readonly #most: number;
+  readonly #used = new Map<string, number>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  of(address: string): number {
+    return this.#used.get(address) ?? 0;
+  }
+
+  /** Takes some; answers how to give it back, which counts once. Undefined: there is not so much left. */
+  take(address: string, amount: number): (() => void) | undefined {
+    const used = this.of(address) + amount;
+    if (used > this.#most) return undefined;
+    this.#used.set(address, used);
+    let isTaken = true;
+    return () => {
+      if (!isTaken) return;
+      isTaken = false;
+      const left = this.of(address) - amount;
+      if (left > 0) this.#used.set(address, left);
+      else this.#used.delete(address);
+    };
+  }
+}

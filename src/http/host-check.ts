@@ -1,0 +1,39 @@
+import type { IncomingMessage } from 'node:http';
+import { canonicalAddress } from '../lib/address.js';
+import { SyncError } from '../lib/errors.js';
+import { isLoopback } from '../lib/proxy.js';
+
+/** Throws `host_refused` (421) for a request under a name that is none of ours. */
+export type HostCheck = (request: Pick<IncomingMessage, 'headers' | 'url'>) => void;
+
+/**
+ * A web page can have its own name lead to 127.0.0.1 after it was loaded (DNS rebinding); to the browser we are then its origin, and
+ * it may do all that a page of ours may. What it cannot change is the name that it asks for. So a listener on loopback answers to
+ * loopback names, and to `names` (SYNC_ALLOWED_HOSTS; `.example` for all below it). Elsewhere every name counts unless some are
+ * set. A request without a name (HTTP/1.0) comes from no browser.
+ */
+export function createHostCheck({ host, names }: { host: string; names: readonly string[] }): HostCheck {
+  const listensOnLoopback = isLoopback(nameOf(host));
+  if (!listensOnLoopback && names.length === 0) return () => undefined;
+  const wanted = names.map((name) => name.toLowerCase());
+  const isOurs = (name: string): boolean =>
+    isLoopback(name) || wanted.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === nameOf(one)));
+  return ({ headers, url = '' }) => {
+    const asked = [headers.host, /^https?:\/\/(?:[^/@]*@)?([^/?#]*)/i.exec(url)?.[1]];
+    for (const name of asked) {
+      if (name === undefined || isOurs(nameOf(name))) continue;
+      const text = `this address is not ${JSON.stringify(name.slice(0, 100))}: ask by the name it has, or add this one to SYNC_ALLOWED_HOSTS`;
+      throw new SyncError('host_refused', text);
+    }
+  };
+}
+
+/** The name or address of a `Host` header, in one spelling, without its port. */
+function nameOf(host: string): string {
+  const name = host
+    .trim()
+    .toLowerCase()
+    .replace(/(?<=^[^:]*|\]):\d*$/, '')
+    .replace(/\.$/, '');
+  return canonicalAddress(name) ?? name;
+}

@@ -1,0 +1,60 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { SyncError } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import type { AddressLimits } from './address-limits.js';
+
+/** Longest time for a body that anybody may send: 5 MiB at 250 KiB/s. */
+export const OPEN_BODY_TIMEOUT_MS = 20_000;
+
+/** What bodies that anybody may send are held to. */
+export interface OpenBodyOptions {
+  readonly limits: AddressLimits;
+  /** Default {@link OPEN_BODY_TIMEOUT_MS}. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Bounds the bodies of routes that ask for no token (a webhook that proves itself by its signature needs its body first): each address
+ * has so many bytes at one time, and a body has less time to arrive than one of a caller that was let in. A body that does not say
+ * how long it is counts as the longest.
+ */
+export function useOpenBodies(
+  app: FastifyInstance,
+  { limits, timeoutMs = OPEN_BODY_TIMEOUT_MS }: OpenBodyOptions,
+  log: Logger,
+): void {
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    if (request.routeOptions.config.access !== 'everyone' || !hasBody(request)) {
+      done(null, payload);
+      return;
+    }
+    let release: () => void;
+    try {
+      release = limits.takeBytes(request.raw, announced(request));
+    } catch (error) {
+      done(error as SyncError);
+      return;
+    }
+    const timer = setTimeout(() => {
+      log.info({ path: request.routeOptions.url }, 'a body that anybody may send took too long: its connection is cut');
+      request.raw.destroy(new SyncError('address_limit', `the body did not arrive within ${timeoutMs / 1000} s`));
+    }, timeoutMs);
+    payload.once('end', () => clearTimeout(timer));
+    reply.raw.once('close', () => {
+      clearTimeout(timer);
+      release();
+    });
+    done(null, payload);
+  });
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/** Bytes that a body has at most. */
+function announced({ headers, routeOptions }: FastifyRequest): number {
+  const limit = routeOptions.bodyLimit;
+  const length = headers['content-length'];
+  return length === undefined ? limit : Math.min(Number(length), limit);
+}
