@@ -1,6 +1,13 @@
 /** The library: everything that the programs are made of, for embedding. */
 export { type Client, createClient } from './client/client.js';
-export type { FetchContext, FetchProvider, FetchRequest, FetchResult, FetchSink } from './client/fetch/provider.js';
+export type {
+  FetchContext,
+  FetchProvider,
+  FetchRequest,
+  FetchResult,
+  FetchSink,
+  Outbound,
+} from './client/fetch/provider.js';
 export { CLIENT_SETTINGS, type ClientSettings } from './client/options.js';
 export { ERROR_CODES, type ErrorCode, SyncError } from './lib/errors.js';
 export { createLogger, type Logger, type LogOptions, Secret, silentLogger } from './lib/log.js';

@@ -272,7 +272,7 @@ export const ERROR_CODES = {
     cause:
       'A data source, a callback or a redirect names a place that the client sends nothing to: its own engine or API, a link-local address, or what the settings leave out.',
     remedy:
-      'Correct the URL, or open the place with SYNC_FETCH_ALLOW or SYNC_FETCH_DENY; see docs/security.md. An entry is not tried again before it changes.',
+      'Correct the URL, or open the place with SYNC_FETCH_ALLOW or SYNC_FETCH_DENY; see docs/security.md. An entry is not tried again before it changes, unless a name or a redirect led there.',
   },
   fetch_too_large: {
     status: 502,

@@ -127,7 +127,12 @@ test('a name that leads elsewhere when it is asked again leads nowhere else', as
   await publish(server.url, { url: `http://good-then-bad:${port}/cut`, dst_path: '/x' });
   await failsWith(client, '/x', /good-then-bad:\d+ \(169\.254\.169\.254\): it is a link-local or metadata address/);
   // The first connection went to the address that was checked, with no look-up in between.
-  assert.deepEqual([asked.length, source.at('/cut').length], [2, 1]);
+  assert.equal(source.at('/cut').length, 1);
+  assert(asked.length >= 2);
+  // It may lead somewhere good again: then it is read.
+  answers['good-then-bad'] = ['127.0.0.1'];
+  source.answer('/cut', 200);
+  await client.tells('it is read again', () => source.at('/cut').length > 1);
 });
 
 test('a redirect does not lead into the engine, and takes no configured header to another origin', async () => {

@@ -43,10 +43,14 @@ export function configFailure(hop: Hop, why: string): SyncError {
   return new SyncError('fetch_config_invalid', `${hopName(hop)}: config.method: ${why}`);
 }
 
-/** The error for whatever the gate, the connection or the decoding threw; one of ours stays as it is. */
-export function readFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
+/**
+ * The error for whatever the gate, the connection or the decoding threw; one of ours stays as it is. `isRedirected`: the hop is not
+ * what the entry names, and may be another one the next time.
+ */
+export function readFailure(hop: Hop, cause: unknown, times: FetchTimes, isRedirected: boolean): SyncError {
   if (cause instanceof SyncError && cause.code === 'address_refused') {
-    return new SyncError('address_refused', `${hopName(hop)}: ${cause.message}`, { cause });
+    const retryable = isRedirected || cause.retryable;
+    return new SyncError('address_refused', `${hopName(hop)}: ${cause.message}`, { cause, retryable });
   }
   return cause instanceof SyncError ? cause : connectionFailure(hop, cause, times);
 }

@@ -106,7 +106,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
         return await read(at, isJson, context);
       } catch (error) {
         context.signal.throwIfAborted(); // a stop that was asked for is no failure of the source
-        throw readFailure(at.hop, error, options);
+        throw readFailure(at.hop, error, options, at.hop !== hopOf(request));
       }
     },
     close: () => dispatcher.destroy(),

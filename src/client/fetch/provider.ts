@@ -58,7 +58,7 @@ export interface FetchContext {
 
 /**
  * What SYNC_FETCH_ALLOW and SYNC_FETCH_DENY say, and what they cannot: nothing that an entry names is sent to the engine or to the
- * client itself. Both throw `address_refused`, which ends the tries of an entry until it changes.
+ * client itself. Both throw `address_refused`; where that is not `retryable` it ends the tries of an entry until it changes.
  */
 export interface Outbound {
   /** The addresses that a connection to `place` may go to. Connect to these: another look-up of the name may give others. */

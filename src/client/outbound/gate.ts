@@ -26,7 +26,7 @@ export interface CheckedAddress {
 /**
  * Decides about everything that is sent to a place which a peer named: data sources, callbacks, where `GET /data/config` redirects
  * to. Names are looked up here, each address is checked, and the connection goes to what was checked: there is no second look-up.
- * All refusals are `address_refused`, not retryable.
+ * All refusals are `address_refused`; retryable where it is the address of a name that is refused, since names change.
  */
 export class OutboundGate {
   readonly #allow: readonly PlaceRule[];
@@ -79,7 +79,7 @@ export class OutboundGate {
 
   /**
    * Rejects where `target` is not to be reached through a proxy: by its name, or its address where it is written as one. What a name
-   * stands for is looked up by the proxy.
+   * stands for is looked up by the proxy; only where the port is one of ours it is looked up here, too.
    */
   async checkProxied(target: Endpoint): Promise<void> {
     const place = normal(target);
@@ -89,6 +89,16 @@ export class OutboundGate {
     else if (isLinkLocal(place.host)) throw refused(place, LINK_LOCAL);
     else if (this.#allow.length > 0 && !this.#allow.some((rule) => rule.fitsName(place)))
       throw refused(place, NOT_ALLOWED);
+    else if (this.#own.hasPort(place.port)) await this.#checkOwn(place);
+  }
+
+  /** Rejects where a name leads to a place of ours as far as can be seen from here. */
+  async #checkOwn(place: Endpoint): Promise<void> {
+    const found = await this.#lookUp(place.host).catch(() => []); // the proxy may know names that are not known here
+    for (const { address } of found) {
+      const own = await this.#own.at(canonicalAddress(address) ?? address, place.port);
+      if (own !== undefined) throw refused(place, ownReason(own), address);
+    }
   }
 
   /** `lookup` of a connection to `port`; Node does not ask it about addresses, which {@link addresses} is for. */
@@ -130,11 +140,9 @@ function ownReason(what: string): string {
 }
 
 function refused({ host, port }: Endpoint, why: string, address = host): SyncError {
-  const found = address === host ? '' : ` (${address})`;
-  return new SyncError(
-    'address_refused',
-    `nothing is sent to ${host.includes(':') ? `[${host}]` : host}:${port}${found}: ${why}`,
-  );
+  const isFound = address !== canonicalAddress(host) && address !== host;
+  const place = `${host.includes(':') ? `[${host}]` : host}:${port}${isFound ? ` (${address})` : ''}`;
+  return new SyncError('address_refused', `nothing is sent to ${place}: ${why}`, { retryable: isFound });
 }
 
 /** Lower case, no brackets, and no dot at the end, which means the same name. */

@@ -42,6 +42,11 @@ export class OwnPlaces {
     return this.#places.find((place) => place.port === port && place.host === host)?.what;
   }
 
+  /** True where something of ours has this port. */
+  hasPort(port: number): boolean {
+    return this.#places.some((place) => place.port === port);
+  }
+
   /** What is at a canonical address; undefined: nothing of ours. Rejects where that cannot be told. */
   async at(address: string, port: number): Promise<string | undefined> {
     for (const place of this.#places) {

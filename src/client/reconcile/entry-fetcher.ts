@@ -15,9 +15,6 @@ import type { TaskSet } from './task-set.js';
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;
 
-/** Failures that stay for as long as entry and settings do. */
-const UNMENDED_BY_TIME: readonly string[] = ['fetch_config_invalid', 'address_refused'];
-
 /** How the fetcher of entries goes about it. */
 export interface EntryFetcherOptions {
   readonly backoff: BackoffOptions;
@@ -241,7 +238,7 @@ export class EntryFetcher {
     if (state.kind === 'ready') this.#deps.table.settle(entry, { ...state, error: errorText(error) });
     else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
     const path = docPathText(entry.path);
-    if (error instanceof SyncError && UNMENDED_BY_TIME.includes(error.code)) {
+    if (isForGood(error)) {
       this.#deps.log.error({ path, error: errorText(error) }, 'data source cannot be read as its entry is');
       return undefined;
     }
@@ -270,9 +267,15 @@ export class EntryFetcher {
     const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
     if (floorMs > 0) this.#notBefore.set(entry, performance.now() + floorMs);
     // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
-    const lasting = error instanceof SyncError && !error.retryable;
+    const lasting = error instanceof SyncError && (!error.retryable || error.code === 'address_refused');
     return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#backoff, floorMs);
   }
+}
+
+/** True for a failure that stays for as long as entry and settings do. */
+function isForGood(error: unknown): boolean {
+  if (!(error instanceof SyncError)) return false;
+  return error.code === 'fetch_config_invalid' || (error.code === 'address_refused' && !error.retryable);
 }
 
 /** What a read asks for. */

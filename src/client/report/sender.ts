@@ -221,7 +221,8 @@ export class ReportSender {
     try {
       answer = await request(url, { dispatcher, method, headers, body, signal });
     } catch (cause) {
-      if (cause instanceof SyncError) throw failure(at, cause.message, cause.retryable, cause);
+      // The name of a callback does not change within the tries of one delivery.
+      if (cause instanceof SyncError) throw failure(at, cause.message, false, cause);
       const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
       const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
       const why = isTimeout ? `no answer within ${this.#options.timeoutMs / 1000} s` : errorText(cause);
