@@ -355,6 +355,7 @@ export function createClient(
         policy_mode: engine.engine.policyMode,
         access: engine.access,
         version: engine.version() ?? null,
+        rego: engine.rego() ?? null,
         getting: engine.getting() ?? null,
       }),
       reports: () => reporter.details,

@@ -308,12 +308,16 @@ export const CLIENT_SETTINGS = {
     form: 'file',
     description: "PEM authority of the engine's certificate, the only one that is trusted for it.",
   }),
-  engineV0Compat: flagSetting({
+  engineV0Compat: choiceSetting({
     env: 'SYNC_ENGINE_V0_COMPAT',
     opal: 'OPAL_OPA_V0_COMPAT',
     group: ENGINE,
-    default: true,
-    description: 'Read modules as Rego v0 unless they import rego.v1. false: Rego v1.',
+    choices: ['auto', 'true', 'false'],
+    ignoreCase: true,
+    also: { 1: 'true', YES: 'true', ON: 'true', 0: 'false', NO: 'false', OFF: 'false' },
+    default: 'auto',
+    description:
+      'auto: each module as Rego v1, and as v0 where it cannot be read so. true: all as v0 unless they import rego.v1. false: all as v1.',
   }),
   engineTimeoutMs: secondsSetting({
     env: 'SYNC_POLICY_STORE_TIMEOUT',

@@ -43,7 +43,14 @@ test('policy and base data reach the engine, and the client says that it is read
   const { version, since, ...engine } = Object(field(healthy.json, 'engine')) as Record<string, unknown>;
   assert.match(String(version), /^\d+\.\d+\.\d+/);
   assert.match(String(since), /^\d{4}-.*Z$/);
-  assert.deepEqual(engine, { online: true, error: null, policy_mode: 'bundle', access: 'token', getting: null });
+  assert.deepEqual(engine, {
+    online: true,
+    error: null,
+    policy_mode: 'bundle',
+    access: 'token',
+    rego: { mode: 'v1', v0: 0, v1: 1 },
+    getting: null,
+  });
 });
 
 test('an inline engine is filled once at the start, and neither start nor stop look like a failure', async () => {

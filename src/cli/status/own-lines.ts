@@ -29,6 +29,7 @@ export const ownHealth = z.object({
     error: z.string().nullable(),
     policy_mode: z.string(),
     version: z.string().nullable(),
+    rego: z.object({ v0: z.number(), v1: z.number() }).nullable().optional(),
     since: time,
   }),
   server: z.object({ connected: z.boolean(), error: z.string().nullable(), since: time.nullable() }),
@@ -54,7 +55,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
   const { failing, failing_total: count } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const engineText = engine.online
-    ? `answers (${printable(`OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)})`
+    ? `answers (${printable(`OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)})`
     : `does not answer${when(engine.since, nowMs)}: ${printable(engine.error ?? 'nothing is known of why')}`;
   const away = `not connected${when(server.since, nowMs)}${server.error === null ? '' : `: ${printable(server.error)}`}`;
   const rows: [string, string][] = [
@@ -100,4 +101,11 @@ function positionText(at: OwnPosition | undefined): string {
 
 function when(atMs: number | null, nowMs: number): string {
   return atMs === null ? '' : ` ${since(atMs, nowMs)}`;
+}
+
+/** As which version of Rego the modules are read; nothing where there are none, or that is not known. */
+function regoText(rego: { v0: number; v1: number } | null | undefined): string {
+  if (rego === null || rego === undefined || rego.v0 + rego.v1 === 0) return '';
+  if (rego.v0 === 0) return ', Rego v1';
+  return rego.v1 === 0 ? ', Rego v0' : `, Rego v1 and ${rego.v0} ${rego.v0 === 1 ? 'module' : 'modules'} v0`;
 }

@@ -12,7 +12,7 @@ async function files(content: Partial<BundleContent>): Promise<Map<string, strin
     policy: { hash: 'h', modules: new Map() },
     roots: [],
     regions: [],
-    regoVersion: 0 as const,
+    v0: new Set<string>(),
     ...content,
   };
   const archive = extract();
@@ -47,7 +47,7 @@ describe('an OPA bundle', () => {
   });
 
   it('says its revision, version of Rego and roots', async () => {
-    assert.deepEqual(await manifest({ roots: [['a', 'b'], ['c']], regoVersion: 1 }), {
+    assert.deepEqual(await manifest({ roots: [['a', 'b'], ['c']] }), {
       revision: 'r1',
       roots: ['a/b', 'c'],
       rego_version: 1,
@@ -55,7 +55,7 @@ describe('an OPA bundle', () => {
   });
 
   it('without roots owns a place that nobody uses, and not everything', async () => {
-    assert.deepEqual(await manifest({}), { revision: 'r1', roots: ['system/policysync/none'], rego_version: 0 });
+    assert.deepEqual(await manifest({}), { revision: 'r1', roots: ['system/policysync/none'], rego_version: 1 });
   });
 
   it('has roots as OPA compares them: segments as they are', async () => {
@@ -63,7 +63,7 @@ describe('an OPA bundle', () => {
     assert.deepEqual(await manifest({ roots: [['u', 'c d'], ['é']] }), {
       revision: 'r1',
       roots: ['u/c d', 'é'],
-      rego_version: 0,
+      rego_version: 1,
     });
   });
 

@@ -4,14 +4,15 @@ import { pack } from 'tar-stream';
 import { objectText } from '../../lib/json-text.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicySet, Region } from './engine.js';
+import { manifestVersions, type V0Modules } from './rego-versions.js';
 
 /** What goes into one OPA bundle. */
 export interface BundleContent {
   readonly policy: PolicySet;
   readonly roots: readonly DocPath[];
   readonly regions: readonly Region[];
-  /** Version of Rego for modules that do not say it themselves: 0 or 1. */
-  readonly regoVersion: 0 | 1;
+  /** The modules that are read as Rego v0. */
+  readonly v0: V0Modules;
 }
 
 const compress = promisify(gzip);
@@ -31,7 +32,11 @@ export async function bundleArchive(content: BundleContent, revision: string): P
   const roots = content.roots.map((root) => root.join('/'));
   archive.entry(
     { name: '.manifest' },
-    JSON.stringify({ revision, roots: roots.length === 0 ? [NO_ROOT] : roots, rego_version: content.regoVersion }),
+    JSON.stringify({
+      revision,
+      roots: roots.length === 0 ? [NO_ROOT] : roots,
+      ...manifestVersions(content.policy.modules, content.v0),
+    }),
   );
   for (const [path, rego] of content.policy.modules) archive.entry({ name: path }, rego);
   archive.entry({ name: 'data.json' }, regionsText(content.regions));

@@ -9,12 +9,13 @@ import { regionsText } from './bundle-archive.js';
 import { type EngineProblem, EngineRefusal, type PolicySet, type Region } from './engine.js';
 import { opaError, opaProblems, problemsInText } from './opa-rest.js';
 import type { Env } from './opa-version.js';
+import { manifestVersions, type RegoParser, type RegoVersions, type V0Modules } from './rego-versions.js';
 
 /** Compiles modules together with documents, without touching an engine. Throws {@link EngineRefusal}. */
 export type PolicyCheck = (policy: PolicySet, regions: readonly Region[], signal: AbortSignal) => Promise<void>;
 
 const checkOutput = z.object({
-  errors: z.array(opaError),
+  errors: z.array(opaError.extend({ code: z.string().optional() })),
 });
 
 /** A compile of thousands of modules takes seconds; beyond this something is wrong with the program. */
@@ -24,24 +25,56 @@ const TIMEOUT_MS = 120_000;
  * A check by the OPA program: it loads all as a bundle and evaluates a constant. Unlike `opa check` this also finds
  * documents that collide with rules.
  */
-export function opaCheck(execPath: string, env: Env, v0Compatible: boolean): PolicyCheck {
-  return async ({ modules }, regions, signal) => {
-    const dir = await mkdtemp(join(tmpdir(), 'policysync-check-'));
-    try {
-      for (const [path, rego] of modules) await put(dir, path, rego);
-      await put(dir, 'data.json', regionsText(regions));
-      const version = v0Compatible ? '--v0-compatible' : '--v1-compatible';
-      const problems = await run(
-        execPath,
-        ['eval', version, '--format=json', '--bundle', dir, '1'],
-        { dir, env },
-        signal,
-      );
-      if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems);
-    } finally {
-      await rm(dir, { recursive: true, force: true });
-    }
+export function opaCheck(program: () => Promise<OpaProgram>, versions: RegoVersions): PolicyCheck {
+  return (policy, regions, signal) =>
+    versions.settle(policy, async (v0) => judge(await program(), policy, v0, regions, signal), signal, false);
+}
+
+/** The program to run, and the environment that it is taken from. */
+export interface OpaProgram {
+  readonly execPath: string;
+  readonly env: Env;
+}
+
+async function judge(
+  program: OpaProgram,
+  { modules }: PolicySet,
+  v0: V0Modules,
+  regions: readonly Region[],
+  signal: AbortSignal,
+): Promise<void> {
+  await inFolder(async (dir) => {
+    for (const [path, rego] of modules) await put(dir, path, rego);
+    await put(dir, 'data.json', regionsText(regions));
+    await put(dir, '.manifest', JSON.stringify(manifestVersions(modules, v0)));
+    const problems = await run(program, ['eval', '--format=json', '--bundle', dir, '1'], dir, signal);
+    if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems);
+  });
+}
+
+/** Which modules cannot be parsed as a version of Rego, by the OPA program: it names those of all files at once. */
+export function opaParser(program: () => Promise<OpaProgram>): RegoParser {
+  return async (modules, version, signal) => {
+    if (modules.size === 0) return new Set();
+    const paths = [...modules.keys()];
+    const { execPath, env } = await program();
+    return await inFolder(async (dir) => {
+      for (const [index, path] of paths.entries()) await put(dir, `${index}.rego`, modules.get(path) ?? '');
+      const args = ['check', `--v${version}-compatible`, '--max-errors=0', '--format=json', dir];
+      const problems = await run({ execPath, env }, args, dir, signal);
+      const unread = problems.filter(({ kind }) => kind === 'rego_parse_error');
+      return new Set(unread.flatMap(({ file = '' }) => paths[Number.parseInt(file, 10)] ?? []));
+    });
   };
+}
+
+async function inFolder<T>(work: (dir: string) => Promise<T>): Promise<T> {
+  const dir = await mkdtemp(join(tmpdir(), 'policysync-check-'));
+  try {
+    return await work(dir);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
 }
 
 async function put(dir: string, path: string, text: string): Promise<void> {
@@ -50,32 +83,35 @@ async function put(dir: string, path: string, text: string): Promise<void> {
   await writeFile(file, text);
 }
 
+/** A complaint of the program with OPA's name for its kind. */
+type Complaint = EngineProblem & { readonly kind?: string | undefined };
+
 function run(
-  execPath: string,
+  { execPath, env }: OpaProgram,
   args: readonly string[],
-  { dir, env }: { dir: string; env: Env },
+  dir: string,
   signal: AbortSignal,
-): Promise<EngineProblem[]> {
+): Promise<Complaint[]> {
   const options = { env: childEnv(env, 'opa'), signal, timeout: TIMEOUT_MS, maxBuffer: 16 * 1024 * 1024 };
   return new Promise((resolve, reject) => {
-    execFile(execPath, args, options, (error, stdout) => {
+    execFile(execPath, args, options, (error, stdout, stderr) => {
       if (error === null) {
         resolve([]);
         return;
       }
-      // Without the JSON report the program's own failure is passed on.
-      const parsed = checkOutput.safeParse(jsonOrUndefined(stdout));
+      // `opa eval` reports on standard output, `opa check` on standard error. Without the JSON report the program's own
+      // failure is passed on.
+      const parsed = checkOutput.safeParse(jsonOrUndefined(stdout === '' ? stderr : stdout));
       if (!parsed.success || parsed.data.errors.length === 0) {
         reject(error);
         return;
       }
-      const problems = parsed.data.errors.flatMap(({ message, location }) => {
+      const problems = parsed.data.errors.flatMap(({ message, code, location }): Complaint[] => {
         const text = message.replaceAll(`${dir}/`, '').replaceAll(dir, 'policy');
         // What cannot be parsed comes as one text for all files.
         if (location?.file === undefined) return problemsInText(text);
-        return opaProblems([
-          { message: text, location: { file: location.file.replace(`${dir}/`, ''), row: location.row } },
-        ]);
+        const place = { file: location.file.replace(`${dir}/`, ''), row: location.row };
+        return opaProblems([{ message: text, location: place }]).map((problem) => ({ ...problem, kind: code }));
       });
       resolve(problems);
     });

@@ -8,7 +8,7 @@ import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
 import { BundleService } from './bundle-service.js';
-import { opaCheck, type PolicyCheck } from './check-policy.js';
+import { type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './check-policy.js';
 import { DOOR_PATH, type Door, type EngineAccessKind, engineAccessKind, makeDoor } from './door.js';
 import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
@@ -18,6 +18,7 @@ import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { OpaRest } from './opa-rest.js';
+import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js';
 
 /** A bundle of thousands of modules compiles longer than any single request takes. */
 const ACTIVATION_FACTOR = 4;
@@ -32,6 +33,8 @@ export interface RunningEngine {
   readonly access: EngineAccessKind;
   /** Version of OPA; undefined while it is looked for, and where somebody else runs it. */
   version(): string | undefined;
+  /** How the modules that the engine holds are read; undefined before there are any, and where somebody else decides. */
+  rego(): ({ readonly mode: RegoMode } & RegoCounts) | undefined;
   /** What is done to get the OPA program (looked for, downloaded, built), in words; undefined once there is one. */
   getting(): string | undefined;
   /**
@@ -102,12 +105,15 @@ async function inlineEngine(
   const bundles = new BundleService();
   await bundles.start();
   const program = getProgram(settings, deps);
-  const v0Compatible = settings.inlineEngineConfig?.v0_compatible ?? settings.engineV0Compat;
+  const judge = async (): Promise<OpaProgram> => ({ execPath: (await program.found).path, env });
+  const versions = new RegoVersions(regoMode(settings), {
+    parse: opaParser(judge),
+    onRead: (counts) => log.info({ ...counts }, 'modules by the version of Rego that they are read as'),
+  });
   let process: OpaProcess | undefined;
   return {
     engine: new InlineOpa(
       {
-        regoVersion: v0Compatible ? 0 : 1,
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
         reserved: [...healthPaths(settings.healthDocument), ...(door === undefined ? [] : [DOOR_PATH])],
         isGuarded: door !== undefined,
@@ -117,8 +123,8 @@ async function inlineEngine(
         bundles,
         rest,
         log,
-        check: async (policy, regions, signal) =>
-          opaCheck((await program.found).path, env, v0Compatible)(policy, regions, signal),
+        versions,
+        check: opaCheck(judge, versions),
       },
     ),
     run: async ({ onStarted, onGone }, runSignal) => {
@@ -134,7 +140,7 @@ async function inlineEngine(
           config: settings.inlineEngineConfig,
           configText: bundles.opaConfig(door !== undefined),
           doorRego: door?.rego,
-          v0Compatible,
+          v0Compatible: versions.mode === 'v0',
           logFormat: settings.inlineEngineLogFormat,
           env: childEnv(env, 'opa', settings.inlineEngineEnv),
         },
@@ -153,6 +159,7 @@ async function inlineEngine(
     },
     access,
     version: program.version,
+    rego: () => (versions.counts === undefined ? undefined : { mode: versions.mode, ...versions.counts }),
     getting: program.getting,
     listeners: [
       { what: 'the bundle service of this client', place: bundles.place },
@@ -161,6 +168,12 @@ async function inlineEngine(
     pid: () => process?.pid,
     close: () => bundles.stop(),
   };
+}
+
+/** By which version of Rego modules are read. */
+function regoMode({ inlineEngineConfig, engineV0Compat }: ClientSettings): RegoMode {
+  const compat = inlineEngineConfig?.v0_compatible?.toString() ?? engineV0Compat;
+  return compat === 'auto' ? 'auto' : compat === 'true' ? 'v0' : 'v1';
 }
 
 /** The OPA program, as soon as there is one. */
@@ -215,6 +228,7 @@ function externalEngine(
     }),
     access: 'external',
     version: () => undefined,
+    rego: () => undefined,
     getting: () => undefined,
     listeners: [],
     run: async () => undefined,
@@ -230,7 +244,8 @@ async function findCheck(
 ): Promise<PolicyCheck | undefined> {
   try {
     const opa = await acquireOpa({ execPath: settings.inlineEngineExecPath, env, allowDownload: false, signal });
-    return opaCheck(opa.path, env, settings.engineV0Compat);
+    const program = async (): Promise<OpaProgram> => ({ execPath: opa.path, env });
+    return opaCheck(program, new RegoVersions(regoMode(settings), { parse: opaParser(program) }));
   } catch (error) {
     signal.throwIfAborted();
     log.info({ reason: errorText(error) }, 'no OPA program on this machine: policies are checked by the engine alone');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type DoorSettings, engineAccessKind, isDoorModule, makeDoor } from './door.js';
+import { type DoorSettings, engineAccessKind, makeDoor } from './door.js';
 
 const settings = (more: Partial<DoorSettings> = {}): DoorSettings => ({
   engineUrl: 'http://localhost:8181',
@@ -41,11 +41,4 @@ test('pages of the engine itself may ask: by its address, by loopback names at i
     'http://[::1]:9000',
     'https://app.example',
   ]);
-});
-
-test('the policy is known among the modules of an engine by its file and its package', () => {
-  const raw = makeDoor(settings()).rego;
-  assert(isDoorModule({ id: '/tmp/policysync-engine-x/policysync-door.rego', raw }));
-  assert(!isDoorModule({ id: 'policy/policysync-door.rego', raw: 'package app\n' }));
-  assert(!isDoorModule({ id: 'evil', raw }));
 });

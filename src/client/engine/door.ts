@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Secret } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { regoPackage } from '../../wire/rego-package.js';
 import type { ClientSettings } from '../options.js';
 import { listenAddress, splitAddress } from './opa-args.js';
 
@@ -35,13 +34,8 @@ export const DOOR_REASON =
 /** The decision that OPA asks for before each request. */
 export const DOOR_DECISION = '/system/authz/allow';
 
-/** Name of the policy's file; OPA lists the module by the whole path of it. */
+/** Name of the policy's file; OPA lists the module by the whole path of it, in the package of {@link DOOR_PATH}. */
 export const DOOR_FILE = 'policysync-door.rego';
-
-/** True for the authorization policy among the modules that an engine lists (`GET /v1/policies`). */
-export function isDoorModule({ id, raw }: { id: string; raw: string }): boolean {
-  return id.endsWith(`/${DOOR_FILE}`) && regoPackage(raw)?.join('/') === DOOR_PATH.join('/');
-}
 
 /** Who guards the engine with these settings. */
 export function engineAccessKind(settings: DoorSettings): EngineAccessKind {

@@ -13,15 +13,15 @@ import {
 } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
+import type { RegoVersions, V0Modules } from './rego-versions.js';
 import { bundleRoots } from './roots.js';
 import { isEnginesOwn, isLoadedFrom, removeModules } from './stray-modules.js';
 
 /** Where OPA lists our modules. */
 const BUNDLE_FOLDER = `${BUNDLE_NAME}/`;
 
-/** How an engine of ours reads modules, and how long it may take to activate them. */
+/** How long an engine of ours may take to activate modules, and what is not for them. */
 export interface InlineOpaOptions {
-  readonly regoVersion: 0 | 1;
   readonly activationTimeoutMs: number;
   /** What the client keeps for itself beside the marker. */
   readonly reserved?: readonly DocPath[];
@@ -45,11 +45,12 @@ export class InlineOpa implements PolicyEngine {
   readonly #check: PolicyCheck;
   readonly isGuarded: boolean;
   readonly #log: Logger;
+  readonly #versions: RegoVersions;
   #attempts = 0;
 
   constructor(
     options: InlineOpaOptions,
-    deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck; log: Logger },
+    deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck; versions: RegoVersions; log: Logger },
   ) {
     this.#options = options;
     this.isGuarded = options.isGuarded;
@@ -59,6 +60,7 @@ export class InlineOpa implements PolicyEngine {
     this.#rest = deps.rest;
     this.marker = new Marker(deps.rest);
     this.#check = deps.check;
+    this.#versions = deps.versions;
   }
 
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[] {
@@ -91,10 +93,13 @@ export class InlineOpa implements PolicyEngine {
     regions: readonly Region[],
     signal: AbortSignal,
   ): Promise<void> {
-    // Each attempt has a revision of its own, so that the engine's answer can be told from that to the one before.
-    const revision = `${policy.hash}-${++this.#attempts}`;
-    const archive = await bundleArchive({ policy, roots, regions, regoVersion: this.#options.regoVersion }, revision);
-    await this.#bundles.activate(revision, archive, this.#options.activationTimeoutMs, signal);
+    const attempt = async (v0: V0Modules): Promise<void> => {
+      // Each attempt has a revision of its own, so that the engine's answer can be told from that to the one before.
+      const revision = `${policy.hash}-${++this.#attempts}`;
+      const archive = await bundleArchive({ policy, roots, regions, v0 }, revision);
+      await this.#bundles.activate(revision, archive, this.#options.activationTimeoutMs, signal);
+    };
+    await this.#versions.settle(policy, attempt, signal);
   }
 
   async tidy({ modules }: PolicySet, signal: AbortSignal): Promise<readonly string[]> {

@@ -36,6 +36,10 @@ const engineFacts = z.object({
       'token: this client alone writes; open: everybody does; own: by the configuration of OPA; external: not ours',
     ),
   version: z.string().nullable().describe('Of an inline OPA, once it was found'),
+  rego: z
+    .object({ mode: z.enum(['auto', 'v0', 'v1']), v0: z.number(), v1: z.number() })
+    .nullable()
+    .describe('How many modules of an inline OPA are read as which version of Rego'),
   getting: z
     .string()
     .nullable()

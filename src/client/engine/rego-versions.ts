@@ -1,0 +1,150 @@
+import { EngineRefusal, type PolicySet } from './engine.js';
+
+/** SYNC_ENGINE_V0_COMPAT: every module as v1 where it can be read so and else as v0, or all as one of them. */
+export type RegoMode = 'auto' | 'v0' | 'v1';
+
+/** Paths of the modules that are read as Rego v0; all others are v1. */
+export type V0Modules = ReadonlySet<string>;
+
+/** How many modules of a policy are read as which version. */
+export interface RegoCounts {
+  readonly v0: number;
+  readonly v1: number;
+}
+
+/** What tells whether modules can be parsed as a version of Rego: answers the paths of those that cannot. */
+export type RegoParser = (
+  modules: ReadonlyMap<string, string>,
+  version: 0 | 1,
+  signal: AbortSignal,
+) => Promise<ReadonlySet<string>>;
+
+/** A module that says by itself that it is v1, and is right either way. */
+const IMPORTS_V1 = /^[ \t]*import[ \t]+rego\.v1\b/m;
+/** A rule whose body begins without `if`, as only v0 has it: `allow {`, `deny[msg] {`, `f(x) = y {`. */
+const V0_RULE = /^[A-Za-z_]\w*(?:\[[^\]\n]*\]|\([^)\n]*\))?(?:[ \t]*:?=[ \t]*[\w"-]+)?[ \t]*\{/m;
+/** Attempts with one policy: as it looks, as it can be parsed, and with what the compiler refuses of it as v1. */
+const MAX_ROUNDS = 3;
+/** What the compiler refuses in v1 alone, in modules that both versions can parse. */
+const STRICT = /deprecated built-in|must not shadow/;
+
+/**
+ * Decides for each module of a policy by which version of Rego it is read. In mode `auto` a module is v1, and v0 only where it
+ * cannot be parsed as v1 (or uses what v1 has dropped) and can be as v0. What a module looks like is taken for it first, since
+ * asking a program takes time; the engine has the last word, and where it refuses, the program is asked.
+ */
+export class RegoVersions {
+  readonly mode: RegoMode;
+  readonly #parse: RegoParser;
+  readonly #onRead: (counts: RegoCounts) => void;
+  /** What was decided last, by path. */
+  #known = new Map<string, { readonly rego: string; readonly isV0: boolean }>();
+  #counts: RegoCounts | undefined;
+
+  constructor(mode: RegoMode, deps: { parse: RegoParser; onRead?: (counts: RegoCounts) => void }) {
+    this.mode = mode;
+    this.#parse = deps.parse;
+    this.#onRead = deps.onRead ?? (() => undefined);
+  }
+
+  /** Of the policy that was taken last; undefined before. */
+  get counts(): RegoCounts | undefined {
+    return this.#counts;
+  }
+
+  /**
+   * Tries a policy with the versions that count for it, and again where it was refused for the versions. Throws the
+   * {@link EngineRefusal} of the versions that count in the end. `isTaken`: the engine holds it when `attempt` is over.
+   */
+  async settle(
+    policy: PolicySet,
+    attempt: (v0: V0Modules) => Promise<void>,
+    signal: AbortSignal,
+    isTaken = true,
+  ): Promise<void> {
+    let v0 = this.#guess(policy);
+    const strict = new Set<string>();
+    for (let round = 1; ; round++) {
+      try {
+        await attempt(v0);
+        this.#keep(policy, v0, isTaken);
+        return;
+      } catch (error) {
+        if (this.mode !== 'auto' || round === MAX_ROUNDS || !(error instanceof EngineRefusal)) throw error;
+        for (const { message, file } of error.problems)
+          if (file !== undefined && STRICT.test(message)) strict.add(file);
+        const exact = await this.#decide(policy, strict, signal);
+        if (isSame(exact, v0)) throw error;
+        v0 = exact;
+      }
+    }
+  }
+
+  #guess({ modules }: PolicySet): V0Modules {
+    if (this.mode === 'v1') return new Set();
+    if (this.mode === 'v0') return new Set(modules.keys());
+    return pathsWhere(modules, (rego, path) => {
+      const known = this.#known.get(path);
+      return known?.rego === rego ? known.isV0 : looksV0(rego);
+    });
+  }
+
+  /** Asks the program. `strict` are modules that the compiler refuses as v1. */
+  async #decide({ modules }: PolicySet, strict: ReadonlySet<string>, signal: AbortSignal): Promise<V0Modules> {
+    const open = new Map([...modules].filter(([, rego]) => !IMPORTS_V1.test(rego)));
+    const notV1 = await this.#parse(open, 1, signal);
+    const doubtful = new Map([...open].filter(([path]) => notV1.has(path) || strict.has(path)));
+    if (doubtful.size === 0) return new Set();
+    const notV0 = await this.#parse(doubtful, 0, signal);
+    // One that is neither is wrong in the version that it looks like: that makes the better message.
+    return pathsWhere(doubtful, (rego, path) => !notV0.has(path) || looksV0(rego));
+  }
+
+  #keep({ modules }: PolicySet, v0: V0Modules, isTaken: boolean): void {
+    if (this.mode === 'auto') {
+      this.#known = new Map([...modules].map(([path, rego]) => [path, { rego, isV0: v0.has(path) }]));
+    }
+    if (!isTaken) return;
+    const counts = { v0: v0.size, v1: modules.size - v0.size };
+    const isNews = this.#counts === undefined || counts.v0 !== this.#counts.v0 || counts.v1 !== this.#counts.v1;
+    this.#counts = counts;
+    if (isNews && modules.size > 0) this.#onRead(counts);
+  }
+}
+
+/**
+ * The members of a bundle's manifest that say how its modules are read: the version of most, and the files of the other one. OPA
+ * compares with names as an archive has them, which is without a slash at the beginning, and with one where it reads a folder.
+ */
+export function manifestVersions(
+  modules: ReadonlyMap<string, string>,
+  v0: V0Modules,
+): { rego_version: 0 | 1; file_rego_versions?: Record<string, 0 | 1> } {
+  const others = v0.size * 2 > modules.size ? 1 : 0;
+  const most = others === 0 ? 1 : 0;
+  const files = [...modules.keys()].filter((path) => v0.has(path) === (others === 0));
+  if (files.length === 0) return { rego_version: most };
+  return {
+    rego_version: most,
+    file_rego_versions: Object.fromEntries(
+      files.map(globLiteral).flatMap((path) => [[path, others] as const, [`/${path}`, others] as const]),
+    ),
+  };
+}
+
+/** OPA reads the files of a manifest as patterns. */
+function globLiteral(path: string): string {
+  return path.replaceAll(/[\\*?[\]{},!]/g, '\\$&');
+}
+
+function looksV0(rego: string): boolean {
+  return V0_RULE.test(rego) && !IMPORTS_V1.test(rego);
+}
+
+function pathsWhere(modules: ReadonlyMap<string, string>, fits: (rego: string, path: string) => boolean): V0Modules {
+  return new Set([...modules].flatMap(([path, rego]) => (fits(rego, path) ? [path] : [])));
+}
+
+function isSame(one: V0Modules, other: V0Modules): boolean {
+  return one.size === other.size && [...one].every((path) => other.has(path));
+}
