@@ -16,6 +16,7 @@ import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
+import { tellStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { createHub } from '../pubsub/hub.js';
@@ -49,6 +50,7 @@ import { createSessions, type Sessions } from './sessions/sessions.js';
 import { socketPeer } from './socket-peer.js';
 import { socketUpdate } from './socket-update.js';
 import type { Tracker } from './source/tracker.js';
+import { logFact, startFacts, startWarnings } from './start-facts.js';
 
 /** Settings of a server; unlike the program, the library asks for a state folder. */
 export type ServerOptions = Omit<ServerSettings, 'stateDir'> & { stateDir: string };
@@ -94,6 +96,8 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
   async function start(): Promise<{ url: string; port: number }> {
     if (stopping !== undefined) throw new SyncError('already_stopped', 'this server was stopped');
     const { stateDir } = options;
+    tellStart(log, startFacts(options, { version: packageVersion(), nodeVersion: process.versions.node }));
+    for (const warning of startWarnings(options)) log.warn(warning);
     checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
     const security = await serverSecurity(options);
     const { authenticator } = security;
@@ -106,6 +110,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     const opened = await openUpdateLog(options, { log: log.child({ component: 'update-log' }), signal });
     const { updateLog, isShared } = opened;
     ends.push(() => opened.close());
+    tellStart(log, [logFact(options, updateLog)]);
     logFailed = updateLog.failed ?? logFailed;
     logFailed.catch((error: unknown) => log.error({ err: error }, 'the update log failed'));
     await patiently(() => updateLog.adoptBase(baseEntries(options.dataSources)), { log, signal });

@@ -285,3 +285,34 @@ test('a regular expression that cannot be used ends the start; without a secret 
   const answer = await postJson(`${server.url}/webhook`, push(remote.url), { 'x-github-event': 'push' });
   assert.deepEqual([answer.status, field(answer.json, 'status')], [200, 'ok']);
 });
+
+test('refused and ignored webhooks are in the log with their reason, and no secret', async () => {
+  await using remote = await startRemote();
+  const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
+  const lines: { level: number; msg: string; error?: string; reason?: string; code?: string; remedy?: string }[] = [];
+  const log = pino({ base: null }, { write: (line) => void lines.push(JSON.parse(line)) });
+  await using server = await startServer({ ...remote.env, SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH: 'true' }, { log });
+  await serves(server.url, first);
+  const said = async (answer: Promise<Answer>): Promise<(typeof lines)[number] | undefined> => {
+    const before = lines.length;
+    await answer;
+    return lines.slice(before).find(({ msg }) => msg.startsWith('webhook'));
+  };
+  const ignored = [
+    [webhook(server.url, push(remote.url), 'issues'), /^only the event push has the repository fetched$/],
+    [webhook(server.url, push(remote.url, 'refs/heads/side')), /^it is about side, and only master counts/],
+    [
+      webhook(server.url, push('https://x:y@example.com/other')),
+      /^it is about https:.*other, someone\/else, and http.* is followed/,
+    ],
+  ] as const;
+  for (const [answer, reason] of ignored) {
+    const line = await said(answer);
+    assert.deepEqual([line?.level, line?.msg], [30, 'webhook ignored']);
+    assert.match(line?.reason ?? '', reason);
+  }
+  const refused = await said(webhook(server.url, push(remote.url), 'push', 'another-secret'));
+  assert.deepEqual([refused?.level, refused?.msg, refused?.code], [40, 'webhook refused', 'webhook_refused']);
+  assert.match(`${refused?.error} ${refused?.remedy}`, /signatures didn't match.*SYNC_POLICY_REPO_WEBHOOK_SECRET/);
+  assert.doesNotMatch(JSON.stringify(lines), /webhook-secret|another-secret|pass-word|x:y/);
+});

@@ -104,7 +104,9 @@ export class LogState {
 
   /** From now on it is about another log: its places do not compare with those before, they are a new era. */
   enter(epoch: string | undefined): void {
-    this.#log.info({ epoch: epoch ?? null, before: this.#epoch ?? null }, 'the server has another update log');
+    if (this.#hadLog) {
+      this.#log.info({ epoch: epoch ?? null, before: this.#epoch ?? null }, 'the server has another update log');
+    } else if (epoch !== undefined) this.#log.info({ epoch }, 'the update log of the server is followed');
     this.#era++;
     this.#call(epoch);
     this.isRead = false;

@@ -6,6 +6,7 @@ import { judgeWebhook } from '../webhook/judge.js';
 import type { WebhookParams } from '../webhook/params.js';
 import { parsePayload } from '../webhook/payload.js';
 import { WEBHOOK_PRESETS } from '../webhook/presets.js';
+import { createRefusalLog } from '../webhook/refusal-log.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
 /** The settings that the webhook depends on. */
@@ -58,11 +59,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
   const params = options.params ?? WEBHOOK_PRESETS.github;
   const rules = { params, repoUrl: sourceUrl, onlyBranch: options.enforceBranch ? options.branch : undefined };
   const secretCheck = await createSecretCheck(params, secret);
-  if (secret === undefined && sourceUrl !== undefined) {
-    log.warn(
-      'SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever reaches POST /webhook can have the repository fetched',
-    );
-  }
+  const logged = createRefusalLog(log);
   addRoute(
     app,
     {
@@ -75,7 +72,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       body: z.record(z.string(), z.unknown()),
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
-      screen: ({ headers }) => secretCheck.screen(headers),
+      screen: ({ headers }) => logged(() => secretCheck.screen(headers)),
       answers: {
         200: { description: 'Taken or ignored; null for a push to another branch', schema: outcome.nullable() },
         400: { description: 'The payload names no repository' },
@@ -84,13 +81,14 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       },
     },
     ({ request, reply, raw }) => {
-      secretCheck.check(request.headers, raw);
-      const payload = parsePayload(request.headers['content-type'], raw);
-      const { kind, event } = judgeWebhook(rules, request.headers, payload);
+      const { kind, event, reason } = logged(() => {
+        secretCheck.check(request.headers, raw);
+        return judgeWebhook(rules, request.headers, parsePayload(request.headers['content-type'], raw));
+      });
       if (kind === 'push') {
         deps.requestLook();
         log.info({ event }, 'webhook: the policy repository is looked at');
-      } else log.debug({ event, kind }, 'webhook ignored');
+      } else log.info({ event, reason }, 'webhook ignored');
       if (kind === 'other-branch') return reply.type('application/json').send('null');
       if (kind === 'other-repository' || sourceUrl === undefined) return { status: 'ignored', event };
       return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };

@@ -99,10 +99,19 @@ for (const preset of PRESETS) {
     const event = WEBHOOK_PRESETS[preset].push_event_value;
     assert.deepEqual(judge(preset), { kind: 'push', event });
     assert.deepEqual(judge(preset, { onlyBranch: 'main' }), { kind: 'push', event });
-    assert.deepEqual(judge(preset, { onlyBranch: 'other' }), { kind: 'other-branch', event });
-    assert.deepEqual(judge(preset, { repoUrl: 'https://example.com/acme/other' }), { kind: 'other-repository', event });
-    assert.deepEqual(judge(preset, { repoUrl: undefined }), { kind: 'other-repository', event });
-    assert.equal(judge(preset, {}, SAMPLES[preset].otherEvent).kind, 'other-event');
+    const branch = judge(preset, { onlyBranch: 'other' });
+    assert.deepEqual([branch.kind, branch.event], ['other-branch', event]);
+    assert.match(branch.reason ?? '', /^it is about main, and only other counts/);
+    const other = judge(preset, { repoUrl: 'https://example.com/acme/other' });
+    assert.deepEqual([other.kind, other.event], ['other-repository', event]);
+    assert.match(other.reason ?? '', /^it is about .*policies.*, and https:\/\/example\.com\/acme\/other is followed/);
+    const none = judge(preset, { repoUrl: undefined });
+    assert.deepEqual([none.kind, none.reason], ['other-repository', 'SYNC_POLICY_REPO_URL is not set']);
+    const otherEvent = judge(preset, {}, SAMPLES[preset].otherEvent);
+    assert.deepEqual(
+      [otherEvent.kind, otherEvent.reason],
+      ['other-event', `only the event ${event} has the repository fetched`],
+    );
   });
 }
 
@@ -128,10 +137,8 @@ test('a push that names no repository is refused; an event that is no push never
   });
   // A request that names no event at all is refused too, as OPAL does.
   assert.throws(() => judge('github', {}, { headers: { 'x-github-event': '' }, payload: nameless }), { message: text });
-  assert.deepEqual(judge('github', {}, { headers: { 'x-github-event': 'ping' }, payload: nameless }), {
-    kind: 'other-repository',
-    event: 'ping',
-  });
+  const ping = judge('github', {}, { headers: { 'x-github-event': 'ping' }, payload: nameless });
+  assert.deepEqual([ping.kind, ping.event], ['other-repository', 'ping']);
 });
 
 test('without match_sender_url every push counts, whatever it names', () => {
@@ -147,8 +154,19 @@ test('the event header wins over the key of the body; a request that names none 
   const byKey = { ...params, event_header_name: null };
   assert.equal(judge('github', { params: byKey }, { headers, payload: { eventType: 'push' } }).kind, 'push');
   for (const eventType of [undefined, null, 1, {}, ['push']]) {
-    assert.deepEqual(judge('azure', {}, { payload: { eventType } }), { kind: 'other-event', event: 'ping' });
+    const { kind, event } = judge('azure', {}, { payload: { eventType } });
+    assert.deepEqual([kind, event], ['other-event', 'ping']);
   }
+});
+
+test('a reason has no credentials of a payload or of the settings, and only the start of what is long or many', () => {
+  const urls = Array.from({ length: 3 }, (_, index) => `https://me:hush@host/${index}${'x'.repeat(5_000)}`);
+  const [git_url, ssh_url, clone_url] = urls;
+  const repoUrl = 'https://us:hush@example.com/other';
+  const { reason = '' } = judge('github', { repoUrl }, { payload: { repository: { git_url, ssh_url, clone_url } } });
+  assert.match(reason, /\*\*\*@host/);
+  assert.doesNotMatch(reason, /hush/);
+  assert(reason.length < 1_000, `${reason.length}`);
 });
 
 test('an answer repeats only the start of a long event name', () => {

@@ -1,14 +1,17 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
 import { isRepository } from './match.js';
 import type { WebhookParams } from './params.js';
-import { type PayloadObject, readPush, textAt } from './payload.js';
+import { type PayloadObject, type PushPayload, readPush, textAt } from './payload.js';
 import { headerValue } from './verify.js';
 
 /** Event of a request that names none (protocol-facts 2.4). */
 const UNNAMED_EVENT = 'ping';
 /** Longest name of an event that is repeated in an answer. */
 const EVENT_LIMIT = 128;
+/** Names of a payload that a log line has. */
+const NAMED = 3;
 
 /** What webhooks are judged by. */
 export interface WebhookRules {
@@ -23,6 +26,8 @@ export interface WebhookRules {
 export interface Verdict {
   kind: 'push' | 'other-event' | 'other-branch' | 'other-repository';
   event: string;
+  /** Why it leads to nothing, for the log; undefined for a push. */
+  reason?: string;
 }
 
 /**
@@ -39,13 +44,34 @@ export function judgeWebhook(rules: WebhookRules, headers: IncomingHttpHeaders, 
 
   const namesNone = push.urls.length === 0 && push.names.length === 0;
   if (params.match_sender_url && namesNone) {
-    if (named !== undefined && !isPush) return { kind: 'other-repository', event };
+    if (named !== undefined && !isPush) return { kind: 'other-repository', event, reason: otherEvent(params) };
     throw new SyncError('webhook_unreadable', 'repo url or full name not found in payload!');
   }
-  if (onlyBranch !== undefined && !push.branches.includes(onlyBranch)) return { kind: 'other-branch', event };
+  if (onlyBranch !== undefined && !push.branches.includes(onlyBranch)) {
+    const reason = `it is about ${listed(push.branches) || 'no branch'}, and only ${onlyBranch} counts (SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH)`;
+    return { kind: 'other-branch', event, reason };
+  }
   const matches = repoUrl !== undefined && (!params.match_sender_url || isRepository(repoUrl, push));
-  if (!matches) return { kind: 'other-repository', event };
-  return { kind: isPush ? 'push' : 'other-event', event };
+  if (!matches) return { kind: 'other-repository', event, reason: otherRepository(repoUrl, push) };
+  return isPush ? { kind: 'push', event } : { kind: 'other-event', event, reason: otherEvent(params) };
+}
+
+function otherEvent({ push_event_value: pushes }: WebhookParams): string {
+  return `only the event ${pushes} has the repository fetched`;
+}
+
+function otherRepository(repoUrl: string | undefined, { urls, names }: PushPayload): string {
+  if (repoUrl === undefined) return 'SYNC_POLICY_REPO_URL is not set';
+  const named = listed([...urls.map(redactUrl), ...names]);
+  return `it is about ${named}, and ${redactUrl(repoUrl)} is followed (SYNC_POLICY_REPO_URL)`;
+}
+
+/** What a sender named, as far as a log line takes it. */
+function listed(texts: readonly string[]): string {
+  return [...new Set(texts)]
+    .slice(0, NAMED)
+    .map((text) => text.slice(0, EVENT_LIMIT))
+    .join(', ');
 }
 
 /** The event that a request names: by header where one is configured, else by a key of its body. */

@@ -1,0 +1,104 @@
+import { redactUrl } from '../lib/log.js';
+import type { StartFact } from '../lib/start-lines.js';
+import type { Durability } from './log/log-store.js';
+import type { ServerSettings } from './options.js';
+import { bundleLocation } from './source/bundle-api-config.js';
+import { parseGitRemote } from './source/git-remote.js';
+
+/** The settings that the facts are made of. */
+type FactSettings = Pick<
+  ServerSettings,
+  | 'policySourceType'
+  | 'policyRepoUrl'
+  | 'policyRepoBranch'
+  | 'policyRepoPollingIntervalMs'
+  | 'policyRepoWebhookSecret'
+  | 'policyBundleUrl'
+  | 'policyBundleServerType'
+  | 'policyBundleServerTokenId'
+  | 'policyBundleServerToken'
+  | 'policyBundleServerAwsRegion'
+  | 'authPublicKey'
+  | 'authMasterToken'
+  | 'broadcastUri'
+> & { stateDir: string };
+
+/** What a server says of itself when it starts; where the log is and where it listens follow once that is known. */
+export function startFacts(
+  settings: FactSettings,
+  { version, nodeVersion }: { readonly version: string; readonly nodeVersion: string },
+): StartFact[] {
+  const authentication = settings.authPublicKey === undefined ? 'off' : 'on';
+  return [
+    { about: 'version', text: `${version}, Node ${nodeVersion}`, fields: { version, node: nodeVersion } },
+    policyFact(settings),
+    {
+      about: 'authentication',
+      text: authentication === 'on' ? 'on' : 'off, there are no keys: whoever reaches the server may do everything',
+      fields: { authentication },
+    },
+  ];
+}
+
+/** Where the update log is, who shares it, and how far a 200 can be trusted. */
+export function logFact(
+  settings: FactSettings,
+  { epoch, head, durability }: { readonly epoch: string; readonly head: number; readonly durability: Durability },
+): StartFact {
+  const uri = settings.broadcastUri;
+  const place = uri === undefined ? settings.stateDir : redactUrl(uri.reveal());
+  const shared = uri === undefined ? 'of this server alone' : 'shared by all servers with this backbone';
+  const trust = durability.level === 'durable' ? 'durable' : `WEAK durability (${durability.reason})`;
+  return {
+    about: 'update log',
+    text: `${place}, ${shared}, ${trust}`,
+    fields: { update_log: place, backbone: uri !== undefined, durability: durability.level, epoch, head },
+  };
+}
+
+/** What an operator has to think of, each with what to do. */
+export function startWarnings(settings: FactSettings): string[] {
+  const { authMasterToken, authPublicKey, policySourceType, policyRepoUrl } = settings;
+  const warnings: string[] = [];
+  if (authMasterToken !== undefined && authPublicKey === undefined) {
+    warnings.push(
+      'SYNC_AUTH_MASTER_TOKEN is set, and there are no keys: authentication is off all the same. Set SYNC_AUTH_PRIVATE_KEY and SYNC_AUTH_PUBLIC_KEY',
+    );
+  }
+  if (policySourceType === 'API' || policyRepoUrl === undefined) return warnings;
+  const polls = settings.policyRepoPollingIntervalMs > 0;
+  if (settings.policyRepoWebhookSecret === undefined) {
+    warnings.push(
+      polls
+        ? 'SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever reaches POST /webhook can have the repository fetched'
+        : 'SYNC_POLICY_REPO_POLLING_INTERVAL is 0 and SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: a commit arrives only when somebody calls POST /webhook, and whoever reaches it may. Set one of the two',
+    );
+  }
+  return warnings;
+}
+
+function policyFact(settings: FactSettings): StartFact {
+  const { policySourceType, policyRepoUrl, policyRepoBranch: branch } = settings;
+  if (policySourceType === 'API') {
+    const { display } = bundleLocation(settings);
+    const how = followed(settings, 'a webhook with a token of a datasource');
+    return { about: 'policy', text: `${display}, ${how}`, fields: { policy_source: display } };
+  }
+  if (policyRepoUrl === undefined) return { about: 'policy', text: 'none, SYNC_POLICY_REPO_URL is not set' };
+  const { display } = parseGitRemote(policyRepoUrl);
+  const how = followed(
+    settings,
+    settings.policyRepoWebhookSecret === undefined ? 'any webhook' : 'a webhook with the secret',
+  );
+  return {
+    about: 'policy',
+    text: `${display}, branch ${branch}, ${how}`,
+    fields: { policy_source: display, branch, polling_interval_ms: settings.policyRepoPollingIntervalMs },
+  };
+}
+
+function followed({ policyRepoPollingIntervalMs: pollMs }: FactSettings, webhook: string): string {
+  return pollMs > 0
+    ? `looked at every ${pollMs / 1000} s and with ${webhook}`
+    : `looked at with ${webhook}, not polled`;
+}
