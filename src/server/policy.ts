@@ -63,6 +63,8 @@ export function createPolicy(
   options: PolicyOptions,
   deps: {
     hub: Delivery;
+    /** Another commit is served; subscribers of these topics have a notice of it. */
+    onHead?: ((noticed: ReadonlySet<string>) => void) | undefined;
     updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy' | 'status'>;
     /** Other instances use the same update log. */
     isShared: boolean;
@@ -93,7 +95,9 @@ export function createPolicy(
       heads,
       log,
       onChange: (change) => {
-        for (const notice of policyNotices(change)) deps.hub.publish(notice);
+        const notices = change.changedDirectories.length === 0 ? [] : policyNotices(change);
+        for (const notice of notices) deps.hub.publish(notice);
+        deps.onHead?.(new Set(notices.flatMap(({ topics }) => topics)));
       },
     },
   );

@@ -133,6 +133,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     );
     const policy = createPolicy(options, {
       hub,
+      onHead: (noticed) => sessions.headMoved(noticed),
       updateLog,
       isShared,
       log,

@@ -23,19 +23,24 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
   const timer = setInterval(() => {
     for (const peer of deps.peers()) {
       if (sliceOf(peer) !== turn) continue;
-      const listedAs = deps.otherName(peer);
-      const beat: Heartbeat = {
-        epoch: deps.log.epoch,
-        heads: { ...deps.log.heads(peer.info.topics) },
-        policy_head: deps.policyHead() ?? null,
-        ...(listedAs !== undefined && { listed_as: listedAs }),
-      };
-      peer.tell(HEARTBEAT_METHOD, beat);
+      tellStanding(peer, deps);
     }
     turn = (turn + 1) % SLICES;
   }, intervalMs / SLICES);
   signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   if (signal.aborted) clearInterval(timer);
+}
+
+/** Tells one client where its topics and the policy stand. */
+export function tellStanding(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peers'>): void {
+  const listedAs = deps.otherName(peer);
+  const beat: Heartbeat = {
+    epoch: deps.log.epoch,
+    heads: { ...deps.log.heads(peer.info.topics) },
+    policy_head: deps.policyHead() ?? null,
+    ...(listedAs !== undefined && { listed_as: listedAs }),
+  };
+  peer.tell(HEARTBEAT_METHOD, beat);
 }
 
 /** Stays the same for a connection, whoever comes and goes. Its id is random hex digits. */

@@ -8,7 +8,7 @@ import { nameOf } from './client-names.js';
 import { viewOf } from './client-view.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
 import { Fleet } from './fleet.js';
-import { runHeartbeats } from './heartbeats.js';
+import { runHeartbeats, tellStanding } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
 import { concerns, type KnownClient, wasThere } from './known-client.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
@@ -55,6 +55,8 @@ export interface Sessions {
   summary(): SessionsSummary;
   /** To be called with each data update of the log, in order, when this instance has seen it. */
   recorded(update: RecentUpdate): void;
+  /** Another commit is served: tells the clients that have no notice of it, which is on these topics. */
+  headMoved(noticed: ReadonlySet<string>): void;
   /** Tells other instances that this one is there; to be awaited before it takes clients. */
   join(): Promise<void>;
   /** Sends heartbeats and tells other instances, until the signal aborts. */
@@ -182,6 +184,11 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     recorded(update) {
       recent.add(update);
       fleet.changed();
+    },
+    headMoved(noticed) {
+      for (const peer of registry.peers) {
+        if (!peer.info.topics.some((topic) => noticed.has(topic))) tellStanding(peer, { log, policyHead, otherName });
+      }
     },
     join: () => fleet.join(),
     async run(signal) {

@@ -26,7 +26,7 @@ export interface TrackerDeps {
   /** What the instances agreed on. A commit is served when it stands there, not before. */
   heads: AgreedHeads;
   log: Logger;
-  /** Called for the first head and for each one that changes something, after it is being served. */
+  /** Called for each head, also for one that changes nothing, after it is being served. */
   onChange(change: PolicyHeadChange): void | Promise<void>;
 }
 
@@ -300,7 +300,6 @@ class SourceTracker implements Tracker {
     this.#warnings = warnings;
     this.#refused = undefined;
     this.#deps.log.info({ hash, old_hash: previous, directories: changedDirectories.length }, 'policy commit served');
-    if (previous !== undefined && changedDirectories.length === 0) return;
     await this.#deps.onChange({ oldHash: previous ?? hash, hash, changedDirectories });
   }
 
