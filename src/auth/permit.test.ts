@@ -39,5 +39,5 @@ test('publishing is limited to the permitted topics, compared exactly', () => {
       return error.status === 401;
     },
   );
-  assert.throws(() => permitTopics(['a'], new Set()), { code: 'unauthorized' });
+  assert.throws(() => permitTopics(['a'], new Set()), { code: 'topic_not_permitted' });
 });

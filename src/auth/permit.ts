@@ -1,5 +1,6 @@
-import { SyncError } from '../lib/errors.js';
+import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../wire/doc-path.js';
+
 import type { Access, Caller } from './caller.js';
 
 /** Refused topics, or paths, that the answer names. */
@@ -30,7 +31,7 @@ export function permitTopics(topics: readonly string[], permitted: ReadonlySet<s
   const others = [...new Set(topics.filter((topic) => !permitted.has(topic)))];
   if (others.length === 0) return;
   const named = others.slice(0, NAMED_TOPICS).map((topic) => `'${shown(topic)}'`);
-  throw notPermitted(`Invalid 'topics' to publish {${named.join(', ')}}`);
+  throw notPermitted(`Invalid 'topics' to publish {${named.join(', ')}}`, 'topic_not_permitted');
 }
 
 /**
@@ -51,8 +52,8 @@ export function isPermittedPath(path: DocPath, permitted: readonly DocPath[] | u
   return permitted === undefined || permitted.some((ancestor) => isAtOrBelow(path, ancestor));
 }
 
-function notPermitted(text: string): SyncError {
-  return new SyncError('unauthorized', text, { detail: { error: text } });
+function notPermitted(text: string, code: ErrorCode = 'unauthorized'): SyncError {
+  return new SyncError(code, text, { detail: { error: text } });
 }
 
 function shown(value: unknown): string {

@@ -5,10 +5,11 @@ import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
+import { shortAnswer } from '../lib/refusal-text.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { readInput } from './read-input.js';
 import { UsageError } from './run-program.js';
-import { askServer, type ServerRequest, shortened } from './server-fetch.js';
+import { askServer, type ServerRequest } from './server-fetch.js';
 import { buildUpdate, DEFAULT_TOPIC, type EntrySummary, type UpdateOptions } from './update-options.js';
 
 /** `--wait` without a number, and the most that a server takes. */
@@ -181,6 +182,6 @@ async function send(
   if (parsed.success) return parsed.data;
   throw new SyncError(
     'publish_failed',
-    `${redactUrl(url)} answered ${status}, but not as a sync server does: ${shortened(text)}`,
+    `${redactUrl(url)} answered ${status}, but not as a sync server does: ${shortAnswer(text)}`,
   );
 }

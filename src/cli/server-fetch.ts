@@ -1,15 +1,12 @@
-import { z } from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
-import { jsonOrUndefined } from '../lib/json-text.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
+import { problemText } from '../lib/refusal-text.js';
 
 /** Longest wait for the server's whole answer. */
 const ANSWER_TIMEOUT_MS = 30_000;
-/** How much of an answer that is not understood is shown. */
-const SHOWN_ANSWER_CHARACTERS = 500;
 
 /** What a command asks of a sync server or client. */
 export interface ServerRequest {
@@ -116,28 +113,4 @@ async function send(
     connections.close();
     await dispatcher.destroy();
   }
-}
-
-const refusal = z.object({
-  detail: z.union([
-    z.string(),
-    z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string() })),
-    z.object({ error: z.string() }),
-  ]),
-});
-
-/** What a server says in the body of an error answer, as one sentence. */
-function problemText(text: string): string {
-  const parsed = refusal.safeParse(jsonOrUndefined(text));
-  if (!parsed.success) return shortened(text);
-  const { detail } = parsed.data;
-  if (typeof detail === 'string') return detail;
-  if ('error' in detail) return detail.error;
-  return detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ');
-}
-
-/** An answer for messages, bounded. */
-export function shortened(text: string): string {
-  if (text.trim() === '') return 'an empty answer';
-  return text.length > SHOWN_ANSWER_CHARACTERS ? `${text.slice(0, SHOWN_ANSWER_CHARACTERS)}...` : text;
 }

@@ -111,7 +111,7 @@ export function createClient(
           outcome: done.success ? 'applied' : 'failed',
         };
         if (done.success) log.info(line, 'data transaction');
-        else log.warn({ ...line, error: done.error }, 'data transaction');
+        else log.warn({ ...line, ...failureFields(new SyncError('not_applied', done.error)) }, 'data transaction');
       },
     );
 

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Dial } from '../lib/connect.js';
+import { failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { aborted, isAbort } from '../lib/loop.js';
 import { serverAddress } from '../lib/server-address.js';
@@ -261,7 +262,15 @@ export class Follower {
           else {
             // What it said is not known: reading the configuration again brings in what a server of ours retained.
             socketLog.error(
-              { topic, problem: parsed.error.issues[0]?.message, at: parsed.error.issues[0]?.path.join('.') },
+              {
+                topic,
+                ...failureFields(
+                  new SyncError(
+                    'frame_invalid',
+                    `${parsed.error.issues[0]?.path.join('.')}: ${parsed.error.issues[0]?.message}`,
+                  ),
+                ),
+              },
               'a data update is not as documented',
             );
             data.resync();
@@ -271,7 +280,11 @@ export class Follower {
           server.connected = false;
           server.sinceMs = Date.now();
           server.error = reason;
-          if (!signal.aborted) socketLog.warn({ reason }, 'connection to the sync server lost');
+          if (!signal.aborted)
+            socketLog.warn(
+              failureFields(new SyncError('server_unreachable', reason)),
+              'connection to the sync server lost',
+            );
         },
         onFailed: (reason) => {
           server.error = reason;

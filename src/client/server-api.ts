@@ -1,8 +1,10 @@
 import { type Dispatcher, request } from 'undici';
 import type { z } from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
-import { SyncError } from '../lib/errors.js';
+import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
+import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';
+import { problemText } from '../lib/refusal-text.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
@@ -29,6 +31,13 @@ const REFUSAL_BYTES = 16_384;
 const MAX_REDIRECTS = 10;
 /** A server that asks for more is asked again anyway. */
 const RETRY_AFTER_MAX_SECONDS = 300;
+
+/** 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2). 501: it does not do this at all. */
+const REFUSALS: Readonly<Record<number, ErrorCode>> = {
+  401: 'token_refused',
+  501: 'not_enabled',
+  503: 'policy_not_ready',
+};
 
 /** Where the sync server is. */
 export interface ServerApiOptions {
@@ -130,7 +139,7 @@ export class ServerApi {
           throw new SyncError(cause.code, message, { cause, retryable: true });
         }
         const message = `${who} does not answer at ${redactUrl(hop.url.href)}`;
-        throw new SyncError('server_unreachable', message, { cause, retryable: true });
+        throw connectFailure(cause, { message, code: 'server_unreachable', caSetting: SERVER_CA, retryable: true });
       }
       const { status, headers, text } = answer;
       if (status === 200) return text;
@@ -140,13 +149,15 @@ export class ServerApi {
         continue;
       }
       const seconds = retryAfterSeconds(headerText(headers['retry-after']), Date.now()) ?? 0;
-      // 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2). 501: it does not do this at all.
-      const code = status === 503 ? 'policy_not_ready' : status === 501 ? 'not_enabled' : 'server_refused';
-      const said = this.#withoutSecrets(text).slice(0, 300);
-      throw new SyncError(code, `${who} answered ${status} for ${redactUrl(hop.url.href)}: ${said}`, {
-        retryable: true,
-        ...(seconds > 0 ? { retryAfterSeconds: Math.min(seconds, RETRY_AFTER_MAX_SECONDS) } : {}),
-      });
+      const said = problemText(this.#withoutSecrets(text)).slice(0, 300);
+      throw new SyncError(
+        REFUSALS[status] ?? 'server_refused',
+        `${who} answered ${status} for ${redactUrl(hop.url.href)}: ${said}`,
+        {
+          retryable: true,
+          ...(seconds > 0 ? { retryAfterSeconds: Math.min(seconds, RETRY_AFTER_MAX_SECONDS) } : {}),
+        },
+      );
     }
   }
 

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { type BackoffOptions, backoffMs, sleep } from '../lib/loop.js';
 
@@ -32,7 +32,7 @@ export async function serverLoadAllows(deps: ServerLoadDeps, signal: AbortSignal
       const reason = errorText(error);
       deps.onRefused(reason);
       deps.log[attempt <= 5 ? 'info' : 'warn'](
-        { attempt, retry_in_ms: Math.round(waitMs), error: reason },
+        { attempt, retry_in_ms: Math.round(waitMs), ...failureFields(error) },
         'waiting for the sync server to take one more client',
       );
       await sleep(waitMs, signal);

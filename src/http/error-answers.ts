@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { errorText, SyncError } from '../lib/errors.js';
+import { ERROR_CODES, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 
 /**
@@ -32,12 +32,13 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   // A target may be a whole URL, with a password in it.
   const place = { method: request.method, path: redactUrl(request.url.split('?', 1)[0] ?? '') };
   if (known === undefined) {
-    log.error({ err: error, ...place }, 'uncaught exception in a request');
+    log.error({ ...failureFields(error, 'stack'), ...place }, 'uncaught exception in a request');
     return reply.code(500).send({ error: 'Uncaught server exception' });
   }
   const fields = { ...place, code: known.code, status: known.status };
   // An answer that says when to come again is part of a normal start: a fleet that waits must not fill the log.
-  if (known.status >= 500 && known.retryAfterSeconds === undefined) log.warn(fields, errorText(known));
+  if (known.status >= 500 && known.retryAfterSeconds === undefined)
+    log.warn({ ...fields, remedy: ERROR_CODES[known.code].remedy }, errorText(known));
   else log.debug(fields, errorText(known));
   if (known.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.ceil(known.retryAfterSeconds)));
   if (known.status === 401) reply.header('www-authenticate', 'Bearer');

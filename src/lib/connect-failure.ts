@@ -1,4 +1,4 @@
-import { type ErrorCode, SyncError } from './errors.js';
+import { type ErrorCode, errorText, SyncError } from './errors.js';
 
 /** Causes that are looked at. */
 const MAX_CAUSES = 10;
@@ -36,16 +36,28 @@ export interface ConnectFailureOptions {
 /** The error of a connection that was not made: `tls_failed` that names the setting, where the certificate or TLS is why. */
 export function connectFailure(cause: unknown, options: ConnectFailureOptions): SyncError {
   const { message, code, caSetting, retryable = false } = options;
+  const advice = tlsAdvice(cause, caSetting);
+  if (advice === undefined) return new SyncError(code, message, { cause, retryable });
+  return new SyncError('tls_failed', `${message}: ${advice}`, { cause, retryable });
+}
+
+/** What is wrong with TLS, for people, with the setting that mends it; undefined where something else failed. */
+export function tlsAdvice(cause: unknown, caSetting: string): string | undefined {
   const problem = tlsProblem(cause);
-  if (problem === undefined) return new SyncError(code, message, { cause, retryable });
-  const advice = {
+  if (problem === undefined) return undefined;
+  return {
     untrusted: `its certificate is not of a trusted authority (name that in ${caSetting})`,
     expired: 'its certificate is not valid at this time',
     name: 'its certificate is for another name',
     'no tls': 'it does not speak TLS there (http:// may be meant)',
     alert: 'it refuses TLS with us (it may ask for a certificate of ours)',
   }[problem];
-  return new SyncError('tls_failed', `${message}: ${advice}`, { cause, retryable });
+}
+
+/** {@link errorText}, with {@link tlsAdvice} where TLS failed. */
+export function connectText(cause: unknown, caSetting: string): string {
+  const advice = tlsAdvice(cause, caSetting);
+  return advice === undefined ? errorText(cause) : `${errorText(cause)}: ${advice}`;
 }
 
 function tlsProblem(error: unknown): 'untrusted' | 'expired' | 'name' | 'no tls' | 'alert' | undefined {

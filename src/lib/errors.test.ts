@@ -55,6 +55,7 @@ describe('error text', () => {
     [new AggregateError([new Error('v6'), new Error('v4')]), 'v6; v4'],
     [new Error('a', { cause: new AggregateError([new Error('v6'), new Error('v4')]) }), 'a: v6; v4'],
     [new Error('a', { cause: 'not an error' }), 'a'],
+    [new Error('a\n'), 'a'],
     [new TypeError(), 'TypeError'],
     ['text', 'text'],
     [undefined, 'undefined'],

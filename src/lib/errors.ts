@@ -309,6 +309,12 @@ export const ERROR_CODES = {
     cause: 'The inline engine ended before it answered for the first time; the message has its last words.',
     remedy: 'Correct SYNC_INLINE_ENGINE_CONFIG and the files that it names.',
   },
+  engine_ended: {
+    status: 503,
+    cause: 'The inline engine ended by itself, or had to be ended.',
+    remedy:
+      'Nothing is due: it is started and filled again. If it repeats, its last words are in the log; look at its memory, too.',
+  },
   engine_unreachable: {
     status: 503,
     cause: 'The policy engine does not answer.',
@@ -429,7 +435,8 @@ export function errorText(error: unknown): string {
   const parts: string[] = [];
   let at: unknown = error;
   for (let depth = 0; at instanceof Error && depth < MAX_CAUSES && parts.length < 5; depth++, at = at.cause) {
-    const text = at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : at.message;
+    const text =
+      at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : at.message.trimEnd();
     if (text !== '' && !parts.some((part) => part.includes(text))) parts.push(text);
   }
   return parts.join(': ') || error.name;
@@ -449,13 +456,23 @@ export function errorCode(error: unknown): ErrorCode {
   return knownError(error)?.code ?? 'unexpected';
 }
 
+/** See {@link failureFields}. */
+interface FailureFields {
+  readonly error: string;
+  readonly code: ErrorCode;
+  readonly remedy: string;
+  /** The error itself, for its stack. */
+  readonly err?: unknown;
+}
+
 /**
  * What a log line of level `warn` or above says of a failure. Every such line has it: `log.warn({ ...failureFields(error), more },
- * 'what failed')`.
+ * 'what failed')`. `stack`: also where an error that no code covers came from; it may be a mistake of the program.
  */
-export function failureFields(error: unknown): { error: string; code: ErrorCode; remedy: string } {
+export function failureFields(error: unknown, unexpected?: 'stack'): FailureFields {
   const code = errorCode(error);
-  return { error: errorText(error), code, remedy: ERROR_CODES[code].remedy };
+  const fields = { error: errorText(error), code, remedy: ERROR_CODES[code].remedy };
+  return code === 'unexpected' && unexpected === 'stack' ? { ...fields, err: error } : fields;
 }
 
 /** What only a change of the configuration mends: a program that meets one of these ends with exit code 2. */

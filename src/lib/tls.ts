@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
-import { errorText, SyncError } from './errors.js';
+import { errorText, failureFields, SyncError } from './errors.js';
 import type { Logger } from './log.js';
 
 /** A file with PEM text, and the setting that names it. */
@@ -90,14 +90,16 @@ export class TlsFiles {
         problem = undefined;
       } catch (error) {
         const text = errorText(error);
-        if (text !== problem) deps.log.error({ error: text }, 'changed certificate files cannot be used');
+        if (text !== problem) deps.log.error(failureFields(error), 'changed certificate files cannot be used');
         problem = text;
       } finally {
         looking = false;
       }
     };
     const timer = setInterval(() => {
-      look().catch((error: unknown) => deps.log.error({ err: error }, 'certificate files cannot be looked at'));
+      look().catch((error: unknown) =>
+        deps.log.error(failureFields(error, 'stack'), 'certificate files cannot be looked at'),
+      );
     }, intervalMs);
     timer.unref();
     return () => clearInterval(timer);

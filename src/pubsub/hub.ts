@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { errorText } from '../lib/errors.js';
+import { failureFields } from '../lib/errors.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { notifyFrame } from '../wire/frames.js';
 import { ALL_TOPICS } from '../wire/topics.js';
@@ -129,7 +129,7 @@ export function createHub(log: Logger = silentLogger()): Hub {
           subscriber.send(frameFor(topic, subscriber));
           count++;
         } catch (error) {
-          log.warn({ topic, error: errorText(error) }, 'a subscriber failed and is removed');
+          log.warn({ topic, ...failureFields(error) }, 'a subscriber failed and is removed');
           hub.remove(subscriber);
         }
       }

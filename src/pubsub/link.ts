@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { createConnection, Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import type { Dial } from '../lib/connect.js';
-import { errorText, SyncError } from '../lib/errors.js';
+import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
+import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { aborted } from '../lib/loop.js';
 import {
@@ -16,6 +17,7 @@ import {
 import { Heartbeat } from './heartbeat.js';
 import { hexId } from './hub.js';
 import { argumentText, readFrame } from './incoming.js';
+import { refusalOf } from './link-refusal.js';
 
 /** What a client's connection is made with; see `socket-client.ts`. */
 export interface LinkOptions {
@@ -36,8 +38,6 @@ export interface LinkDeps {
   onRequest?(method: string, args: Readonly<Record<string, unknown>>): boolean;
 }
 
-/** Longest wait that a server can ask for with `Retry-After`. */
-const RETRY_AFTER_MAX_SECONDS = 600;
 /** How long an orderly end may take before the connection is cut. */
 const CLOSE_GRACE_MS = 1000;
 
@@ -111,17 +111,14 @@ export class Link {
     try {
       return await new Promise((resolve, reject) => {
         ws.once('unexpected-response', (request, response) => {
-          reject(refusal(options.url, response));
-          response.resume();
-          request.destroy();
+          refusalOf(options.url, response).then((refusal) => {
+            reject(refusal);
+            request.destroy();
+          }, reject);
         });
         ws.on('error', (cause) => {
-          reject(
-            new SyncError('server_unreachable', `cannot connect to ${redactUrl(options.url)}`, {
-              cause,
-              retryable: true,
-            }),
-          );
+          const message = `cannot connect to ${redactUrl(options.url)}`;
+          reject(connectFailure(cause, { message, code: 'server_unreachable', caSetting: SERVER_CA, retryable: true }));
         });
         // The link takes over at the upgrade: the first messages may come in the same packet.
         ws.once('upgrade', (response) => {
@@ -211,7 +208,7 @@ export class Link {
     try {
       work();
     } catch (error) {
-      this.#deps.log.error({ err: error }, 'a frame of the server could not be handled');
+      this.#deps.log.error(failureFields(error, 'stack'), 'a frame of the server could not be handled');
       if (error instanceof SyncError && error.code === 'frame_invalid') this.#end(error.message, 1007);
       else this.#end('a notification could not be handled', 1011);
     }
@@ -273,22 +270,4 @@ function connectionBy(dial: Dial, { url, openTimeoutMs }: LinkOptions, signal: A
 function agreed(response: IncomingMessage): number | undefined {
   const version = Number(response.headers[PROTOCOL_HEADER]);
   return Number.isInteger(version) && version >= 1 ? Math.min(version, PROTOCOL_VERSION) : undefined;
-}
-
-function refusal(url: string, response: IncomingMessage): SyncError {
-  const seconds = retryAfterSeconds(response.headers['retry-after']);
-  return new SyncError(
-    'server_refused',
-    `${redactUrl(url)} refused the connection with ${response.statusCode ?? 'no status'}`,
-    {
-      retryable: true,
-      ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
-    },
-  );
-}
-
-function retryAfterSeconds(header: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  const seconds = /^\d+$/.test(header.trim()) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
-  return seconds > 0 ? Math.min(seconds, RETRY_AFTER_MAX_SECONDS) : undefined;
 }

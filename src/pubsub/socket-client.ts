@@ -1,5 +1,5 @@
 import type { Dial } from '../lib/connect.js';
-import { errorText, SyncError } from '../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { aborted, backoffMs, isAbort, sleep } from '../lib/loop.js';
 import { Link, type LinkDeps } from './link.js';
@@ -156,9 +156,9 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
         failures++;
         const floorMs = (reason instanceof SyncError ? (reason.retryAfterSeconds ?? 0) : 0) * 1000;
         const delayMs = backoffMs(failures, { minMs: FIRST_WAIT_MS, maxMs: options.reconnectMaxMs }, floorMs);
-        const level = failures < 3 ? 'info' : failures < 10 ? 'warn' : 'error';
+        const level = failures < 3 && !needsHelp(reason) ? 'info' : failures < 10 ? 'warn' : 'error';
         deps.log[level](
-          { url: redactUrl(options.url), failures, retry_in_ms: Math.round(delayMs), error: errorText(reason) },
+          { url: redactUrl(options.url), failures, retry_in_ms: Math.round(delayMs), ...failureFields(reason) },
           'not connected',
         );
         deps.onFailed?.(errorText(reason));
@@ -170,6 +170,11 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
       }
     },
   };
+}
+
+/** What hardly ever passes by itself is said aloud at once. */
+function needsHelp(error: unknown): boolean {
+  return error instanceof SyncError && (error.code === 'token_refused' || error.code === 'tls_failed');
 }
 
 /** OPAL's readiness check. A server that answers late, or never, is no reason to stop here; a lost connection is. */

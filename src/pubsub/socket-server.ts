@@ -1,7 +1,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { errorText, SyncError } from '../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
 import { ANY_PEER, type Peer } from './peer.js';
@@ -183,7 +183,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     const fields = {
       address: `${hostOf(request)}:${request.socket.remotePort ?? '?'}`,
       status,
-      error: errorText(reason),
+      ...failureFields(reason),
     };
     // What is not held back must not fill the log either.
     deps.log[isDue ? 'warn' : 'debug'](fields, 'socket refused');
@@ -235,7 +235,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       socket.on('error', failed);
       const admission = admit(request, socket, head)
         .catch((error: unknown) => {
-          deps.log.error({ err: error }, 'socket could not be opened');
+          deps.log.error(failureFields(error, 'stack'), 'socket could not be opened');
           socket.destroy();
         })
         .finally(() => admissions.delete(admission));

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { PolicyHead, UpdateLog } from './log/update-log.js';
 
@@ -70,7 +71,7 @@ export function createAgreedHeads(
       return headBody.parse(JSON.parse(body));
     } catch (error) {
       // The next proposal writes it anew: nothing is lost that the source could not tell again.
-      log.error({ seq, err: error }, 'the policy heads of the update log cannot be read');
+      log.error({ seq, ...failureFields(error, 'stack') }, 'the policy heads of the update log cannot be read');
       return { heads: [] };
     }
   }

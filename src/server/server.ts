@@ -12,7 +12,9 @@ import type { ApiInfo } from '../http/openapi.js';
 import { takeShare } from '../http/rate-limit.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
-import { SyncError } from '../lib/errors.js';
+
+import { failureFields, SyncError } from '../lib/errors.js';
+
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
@@ -112,7 +114,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     ends.push(() => opened.close());
     tellStart(log, [logFact(options, updateLog)]);
     logFailed = updateLog.failed ?? logFailed;
-    logFailed.catch((error: unknown) => log.error({ err: error }, 'the update log failed'));
+    logFailed.catch((error: unknown) => log.error(failureFields(error, 'stack'), 'the update log failed'));
     await patiently(() => updateLog.adoptBase(baseEntries(options.dataSources)), { log, signal });
 
     const addresses = new ClientAddresses(options.trustedProxies);
@@ -253,7 +255,9 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     const stop = new AbortController();
     following = tracker.run(stop.signal);
     // Whoever started the server hears of it by ended(); here it only must not count as unhandled.
-    const settled = following.catch((error: unknown) => log.error({ err: error }, 'the policy source is not followed'));
+    const settled = following.catch((error: unknown) =>
+      log.error(failureFields(error, 'stack'), 'the policy source is not followed'),
+    );
     ends.push(async () => {
       stop.abort();
       await settled;

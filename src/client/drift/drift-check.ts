@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { errorText } from '../../lib/errors.js';
+import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
@@ -106,7 +106,7 @@ export class DriftCheck {
       // The keeper finds out what is wrong with the engine; the next pass looks again.
       this.#written.push(...written);
       this.#error = errorText(error);
-      this.#deps.log.warn({ error: this.#error }, 'documents could not be compared with the engine');
+      this.#deps.log.warn(failureFields(error), 'documents could not be compared with the engine');
     }
   }
 

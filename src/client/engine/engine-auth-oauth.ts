@@ -1,7 +1,7 @@
 import { type Dispatcher, request } from 'undici';
 import { z } from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { failureFields, SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { type Logger, redactUrl, Secret } from '../../lib/log.js';
 import type { EngineAuth } from './engine-auth.js';
@@ -111,7 +111,7 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
       (error: unknown) => {
         failedAt = now();
         if (!stop.signal.aborted) {
-          deps.log.warn({ error: errorText(error) }, 'the token for the engine could not be renewed yet');
+          deps.log.warn(failureFields(error), 'the token for the engine could not be renewed yet');
         }
       },
     );

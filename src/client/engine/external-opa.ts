@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicyCheck } from './check-policy.js';
@@ -155,7 +155,7 @@ export class ExternalOpa implements PolicyEngine {
     } catch (error) {
       this.#ours = undefined;
       this.seals.inDoubt();
-      this.#log.error({ error: errorText(error) }, 'the policy before a refused one could not be put back whole');
+      this.#log.error(failureFields(error), 'the policy before a refused one could not be put back whole');
       throw error instanceof EngineRefusal ? new Error(error.message, { cause: error }) : error;
     }
   }

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent } from 'undici';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { aborted, type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/loop.js';
 import { endpointOf } from '../../lib/proxy.js';
@@ -130,7 +130,10 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
       const ranMs = performance.now() - startedAt;
       if (ranMs >= stableAfterMs) attempt = 1;
       const delayMs = Math.round(backoffMs(attempt, restartBackoff));
-      log.error({ ran_ms: Math.round(ranMs), delay_ms: delayMs }, `the engine is restarted: ${reason}`);
+      log.error(
+        { ran_ms: Math.round(ranMs), delay_ms: delayMs, ...failureFields(new SyncError('engine_ended', reason)) },
+        `the engine is restarted: ${reason}`,
+      );
       deps.onExit?.({ reason, ranMs });
       await sleep(delayMs, signal);
     }
@@ -201,7 +204,10 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
       const line = parseEngineLine(text);
       failure = failureText(line) ?? failure;
       if (isPanicLine(line) && panicTimer === undefined) {
-        log.error({ pid: child.pid }, 'the engine panics; it is ended and started again');
+        log.error(
+          { pid: child.pid, ...failureFields(new SyncError('engine_ended', 'it panics')) },
+          'the engine panics; it is ended and started again',
+        );
         panicTimer = setTimeout(() => child.pid !== undefined && signalGroup(child.pid, 'SIGKILL'), PANIC_GRACE_MS);
       }
       // The stack of a panic is wanted in full, in every format.
@@ -231,6 +237,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
         const waitedMs = performance.now() - startedAt;
         if (waitedMs > warnAfterMs) {
           log.warn(
+            failureFields(new SyncError('engine_unreachable', problem)),
             `the engine was started at ${address} and does not answer at ${redactUrl(options.engineUrl)}: ${problem}`,
           );
           warnAfterMs *= 2;

@@ -2,6 +2,7 @@ import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { httpConnector } from '../../lib/connect.js';
+import { tlsAdvice } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
@@ -283,7 +284,7 @@ export class OpaRest {
       const why =
         cause instanceof Error && cause.name === 'TimeoutError'
           ? `did not answer ${method} ${path} within ${this.#timeoutMs} ms`
-          : `cannot be reached for ${method} ${path}`;
+          : `cannot be reached for ${method} ${path}${tlsText(cause)}`;
       throw new SyncError('engine_unreachable', `the policy engine at ${this.#shownUrl} ${why}`, {
         cause,
         retryable: true,
@@ -351,4 +352,9 @@ function headersOf(authorization: string | undefined, contentType: string | unde
 
 function policyUrl(id: string): string {
   return `/v1/policies/${id.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+function tlsText(cause: unknown): string {
+  const advice = tlsAdvice(cause, 'SYNC_POLICY_STORE_TLS_CA');
+  return advice === undefined ? '' : `: ${advice}`;
 }

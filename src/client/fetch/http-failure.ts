@@ -1,3 +1,4 @@
+import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import {
   type AnswerHeaders,
@@ -66,7 +67,7 @@ function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncErr
   if (/^(Z_|ERR__)/.test(code)) {
     return failure(hop, `the compressed body is damaged or incomplete (${errorText(cause)})`, cause, true);
   }
-  return failure(hop, errorText(cause) || code, cause, true);
+  return failure(hop, connectText(cause, SERVER_CA) || code, cause, true);
 }
 
 /** The error for an answer that cannot be read as it was sent. */

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MAX_TIMER_MS } from '../../lib/loop.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
@@ -184,7 +184,7 @@ async function closeProvider(provider: FetchProvider, log: Logger): Promise<void
   try {
     await Promise.race([provider.close?.(), tooLong]);
   } catch (error) {
-    log.error({ provider: provider.names[0], error: errorText(error) }, 'a fetch provider could not be closed');
+    log.error({ provider: provider.names[0], ...failureFields(error) }, 'a fetch provider could not be closed');
   } finally {
     clearTimeout(timer);
   }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
-import { errorText } from '../../lib/errors.js';
+import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep } from '../../lib/loop.js';
 import type { Seal } from '../engine/engine.js';
@@ -118,7 +118,7 @@ export class Backup {
     try {
       await this.save();
     } catch (error) {
-      this.#log.error({ path: this.path, error: errorText(error) }, 'the backup could not be written');
+      this.#log.error({ path: this.path, ...failureFields(error) }, 'the backup could not be written');
     }
   }
 

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort } from '../../lib/loop.js';
 import type { Applier } from '../reconcile/applier.js';
@@ -105,8 +105,7 @@ export class Offline {
   /** The engine came back empty and has been given what the client holds. */
   engineRestarted(): void {
     this.#enqueue(() => this.#take('engine_restarted')).catch((error: unknown) => {
-      if (this.#signal?.aborted !== true)
-        this.#deps.log.error({ error: errorText(error) }, 'after the engine restarted');
+      if (this.#signal?.aborted !== true) this.#deps.log.error(failureFields(error), 'after the engine restarted');
     });
   }
 
@@ -201,7 +200,7 @@ export class Offline {
       signal.throwIfAborted();
       if (!(error instanceof SyncError)) throw error;
       backup.refused(error.message);
-      log.error({ error: error.message }, 'the backup was refused');
+      log.error(failureFields(error), 'the backup was refused');
     }
   }
 }

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
@@ -89,7 +89,7 @@ async function untilAnswered<T>(
       if (isVerdict) throw refusedByEngine(error);
       const waitMs = backoffMs(attempt, backoff);
       log.warn(
-        { attempt, retry_in_ms: Math.round(waitMs), error: errorText(error) },
+        { attempt, retry_in_ms: Math.round(waitMs), ...failureFields(error) },
         'the backup could not be loaded into the engine, will try again',
       );
       await sleep(waitMs, signal);

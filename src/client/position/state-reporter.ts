@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import type { SocketSession } from '../../pubsub/socket-client.js';
@@ -46,7 +46,7 @@ export class StateReporter {
   follow(session: Pick<SocketSession, 'signal' | 'call'>, heartbeatMs: number): void {
     this.#run(session, heartbeatMs).catch((error: unknown) => {
       if (!isAbort(error, session.signal) && !session.signal.aborted) {
-        this.#log.error({ error: errorText(error) }, 'reports to the server have ended');
+        this.#log.error(failureFields(error, 'stack'), 'reports to the server have ended');
       }
     });
   }

@@ -1,5 +1,5 @@
 import { withAnySignal } from '../../lib/any-signal.js';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
@@ -274,7 +274,7 @@ export class EngineKeeper {
     } catch (error) {
       if (!signal.aborted) {
         this.#isSilent = true;
-        if (before) this.#log.error({ error: errorText(error) }, 'the engine does not answer');
+        if (before) this.#log.error(failureFields(error), 'the engine does not answer');
         this.#status.engineSeen(false, errorText(error));
       }
       throw error;

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, MAX_TIMER_MS, sleep } from '../../lib/loop.js';
 import { docPathText } from '../../wire/doc-path.js';
@@ -239,12 +239,12 @@ export class EntryFetcher {
     else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
     const path = docPathText(entry.path);
     if (isForGood(error)) {
-      this.#deps.log.error({ path, error: errorText(error) }, 'data source cannot be read as its entry is');
+      this.#deps.log.error({ path, ...failureFields(error) }, 'data source cannot be read as its entry is');
       return undefined;
     }
     const waitMs = this.#pause(entry, error, attempt);
     this.#deps.log[attempt <= 3 ? 'warn' : 'error'](
-      { path, attempt, retry_in_ms: Math.round(waitMs), error: errorText(error) },
+      { path, attempt, retry_in_ms: Math.round(waitMs), ...failureFields(error) },
       'data source failed, will try again',
     );
     return waitMs;

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, sleep } from '../../lib/loop.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
@@ -89,7 +89,7 @@ export class EntryWriter {
       return true;
     } catch (error) {
       log.warn(
-        { path: docPathText(entry.path), error: errorText(error) },
+        { path: docPathText(entry.path), ...failureFields(error) },
         'a document could not be removed; the next read of the configuration tries again',
       );
       return false;
@@ -278,7 +278,10 @@ export class EntryWriter {
 
   #refused(entry: KnownEntry, reason: string): void {
     this.#ready.delete(entry);
-    this.#deps.log.warn({ path: docPathText(entry.path), error: reason }, 'data is withheld: the engine refuses it');
+    this.#deps.log.warn(
+      { path: docPathText(entry.path), ...failureFields(new SyncError('engine_refused', reason)) },
+      'data is withheld: the engine refuses it',
+    );
     this.#deps.table.settle(entry, { kind: 'blocked', error: reason });
   }
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { BackoffOptions } from '../../lib/loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
@@ -162,7 +162,7 @@ export class PolicyUpdater {
       if (!refused) throw error;
       this.#refused = { hash: id, reason, place };
       log.error(
-        { hash: id, held: this.#held?.hash ?? null, error: reason },
+        { hash: id, held: this.#held?.hash ?? null, ...failureFields(new SyncError('engine_refused', reason)) },
         'policy refused: the last good one keeps serving',
       );
       return;
@@ -248,8 +248,11 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** Codes of a server that cannot be asked. */
+const AWAY: ReadonlySet<string> = new Set(['server_unreachable', 'tls_failed', 'policy_not_ready']);
+
 function isServerAway(error: unknown): boolean {
-  return error instanceof SyncError && (error.code === 'server_unreachable' || error.code === 'policy_not_ready');
+  return error instanceof SyncError && AWAY.has(error.code);
 }
 
 /** The first place that the engine names. */

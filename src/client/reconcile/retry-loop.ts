@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
 
@@ -85,11 +85,12 @@ export class RetryLoop {
         const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
         notBefore = performance.now() + floorMs;
         waitMs = backoffMs(attempt, this.#backoff, floorMs);
-        const line = { attempt, retry_in_ms: Math.round(waitMs), error: this.#error };
+        const { remedy, ...failed } = failureFields(error);
+        const line = { attempt, retry_in_ms: Math.round(waitMs), ...failed };
         // Louder as it lasts: a blip is not worth a page, an outage is.
         if (attempt <= 2) this.#log.info(line, `${this.name} failed, will try again`);
-        else if (attempt <= 5) this.#log.warn(line, `${this.name} keeps failing`);
-        else this.#log.error(line, `${this.name} keeps failing`);
+        else if (attempt <= 5) this.#log.warn({ ...line, remedy }, `${this.name} keeps failing`);
+        else this.#log.error({ ...line, remedy }, `${this.name} keeps failing`);
       } finally {
         this.#busy = false;
       }

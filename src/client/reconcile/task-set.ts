@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 
 /** Keeps hold of promises until they settle, so that a stop can wait for them and no failure is lost. */
@@ -18,7 +18,7 @@ export class TaskSet {
       },
       (error: unknown) => {
         this.#tasks.delete(task);
-        this.#log.error({ error: errorText(error) }, 'unexpected failure');
+        this.#log.error(failureFields(error, 'stack'), 'unexpected failure');
       },
     );
     this.#tasks.add(task);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { errorText } from '../../lib/errors.js';
+import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
@@ -214,7 +214,7 @@ export class ReportCollector implements UpdateObserver {
       return reportHash(this.#options.hashForm, state.body);
     } catch (error) {
       // A report without a hash is worth more than an update that fails for its report.
-      this.#deps.log.warn({ error: errorText(error) }, 'the data of a report could not be hashed');
+      this.#deps.log.warn(failureFields(error), 'the data of a report could not be hashed');
       return null;
     }
   }

@@ -1,5 +1,6 @@
 import { type Dispatcher, request } from 'undici';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { headerText, isRedirect } from '../fetch/http-rules.js';
@@ -167,7 +168,7 @@ export class ReportSender {
         } catch (error) {
           if (abort.signal.aborted) return;
           const isLast = attempt === ATTEMPTS || !(error instanceof SyncError && error.retryable);
-          const line = { url: redactUrl(target.url), update_id: updateId, attempt, error: errorText(error) };
+          const line = { url: redactUrl(target.url), update_id: updateId, attempt, ...failureFields(error) };
           if (isLast) {
             this.#failed++;
             this.#lastError = errorText(error);
@@ -225,7 +226,7 @@ export class ReportSender {
       if (cause instanceof SyncError) throw failure(at, cause.message, false, cause);
       const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
       const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
-      const why = isTimeout ? `no answer within ${this.#options.timeoutMs / 1000} s` : errorText(cause);
+      const why = isTimeout ? `no answer within ${this.#options.timeoutMs / 1000} s` : connectText(cause, SERVER_CA);
       throw failure(at, why, code !== 'UND_ERR_INVALID_ARG', cause);
     }
     // The status is the answer; what goes wrong with the rest of it changes nothing.

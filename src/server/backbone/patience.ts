@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { backoffMs, sleep } from '../../lib/loop.js';
 import { BACKBONE_TIMES } from './session-keeper.js';
@@ -22,7 +22,7 @@ export async function patiently<T>(
       const isAway = error instanceof SyncError && error.code === 'backbone_unavailable';
       const delayMs = backoffMs(attempt, BACKOFF);
       if (!isAway || performance.now() + delayMs > deadline) throw error;
-      log.warn({ error: errorText(error), delay_ms: Math.round(delayMs) }, 'the backbone went away amid the start');
+      log.warn({ ...failureFields(error), delay_ms: Math.round(delayMs) }, 'the backbone went away amid the start');
       await sleep(delayMs, signal);
     }
   }

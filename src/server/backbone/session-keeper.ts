@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { backoffMs, sleep } from '../../lib/loop.js';
 import type { Durability, StoreStatus } from '../log/log-store.js';
@@ -126,7 +126,10 @@ export class SessionKeeper<S extends Session> {
           const reason = `no start within ${times.openMs / 1000} s: ${errorText(error)}; start it, or correct SYNC_BROADCAST_URI`;
           throw unavailable(what, reason, error);
         }
-        log.warn({ error: errorText(error), delay_ms: Math.round(delayMs) }, 'the backbone does not answer yet');
+        log.warn(
+          { ...failureFields(asUnavailable(what, error)), delay_ms: Math.round(delayMs) },
+          'the backbone does not answer yet',
+        );
         await sleep(delayMs, signal);
       }
     }
@@ -266,7 +269,7 @@ export class SessionKeeper<S extends Session> {
         }
         const delayMs = backoffMs(attempt, BACKOFF);
         log.warn(
-          { backbone: what, error: errorText(error), attempt, delay_ms: Math.round(delayMs) },
+          { backbone: what, ...failureFields(asUnavailable(what, error)), attempt, delay_ms: Math.round(delayMs) },
           'still no backbone',
         );
         await sleep(delayMs, signal).catch(() => undefined); // a stop ends the loop at its top
@@ -291,9 +294,17 @@ export class SessionKeeper<S extends Session> {
     this.#held = undefined;
     this.#status = { up: false, reason, sinceMs: this.#status.up ? Date.now() : this.#status.sinceMs };
     if (this.#stop.signal.aborted || !wasUp) return;
-    this.#deps.log.error({ backbone: this.#deps.what, error: reason }, 'the backbone is lost');
+    this.#deps.log.error(
+      { backbone: this.#deps.what, ...failureFields(asUnavailable(this.#deps.what, error)) },
+      'the backbone is lost',
+    );
     this.hint();
   }
+}
+
+/** What a driver threw means that the backbone is away; one of our errors says itself what it means. */
+function asUnavailable(what: string, error: unknown): SyncError {
+  return error instanceof SyncError ? error : unavailable(what, errorText(error), error);
 }
 
 async function connectHeld<S extends Session>(

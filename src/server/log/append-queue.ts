@@ -1,4 +1,4 @@
-import { SyncError } from '../../lib/errors.js';
+import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { Appended, NewRow } from './log-store.js';
 
@@ -80,7 +80,7 @@ export class AppendQueue {
         for (const item of batch) await this.#carryOut([item]);
         return;
       }
-      this.#deps.log.error({ err: error, records: batch.length }, 'the update log could not be written');
+      this.#deps.log.error({ ...failureFields(error), records: batch.length }, 'the update log could not be written');
       for (const item of batch) item.reject(error);
     }
   }

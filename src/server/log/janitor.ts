@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MAX_TIMER_MS } from '../../lib/loop.js';
 import type { LogStore } from './log-store.js';
@@ -101,8 +101,7 @@ export class Janitor {
       await this.#work();
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing)
-        this.#log.warn({ error: errorText(error) }, 'superseded records could not be marked or dropped');
+      if (!this.#isFailing) this.#log.warn(failureFields(error), 'superseded records could not be marked or dropped');
       this.#isFailing = true;
     }
   }

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
 import type { Pending } from './append-queue.js';
@@ -93,7 +93,7 @@ export class LogView {
         } catch (error) {
           failures++;
           const reason = errorText(error);
-          if (failures === 1) this.#deps.log.warn({ error: reason }, 'the update log cannot be followed');
+          if (failures === 1) this.#deps.log.warn(failureFields(error), 'the update log cannot be followed');
           // A store that cannot be reached says so itself, and when it is back.
           const isAway = error instanceof SyncError && error.code === 'backbone_unavailable';
           const sinceMs = this.#status.up ? this.#deps.now() : this.#status.sinceMs;

@@ -1,7 +1,7 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { errorText } from '../../lib/errors.js';
+import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { IdClaims } from './id-claims.js';
 
@@ -48,7 +48,7 @@ export async function openClaims(
         await replaceFile(stateDir, text);
         isFailing = false;
       } catch (error) {
-        if (!isFailing) log.warn({ path, error: errorText(error) }, 'whose client ids are whose cannot be kept');
+        if (!isFailing) log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be kept');
         isFailing = true;
       }
     });
@@ -72,7 +72,7 @@ async function readClaims(path: string, log: Logger): Promise<z.infer<typeof fil
     return fileSchema.parse(JSON.parse(await readFile(path, 'utf8'))).claims;
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    if (!isMissing) log.warn({ path, error: errorText(error) }, 'whose client ids are whose cannot be read');
+    if (!isMissing) log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be read');
     return [];
   }
 }

@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import type { Presence } from '../log/log-store.js';
@@ -136,7 +136,7 @@ export class Fleet {
       if (this.#isFailing) log.info({}, 'other instances hear of our clients again');
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) log.warn({ error: errorText(error) }, 'other instances cannot be told of our clients');
+      if (!this.#isFailing) log.warn(failureFields(error), 'other instances cannot be told of our clients');
       this.#isFailing = true;
     }
   }

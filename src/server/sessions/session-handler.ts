@@ -1,4 +1,4 @@
-import { errorText } from '../../lib/errors.js';
+import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { SessionHandler, SessionPeer } from '../../pubsub/session-peer.js';
 import {
@@ -73,7 +73,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     }
     if (older !== undefined) {
       lookAt(older, clientId).catch((error: unknown) =>
-        logger.error({ err: error }, 'an older connection is not known'),
+        logger.error(failureFields(error, 'stack'), 'an older connection is not known'),
       );
     }
     return {

@@ -1,4 +1,4 @@
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
 import type { AgreedHeads, SeenHead } from '../policy-head.js';
@@ -320,12 +320,9 @@ class SourceTracker implements Tracker {
     this.#failures++;
     this.#failingSinceMs ??= Date.now();
     if (repeated) return;
-    const fields = {
-      code: error instanceof SyncError ? error.code : undefined,
-      failures: this.#failures,
-      serving: this.#head,
-    };
+    const { error: text, ...known } = failureFields(error);
+    const fields = { ...known, failures: this.#failures, serving: this.#head };
     const level = this.#failures <= WARNINGS ? 'warn' : 'error';
-    this.#deps.log[level](fields, `policy source: ${errorText(error)}`);
+    this.#deps.log[level](fields, `policy source: ${text}`);
   }
 }

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { jsonOrUndefined } from './json-text.js';
+
+/** How much of an answer that is not understood is shown. */
+const SHOWN_CHARACTERS = 500;
+
+/** The body of an error answer, ours or OPAL's. */
+const refusal = z.object({
+  detail: z.union([
+    z.string(),
+    z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string() })),
+    z.object({ error: z.string() }),
+  ]),
+});
+
+/** What a server says in the body of an error answer, as one bounded sentence. */
+export function problemText(text: string): string {
+  const parsed = refusal.safeParse(jsonOrUndefined(text));
+  if (!parsed.success) return shortAnswer(text);
+  const { detail } = parsed.data;
+  if (typeof detail === 'string') return shortAnswer(detail);
+  if ('error' in detail) return shortAnswer(detail.error);
+  return shortAnswer(detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; '));
+}
+
+/** An answer for messages, bounded. */
+export function shortAnswer(text: string): string {
+  if (text.trim() === '') return 'an empty answer';
+  return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text;
+}

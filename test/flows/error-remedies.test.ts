@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, describe, it } from 'node:test';
+import { ERROR_CODES, type ErrorCode } from '../../src/lib/errors.js';
+import { bearer, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
+import { makeAuthority, type TestAuthority } from '../support/certificates.js';
+import { type CommandResult, runCommand, type StartedCommand, startCommand } from '../support/command.js';
+import { field, parsed, request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
+import { freePort, testOpa } from '../support/opa.js';
+import { FAST } from '../support/start-client.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
+import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
+
+const CA = /SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED=true/;
+
+function publish(env: Record<string, string>, ...args: string[]): Promise<CommandResult> {
+  return runCommand('client', ['publish-data-update', '--data', '1', '--dst-path', '/a', ...args], env);
+}
+
+/** Standard error ends with two lines: what is wrong, and the remedy with the code of docs/errors.md. */
+function assertFailure({ code, stderr }: CommandResult, error: ErrorCode, message: RegExp, exitCode = 1): void {
+  const [what = '', remedy = ''] = stderr.trimEnd().split('\n').slice(-2);
+  assert.equal(code, exitCode, stderr);
+  assert.match(what, message);
+  assert.equal(remedy, `What to do: ${ERROR_CODES[error].remedy} [${error}]`);
+}
+
+/** The fields of a log line of level warn or above that a running program writes. */
+async function logged(program: StartedCommand, message: string): Promise<Record<string, unknown>> {
+  const find = (): unknown =>
+    program
+      .stderr()
+      .split('\n')
+      .filter((line) => line.includes(message))
+      .map(parsed)
+      .find((line) => Number(field(line, 'level')) >= 40);
+  const line = await until(find, { withinMs: 20_000, what: `it logs "${message}"` }).catch((cause: unknown) => {
+    throw new Error(program.stderr().slice(-4000), { cause });
+  });
+  return line as Record<string, unknown>;
+}
+
+function assertLine(line: Record<string, unknown>, error: ErrorCode, text: RegExp): void {
+  assert.deepEqual([line.code, line.remedy], [error, ERROR_CODES[error].remedy]);
+  assert.match(String(line.error), text);
+}
+
+async function clientEnv(serverUrl: string, more: Record<string, string> = {}): Promise<Record<string, string>> {
+  return {
+    ...FAST,
+    SYNC_SERVER_URL: serverUrl,
+    SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
+    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+    SYNC_CLIENT_API_SERVER_PORT: '0',
+    ...more,
+  };
+}
+
+describe('a token', () => {
+  let server: StartedServer;
+  before(async () => {
+    server = await startServer(withKeys());
+  });
+  after(() => server[Symbol.asyncDispose]());
+
+  it('that is not accepted, or missing: the reason of the server, and the setting', async () => {
+    const env = { SYNC_SERVER_URL: server.url };
+    assert.match(ERROR_CODES.token_refused.remedy, /SYNC_CLIENT_TOKEN/);
+    const wrong = await publish({ ...env, SYNC_CLIENT_TOKEN: 'not.a.token' });
+    assertFailure(wrong, 'token_refused', /^sync-client: not published: the server answered 401: Could not decode/);
+    const none = await runCommand('server', ['status'], env);
+    assertFailure(none, 'token_refused', /answered 401: access token was not provided \(no token was sent\)$/);
+    const kind = await publish({ ...env, SYNC_CLIENT_TOKEN: await tokenOf(server.url, { type: 'listener' }) });
+    assertFailure(kind, 'token_refused', /Incorrect 'peer_type' claim: listener, expected: datasource/);
+  });
+
+  it('that lacks a topic: the topic', async () => {
+    const token = await tokenOf(server.url, { type: 'datasource', claims: { permitted_topics: ['shop'] } });
+    const env = { SYNC_SERVER_URL: server.url, SYNC_CLIENT_TOKEN: token };
+    assertFailure(await publish(env, '-t', 'acme', '-t', 'shop'), 'topic_not_permitted', /'acme'/);
+    const { status } = await request(`${server.url}/data/config`, { headers: bearer(token) });
+    assert.notEqual(status, 500);
+  });
+
+  it('that is to be issued with another master token: the setting of the server', async () => {
+    const args = ['obtain-token', `${MASTER_TOKEN}-`, '--server-url', server.url];
+    assertFailure(await runCommand('server', args), 'master_token_refused', /no token: the server answered 401/);
+    assert.match(ERROR_CODES.master_token_refused.remedy, /SYNC_AUTH_MASTER_TOKEN/);
+  });
+
+  it('of a client that runs: the log says it, and so does the status; it keeps trying', async () => {
+    await using client = startCommand(
+      'client',
+      ['run'],
+      await clientEnv(server.url, { SYNC_CLIENT_TOKEN: 'no.to.ken' }),
+    );
+    assertLine(await logged(client, 'not connected'), 'token_refused', /refused the connection with 401: Could not/);
+    const url = /"url":"(http:[^"]+)".*listening/.exec(client.stderr())?.[1] ?? '';
+    const status = await runCommand('client', ['status', '--client-url', url, '--fail-on', 'away']);
+    assert.equal(status.code, 5);
+    assert.match(status.stdout, /^Server +not connected .*401: Could not decode access token$/m);
+  });
+});
+
+describe('TLS', () => {
+  let authority: TestAuthority;
+  let server: StartedServer;
+  before(async () => {
+    authority = await makeAuthority('nobody knows it');
+    const { cert, key } = await authority.issue('server');
+    server = await startServer({ SYNC_SERVER_TLS_CERT_FILE: cert, SYNC_SERVER_TLS_KEY_FILE: key });
+  });
+  after(async () => {
+    await server[Symbol.asyncDispose]();
+    await authority[Symbol.asyncDispose]();
+  });
+
+  it('with a certificate that is not trusted: the setting that names its authority', async () => {
+    assertFailure(await publish({ SYNC_SERVER_URL: server.url }), 'tls_failed', CA);
+    assertFailure(await runCommand('server', ['status', '--server-url', server.url]), 'tls_failed', CA);
+    await using client = startCommand('client', ['run'], await clientEnv(server.url));
+    assertLine(await logged(client, 'not connected'), 'tls_failed', CA);
+  });
+
+  it('with a server that does not speak it', async () => {
+    await using plain = await startServer();
+    const url = plain.url.replace('http:', 'https:');
+    assertFailure(await publish({ SYNC_SERVER_URL: url }), 'tls_failed', /does not speak TLS there/);
+  });
+});
+
+it('a port in use: the address, for both programs', async () => {
+  await using taken = await listening(createServer());
+  const message = new RegExp(`cannot listen on 127\\.0\\.0\\.1:${taken.port}: listen EADDRINUSE`);
+  await using folder = await tempDir();
+  const server = { SYNC_SERVER_BIND_PORT: String(taken.port), SYNC_STATE_DIR: folder.path };
+  assertFailure(await runCommand('server', ['run'], server), 'listen_failed', message);
+  const client = await clientEnv('http://127.0.0.1:1', { SYNC_CLIENT_API_SERVER_PORT: String(taken.port) });
+  assertFailure(await runCommand('client', ['run'], client), 'listen_failed', message);
+});
+
+it('a refused connection: who does not answer, and which setting says where it is', async () => {
+  const nobody = await listening(createServer());
+  await nobody[Symbol.asyncDispose]();
+  const refused = new RegExp(`no answer from http://127\\.0\\.0\\.1:${nobody.port}\\S*: .*ECONNREFUSED`);
+  assertFailure(await publish({ SYNC_SERVER_URL: nobody.url }), 'server_unreachable', refused);
+  const status = await runCommand('client', ['status', '--client-url', nobody.url]);
+  assertFailure(status, 'client_unreachable', refused);
+  await using client = startCommand('client', ['run'], await clientEnv(nobody.url));
+  assertLine(await logged(client, 'not connected'), 'server_unreachable', /ECONNREFUSED/);
+});
+
+describe('a backbone that is away', () => {
+  it('is the code that the server names, for whoever publishes', async () => {
+    const answering = createServer((_, answer) => {
+      answer.writeHead(503, { 'x-sync-error': 'backbone_unavailable', 'retry-after': '1' });
+      answer.end('{"detail":"the backbone does not answer"}');
+    });
+    await using server = await listening(answering);
+    const message = /not published: the server answered 503: the backbone does not answer/;
+    assertFailure(await publish({ SYNC_SERVER_URL: server.url }), 'backbone_unavailable', message);
+  });
+
+  it('is a line with its code and remedy at the server', async () => {
+    await using folder = await tempDir();
+    const env = { SYNC_BROADCAST_URI: `redis://127.0.0.1:${await freePort()}`, SYNC_STATE_DIR: folder.path };
+    await using server = startCommand('server', ['run', '--server-bind-port', '0'], env);
+    const line = await logged(server, 'the backbone does not answer yet');
+    assertLine(line, 'backbone_unavailable', /ECONNREFUSED/);
+    assert.equal(line.err, undefined, 'no stack');
+  });
+});
