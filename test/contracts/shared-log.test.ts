@@ -38,6 +38,24 @@ function heardBy(log: FoldedLog): number[] {
   return heard;
 }
 
+test('patches that several instances take at the same moment do not pass the limit together', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory);
+  await using other = await instance(memory);
+  await using third = await instance(memory);
+  const patch = (): NewRecord => record('/a', [{ op: 'move', from: '/x', path: '/y' }], 'PATCH');
+  const all = await Promise.allSettled(
+    Array.from({ length: 20 }, () => [one, other, third].map((log) => log.append(patch()))).flat(),
+  );
+  assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 10);
+  const codes = all.flatMap((each) => (each.status === 'rejected' ? [(each.reason as { code?: string }).code] : []));
+  assert.deepEqual([...new Set(codes)], ['too_many_patches']);
+  await until(() => [one, other, third].every((log) => log.fold().length === 10), {
+    withinMs: 20_000,
+    what: 'ten stand',
+  });
+});
+
 test('every instance delivers every record once, in one order, whoever appended it; an append is applied when answered', async () => {
   const memory = new MemoryLog();
   await using one = await instance(memory);

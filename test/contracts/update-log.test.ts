@@ -367,6 +367,26 @@ test('patches over a document from a URL stack up to a limit, then a PUT is aske
   assert.deepEqual(shown(log), ['9 update /a', '10 update /a']);
 });
 
+test('the limit of patches is of a path and a topic, counts those of one update, and is not passed by many at once', async () => {
+  const log = await openSqliteLog({ stateDir, patchesPerPath: 5 }, { log: silentLogger() });
+  opened.push(log);
+  // Such a patch replaces none before it.
+  const patches = (count: number, topic: string) => {
+    const one = record('/a', '[{"op":"move","from":"/x","path":"/y"}]', 'PATCH');
+    const [entry] = one.entries;
+    assert(entry !== undefined);
+    return { ...one, entries: Array.from({ length: count }, () => ({ ...entry, topics: [topic] })) };
+  };
+  await assert.rejects(log.append(patches(6, 'one')), refused('too_many_patches', /5 patches/));
+  await log.append(patches(2, 'one'));
+  await assert.rejects(log.append(patches(4, 'one')), refused('too_many_patches', /5 patches/));
+  const atOnce = await Promise.allSettled(Array.from({ length: 20 }, () => log.append(patches(1, 'one'))));
+  assert.equal(atOnce.filter(({ status }) => status === 'fulfilled').length, 3);
+  await log.append(patches(5, 'other'));
+  await assert.rejects(log.append(patches(1, 'other')), refused('too_many_patches', /5 patches/));
+  assert.equal(log.fold().length, 10);
+});
+
 test('a patch that is repeated under its key is a repetition also where the limit has no room for another', async () => {
   const log = await openSqliteLog({ stateDir, patchesPerPath: 1 }, { log: silentLogger() });
   opened.push(log);

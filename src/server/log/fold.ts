@@ -127,17 +127,19 @@ export class Fold {
     return appendProblem(record, this.#live);
   }
 
-  /** How many patches would stack at the path of this entry once it is added; 0 where it would not stack. */
-  patchesWith(entry: PeerEntry): number {
+  /** How many patches would stack at the path of this entry once it is added, by each of its topics; none where it would not stack. */
+  patchesWith(entry: PeerEntry): ReadonlyMap<string, number> {
     const item = newItem({ place: [Number.MAX_SAFE_INTEGER, 0], origin: 'update', entry, rows: [] });
-    if (documentUnder(this.#live, item) !== undefined) return 0;
+    if (documentUnder(this.#live, item) !== undefined) return new Map();
     const gone = new Set(
       [...supersededPatches(this.#live, item)].filter(([, left]) => left.length === 0).map(([old]) => old),
     );
     const stacked = [...this.#live.at(item.path)].filter(
       (other) => other.entry.save_method === 'PATCH' && !gone.has(other),
     );
-    return stacked.length + 1;
+    return new Map(
+      entry.topics.map((topic) => [topic, stacked.filter(({ open }) => open.has(topic)).length + 1] as const),
+    );
   }
 
   /** The record of which a patch stands at the path of this entry, and which was appended under a key with this digest. */
@@ -145,10 +147,10 @@ export class Fold {
     return [...this.#live.at(parseDocPath(dst_path))].find(({ update }) => update?.once === once)?.place[0];
   }
 
-  /** Patches at a path, quickly. */
-  patchesAt(path: DocPath): number {
+  /** Patches at a path that count on a topic, quickly. */
+  patchesAt(path: DocPath, topic: string): number {
     let count = 0;
-    for (const { entry } of this.#live.at(path)) if (entry.save_method === 'PATCH') count++;
+    for (const { entry, open } of this.#live.at(path)) if (entry.save_method === 'PATCH' && open.has(topic)) count++;
     return count;
   }
 

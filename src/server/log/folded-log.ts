@@ -149,7 +149,8 @@ export class FoldedLog implements UpdateLog {
     const key = once === undefined ? undefined : digest(once.key);
     const record: NewRecord = key === undefined ? given : { ...given, once: key };
     const body = printed(record, once);
-    if (hasAppends(record)) return await this.#appendToLists(record, body, once);
+    const isExact = hasAppends(record) || (!this.#options.exclusive && this.#patches.isNear(record, this.#state.fold));
+    if (isExact) return await this.#patches.during(record, () => this.#appendExactly(record, body, once));
     try {
       this.#patches.check(record, this.#state.fold);
     } catch (error) {
@@ -169,10 +170,10 @@ export class FoldedLog implements UpdateLog {
   }
 
   /**
-   * Appends a record with operations at `-`, which are only taken where they are worked into a document of the log: what that is
-   * must not change until the record is in its place.
+   * Appends a record that is only taken as the log is in its place: with operations at `-`, which have to be worked into a document of
+   * the log, or where patches of other instances may leave no room for those of this one.
    */
-  async #appendToLists(
+  async #appendExactly(
     record: NewRecord,
     body: string,
     once: Idempotency | undefined,
@@ -186,7 +187,7 @@ export class FoldedLog implements UpdateLog {
       const { fold } = this.#state;
       const problem = fold.appendProblem(record);
       if (problem !== undefined) throw notAppended(problem);
-      this.#patches.check(record, fold);
+      this.#patches.checkNext(record, fold);
       this.#view.expect(row, record);
       return [{ record, row, resolve: () => undefined, reject: () => undefined }];
     };

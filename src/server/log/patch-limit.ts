@@ -1,50 +1,92 @@
 import { SyncError } from '../../lib/errors.js';
+import type { PeerEntry } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 import type { Fold } from './fold.js';
 import type { NewRecord } from './update-log.js';
 
-/** Bounds the patches that stack at one path: nobody could catch up by thousands (design 9.5). */
+/** From this part of the limit on a shared log is asked whether others have appended: so many instances cannot pass it together. */
+const NEAR_PART = 16;
+
+/**
+ * Bounds the patches that stack at one path on one topic: nobody could catch up by thousands (design 9.5). By topic, so that a
+ * publisher that is limited to one topic leaves the publishers of others their room.
+ */
 export class PatchLimit {
   readonly #atMost: number;
-  /** Patches that are under way, by path. */
+  /** Patches that are under way, by place. */
   readonly #underWay = new Map<string, number>();
 
   constructor(atMost: number) {
     this.#atMost = atMost;
   }
 
-  /** Throws `too_many_patches` where the fold and what is under way have so many at a path of the record. */
+  /** Throws `too_many_patches` where the fold, and what is under way, leave no room for all patches of the record. */
   check(record: NewRecord, fold: Fold): void {
-    for (const entry of record.entries) {
-      if (entry.save_method !== 'PATCH' || record.retain === false) continue;
+    this.#check(record, fold, this.#underWay);
+  }
+
+  /** The same for a record that is appended next, whatever is under way behind it. */
+  checkNext(record: NewRecord, fold: Fold): void {
+    this.#check(record, fold, NONE);
+  }
+
+  /** Whether other instances that append in the same moment could fill what is left. */
+  isNear(record: NewRecord, fold: Fold): boolean {
+    const own = new Map<string, number>();
+    return retainedPatches(record).some((entry) => {
       const path = parseDocPath(entry.dst_path);
-      const text = docPathText(path);
-      const underWay = this.#underWay.get(text) ?? 0;
-      if (fold.patchesAt(path) + underWay < this.#atMost) continue;
-      const stacked = fold.patchesWith(entry);
-      if (stacked === 0 || stacked + underWay <= this.#atMost) continue;
-      throw new SyncError('too_many_patches', `${this.#atMost} patches stand at ${text} already: publish a PUT there`);
-    }
+      return entry.topics.some((topic) => {
+        const place = placeOf(entry, topic);
+        own.set(place, (own.get(place) ?? 0) + 1);
+        const count = fold.patchesAt(path, topic) + (this.#underWay.get(place) ?? 0) + (own.get(place) ?? 0);
+        return count * NEAR_PART > this.#atMost;
+      });
+    });
   }
 
   /** Counts the patches of a record while it is appended. */
   async during<T>(record: NewRecord, append: () => Promise<T>): Promise<T> {
-    const paths = patchPaths(record);
-    for (const path of paths) this.#underWay.set(path, (this.#underWay.get(path) ?? 0) + 1);
+    const places = retainedPatches(record).flatMap((entry) => entry.topics.map((topic) => placeOf(entry, topic)));
+    for (const place of places) this.#underWay.set(place, (this.#underWay.get(place) ?? 0) + 1);
     try {
       return await append();
     } finally {
-      for (const path of paths) {
-        const left = (this.#underWay.get(path) ?? 1) - 1;
-        if (left === 0) this.#underWay.delete(path);
-        else this.#underWay.set(path, left);
+      for (const place of places) {
+        const left = (this.#underWay.get(place) ?? 1) - 1;
+        if (left === 0) this.#underWay.delete(place);
+        else this.#underWay.set(place, left);
       }
+    }
+  }
+
+  #check(record: NewRecord, fold: Fold, underWay: ReadonlyMap<string, number>): void {
+    /** Those of the record itself, which come before one of its entries. */
+    const own = new Map<string, number>();
+    for (const entry of retainedPatches(record)) {
+      const path = parseDocPath(entry.dst_path);
+      const others = (topic: string): number => {
+        const place = placeOf(entry, topic);
+        return (underWay.get(place) ?? 0) + (own.get(place) ?? 0);
+      };
+      const full = entry.topics.filter((topic) => fold.patchesAt(path, topic) + others(topic) >= this.#atMost);
+      const stacked = full.length === 0 ? undefined : fold.patchesWith(entry);
+      const topic = full.find((each) => (stacked?.get(each) ?? 0) + others(each) > this.#atMost && stacked?.has(each));
+      if (topic !== undefined) {
+        const text = `${this.#atMost} patches stand at ${docPathText(path)} already: publish a PUT there`;
+        throw new SyncError('too_many_patches', text);
+      }
+      for (const each of entry.topics) own.set(placeOf(entry, each), (own.get(placeOf(entry, each)) ?? 0) + 1);
     }
   }
 }
 
-function patchPaths({ entries }: NewRecord): string[] {
-  return entries
-    .filter(({ save_method }) => save_method === 'PATCH')
-    .map(({ dst_path }) => docPathText(parseDocPath(dst_path)));
+const NONE: ReadonlyMap<string, number> = new Map();
+
+/** A path and a topic as a key. */
+function placeOf({ dst_path }: PeerEntry, topic: string): string {
+  return `${docPathText(parseDocPath(dst_path))} ${topic}`;
+}
+
+function retainedPatches({ entries, retain }: NewRecord): readonly PeerEntry[] {
+  return retain === false ? [] : entries.filter(({ save_method }) => save_method === 'PATCH');
 }
