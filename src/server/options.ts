@@ -419,7 +419,8 @@ export const SERVER_SETTINGS = {
     default: 1000,
     min: 1,
     unit: 'patches',
-    description: 'Patches that may stack at one path before a PUT is due: who comes later has to apply them all.',
+    description:
+      'Patches that may stack at one path, on one topic, before a PUT is due: who comes later has to apply them all.',
   }),
   logKeptMs: secondsSetting({
     env: 'SYNC_LOG_KEPT',

@@ -354,6 +354,28 @@ test('a connection ends when the token of its peer does, and no other', async ()
   assert.deepEqual(await lasting.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
 });
 
+test('publishes that wait for their turn when the token of their peer ends are not carried out', async () => {
+  const expiresAtMs = Date.now() + 300;
+  const carriedOut: string[] = [];
+  let ended = false;
+  const onPublish = async (topics: readonly string[]): Promise<void> => {
+    carriedOut.push(...topics);
+    await until(() => Date.now() > expiresAtMs, 'the token has ended');
+    ended = true;
+  };
+  await using server = await startSocketServer(
+    {},
+    { authenticate: async () => ({ ...ANY_PEER, expiresAtMs }), onPublish },
+  );
+  await using peer = await RawPeer.connect(server.url);
+  // Nobody answers once the connection ends: what counts is what was carried out.
+  for (const topic of ['first', 'second']) peer.call('publish', { topics: [topic], data: 1 }).catch(() => undefined);
+  await peer.close();
+  await until(() => ended, 'the first is over');
+  await new Promise(setImmediate);
+  assert.deepEqual(carriedOut, ['first']);
+});
+
 test('who hammers with a bad token is held back longer each time, and room for that is bounded', async () => {
   const authenticate = async (): Promise<Peer> => {
     throw new SyncError('unauthorized', 'no');

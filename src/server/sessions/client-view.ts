@@ -65,7 +65,7 @@ function policyOf({ state }: KnownClient, policyHead: string | null): ClientView
 function dataOf(client: KnownClient, shown: readonly string[], { log, recent, now }: ViewDeps): ClientView['data'] {
   const { kind, topics, position: held, state } = client;
   const heads = log.heads(topics);
-  const newest = topics.reduce((most, topic) => Math.max(most, heads[topic] ?? 0), 0);
+  const newest = recent.newestOn(topics, heads);
   const lag = kind === 'session' ? recent.lag(held, topics, heads, now()) : undefined;
   return {
     newest,

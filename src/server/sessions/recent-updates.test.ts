@@ -27,6 +27,12 @@ it('lag counts the updates of the own topics that are not applied, and the age o
   assert.deepEqual(lag(null, ['odd']), { updates: 5, seconds: 19, atLeast: false });
 });
 
+it('who subscribes to all topics lags behind every update', () => {
+  const recent = filled(10);
+  const lag = recent.lag(at(5), ['__EventNotifier_ALL_TOPICS__'], {}, 20_000);
+  assert.deepEqual(lag, { updates: 5, seconds: 14, atLeast: false });
+});
+
 it('who is behind more than is remembered lags at least so much', () => {
   const recent = filled(1000, 100);
   const lag = recent.lag(at(10), ['even'], { even: 1000 }, 1_000_000);

@@ -1,4 +1,5 @@
 import { hasApplied, type Position } from '../../wire/session.js';
+import { ALL_TOPICS } from '../../wire/topics.js';
 import type { LogRecord, UpdateLog } from '../log/update-log.js';
 import { concerns } from './known-client.js';
 
@@ -46,6 +47,12 @@ export class RecentUpdates {
     this.#after = (this.#updates[0]?.seq ?? 1) - 1;
   }
 
+  /** The last update on any of these topics. `heads`: last seq of each of them. */
+  newestOn(topics: readonly string[], heads: Readonly<Record<string, number>>): number {
+    if (topics.includes(ALL_TOPICS)) return this.#updates.at(-1)?.seq ?? this.#after;
+    return topics.reduce((newest, topic) => Math.max(newest, heads[topic] ?? 0), 0);
+  }
+
   /** What a client with these topics lacks. Null: it holds nothing. `heads`: last seq of each of its topics. */
   lag(
     position: Position | null,
@@ -55,7 +62,7 @@ export class RecentUpdates {
   ): Lag {
     const through = position?.applied_through ?? 0;
     const from = Math.min(through, ...(position?.unresolved ?? []).map((seq) => seq - 1));
-    const newest = Math.max(0, ...topics.map((topic) => heads[topic] ?? 0));
+    const newest = this.newestOn(topics, heads);
     if (newest <= from) return { updates: 0, seconds: 0, atLeast: false };
     let updates = 0;
     let oldestMs: number | undefined;
