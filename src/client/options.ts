@@ -231,6 +231,15 @@ export const CLIENT_SETTINGS = {
     description:
       'Let everybody who reaches the inline engine write policy and data, as OPAL does. false: everybody asks, this client alone writes.',
   }),
+  inlineEngineBuiltinsOff: listSetting({
+    env: 'SYNC_INLINE_ENGINE_BUILTINS_OFF',
+    opal: null,
+    group: ENGINE,
+    separator: ',',
+    default: [],
+    description:
+      'Built-in functions that policies may not call, for example opa.runtime,http.send. Each commit is then checked by the OPA program first.',
+  }),
   inlineEngineOrigins: listSetting({
     env: 'SYNC_INLINE_ENGINE_ALLOWED_ORIGINS',
     opal: null,

@@ -231,6 +231,50 @@ describe('policy and data that come through the server', () => {
   });
 });
 
+describe('opa.runtime and http.send', () => {
+  const OFF = { SYNC_INLINE_ENGINE_BUILTINS_OFF: 'opa.runtime,http.send' };
+
+  test('off by a setting: no policy and no query calls them; a commit that does is refused with file and line', async () => {
+    await using other = await gitRepo();
+    await other.commit({ 'app.rego': 'package app\n\nallow := true\n' });
+    await using own = await startServer(following(other));
+    await using limited = await startClient({ serverUrl: own.url, env: OFF });
+    await limited.healthy();
+    for (const name of ['opa.runtime()', 'http.send({"method": "get", "url": "http://127.0.0.1:1"})']) {
+      await other.commit({ 'app.rego': `package app\n\nallow := true\n\nx := ${name}\n` });
+      const told = await limited.tells('it is refused', (health) =>
+        String(field(health, 'policy', 'error', 'message')).includes(`undefined function ${name.split('(')[0]}`),
+      );
+      assert.match(
+        String(field(told.json, 'policy', 'error', 'message')),
+        /app\.rego:5: undefined function .*SYNC_INLINE_ENGINE_BUILTINS_OFF/,
+      );
+      assert.equal(await limited.query('/app/allow'), true);
+    }
+    for (const [method, path, body] of [
+      ['GET', '/v1/query?q=x:=opa.runtime()', undefined],
+      ['POST', '/v1/query', '{"query":"x := opa.runtime()"}'],
+      ['POST', '/v1/compile', '{"query":"opa.runtime().env == input.x","unknowns":["input"]}'],
+    ] as const) {
+      const answer = await ask(limited.engineUrl + path, { method, ...(body === undefined ? {} : { body }) });
+      assert.equal(answer.status, 401, path);
+    }
+    await other.commit({ 'app.rego': 'package app\n\nallow := false\n' });
+    await limited.healthy();
+    assert.equal(await limited.query('/app/allow'), false);
+  });
+
+  test('on as in OPA where nothing is set', async () => {
+    assert.equal(field(await client.query('/app/environment'), 'REGION'), 'eu-west');
+  });
+
+  test('a name that OPA does not know, or an open engine, is refused at the start', async () => {
+    const start = (env: Record<string, string>) => startClient({ serverUrl: server.url, env });
+    await assert.rejects(start({ SYNC_INLINE_ENGINE_BUILTINS_OFF: 'http.sned' }), /http\.sned: this OPA has no such/);
+    await assert.rejects(start({ ...OFF, SYNC_INLINE_ENGINE_OPEN: 'true' }), /of no use with an open engine/);
+  });
+});
+
 describe('who guards the engine', () => {
   const accessOf = async (one: StartedClient): Promise<unknown> => field((await one.health()).json, 'engine', 'access');
 

@@ -34,6 +34,8 @@ export function opaCheck(program: () => Promise<OpaProgram>, versions: RegoVersi
 export interface OpaProgram {
   readonly execPath: string;
   readonly env: Env;
+  /** File that says what policies may call; undefined: everything. */
+  readonly capabilities?: string | undefined;
 }
 
 async function judge(
@@ -47,9 +49,19 @@ async function judge(
     for (const [path, rego] of modules) await put(dir, path, rego);
     await put(dir, 'data.json', regionsText(regions));
     await put(dir, '.manifest', JSON.stringify(manifestVersions(modules, v0)));
-    const problems = await run(program, ['eval', '--format=json', '--bundle', dir, '1'], dir, signal);
-    if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems);
+    const { capabilities } = program;
+    const limits = capabilities === undefined ? [] : [`--capabilities=${capabilities}`];
+    const problems = await run(program, ['eval', ...limits, '--format=json', '--bundle', dir, '1'], dir, signal);
+    if (problems.length > 0) throw new EngineRefusal('the policy does not compile', problems.map(withRemedy(program)));
   });
+}
+
+/** A function that is off looks as one that there never was: the message says so. */
+function withRemedy({ capabilities }: OpaProgram): (problem: EngineProblem) => EngineProblem {
+  return (problem) => {
+    if (capabilities === undefined || !problem.message.startsWith('undefined function ')) return problem;
+    return { ...problem, message: `${problem.message} (see SYNC_INLINE_ENGINE_BUILTINS_OFF)` };
+  };
 }
 
 /** Which modules cannot be parsed as a version of Rego, by the OPA program: it names those of all files at once. */

@@ -1,5 +1,5 @@
 import { assertNotOurs, childEnv } from '../../lib/child-env.js';
-import { errorText } from '../../lib/errors.js';
+import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { aborted } from '../../lib/loop.js';
 import type { Endpoint, OutgoingTls } from '../../lib/tls.js';
@@ -8,6 +8,7 @@ import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
 import { BundleService } from './bundle-service.js';
+import { capabilitiesWithout } from './capabilities.js';
 import { type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './check-policy.js';
 import { DOOR_PATH, type Door, type EngineAccessKind, engineAccessKind, makeDoor } from './door.js';
 import type { PolicyEngine } from './engine.js';
@@ -64,8 +65,14 @@ export interface CreateEngineDeps {
  */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
   assertNotOurs(settings.inlineEngineEnv, 'SYNC_INLINE_ENGINE_ENV');
-  const access = await openEngineAccess(settings, deps);
   const kind = engineAccessKind(settings);
+  if (kind === 'open' && settings.inlineEngineBuiltinsOff.length > 0) {
+    throw new SyncError(
+      'config_invalid',
+      'SYNC_INLINE_ENGINE_BUILTINS_OFF is of no use with an open engine: whoever reaches it can put policies there; leave SYNC_INLINE_ENGINE_OPEN, authentication and authorization unset',
+    );
+  }
+  const access = await openEngineAccess(settings, deps);
   const door = kind === 'token' ? makeDoor(settings) : undefined;
   const auth = door === undefined ? access.auth : fixedAuth(door.token);
   const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, tls: access.tls, auth });
@@ -105,7 +112,12 @@ async function inlineEngine(
   const bundles = new BundleService();
   await bundles.start();
   const program = getProgram(settings, deps);
-  const judge = async (): Promise<OpaProgram> => ({ execPath: (await program.found).path, env });
+  const limited = settings.inlineEngineBuiltinsOff.length > 0;
+  const capabilities = capabilitiesWithout(settings.inlineEngineBuiltinsOff);
+  const judge = async (): Promise<OpaProgram> => {
+    const execPath = (await program.found).path;
+    return { execPath, env, capabilities: limited ? await capabilities.file({ execPath, env }) : undefined };
+  };
   const versions = new RegoVersions(regoMode(settings), {
     parse: opaParser(judge),
     onRead: (counts) => log.info({ ...counts }, 'modules by the version of Rego that they are read as'),
@@ -117,6 +129,7 @@ async function inlineEngine(
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
         reserved: [...healthPaths(settings.healthDocument), ...(door === undefined ? [] : [DOOR_PATH])],
         isGuarded: door !== undefined,
+        checksFirst: limited,
         files: settings.inlineEngineConfig?.files ?? [],
       },
       {
@@ -132,6 +145,7 @@ async function inlineEngine(
         if (!runSignal.aborted) throw error;
       });
       if (opa === undefined) return;
+      await judge(); // names that are wrong are told now
       process = createOpaProcess(
         {
           execPath: opa.path,
@@ -166,7 +180,10 @@ async function inlineEngine(
       ...engineListeners(settings.inlineEngineConfig?.addr),
     ],
     pid: () => process?.pid,
-    close: () => bundles.stop(),
+    close: async () => {
+      await bundles.stop();
+      await capabilities.close();
+    },
   };
 }
 

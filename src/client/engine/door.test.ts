@@ -8,6 +8,7 @@ const settings = (more: Partial<DoorSettings> = {}): DoorSettings => ({
   inlineEngineOpen: false,
   inlineEngineConfig: undefined,
   inlineEngineOrigins: [],
+  inlineEngineBuiltinsOff: [],
   ...more,
 });
 

@@ -21,7 +21,12 @@ export interface Door {
 /** Settings that the door depends on. */
 export type DoorSettings = Pick<
   ClientSettings,
-  'engineUrl' | 'inlineEngineEnabled' | 'inlineEngineOpen' | 'inlineEngineConfig' | 'inlineEngineOrigins'
+  | 'engineUrl'
+  | 'inlineEngineEnabled'
+  | 'inlineEngineOpen'
+  | 'inlineEngineConfig'
+  | 'inlineEngineOrigins'
+  | 'inlineEngineBuiltinsOff'
 >;
 
 /** Where the authorization policy lies: no module and no document that is delivered comes here. */
@@ -50,7 +55,10 @@ export function engineAccessKind(settings: DoorSettings): EngineAccessKind {
 /** A new door with a new token. */
 export function makeDoor(settings: DoorSettings): Door {
   const token = new Secret(randomBytes(32).toString('base64url'));
-  return { token, rego: doorRego(createHash('sha256').update(token.reveal()).digest('hex'), ownOrigins(settings)) };
+  const sha256 = createHash('sha256').update(token.reveal()).digest('hex');
+  // A query of the caller's own calls what it likes.
+  const withQueries = settings.inlineEngineBuiltinsOff.length === 0;
+  return { token, rego: doorRego(sha256, { origins: ownOrigins(settings), withQueries }) };
 }
 
 /** Origins of pages that come from the engine itself, and those that the operator lists. */
@@ -69,15 +77,21 @@ function ownOrigins(settings: DoorSettings): string[] {
  * kind of request from another compares a fixed place of the input with a fixed value: so OPA finds the one rule that
  * counts by its index, and a question costs one lookup and two absent headers.
  */
-function doorRego(sha256: string, origins: readonly string[]): string {
-  const asking = [
-    { method: 'POST', path: ['v1', 'data'] },
-    { method: 'GET', path: ['v1', 'data'] },
-    { method: 'POST', path: ['v0', 'data'] },
+function doorRego(
+  sha256: string,
+  { origins, withQueries }: { origins: readonly string[]; withQueries: boolean },
+): string {
+  const queries = [
     { method: 'POST', path: ['v1', 'query'] },
     { method: 'GET', path: ['v1', 'query'] },
     { method: 'POST', path: ['v1', 'compile'] },
     { method: 'GET', path: ['v1', 'compile'] },
+  ];
+  const asking = [
+    { method: 'POST', path: ['v1', 'data'] },
+    { method: 'GET', path: ['v1', 'data'] },
+    { method: 'POST', path: ['v0', 'data'] },
+    ...(withQueries ? queries : []),
     { method: 'POST', path: [''] },
     { method: 'GET', path: [''] },
     { method: 'GET', path: ['health'] },

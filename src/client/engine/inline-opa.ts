@@ -27,6 +27,8 @@ export interface InlineOpaOptions {
   readonly reserved?: readonly DocPath[];
   /** Nobody else can write modules. */
   readonly isGuarded: boolean;
+  /** Every policy is checked before it goes in: the check forbids what the engine itself would take. */
+  readonly checksFirst: boolean;
   /** What OPA loads by itself: `files` of SYNC_INLINE_ENGINE_CONFIG. */
   readonly files: readonly string[];
 }
@@ -47,6 +49,8 @@ export class InlineOpa implements PolicyEngine {
   readonly #log: Logger;
   readonly #versions: RegoVersions;
   #attempts = 0;
+  /** Modules that were checked. */
+  readonly #checked = new WeakSet<PolicySet['modules']>();
 
   constructor(
     options: InlineOpaOptions,
@@ -77,6 +81,10 @@ export class InlineOpa implements PolicyEngine {
     regions: readonly Region[],
     signal: AbortSignal,
   ): Promise<void> {
+    if (this.#options.checksFirst && policy.modules.size > 0 && !this.#checked.has(policy.modules)) {
+      await this.#check(policy, [], signal);
+      this.#checked.add(policy.modules);
+    }
     try {
       await this.#activate(policy, roots, regions, signal);
     } catch (error) {
