@@ -1,7 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { clientAuthenticator } from '../auth/security.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { RouteDeclaration } from '../http/route.js';
@@ -41,6 +39,7 @@ import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
 import { startFacts } from './start-facts.js';
 import { Status } from './status.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 /** A sync client. */
 export interface Client {
@@ -173,7 +172,7 @@ export function createClient(
       log,
     });
 
-    const spoolDir = await mkdtemp(join(tmpdir(), 'policysync-spool-'));
+    const spoolDir = await temporaryFolder('policysync-spool-');
     ends.push(() => rm(spoolDir, { recursive: true, force: true }));
     const spool = await createSpool({ dir: spoolDir, limitBytes: settings.fetchLimitBytes });
     const fetcher = createFetcher(

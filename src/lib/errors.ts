@@ -476,7 +476,7 @@ export function failureFields(error: unknown, unexpected?: 'stack'): FailureFiel
 }
 
 /** What only a change of the configuration mends: a program that meets one of these ends with exit code 2. */
-const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set(['usage_invalid', 'config_invalid']);
+const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set(['usage_invalid', 'config_invalid', 'engine_start_failed']);
 
 /** Why a program cannot listen where its settings say, whatever else runs: not an address of this machine, or not permitted. */
 const WRONG_ADDRESS: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EACCES', 'ENOTFOUND', 'EINVAL']);

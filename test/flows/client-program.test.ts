@@ -112,8 +112,37 @@ test('an engine that refuses its own options ends the client with what it said',
     SYNC_INLINE_ENGINE_CONFIG: '{"files":["/nonexistent.json"]}',
   };
   const { code, stderr } = await runCommand('client', ['run'], env);
-  assert.equal(code, 1, stderr);
+  assert.equal(code, 2, stderr);
   assert.match(stderr, /sync-client: the engine did not start: .*\/nonexistent\.json/);
+});
+
+test('what only other settings mend ends the client with 2, also where it is found after the start began', async () => {
+  await using folder = await tempDir();
+  const base = await settings('http://127.0.0.1:1');
+  for (const [env, message] of [
+    [{ SYNC_CLIENT_API_SERVER_HOST: '192.0.2.1' }, /cannot listen on 192\.0\.2\.1:0: .*EADDRNOTAVAIL/],
+    [{ SYNC_FETCH_PROVIDER_MODULES: `${folder.path}/none.mjs` }, /SYNC_FETCH_PROVIDER_MODULES: the module .*none\.mjs/],
+    [{ SYNC_CLIENT_API_TLS_CERT_FILE: `${folder.path}/none.pem` }, /SYNC_CLIENT_API_TLS_CERT_FILE/],
+    [{ SYNC_AUTH_PUBLIC_KEY: 'no key' }, /SYNC_AUTH_PUBLIC_KEY/],
+    [{ SYNC_INLINE_ENGINE_CONFIG: '{"log_level":"debug","files":["/none"]}' }, /the engine did not start/],
+  ] as const) {
+    const { code, stderr } = await runCommand('client', ['run'], { ...base, ...env });
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, message);
+    assert.match(stderr, /\nWhat to do: .* \[(config_invalid|listen_failed|engine_start_failed)\]\n$/);
+  }
+});
+
+test('a folder for temporary files that cannot be used is named', async () => {
+  const { code, stderr } = await runCommand('client', ['run'], {
+    ...(await settings('http://127.0.0.1:1')),
+    TMPDIR: '/dev/null',
+  });
+  assert.equal(code, 1, stderr);
+  assert.match(
+    stderr,
+    /sync-client: the folder \/dev\/null cannot be used for temporary files.*\nWhat to do: .*\[spool_unwritable\]\n$/,
+  );
 });
 
 test('SIGTERM and SIGINT end the client with 0, and its engine with it', async () => {

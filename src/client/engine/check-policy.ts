@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { childEnv } from '../../lib/child-env.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
+import { temporaryFolder } from '../temporary-folder.js';
 import { regionsText } from './bundle-archive.js';
 import { type EngineProblem, EngineRefusal, type PolicySet, type Region } from './engine.js';
 import { opaError, opaProblems, problemsInText } from './opa-rest.js';
@@ -81,7 +81,7 @@ export function opaParser(program: () => Promise<OpaProgram>): RegoParser {
 }
 
 async function inFolder<T>(work: (dir: string) => Promise<T>): Promise<T> {
-  const dir = await mkdtemp(join(tmpdir(), 'policysync-check-'));
+  const dir = await temporaryFolder('policysync-check-');
   try {
     return await work(dir);
   } finally {
