@@ -26,10 +26,14 @@ const trusting = (): Record<string, string> => ({
   SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED: 'true',
   SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE: authority.file,
 });
+/** The name by which the proxies know a server that listens on loopback. */
+const NAMED = { SYNC_ALLOWED_HOSTS: '.test' };
 const serving = (): Record<string, string> => ({
   SYNC_SERVER_TLS_CERT_FILE: pair.cert,
   SYNC_SERVER_TLS_KEY_FILE: pair.key,
+  ...NAMED,
 });
+
 
 async function showsNoPassword(client: StartedClient): Promise<void> {
   const seen = JSON.stringify(client.log) + (await client.health()).text;
@@ -41,7 +45,7 @@ for (const scheme of ['http', 'https'] as const) {
   test(`an ${scheme} server is reached through a proxy that wants credentials: bundles, base data, socket`, async () => {
     await using repo = await gitRepo();
     await repo.commit(MODULES);
-    await using server = await startServer({ ...following(repo), ...(scheme === 'https' ? serving() : {}) });
+    await using server = await startServer({ ...following(repo), ...NAMED, ...(scheme === 'https' ? serving() : {}) });
     await using proxy = await startProxy();
     const programEnv = { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url };
     const url = `${scheme}://server.test:${server.port}`;
