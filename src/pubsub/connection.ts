@@ -28,7 +28,7 @@ export interface ConnectionOptions {
 export interface ConnectionDeps {
   hub: Hub;
   log: Logger;
-  onPublish?(topics: readonly string[], dataText: string, peer: Peer): Promise<void>;
+  onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
   /** What our own peers say beyond pub/sub. Without it they are taken as plain ones. */
   sessions?: SessionHandler | undefined;
   /** Counts what happens to connections. */
@@ -370,7 +370,8 @@ export class Connection implements Subscriber, SessionPeer {
     }
     if (lasting.length === 0) return true;
     if (this.#deps.onPublish === undefined) return this.#complainOnce('publish on a topic that takes none');
-    await this.#deps.onPublish(lasting, dataText, this.#peer);
+    // Our own clients have to hear of every seq of their topics.
+    await this.#deps.onPublish(lasting, dataText, this.#peer, toSelf || this.extended ? undefined : this);
     return true;
   }
 

@@ -32,7 +32,7 @@ export interface Publication extends PublicationData {
   /** The data for a subscriber that is limited to topics, where it differs; one object for all who get the same. */
   limitedTo?: ((permitted: ReadonlySet<string>) => PublicationData) | undefined;
   /** A subscriber that does not get it: the publisher. */
-  except?: Subscriber;
+  except?: Subscriber | undefined;
 }
 
 /** Topics and their subscribers in this process. Nothing is kept for those who are away. */

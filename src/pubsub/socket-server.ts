@@ -4,6 +4,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
+import type { Subscriber } from './hub.js';
 import { ANY_PEER, type Peer } from './peer.js';
 import { type PeerInfo, upgradeQuery } from './peer-info.js';
 import { Refusals } from './refusals.js';
@@ -42,9 +43,10 @@ export interface SocketServerDeps extends ConnectionDeps {
   authenticate?(request: IncomingMessage): Promise<Peer>;
   /**
    * Takes a publish on topics other than statistics; resolves when it was accepted. Without it such calls are answered
-   * `false`. Calls of one connection come one after the other.
+   * `false`. Calls of one connection come one after the other. `except`: a subscriber that is not notified, the publisher itself where it
+   * has none of our extensions and does not say that somebody else notifies.
    */
-  onPublish?(topics: readonly string[], dataText: string, peer: Peer): Promise<void>;
+  onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
 }
 
 /** Pub/sub over WebSocket, compatible with OPAL's framing (protocol-facts 1). Owns no port. */

@@ -1,10 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { printJson } from '../lib/json-text.js';
 import { type Logger, redactUrl } from '../lib/log.js';
-import type { Publication, PublicationData } from '../pubsub/hub.js';
+import type { Publication, PublicationData, Subscriber } from '../pubsub/hub.js';
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
 import type { FoldedEntry, LogRecord, NewRecord, Retain, UpdateLog } from './log/update-log.js';
+import { OwnEvents } from './own-events.js';
 import type { RefreshPart } from './refresh.js';
 import { checkInlineData, checkUpdate } from './update-rules.js';
 import { extendedUpdateText, opalUpdateText } from './update-text.js';
@@ -39,6 +40,8 @@ export interface PublisherOptions {
 export interface PublishOptions {
   /** The `Idempotency-Key` (design 9.8). */
   readonly idempotencyKey?: string | undefined;
+  /** A subscriber that is not notified of it: the publisher, where it is one that expects that. */
+  readonly except?: Subscriber | undefined;
 }
 
 /** The one way in for data updates, from HTTP and from sockets. */
@@ -73,11 +76,13 @@ export function createPublisher(
   const { updateLog, hub, log } = deps;
   /** How many got a record, by its place: delivered before the append is answered. */
   const counts = new Map<number, number>();
+  const ownEvents = new OwnEvents();
   updateLog.onRecord((record) => {
     const whole = updateTexts(record, updateLog.epoch);
     const count = hub.publish({
       topics: topicsOf(record),
       limitedTo: limitedTexts(record, updateLog.epoch),
+      except: ownEvents.publisherOf(record),
       get text() {
         return whole.text;
       },
@@ -115,7 +120,15 @@ export function createPublisher(
       checkInlineData(update, inlineDataLimitBytes);
       const { idempotencyKey: key } = options;
       const once = key === undefined ? undefined : { key: JSON.stringify([publisher, key]), digest: digestOf(update) };
-      return await record(newRecord(update, publisher, retainDefault), once);
+      const fields = newRecord(update, publisher, retainDefault);
+      if (options.except === undefined) return await record(fields, once);
+      // It is delivered before the append is answered; where that fails, nobody knows, and it is better told twice.
+      const forget = ownEvents.expect(fields, options.except);
+      try {
+        return await record(fields, once);
+      } finally {
+        forget();
+      }
     },
     republish: async (choose, reason, publisher) => {
       const startedMs = performance.now();

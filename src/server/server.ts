@@ -186,10 +186,10 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
           limits.letIn(request);
           return peer;
         },
-        onPublish: async (topics, dataText, peer) => {
+        onPublish: async (topics, dataText, peer, except) => {
           const update = socketUpdate(topics, dataText);
           permitUpdate(update, peer);
-          await publisher.publish(update, peer.subject);
+          await publisher.publish(update, peer.subject, { except });
         },
       },
     );

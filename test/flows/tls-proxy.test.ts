@@ -34,7 +34,6 @@ const serving = (): Record<string, string> => ({
   ...NAMED,
 });
 
-
 async function showsNoPassword(client: StartedClient): Promise<void> {
   const seen = JSON.stringify(client.log) + (await client.health()).text;
   assert(!seen.includes(PROXY_PASSWORD), 'the password of the proxy shows');
