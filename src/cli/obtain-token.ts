@@ -6,6 +6,7 @@ import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl, Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
+import { serverAddress } from '../lib/server-address.js';
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
 
@@ -84,7 +85,10 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
     ...(permittedPaths && { permitted_paths: permittedPaths }),
   };
   const body = { ...(id !== undefined && { id }), type: options.type, ttl: seconds, claims };
-  const answer = await ask({ url: `${serverUrl}/token`, token: new Secret(master), body: JSON.stringify(body) }, env);
+  const answer = await ask(
+    { url: serverAddress(serverUrl, '/token'), token: new Secret(master), body: JSON.stringify(body) },
+    env,
+  );
   console.log(options.justTheToken ? answer.token : JSON.stringify(answer, null, 2));
 }
 

@@ -6,6 +6,7 @@ import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { shortAnswer } from '../lib/refusal-text.js';
+import { serverAddress } from '../lib/server-address.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { readInput } from './read-input.js';
 import { UsageError } from './run-program.js';
@@ -139,7 +140,7 @@ async function dataOf(data: string | undefined): Promise<{ data?: string; dataNa
 function publishUrl(serverUrl: string, route: string): string {
   if (!/^https?:/.test(serverUrl))
     throw new UsageError(`--server-url must start with http:// or https:// (is ${redactUrl(serverUrl)})`);
-  return `${serverUrl}/${route.replace(/^\/+/, '')}`;
+  return serverAddress(serverUrl, `/${route.replace(/^\/+/, '')}`);
 }
 
 function entryText(entry: EntrySummary): string {
@@ -175,7 +176,10 @@ async function send(
   env: NodeJS.ProcessEnv,
 ): Promise<PublishAnswer> {
   const waitMs = Math.ceil((waitSeconds ?? 0) * 1000);
-  const url = waitMs === 0 ? request.url : `${request.url}?wait=applied&timeout=${waitMs}ms`;
+  const url =
+    waitMs === 0
+      ? request.url
+      : `${request.url}${request.url.includes('?') ? '&' : '?'}wait=applied&timeout=${waitMs}ms`;
   const rules = { good: [200, 202], code: 'publish_failed', what: 'not published' } as const;
   const { status, text } = await askServer({ ...request, url, extraTimeMs: waitMs }, rules, env);
   const parsed = publishAnswer.safeParse(jsonOrUndefined(text));

@@ -1,3 +1,5 @@
+import { answerText } from '../client/answer-text.js';
+import { basicAuthorization } from '../client/fetch/http-rules.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
@@ -7,6 +9,8 @@ import { problemText } from '../lib/refusal-text.js';
 
 /** Longest wait for the server's whole answer. */
 const ANSWER_TIMEOUT_MS = 30_000;
+/** Largest answer that is read. */
+const ANSWER_LIMIT_BYTES = 256 * 1024 * 1024;
 
 /** What a command asks of a sync server or client. */
 export interface ServerRequest {
@@ -92,7 +96,9 @@ async function send(
   const timeoutMs = ANSWER_TIMEOUT_MS + extraTimeMs;
   const dispatcher = connections.dispatcher(timeoutMs);
   const headers: Record<string, string> = { ...given };
+  const basic = basicAuthorization(new URL(url));
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
+  else if (basic !== undefined) headers.authorization = basic;
   try {
     // It follows no redirect: the token goes to the server that was named and to no other. And a redirect is no success:
     // followed, a 301 would turn a POST into a GET, whose answer says nothing of it.
@@ -106,7 +112,7 @@ async function send(
     const errorCode = answer.headers['x-sync-error'];
     return {
       status: answer.statusCode,
-      text: await answer.body.text(),
+      text: await answerText(answer, ANSWER_LIMIT_BYTES),
       errorCode: typeof errorCode === 'string' ? errorCode : undefined,
     };
   } finally {

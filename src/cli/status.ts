@@ -4,6 +4,7 @@ import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
+import { serverAddress } from '../lib/server-address.js';
 import { type ClientsAnswer, type ClientView, clientsAnswer } from '../wire/clients.js';
 import { UsageError } from './run-program.js';
 import { askServer } from './server-fetch.js';
@@ -64,15 +65,19 @@ async function allClients(
 ): Promise<{ answer: ClientsAnswer; raw: object }> {
   const clients: ClientView[] = [];
   const rawClients: unknown[] = [];
-  for (let after = ''; ; ) {
-    const { text } = await askServer({ url: `${url}/clients${after}`, token }, { code: 'server_refused' }, env);
+  for (let query: URLSearchParams | undefined; ; ) {
+    const { text } = await askServer(
+      { url: serverAddress(url, '/clients', query), token },
+      { code: 'server_refused' },
+      env,
+    );
     const { next, ...answer } = parsed(clientsAnswer, text, url);
     const { next: _, ...raw } = JSON.parse(text) as { clients: unknown[]; next?: unknown };
     clients.push(...answer.clients);
     rawClients.push(...raw.clients);
     if (next == null || answer.clients.length === 0)
       return { answer: { ...answer, clients }, raw: { ...raw, clients: rawClients } };
-    after = `?after=${encodeURIComponent(next)}`;
+    query = new URLSearchParams({ after: next });
   }
 }
 
@@ -107,12 +112,14 @@ async function lookAtClient(
 ): Promise<{ text: string; health: z.infer<typeof ownHealth> }> {
   const rules = { code: 'server_refused', unreachable: 'client_unreachable' } as const;
   // 503 is an answer, too: it says what is wrong.
-  const { text } = await askServer({ url: `${url}/healthy`, token }, { ...rules, good: [200, 503] }, env);
+  const { text } = await askServer({ url: serverAddress(url, '/healthy'), token }, { ...rules, good: [200, 503] }, env);
   const health = parsed(ownHealth, text, url);
-  const position = await askServer({ url: `${url}/position`, token }, rules, env).catch((error: unknown) => {
-    if (error instanceof SyncError && error.code !== rules.unreachable) return undefined; // older, or another token
-    throw error;
-  });
+  const position = await askServer({ url: serverAddress(url, '/position'), token }, rules, env).catch(
+    (error: unknown) => {
+      if (error instanceof SyncError && error.code !== rules.unreachable) return undefined; // older, or another token
+      throw error;
+    },
+  );
   if (json) return { text: `{"health":${text},"position":${position?.text ?? 'null'}}`, health };
   const at = position === undefined ? undefined : ownPosition.safeParse(JSON.parse(position.text)).data;
   return { text: ownLines(health, at, page()).join('\n'), health };

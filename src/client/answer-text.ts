@@ -12,7 +12,7 @@ export interface ReadableAnswer {
  */
 export async function answerText({ headers, body }: ReadableAnswer, limitBytes: number): Promise<string> {
   const tooLarge = (bytes: string): SyncError => {
-    const message = `the answer of the sync server has ${bytes} bytes, more than the ${limitBytes} of SYNC_SERVER_ANSWER_LIMIT_BYTES`;
+    const message = `the answer of the sync server has ${bytes} bytes, more than ${limitBytes}`;
     return new SyncError('answer_too_large', message, { retryable: true });
   };
   const announced = Number(headers['content-length'] ?? 0);

@@ -133,7 +133,10 @@ export class ServerApi {
         );
       } catch (cause) {
         signal.throwIfAborted();
-        if (cause instanceof SyncError && cause.code === 'answer_too_large') throw cause;
+        if (cause instanceof SyncError && cause.code === 'answer_too_large') {
+          const message = `${cause.message} (SYNC_SERVER_ANSWER_LIMIT_BYTES): ${redactUrl(hop.url.href)}`;
+          throw new SyncError(cause.code, message, { retryable: true });
+        }
         if (cause instanceof SyncError) {
           const message = `the sync server redirects to ${redactUrl(hop.url.href)}: ${cause.message}`;
           throw new SyncError(cause.code, message, { cause, retryable: true });

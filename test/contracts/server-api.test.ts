@@ -168,7 +168,7 @@ for (const announced of [true, false]) {
       server.sent.closed = false;
       const failure = await failureOf(call(new AbortController().signal));
       assert.equal(failure.code, 'answer_too_large');
-      assert.match(failure.message, /more than the 1048576 of SYNC_SERVER_ANSWER_LIMIT_BYTES/);
+      assert.match(failure.message, /more than 1048576 \(SYNC_SERVER_ANSWER_LIMIT_BYTES\): http/);
       assert.equal(failure.retryable, true);
       await until(() => server.sent.closed, { withinMs: 20_000, what: 'the connection is closed' });
       assert(server.sent.bytes < BUFFERED_BYTES, String(server.sent.bytes));

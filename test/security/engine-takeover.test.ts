@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { startCallbackReceiver } from '../support/callback-receiver.js';
 import { PROXY_PASSWORD, startProxy } from '../support/connect-proxy.js';
+import { startDataSource } from '../support/data-source.js';
 import { field, postJson, request } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
 import { failing, publish, publishText, type StartedClient, startClient } from '../support/start-client.js';
@@ -270,4 +271,43 @@ test('through a proxy a place is refused by its name, and the proxy is not asked
   await failsWith(client, '/denied-too', /SYNC_FETCH_DENY has \.denied\.example/);
   assert.deepEqual(proxy.requests, []);
   assert(!(await request(`${client.url}/healthy`)).text.includes(PROXY_PASSWORD));
+});
+
+test('what the settings say of places and methods is read strictly', async () => {
+  for (const [setting, value, says] of [
+    [
+      'SYNC_FETCH_ALLOW',
+      'api.example,http://b.example',
+      /SYNC_FETCH_ALLOW "http:\/\/b\.example" must be a name, \.suffix/,
+    ],
+    ['SYNC_FETCH_DENY', '10.0.0.0/99', /SYNC_FETCH_DENY "10\.0\.0\.0\/99" must be/],
+    ['SYNC_FETCH_METHODS', 'GET,BREW', /SYNC_FETCH_METHODS must be a list of GET, POST/],
+  ] as const) {
+    const env = { [setting]: value };
+    await assert.rejects(startClient({ serverUrl: 'http://127.0.0.1:1', env }), {
+      code: 'config_invalid',
+      message: says,
+    });
+  }
+});
+
+test('SYNC_FETCH_ALLOW and SYNC_FETCH_DENY say which sources are read, by name, address and port', async () => {
+  await using server = await startServer();
+  await using source = await startDataSource();
+  source.serve('/x', 1);
+  const { port } = new URL(source.url);
+  const lookUp = async () => [{ address: '127.0.0.1', family: 4 }];
+  const rules = { SYNC_FETCH_ALLOW: `.example,127.0.0.2:${port}`, SYNC_FETCH_DENY: 'no.example' };
+  await using client = await startClient({ serverUrl: server.url, env: { ...ENV, ...rules }, lookUp });
+  await publish(
+    server.url,
+    { url: `http://api.example:${port}/x`, dst_path: '/by_name' },
+    { url: `http://127.0.0.2:${port}/x`, dst_path: '/by_address' },
+    { url: `http://no.example:${port}/x`, dst_path: '/denied' },
+    { url: `http://127.0.0.1:${port}/x`, dst_path: '/not_listed' },
+  );
+  await client.holds('/by_name', 1);
+  await failsWith(client, '/by_address', /ECONNREFUSED|EADDRNOTAVAIL|no connection/); // let through; nobody is there
+  await failsWith(client, '/denied', /SYNC_FETCH_DENY has no\.example/);
+  await failsWith(client, '/not_listed', /SYNC_FETCH_ALLOW does not list it/);
 });
