@@ -197,6 +197,7 @@ export class Follower {
     const settings = this.#settings;
     const server = this.#server;
     const dataTopics = new Set(this.#dataTopics);
+    let spreadMs = 0;
     const directories = settings.policyUpdaterEnabled ? outermostDirectories(settings.policyDirs) : [];
     const socketLog = this.#log.child({ component: 'socket' });
     return createSocketClient(
@@ -247,6 +248,7 @@ export class Follower {
           if (method !== HEARTBEAT_METHOD) return false;
           const beat = heartbeat.safeParse(args);
           if (!beat.success) return false;
+          spreadMs = beat.data.return_ms ?? 0;
           this.#isListedAs(beat.data.listed_as, reporter.clientId, socketLog);
           if (settings.dataUpdaterEnabled) data.heartbeat(beat.data);
           if (settings.policyUpdaterEnabled) policy.headIs(beat.data.policy_head);
@@ -276,6 +278,7 @@ export class Follower {
             data.resync();
           }
         },
+        spreadMs: () => spreadMs,
         onDisconnected: (reason) => {
           server.connected = false;
           server.sinceMs = Date.now();

@@ -1,9 +1,10 @@
 import type { Dial } from '../lib/connect.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
-import { aborted, backoffMs, isAbort, sleep } from '../lib/loop.js';
+import { aborted, isAbort, sleep } from '../lib/loop.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer-info.js';
+import { ReconnectWaits } from './reconnect-waits.js';
 
 /** What {@link createSocketClient} is made with. */
 export interface SocketClientOptions {
@@ -64,6 +65,8 @@ export interface SocketClientDeps {
   onNotify(topic: string, dataText: string): void;
   /** Called once for each call of `onConnected`, when that connection has ended. */
   onDisconnected(reason: string): void;
+  /** Over how long the clients of this server are to spread when all of them have lost it, as it said last. */
+  spreadMs?(): number;
   /** Called before each wait for the next attempt with what ended, or prevented, the connection. */
   onFailed?(reason: string): void;
 }
@@ -74,10 +77,9 @@ export interface SocketClient {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Upper bound of the first wait. Also after a lost connection: a fleet must not come back in one moment. */
-const FIRST_WAIT_MS = 1000;
-/** A connection that held this long was a good one: the waits start anew. */
-const STABLE_MS = 5000;
+/** From then on it is said louder that there is no connection: servers restart, and that is over by then. */
+const WARN_MS = 15_000;
+const ERROR_MS = 60_000;
 /** OPAL's readiness check: this many pings of a second each, then go on all the same (protocol-facts 1.5). */
 const READY_PINGS = 5;
 const READY_PING_MS = 1000;
@@ -142,21 +144,21 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
 
   return {
     async run(signal) {
-      let failures = 0;
+      const waits = new ReconnectWaits({ maxMs: options.reconnectMaxMs });
       while (!signal.aborted) {
         let reason: unknown;
         try {
           const end = await connectOnce(signal);
-          if (end.heldMs >= STABLE_MS) failures = 0;
+          waits.ended(end.heldMs);
           reason = end.reason;
         } catch (error) {
           reason = error;
         }
         if (signal.aborted) return;
-        failures++;
         const floorMs = (reason instanceof SyncError ? (reason.retryAfterSeconds ?? 0) : 0) * 1000;
-        const delayMs = backoffMs(failures, { minMs: FIRST_WAIT_MS, maxMs: options.reconnectMaxMs }, floorMs);
-        const level = failures < 3 && !needsHelp(reason) ? 'info' : failures < 10 ? 'warn' : 'error';
+        const delayMs = waits.next(floorMs, deps.spreadMs?.() ?? 0);
+        const { failures, failingMs } = waits;
+        const level = failingMs < WARN_MS && !needsHelp(reason) ? 'info' : failingMs < ERROR_MS ? 'warn' : 'error';
         deps.log[level](
           { url: redactUrl(options.url), failures, retry_in_ms: Math.round(delayMs), ...failureFields(reason) },
           'not connected',

@@ -84,6 +84,8 @@ export const heartbeat = z.object({
   epoch: z.string(),
   /** Of the topics that this client subscribes to. */
   heads,
+  /** Over how long this server's clients should spread their return when all of them lose it. Missing: they are few. */
+  return_ms: z.number().nonnegative().max(600_000).optional(),
   policy_head: z.string().nullable(),
   /** As in the answer to `subscribe`. */
   listed_as: z.string().optional(),

@@ -1,6 +1,7 @@
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
 import type { SessionLog } from './session-handler.js';
+import { spreadOf } from './spread.js';
 
 /** Part of the clients that gets its heartbeat at once: a large fleet is not told in one moment. */
 const SLICES = 10;
@@ -8,6 +9,8 @@ const SLICES = 10;
 /** What {@link runHeartbeats} works with. */
 export interface HeartbeatDeps {
   readonly peers: () => Iterable<SessionPeer>;
+  /** How many they are. */
+  readonly peerCount: () => number;
   readonly log: SessionLog;
   readonly policyHead: () => string | undefined;
   /** The name under which the client at a connection is listed, where that is not its id. */
@@ -34,10 +37,12 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
 /** Tells one client where its topics and the policy stand. */
 export function tellStanding(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peers'>): void {
   const listedAs = deps.otherName(peer);
+  const returnMs = spreadOf(deps.peerCount());
   const beat: Heartbeat = {
     epoch: deps.log.epoch,
     heads: { ...deps.log.heads(peer.info.topics) },
     policy_head: deps.policyHead() ?? null,
+    ...(returnMs > 0 && { return_ms: returnMs }),
     ...(listedAs !== undefined && { listed_as: listedAs }),
   };
   peer.tell(HEARTBEAT_METHOD, beat);

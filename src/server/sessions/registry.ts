@@ -71,6 +71,11 @@ export class ClientRegistry {
     return this.#keyOf.keys();
   }
 
+  /** How many {@link peers} there are. */
+  get peerCount(): number {
+    return this.#keyOf.size;
+  }
+
   /**
    * A client is subscribed, also where it is known from before or subscribes to more. `position`: null where it is none of
    * this log. Answers its connection from before, where that has not ended: it is the twin of this one from now on, and doubtful.

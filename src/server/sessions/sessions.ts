@@ -162,6 +162,7 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     }
   }
 
+  const standing = { log, policyHead, otherName, peerCount: () => registry.peerCount };
   return {
     handler: createSessionHandler(options, { registry, log, policyHead, otherName, logger }),
     waitApplied: waiters.waitApplied,
@@ -187,12 +188,12 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     },
     headMoved(noticed) {
       for (const peer of registry.peers) {
-        if (!peer.info.topics.some((topic) => noticed.has(topic))) tellStanding(peer, { log, policyHead, otherName });
+        if (!peer.info.topics.some((topic) => noticed.has(topic))) tellStanding(peer, standing);
       }
     },
     join: () => fleet.join(),
     async run(signal) {
-      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers, log, policyHead, otherName }, signal);
+      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers, ...standing }, signal);
       signal.addEventListener('abort', () => waiters.close(), { once: true });
       await fleet.run(signal);
     },

@@ -23,6 +23,11 @@ export function createSpread(): (nowMs: number) => number {
     }
     count++;
     const recent = Math.max(before, count);
-    return recent <= FREE ? 0 : Math.min(recent * EACH_MS, MAX_MS);
+    return spreadOf(recent);
   };
+}
+
+/** Over how long so many clients should spread what they all ask for. */
+export function spreadOf(clients: number): number {
+  return clients <= FREE ? 0 : Math.min(clients * EACH_MS, MAX_MS);
 }

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ReconnectWaits } from './reconnect-waits.js';
+
+/** Waits with the longest that chance allows; time goes on by each wait. */
+function longest(maxMs = 30_000) {
+  const clock = { now: 0 };
+  const waits = new ReconnectWaits({ maxMs, now: () => clock.now, random: () => 1 });
+  return {
+    waits,
+    clock,
+    take: (count: number, floorMs = 0, spreadMs = 0) =>
+      Array.from({ length: count }, () => {
+        const waitMs = waits.next(floorMs, spreadMs);
+        clock.now += waitMs;
+        return waitMs;
+      }),
+  };
+}
+
+describe('waits between attempts to connect', () => {
+  it('double up to the bound where there was no connection, or a short one', () => {
+    const { waits, take } = longest();
+    assert.deepEqual(take(4), [1000, 2000, 4000, 8000]);
+    waits.ended(4000);
+    assert.deepEqual(take(3), [16_000, 30_000, 30_000]);
+    assert.equal(waits.failures, 7);
+  });
+
+  it('stay short for a minute after a connection that had lasted, however long it failed before, and grow then', () => {
+    const { waits, clock, take } = longest();
+    take(10);
+    waits.ended(5000);
+    assert.equal(waits.failures, 0);
+    const lostMs = clock.now;
+    const short = take(30);
+    assert(
+      short.every((ms) => ms <= 2000),
+      String(short),
+    );
+    while (clock.now - lostMs < 60_000) take(1);
+    assert.deepEqual(take(6), [1000, 2000, 4000, 8000, 16_000, 30_000]);
+    assert(waits.failingMs > 60_000);
+  });
+
+  it('are as long as the other side asks for, and spread a large fleet as its server has said', () => {
+    const { waits, take } = longest();
+    waits.ended(5000);
+    assert.deepEqual(take(2, 7000), [8000, 9000]);
+    waits.ended(5000);
+    assert.deepEqual(take(2, 0, 12_000), [12_000, 12_000]);
+    waits.ended(5000);
+    assert.deepEqual(take(1, 0, 90_000), [30_000], 'the setting is the bound');
+  });
+
+  it('are never longer than the setting', () => {
+    const { waits, take } = longest(50);
+    assert.deepEqual(take(3), [50, 50, 50]);
+    waits.ended(5000);
+    assert.deepEqual(take(3), [50, 50, 50]);
+  });
+});
