@@ -1,4 +1,5 @@
 import type { Logger } from '../lib/log.js';
+import { openFolderProblem } from '../lib/private-files.js';
 import { openBackbone } from './backbone/open-backbone.js';
 import { patiently } from './backbone/patience.js';
 import { FoldedLog } from './log/folded-log.js';
@@ -43,6 +44,8 @@ export async function openUpdateLog(
   const kept = { ...DEFAULT_KEPT, keptMs: settings.logKeptMs, keptRows: settings.logKeptRecords };
   // Also with a backbone: its lock keeps a second server off the folder, in which the policy mirror is.
   const embedded = await openSqliteStore({ stateDir });
+  const problem = await openFolderProblem(stateDir);
+  if (problem !== undefined) deps.log.warn({ state_dir: stateDir }, `SYNC_STATE_DIR: ${problem}`);
   if (uri === undefined) {
     try {
       const updateLog = await FoldedLog.open(embedded, { exclusive: true, kept, patchesPerPath }, deps);

@@ -91,8 +91,8 @@ async function inFolder<T>(work: (dir: string) => Promise<T>): Promise<T> {
 
 async function put(dir: string, path: string, text: string): Promise<void> {
   const file = join(dir, ...path.split('/').filter((part) => part !== '..' && part !== ''));
-  await mkdir(dirname(file), { recursive: true });
-  await writeFile(file, text);
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  await writeFile(file, text, { mode: 0o600 });
 }
 
 /** A complaint of the program with OPA's name for its kind. */

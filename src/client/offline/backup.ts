@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep } from '../../lib/loop.js';
+import { makePrivate, openFolderProblem } from '../../lib/private-files.js';
 import type { Seal } from '../engine/engine.js';
 import { type Captured, pinDocuments, sealOf } from './backup-content.js';
 import { type BackupContent, headerOf } from './backup-format.js';
@@ -103,6 +104,10 @@ export class Backup {
   /** Saves at the interval until the signal aborts; failures are told, and tried again. */
   async run(signal: AbortSignal): Promise<void> {
     await removeLeftovers(this.path);
+    await makePrivate([this.path, `${this.path}.refused`]);
+    // Who can put another file there decides what the next start serves.
+    const problem = await openFolderProblem(dirname(this.path), { writeOnly: true });
+    if (problem !== undefined) this.#log.warn({ path: this.path }, `SYNC_STORE_BACKUP_PATH: ${problem}`);
     try {
       for (;;) {
         await sleep(this.#options.intervalMs, signal);

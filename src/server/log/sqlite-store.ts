@@ -1,6 +1,7 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
+import { makePrivate } from '../../lib/private-files.js';
 import type { Appended, Durability, Expectation, LogStore, NewRow, Presence, StoredRow } from './log-store.js';
 import { openThread, type StoreThread } from './sqlite-thread.js';
 
@@ -28,8 +29,21 @@ export async function openSqliteStore(
   } catch (cause) {
     throw new SyncError('log_unwritable', `the state folder ${stateDir} cannot be made`, { cause });
   }
+  const file = join(stateDir, LOG_FILE);
+  await makeFile(file);
+  // Never opened here: closing a file releases the locks that another server in this process has on it.
+  await makePrivate(['', '-wal', '-shm', '-journal'].map((ending) => `${file}${ending}`));
   const now = deps.now ?? Date.now;
-  return new SqliteStore(await openThread(join(stateDir, LOG_FILE), now()), now);
+  return new SqliteStore(await openThread(file, now()), now);
+}
+
+/** Makes the empty log file where there is none: SQLite gives the files beside it the rights that it has. */
+async function makeFile(file: string): Promise<void> {
+  try {
+    await (await open(file, 'wx', 0o600)).close();
+  } catch {
+    // It is there; or it cannot be made, which SQLite says better.
+  }
 }
 
 class SqliteStore implements LogStore {

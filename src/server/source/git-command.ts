@@ -1,6 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { pipeline } from 'node:stream/promises';
 import { SyncError } from '../../lib/errors.js';
+import { withPrivateFiles } from '../../lib/private-files.js';
 
 /** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
 const KILL_GRACE_MS = 2_000;
@@ -104,7 +105,8 @@ function runGit(
       return;
     }
     // Its own process group, so that the transport programs that git starts can be ended with it.
-    const child = spawn('git', args, { env, detached: true, stdio: 'pipe' });
+    // What it writes, a mirror of policy, is nobody else's affair.
+    const child = withPrivateFiles(() => spawn('git', args, { env, detached: true, stdio: 'pipe' }));
     const chunks: Buffer[] = [];
     let size = 0;
     let stderr = '';

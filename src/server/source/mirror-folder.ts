@@ -1,12 +1,14 @@
 import type { Dirent } from 'node:fs';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { makePrivate, makeTreePrivate, openFolderProblem } from '../../lib/private-files.js';
 
 /** Says that a folder is ours, and of which repository. Written before anything else, so a crash never hides it. */
 const MARKER_FILE = 'policysync-mirror.json';
+const TEMPORARY_MARKER = 'tmp_policysync-mirror.json';
 /** The ssh key, where it came as text. */
 const SSH_KEY_FILE = 'policysync-ssh-key';
 /** Made by file systems at the root of a volume. */
@@ -14,7 +16,13 @@ const FOREIGN_BUT_HARMLESS: ReadonlySet<string> = new Set(['lost+found']);
 /** A write that a kill cut short, or an import that failed, leaves these behind. */
 const LEFT_BY_A_KILL = /\.lock$|^tmp_|^fast_import_crash_/;
 
-const marker = z.object({ version: z.literal(1), url: z.string() });
+const marker = z.object({
+  version: z.literal(1),
+  url: z.string(),
+  /** All files in it are closed to other users. Missing: an older version made it. */
+  private: z.boolean().default(false),
+});
+type Marker = z.infer<typeof marker>;
 
 /** The folder of a mirror: whose it is, and what a killed git left in it. Nothing is removed that we did not make. */
 export interface MirrorFolder {
@@ -46,8 +54,14 @@ export interface MirrorFolderOptions {
 /** A {@link MirrorFolder}. */
 export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }): MirrorFolder {
   const { path, url } = options;
-  const mark = (): Promise<void> =>
-    writeFile(join(path, MARKER_FILE), `${JSON.stringify({ version: 1, url })}\n`, { mode: 0o600 });
+  let warned = false;
+  // By a rename: a mirror whose marker was cut short would be taken for something else.
+  const mark = async (): Promise<void> => {
+    const temporary = join(path, TEMPORARY_MARKER);
+    await rm(temporary, { force: true });
+    await writeFile(temporary, `${JSON.stringify({ version: 1, url, private: true })}\n`, { mode: 0o600 });
+    await rename(temporary, join(path, MARKER_FILE));
+  };
   const refused = (why: string, cause?: unknown): SyncError => refusal(options, why, cause);
   const empty = async (keep: readonly string[] = []): Promise<void> => {
     const names = await ourNames(path);
@@ -59,21 +73,29 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
     sshKeyPath: join(path, SSH_KEY_FILE),
     claim: async () => {
       await mkdir(path, { recursive: true, mode: 0o700 });
+      if (options.isOwn) await makePrivate([path]);
+      const problem = await openFolderProblem(path);
+      if (problem !== undefined && !warned) deps.log.warn({ folder: path }, problem);
+      warned = true;
       const owner = await readMarker(path, refused);
       if (owner === undefined) {
         if ((await ourNames(path)).length > 0) throw refused('is not empty and is no mirror that this server made');
         await mark();
         return 'new';
       }
-      if (!options.isSame(owner)) {
-        if (!options.isOwn) throw refused(`is a mirror of ${owner}, not of ${url}`);
+      if (!options.isSame(owner.url)) {
+        if (!options.isOwn) throw refused(`is a mirror of ${owner.url}, not of ${url}`);
         deps.log.warn(
-          { folder: path, was: owner, now: url },
+          { folder: path, was: owner.url, now: url },
           'the policy source is another one: its local copy is made anew',
         );
         await empty(); // the mark comes last: a crash before it leaves the mirror to be replaced again
         await mark();
         return 'new';
+      }
+      if (!owner.private) {
+        await makeTreePrivate(path);
+        await mark();
       }
       return (await ourNames(path)).includes('HEAD') ? 'existing' : 'new';
     },
@@ -91,7 +113,7 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
 async function readMarker(
   path: string,
   refused: (why: string, cause?: unknown) => SyncError,
-): Promise<string | undefined> {
+): Promise<Marker | undefined> {
   let text: string;
   try {
     text = await readFile(join(path, MARKER_FILE), 'utf8');
@@ -105,7 +127,7 @@ async function readMarker(
     return undefined;
   }
   try {
-    return marker.parse(JSON.parse(text)).url;
+    return marker.parse(JSON.parse(text));
   } catch (cause) {
     throw refused(`has an unreadable ${MARKER_FILE}`, cause);
   }
@@ -114,7 +136,7 @@ async function readMarker(
 /** Everything in the folder but the marker. */
 async function ourNames(path: string): Promise<string[]> {
   const names = await readdir(path);
-  return names.filter((name) => name !== MARKER_FILE && !FOREIGN_BUT_HARMLESS.has(name));
+  return names.filter((name) => name !== MARKER_FILE && name !== TEMPORARY_MARKER && !FOREIGN_BUT_HARMLESS.has(name));
 }
 
 async function removeMatching(folder: string, recursive: boolean): Promise<void> {

@@ -1,0 +1,70 @@
+import { chmod, lstat, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
+
+/** What others than the owner may: read, write, enter. */
+const OTHERS = 0o077;
+const OTHERS_WRITE = 0o022;
+/** Windows has no such rights. */
+const HAS_MODES = process.platform !== 'win32';
+
+/**
+ * What is wrong with the rights of a folder in which secrets or state are; undefined where it is the owner's alone, or cannot be
+ * looked at: whoever uses it says so then. With `writeOnly` it may be read, since the files in it are closed.
+ */
+export async function openFolderProblem(
+  folder: string,
+  { writeOnly = false }: { readonly writeOnly?: boolean } = {},
+): Promise<string | undefined> {
+  if (!HAS_MODES) return undefined;
+  const mode = await stat(folder).then(
+    (found) => found.mode,
+    () => 0,
+  );
+  if ((mode & (writeOnly ? OTHERS_WRITE : OTHERS)) === 0) return undefined;
+  const may = (mode & OTHERS_WRITE) === 0 ? 'read by' : 'written to by';
+  return `the folder ${folder} may be ${may} other users of this machine (mode ${(mode & 0o777).toString(8)}): chmod 700 ${folder}`;
+}
+
+/** Takes the rights of others away from files; those that are not there, or not ours, stay. Answers the ones that stay open. */
+export async function makePrivate(files: readonly string[]): Promise<string[]> {
+  const open: string[] = [];
+  if (!HAS_MODES) return open;
+  for (const file of files) {
+    try {
+      const { mode } = await stat(file);
+      if ((mode & OTHERS) !== 0) await chmod(file, mode & 0o700);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') open.push(file);
+    }
+  }
+  return open;
+}
+
+/** The same for all that is in a folder, at any depth; links are left alone, and what goes meanwhile is gone. */
+export async function makeTreePrivate(folder: string): Promise<void> {
+  if (!HAS_MODES) return;
+  for (const { name, parentPath } of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(parentPath, name);
+    try {
+      const found = await lstat(path);
+      if (!found.isSymbolicLink() && (found.mode & OTHERS) !== 0) await chmod(path, found.mode & 0o700);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+}
+
+/**
+ * Does something short and without waiting, such as the start of another program, so that all files which that makes are its
+ * owner's alone. A worker thread cannot: there they have the rights that the process gives.
+ */
+export function withPrivateFiles<T>(work: () => T): T {
+  if (!isMainThread) return work();
+  const before = process.umask(OTHERS);
+  try {
+    return work();
+  } finally {
+    process.umask(before);
+  }
+}
