@@ -42,7 +42,7 @@ test('the OpenAPI document says of each route what it takes, answers, and who ma
   const body = post.requestBody.content['application/json'].schema;
   assert.deepEqual(body.required, ['entries']);
   assert.deepEqual(body.properties.entries.items.properties.save_method.enum, ['PUT', 'PATCH', 'DELETE']);
-  assert.deepEqual(Object.keys(post.responses), ['200', '401', '422']);
+  assert.deepEqual(Object.keys(post.responses), ['200', '401', '413', '422', 'default']);
   assert.deepEqual(document.paths['/'].get.security, []);
 });
 

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Access } from '../auth/caller.js';
 import { jsonSchemaOf } from '../wire/lists.js';
 import type { AnswerDeclaration, RouteDeclaration } from './route.js';
@@ -11,6 +11,8 @@ export interface ApiInfo {
 }
 
 type JsonObject = Record<string, unknown>;
+
+const ERROR_SCHEMA = 'Error';
 
 /**
  * The OpenAPI 3.1 document of routes, made from the same declarations and schemas that requests are checked against.
@@ -27,6 +29,7 @@ export function openApiDocument(routes: readonly RouteDeclaration[], info: ApiIn
     info,
     paths,
     components: {
+      schemas: { [ERROR_SCHEMA]: jsonSchema(errorAnswer, 'output') },
       securitySchemes: {
         bearer: {
           type: 'http',
@@ -53,10 +56,12 @@ function operation(route: RouteDeclaration): JsonObject {
       requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } },
     }),
     responses: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(answer)])),
+      ...(access !== 'everyone' && { 401: failure('The token is missing, not valid or of the wrong kind') }),
+      ...(takesBody && { 413: failure('The body is too large') }),
+      ...((takesBody || query !== undefined) && { 422: failure('The request is not as documented') }),
+      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(status, answer)])),
       ...(Object.keys(answers).length === 0 && { 200: { description: 'Done' } }),
-      ...(access !== 'everyone' && { 401: { description: 'The token is missing, not valid or of the wrong kind' } }),
-      ...((takesBody || query !== undefined) && { 422: { description: 'The request is not as documented' } }),
+      default: failure('Another failure: the header x-sync-error names its code, see errors.md'),
     },
   };
 }
@@ -67,7 +72,18 @@ function accessText(access: Access): string {
   return `With authentication on: a token of peer type ${access.join(' or ')}.`;
 }
 
-function response({ description, schema, contentType }: AnswerDeclaration): JsonObject {
+/** What `error-answers.ts` answers for an error. */
+const errorAnswer = z.union([
+  z.object({ detail: z.unknown().describe('What is wrong: a sentence, an object with `error`, or a list of fields') }),
+  z.object({ error: z.string() }).describe('A mistake of the server'),
+]);
+
+function failure(description: string): JsonObject {
+  return { description, content: { 'application/json': { schema: { $ref: `#/components/schemas/${ERROR_SCHEMA}` } } } };
+}
+
+function response(status: string, { description, schema, contentType }: AnswerDeclaration): JsonObject {
+  if (Number(status) >= 400 && schema === undefined) return failure(description);
   if (schema === undefined)
     return { description, ...(contentType !== undefined && { content: { [contentType]: {} } }) };
   return { description, content: { 'application/json': { schema: jsonSchema(schema, 'output') } } };

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import { updatesPage } from '../../wire/updates.js';
+import { loggedUpdate, updatesPage } from '../../wire/updates.js';
 import { baseIdentity } from '../log/base-entry.js';
 import { hasReached } from '../log/reached.js';
 import type { FoldedEntry, LogRecord, UpdateLog } from '../log/update-log.js';
@@ -29,6 +29,11 @@ const updatesQuery = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Most updates of the answer'),
 });
 
+/** The page as it is answered: clients have no use for the time. */
+const shownPage = updatesPage.extend({
+  updates: z.array(loggedUpdate.extend({ time: z.string().describe('When it was recorded') })),
+});
+
 type PageUpdate = UpdatesText['updates'][number];
 type Shown = (topics: readonly string[]) => boolean;
 
@@ -50,7 +55,7 @@ export function dataUpdatesRoutes(
       tag: 'Data',
       summary: 'Updates after a position in the log',
       query: updatesQuery,
-      answers: { 200: { description: 'A page of them, in order', schema: updatesPage } },
+      answers: { 200: { description: 'A page of them, in order', schema: shownPage } },
     },
     async ({ query, caller, reply }) => {
       if (!options.updatesRetained) {

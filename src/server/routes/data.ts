@@ -130,7 +130,7 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       tag: 'Data',
       summary: 'Takes the report of a client on an update',
       body: updateReport,
-      answers: { 200: { description: 'Logged' } },
+      answers: { 200: { description: 'Logged', schema: z.object({}) } },
     },
     ({ body: report, caller }) => {
       const { update_id, policy_hash, reports } = report;

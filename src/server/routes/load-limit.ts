@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
 import { takeShare } from '../../http/rate-limit.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
@@ -17,7 +18,7 @@ export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit
       access: 'token',
       tag: 'Health',
       summary: 'Whether one more client may start now',
-      answers: { 200: { description: 'It may' }, 429: { description: 'Not yet; see Retry-After' } },
+      answers: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },
     },
     ({ reply }) => {
       if (limit !== undefined) takeShare(limit, 'all');
