@@ -4,6 +4,8 @@ const WINDOW_MS = 10_000;
 const FREE = 50;
 /** Time that the catch-up of one client may take of the server and the data sources. */
 const EACH_MS = 5;
+/** Time that a connection with its subscription may take of the server. */
+const RETURN_MS = 2;
 const MAX_MS = 30_000;
 
 /**
@@ -23,11 +25,11 @@ export function createSpread(): (nowMs: number) => number {
     }
     count++;
     const recent = Math.max(before, count);
-    return spreadOf(recent);
+    return recent <= FREE ? 0 : Math.min(recent * EACH_MS, MAX_MS);
   };
 }
 
-/** Over how long so many clients should spread what they all ask for. */
-export function spreadOf(clients: number): number {
-  return clients <= FREE ? 0 : Math.min(clients * EACH_MS, MAX_MS);
+/** Over how long so many clients should spread their connections when all of them come back (milliseconds). */
+export function returnSpreadOf(clients: number): number {
+  return clients <= FREE ? 0 : Math.min(clients * RETURN_MS, MAX_MS);
 }

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { SessionPeer } from '../../pubsub/session-peer.js';
+import { heartbeat } from '../../wire/session.js';
+import { tellStanding } from './heartbeats.js';
+
+/** What a client of a server with so many clients is told. */
+function told(peerCount: number): unknown {
+  const sent: unknown[] = [];
+  const peer = {
+    info: { topics: ['a'] },
+    tell: (_method: string, beat: unknown) => void sent.push(beat),
+  } as unknown as SessionPeer;
+  const log = { epoch: 'e', head: 3, heads: () => ({ a: 3 }) };
+  tellStanding(peer, { log, policyHead: () => 'c1', otherName: () => undefined, peerCount: () => peerCount });
+  return sent[0];
+}
+
+test('a heartbeat of a server with many clients says over how long they should spread their return', () => {
+  assert.deepEqual(heartbeat.parse(told(50)), { epoch: 'e', heads: { a: 3 }, policy_head: 'c1' });
+  assert.equal(heartbeat.parse(told(1000)).return_ms, 2000);
+  assert.equal(heartbeat.parse(told(1_000_000)).return_ms, 30_000);
+});
