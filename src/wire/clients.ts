@@ -24,6 +24,7 @@ export type PolicyError = z.infer<typeof policyError>;
 /** The policy source as a server instance sees it: the same in `GET /healthcheck` (`policy`) and `GET /clients` (`policy_source`). */
 export const sourceView = z.object({
   state: z.enum(['none', 'starting', 'following', 'failing']),
+  fetching: z.string().optional().describe('How far the first fetch of the repository is'),
   head: z.string().nullish().describe('The commit that is served'),
   wanted: z.string().optional().describe('The commit that the server instances agreed on and that is not here yet'),
   doubted: z.string().optional().describe('A commit that the source shows and that may be an older one'),

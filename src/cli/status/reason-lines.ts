@@ -8,13 +8,17 @@ const SHOWN_FAILING = 10;
 
 /** The policy source: where it stands, and the reason where it fails. */
 export function sourceLines(source: SourceView, nowMs: number): string[] {
-  const { state, head, refused, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
+  const { state, fetching, head, refused, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
   const when = began === undefined ? '' : ` ${since(Date.parse(began), nowMs)}`;
   const why = error == null ? '' : `: ${printable(error)}`;
   return [
     ...(state === 'failing' ? [`Policy source: failing${when}, ${serves}${why}${codeText(code)}`] : []),
-    ...(state === 'starting' ? [`Policy source: ${serves}, it is being fetched${why}${codeText(code)}`] : []),
+    ...(state === 'starting'
+      ? [
+          `Policy source: ${serves}, it is being fetched${fetching === undefined ? '' : ` (${printable(fetching)})`}${why}${codeText(code)}`,
+        ]
+      : []),
     ...(state === 'none' ? ['Policy source: none is configured'] : []),
     ...(state === 'failing' && code !== undefined && isCode(code) ? [`What to do: ${ERROR_CODES[code].remedy}`] : []),
     ...(refused === undefined ? [] : [`Policy source: the commit ${shortHash(refused)} is refused, ${serves}`]),

@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { pipeline } from 'node:stream/promises';
 import { SyncError } from '../../lib/errors.js';
 import { withPrivateFiles } from '../../lib/private-files.js';
+import { progressText, withoutProgress } from './git-progress.js';
 
 /** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
 const KILL_GRACE_MS = 2_000;
@@ -36,6 +37,8 @@ export interface GitRun {
   signal?: AbortSignal | undefined;
   /** Standard input. What a stream of it throws ends git and is thrown on. */
   input?: string | AsyncIterable<string | Uint8Array> | undefined;
+  /** Hears how far git is, where its arguments ask for `--progress`. */
+  onProgress?: ((text: string) => void) | undefined;
   /** An answer with more bytes is a failure. Default 64 MiB. */
   limitBytes?: number | undefined;
 }
@@ -97,7 +100,7 @@ function runGit(
   name: string,
   env: NodeJS.ProcessEnv,
   secrets: readonly string[],
-  { timeoutMs, signal, input = '', limitBytes = DEFAULT_LIMIT_BYTES }: GitRun,
+  { timeoutMs, signal, input = '', onProgress, limitBytes = DEFAULT_LIMIT_BYTES }: GitRun,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -142,6 +145,8 @@ function runGit(
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(-STDERR_KEPT_CHARS);
+      const progress = onProgress === undefined ? undefined : progressText(stderr);
+      if (progress !== undefined) onProgress?.(progress);
     });
     // Git may end before it has read all its input; how it ended is in its exit code.
     child.stdin.on('error', () => undefined);
@@ -161,7 +166,7 @@ function runGit(
         killGroup(child, 'SIGKILL');
         reject(stopped.reason);
       } else if (exitCode === 0) resolve(Buffer.concat(chunks, size));
-      else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(stderr, secrets)));
+      else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(withoutProgress(stderr), secrets)));
     });
   });
 }

@@ -13,6 +13,8 @@ import { provideSshKey, sshCommand } from './ssh-key.js';
 /** Times for one fetch where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first one brings everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;
 const LATER_FETCH_TIMEOUT_MS = 120_000;
+/** Between two lines of the log about one fetch. */
+const PROGRESS_EVERY_MS = 10_000;
 /** Branch names that a message lists. */
 const BRANCHES_NAMED = 20;
 
@@ -63,6 +65,7 @@ class Mirror implements GitSource {
   #hasBranch = false;
   #open = false;
   #distrusted = false;
+  #progress: string | undefined;
 
   constructor(options: GitSourceOptions, log: Logger) {
     this.#options = options;
@@ -118,6 +121,10 @@ class Mirror implements GitSource {
     }
   }
 
+  get progress(): string | undefined {
+    return this.#progress;
+  }
+
   async has(hash: string): Promise<boolean> {
     return await this.objects.hasCommit(hash);
   }
@@ -146,9 +153,12 @@ class Mirror implements GitSource {
     const timeoutMs =
       this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
-    const flags = ['--quiet', '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
+    // The first one may take minutes: it says how far it is.
+    const talk = this.#hasBranch ? '--quiet' : '--progress';
+    const flags = [talk, '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
+    const onProgress = this.#hasBranch ? undefined : this.#progressTeller();
     try {
-      await git.run(['fetch', ...flags, '--', this.#remote.url, refspec], { timeoutMs, signal });
+      await git.run(['fetch', ...flags, '--', this.#remote.url, refspec], { timeoutMs, signal, onProgress });
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       if (error.cause instanceof GitExit && /couldn't find remote ref/.test(error.cause.message)) {
@@ -158,7 +168,20 @@ class Mirror implements GitSource {
         cause: error.cause,
         retryable: true,
       });
+    } finally {
+      this.#progress = undefined;
     }
+  }
+
+  /** Keeps how far the fetch is, and tells the log from time to time. */
+  #progressTeller(): (text: string) => void {
+    let toldMs = performance.now();
+    return (text) => {
+      this.#progress = text;
+      if (performance.now() - toldMs < PROGRESS_EVERY_MS) return;
+      toldMs = performance.now();
+      this.#log.info({ repository: this.#remote.display }, `first fetch of the policy repository: ${text}`);
+    };
   }
 
   /** The branches of the remote. */

@@ -4,6 +4,8 @@ import type { ErrorCode } from '../../lib/errors.js';
 export interface PolicySourceStatus {
   /** `starting` until the first head; `following`; `failing`: the last look failed, the last good head serves. */
   state: 'starting' | 'following' | 'failing';
+  /** How far the first fetch is; undefined where that is not known, and later. */
+  fetching: string | undefined;
   head: string | undefined;
   /** The commit that the server instances agreed on; another one than `head` while this instance cannot get it. */
   wanted: string | undefined;
@@ -52,6 +54,8 @@ export interface PolicySource {
    * `bundle_server_failed`, `bundle_archive_refused`.
    */
   fetch(signal: AbortSignal): Promise<string>;
+  /** How far a fetch is that brings everything, for people; undefined while there is none. */
+  readonly progress?: string | undefined;
   /** True when the local copy has this commit. Throws `git_failed`. */
   has(hash: string): Promise<boolean>;
   /**

@@ -107,6 +107,7 @@ class SourceTracker implements Tracker {
     const failing = this.#error !== undefined;
     return {
       state: this.#head === undefined ? 'starting' : failing ? 'failing' : 'following',
+      fetching: this.#head === undefined ? this.#deps.source.progress : undefined,
       head: this.#head,
       wanted: this.wanted(),
       doubted: this.#doubt.hash,
