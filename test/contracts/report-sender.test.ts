@@ -23,7 +23,7 @@ function startSender(options: Partial<SenderOptions> = {}, gate = new OutboundGa
     {
       dispatcher: createDispatcher(2000, {}),
       gated: createDispatcher(2000, {}, { gate }),
-      gate: { methodProblem: () => undefined },
+      gate: { methodProblem: () => undefined, checkHostHeader: async () => undefined },
       log,
     },
   );

@@ -273,6 +273,31 @@ test('through a proxy a place is refused by its name, and the proxy is not asked
   assert(!(await request(`${client.url}/healthy`)).text.includes(PROXY_PASSWORD));
 });
 
+test('a Host header names no place that is not to be reached', async () => {
+  await using server = await startServer();
+  await using receiver = await startCallbackReceiver();
+  const env = { ...REPORTING, SYNC_FETCH_DENY: 'no.example', SYNC_DEFAULT_UPDATE_CALLBACKS: '{"callbacks":[]}' };
+  await using client = await startClient({ serverUrl: server.url, env });
+  await client.healthy();
+  const { port } = new URL(client.engineUrl);
+  const withHost = (host: string) => ({ headers: { Host: host } });
+  const entry = { url: `${receiver.url}/x`, topics: ['policy_data'] };
+  const entries = [
+    { ...entry, dst_path: '/denied', config: withHost('no.example:81') },
+    { ...entry, dst_path: '/engine', config: withHost(`localhost:${port}`) },
+    { ...entry, dst_path: '/odd', config: withHost('a b') },
+    { ...entry, url: '', dst_path: '/inline', data: 1 },
+  ];
+  const callbacks = [[`${receiver.url}/callback`, withHost('no.example')]];
+  await publishText(server.url, JSON.stringify({ id: 'u', entries: entries.slice(3), callback: { callbacks } }));
+  await publish(server.url, ...entries.slice(0, 3));
+  await failsWith(client, '/denied', /SYNC_FETCH_DENY has no\.example/);
+  await failsWith(client, '/engine', IS_ENGINE);
+  await failsWith(client, '/odd', /the header Host is "a b", which is no place/);
+  await client.tells('the callback is given up', (health) => field(health, 'reports', 'failed') === 1);
+  assert.deepEqual(receiver.calls, []);
+});
+
 test('what the settings say of places and methods is read strictly', async () => {
   for (const [setting, value, says] of [
     [

@@ -103,6 +103,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
       const at = { hop: hopOf(request) };
       const isJson = httpConfigOf(request.url, request.config).is_json !== false;
       try {
+        if (at.hop.headers.host !== undefined) await options.gate?.checkHostHeader(at.hop.url, at.hop.headers.host);
         return await read(at, isJson, context);
       } catch (error) {
         context.signal.throwIfAborted(); // a stop that was asked for is no failure of the source

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { canonicalAddress } from '../../lib/address.js';
 import { SyncError } from '../../lib/errors.js';
+import { endpointOf } from '../../lib/proxy.js';
 import type { Endpoint } from '../../lib/tls.js';
 import { isLinkLocal } from './address.js';
 import { type LookUp, OwnPlaces, type OwnPlacesDeps } from './own-places.js';
@@ -90,6 +91,19 @@ export class OutboundGate {
     else if (this.#allow.length > 0 && !this.#allow.some((rule) => rule.fitsName(place)))
       throw refused(place, NOT_ALLOWED);
     else if (this.#own.hasPort(place.port)) await this.#checkOwn(place);
+  }
+
+  /**
+   * Rejects where a configured `Host` header names a place that is not to be reached: behind one address there may be several
+   * names, and it is the header that chooses.
+   */
+  async checkHostHeader(url: URL, host: string | undefined): Promise<void> {
+    if (host === undefined) return;
+    const named = `${url.protocol}//${host}/`;
+    const own = endpointOf(url);
+    if (!URL.canParse(named)) throw refused(own, `the header Host is ${JSON.stringify(host)}, which is no place`);
+    const { host: name, port } = endpointOf(new URL(named));
+    await this.checkProxied({ host: name, port: new URL(named).port === '' ? own.port : port });
   }
 
   /** Rejects where a name leads to a place of ours as far as can be seen from here. */

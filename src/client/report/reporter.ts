@@ -64,7 +64,13 @@ export class Reporter {
     this.registry = new CallbackRegistry(targets);
     this.#sender = new ReportSender(
       { timeoutMs, backoff, own: { url: serverUrl, token: options.clientToken } },
-      { ...deps, gate: { methodProblem: (method) => this.#methodProblem(method, deps) } },
+      {
+        ...deps,
+        gate: {
+          methodProblem: (method) => this.#methodProblem(method, deps),
+          checkHostHeader: (url, host) => deps.gate.checkHostHeader(url, host),
+        },
+      },
     );
     this.updates = options.reportUpdates
       ? new ReportCollector(

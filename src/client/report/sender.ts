@@ -50,8 +50,8 @@ export interface SenderDeps {
   readonly dispatcher: Dispatcher;
   /** For those that a peer named, and for redirects; the gate decides where it leads. */
   readonly gated: Dispatcher;
-  /** Says which methods a peer may ask for. */
-  readonly gate: Pick<OutboundGate, 'methodProblem'>;
+  /** Says which methods and `Host` headers a peer may ask for. */
+  readonly gate: Pick<OutboundGate, 'methodProblem' | 'checkHostHeader'>;
   readonly log: Logger;
 }
 
@@ -191,8 +191,7 @@ export class ReportSender {
   /** One attempt, redirects included. Throws `callback_failed`. */
   async #attempt(delivery: Delivery, first: CallbackRequest): Promise<void> {
     const signal = AbortSignal.any([delivery.abort.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
-    const problem = delivery.isConfigured ? undefined : this.#deps.gate.methodProblem(first.method);
-    if (problem !== undefined) throw failure(first, problem, false);
+    if (!delivery.isConfigured) await this.#checkRequest(first);
     delivery.busy = true;
     try {
       let at = first;
@@ -209,6 +208,18 @@ export class ReportSender {
       }
     } finally {
       delivery.busy = false;
+    }
+  }
+
+  /** Throws for what a peer may not ask for, apart from where it leads. */
+  async #checkRequest(first: CallbackRequest): Promise<void> {
+    const { gate } = this.#deps;
+    const problem = gate.methodProblem(first.method);
+    if (problem !== undefined) throw failure(first, problem, false);
+    try {
+      await gate.checkHostHeader(first.url, first.headers.host);
+    } catch (cause) {
+      throw failure(first, errorText(cause), false, cause);
     }
   }
 
