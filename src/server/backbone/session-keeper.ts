@@ -63,6 +63,8 @@ export interface KeeperDeps<S extends Session> {
 }
 
 const BACKOFF = { minMs: 100, maxMs: 5000 };
+/** Between two warnings that it is still away. */
+const REMIND_MS = 60_000;
 const PER_BYTE_MS = 1000 / (1024 * 1024);
 
 interface Held<S> {
@@ -254,6 +256,7 @@ export class SessionKeeper<S extends Session> {
   async #connectAgain(): Promise<Held<S> | undefined> {
     const { signal } = this.#stop;
     const { log, what, times } = this.#deps;
+    let toldMs = performance.now(); // of the loss
     for (let attempt = 1; !signal.aborted; attempt++) {
       let held: Held<S> | undefined;
       try {
@@ -268,7 +271,9 @@ export class SessionKeeper<S extends Session> {
           return undefined;
         }
         const delayMs = backoffMs(attempt, BACKOFF);
-        log.warn(
+        const isDue = performance.now() - toldMs >= REMIND_MS;
+        if (isDue) toldMs = performance.now();
+        log[isDue ? 'warn' : 'debug'](
           { backbone: what, ...failureFields(asUnavailable(what, error)), attempt, delay_ms: Math.round(delayMs) },
           'still no backbone',
         );

@@ -1,5 +1,6 @@
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { Appended, NewRow } from './log-store.js';
 
 /** A row on its way into the log. */
@@ -80,7 +81,9 @@ export class AppendQueue {
         for (const item of batch) await this.#carryOut([item]);
         return;
       }
-      this.#deps.log.error({ ...failureFields(error), records: batch.length }, 'the update log could not be written');
+      if (!isBackboneAway(error)) {
+        this.#deps.log.error({ ...failureFields(error), records: batch.length }, 'the update log could not be written');
+      }
       for (const item of batch) item.reject(error);
     }
   }

@@ -1,6 +1,7 @@
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MAX_TIMER_MS } from '../../lib/loop.js';
+import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { LogStore } from './log-store.js';
 
 /** How long superseded rows are kept for those who catch up, and for the audit. */
@@ -101,7 +102,8 @@ export class Janitor {
       await this.#work();
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) this.#log.warn(failureFields(error), 'superseded records could not be marked or dropped');
+      const isNews = !this.#isFailing && !isBackboneAway(error);
+      if (isNews) this.#log.warn(failureFields(error), 'superseded records could not be marked or dropped');
       this.#isFailing = true;
     }
   }

@@ -1,6 +1,7 @@
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
+import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { Pending } from './append-queue.js';
 import { type AppliedRow, LogState } from './log-state.js';
 import type { Appended, LogStore, NewRow, StoredRow, StoreStatus } from './log-store.js';
@@ -93,9 +94,9 @@ export class LogView {
         } catch (error) {
           failures++;
           const reason = errorText(error);
-          if (failures === 1) this.#deps.log.warn(failureFields(error), 'the update log cannot be followed');
           // A store that cannot be reached says so itself, and when it is back.
-          const isAway = error instanceof SyncError && error.code === 'backbone_unavailable';
+          const isAway = isBackboneAway(error);
+          if (failures === 1 && !isAway) this.#deps.log.warn(failureFields(error), 'the update log cannot be followed');
           const sinceMs = this.#status.up ? this.#deps.now() : this.#status.sinceMs;
           this.#status = isAway ? { up: true } : { up: false, reason, sinceMs };
         }

@@ -1,6 +1,7 @@
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
+import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { Presence } from '../log/log-store.js';
 import { isConcerned, type KnownClient } from './known-client.js';
 import { type InstanceView, printView, readView } from './presence-text.js';
@@ -136,7 +137,8 @@ export class Fleet {
       if (this.#isFailing) log.info({}, 'other instances hear of our clients again');
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) log.warn(failureFields(error), 'other instances cannot be told of our clients');
+      const isNews = !this.#isFailing && !isBackboneAway(error);
+      if (isNews) log.warn(failureFields(error), 'other instances cannot be told of our clients');
       this.#isFailing = true;
     }
   }
