@@ -97,4 +97,53 @@ describe('a client id on two instances', { skip: offer.missing ?? false }, () =>
       what: 'the victim has its name',
     });
   });
+
+  it('is what a wait and its reasons go by, also for a client of another instance; a lie told there counts nowhere', async () => {
+    await using backbone = await offer.start();
+    const env = { SYNC_BROADCAST_URI: backbone.uri, SYNC_PATCHES_PER_PATH_LIMIT: '10', ...withKeys() };
+    await using one = await startInstance(env);
+    await using other = await startInstance(env);
+    const source = await tokenOf(one.url, { type: 'datasource' });
+    const limited = await tokenOf(one.url, { type: 'datasource', claims: { permitted_topics: [TOPIC] } });
+    await using far = await session(other.url, await tokenOf(one.url));
+    const opened = await subscribe(far, 'far');
+    const epoch = field(opened, 'epoch');
+    const secret = 'HTTP 500: password hunter2';
+    const engine = { kind: 'opa', version: null, online: true };
+    const state = { client_id: 'far', policy_hash: null, ready: true, healthy: false, engine, since: 1 };
+    assert.equal(await far.call('report', { ...state, position: { epoch, applied_through: 1_000_000 } }), false);
+    const clients = async (url: string, token: string) =>
+      field((await request(`${url}/clients`, { headers: bearer(token) })).json, 'clients');
+    await until(async () => field(await clients(one.url, source), 0) !== undefined, {
+      ...WITHIN,
+      what: 'far is known',
+    });
+    assert.equal(field(await clients(one.url, source), 0, 'data', 'held'), null);
+
+    for (const token of [limited, source]) {
+      const entries = [{ url: '', topics: [TOPIC], dst_path: '/users', data: { at: Date.now() } }];
+      const waiting = postJson(`${one.url}/data/config?wait=applied&timeout=4s`, { entries }, bearer(token));
+      const seq = Number(field((await far.notified(token === limited ? 1 : 2)).at(-1), 'seq'));
+      const position = { epoch, applied_through: seq, unresolved: [seq] };
+      const failing = [{ path: '/users', error: secret, kind: 'source' }];
+      assert.equal(await far.call('report', { ...state, position, failing }), true);
+      const { status, text } = await waiting;
+      assert.equal(status, 202);
+      assert.equal(text.includes('hunter2'), token === source, text);
+      assert.match(text, token === source ? /failing: \/users: HTTP 500/ : /failing: its data source does not give it/);
+      const shown = JSON.stringify(await clients(one.url, token));
+      assert.equal(shown.includes('hunter2'), token === source, shown);
+    }
+
+    // Such a patch replaces none before it.
+    const data = [{ op: 'move', from: '/x', path: '/y' }];
+    const patch = { entries: [{ url: '', topics: [TOPIC], dst_path: '/patched', save_method: 'PATCH', data }] };
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        [one, other].map(({ url }) => postJson(`${url}/data/config`, patch, bearer(source))),
+      ).flat(),
+    );
+    const counts = [200, 409].map((status) => answers.filter((answer) => answer.status === status).length);
+    assert.deepEqual(counts, [10, 30], [...new Set(answers.map(({ text }) => text.slice(0, 200)))].join('\n'));
+  });
 });
