@@ -169,7 +169,8 @@ test('the session on the socket: heads of its own topics alone, at the subscript
 
 test('GET /clients: clients of its topics alone, without their other topics and what may fail of those', async () => {
   await using it = await stage();
-  const failing = [{ path: '/hidden', error: 'hidden source is away' }];
+  const failing = [{ path: '/hidden', error: 'hidden source is away', kind: 'source' }];
+  const kinds = [{ path: '/hidden', error: 'its data source does not give it', kind: 'source' }];
   const peers: StartedPeer[] = [];
   await using _ = { [Symbol.asyncDispose]: async () => void (await Promise.all(peers.map(ended))) };
   for (const [client_id, topics] of [
@@ -195,7 +196,7 @@ test('GET /clients: clients of its topics alone, without their other topics and 
   const [ofA, ofBoth, ...others] = await view(it.limited);
   assert.deepEqual(others, []);
   assert(Array.isArray(ofA));
-  assert.deepEqual([ofA[0], ofA[1], ofA[2], ofA[4]], ['of-a', ['a'], failing, { a: it.seqs.both }]);
+  assert.deepEqual([ofA[0], ofA[1], ofA[2], ofA[4]], ['of-a', ['a'], kinds, { a: it.seqs.both }]);
   assert.deepEqual(ofBoth, ['of-both', ['a'], [], null, { a: it.seqs.both }]);
   assert.deepEqual(await view(it.limited, '?id=of-hidden'), []);
   assert.deepEqual(await view(it.none), []);

@@ -3,7 +3,7 @@ import { distinctNames, type OwnerOf } from './client-names.js';
 import { type ViewDeps, viewOf } from './client-view.js';
 import type { Fleet } from './fleet.js';
 import { type KnownClient, preferred } from './known-client.js';
-import { type ClientLimits, isVisible, limitedView } from './limited-view.js';
+import { type ClientLimits, isVisible, limitedView, visiblePart } from './limited-view.js';
 import type { InstanceView } from './presence-text.js';
 
 /** Which clients are asked for. */
@@ -55,7 +55,7 @@ export function createClientsView(deps: ClientsViewDeps): (query: ClientsQuery) 
     const from = after === undefined ? 0 : named.findIndex(([name]) => name > after);
     const page = pageOf(from < 0 ? [] : named.slice(from, from + query.limit), ([name, client]) => {
       const about = { name, connected: connected.get(client.key) ?? 0, policyHead };
-      return limitedView(viewOf(client, about, deps), client, query.limits);
+      return limitedView(viewOf(visiblePart(client, query.limits), about, deps), client, query.limits);
     });
     const isLast = from < 0 || from + page.length >= named.length;
     return {

@@ -18,8 +18,14 @@ export function isVisible({ topics }: KnownClient, { permittedTopics }: ClientLi
   return permittedTopics === undefined || topics.some((topic) => permittedTopics.has(topic));
 }
 
+/** A client as far as its topics are permitted: all figures of its data are of these. */
+export function visiblePart(client: KnownClient, { permittedTopics }: ClientLimits): KnownClient {
+  if (permittedTopics === undefined) return client;
+  return { ...client, topics: client.topics.filter((topic) => permittedTopics.has(topic)), topicsLeftOut: 0 };
+}
+
 /**
- * What of a client a caller sees: its own topics alone. What fails is shown where all data topics of the client are permitted: it may
+ * What of a client a caller sees, whose `view` is of the {@link visiblePart}. What fails is shown where all data topics of the client are permitted: it may
  * be of any of them.
  */
 export function limitedView(view: ClientView, client: KnownClient, limits: ClientLimits): ClientView {
@@ -27,17 +33,13 @@ export function limitedView(view: ClientView, client: KnownClient, limits: Clien
   const permits = (topic: string): boolean => limits.permittedTopics?.has(topic) ?? true;
   const isWhole =
     client.topicsLeftOut === 0 && client.topics.every((topic) => permits(topic) || POLICY_TOPIC.test(topic));
-  const { data, policy, engine, last_error: last } = view;
-  const topics = client.topics.filter(permits).slice(0, view.topics.length);
+  const { policy, engine, last_error: last } = view;
   return {
     ...view,
     subject: null,
-    topics,
-    topics_left_out: 0,
     engine: engine?.error == null ? engine : { ...engine, error: 'the engine does not answer' },
     policy:
       policy.error == null ? policy : { ...policy, error: { ...policy.error, message: 'the commit is not in force' } },
-    data: { ...data, wanted: Object.fromEntries(Object.entries(data.wanted).filter(([topic]) => permits(topic))) },
     failing: isWhole ? view.failing.map((one) => ({ ...one, error: kindText(one.kind) })) : [],
     failing_total: isWhole ? view.failing_total : 0,
     last_error: isWhole && last !== null ? { ...last, error: kindText(last.kind) } : null,
