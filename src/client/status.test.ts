@@ -111,6 +111,26 @@ describe('ready', () => {
   });
 });
 
+describe('what fails', () => {
+  it('has its parts, whatever is in a path', () => {
+    const { status } = start();
+    const [odd] = transaction(status, 'u', 'a: b');
+    settle(status, odd, failing('answered 503: later'));
+    assert.deepEqual(
+      status.failures.map(({ path, error, kind }) => ({ path, error, kind })),
+      [{ path: '/p/a: b', error: 'answered 503: later', kind: 'source' }],
+    );
+  });
+
+  it('says which commit is wanted, which is held, and where the wanted one fails', () => {
+    const { status } = start();
+    status.policyResult('c1', '');
+    status.policyResult('c2', 'a.rego:3: no', { file: 'a.rego', row: 3 });
+    const { wanted, held, error } = status.policy;
+    assert.deepEqual([wanted, held, error], ['c2', 'c1', { message: 'a.rego:3: no', file: 'a.rego', line: 3 }]);
+  });
+});
+
 describe('healthy', () => {
   it('needs the engine, the latest policy, and that no entry fails', () => {
     const { status } = start({ data: false });

@@ -202,6 +202,16 @@ test('an external engine that is down at the start, and later for a while, is to
   await client.holds('/meanwhile', 1);
   await client.answers('/x/y', {}, 1);
   assert.equal(second.url, client.engineUrl);
+  // Filled at the look that found it, also what had come meanwhile: no back-off of the time before is waited out.
+  const timeOf = (msg: string): number =>
+    Number(
+      field(
+        client.log.findLast((line) => line.msg === msg),
+        'time',
+      ),
+    );
+  const [seenMs, filledMs] = [timeOf('the engine answers'), timeOf('engine holds our state')];
+  assert(filledMs - seenMs < 3000, `filled ${filledMs - seenMs} ms after it was seen`);
 });
 
 test('an external engine that freezes is told within the time of a look, and is well again after it', async () => {

@@ -49,6 +49,8 @@ export class InlineOpa implements PolicyEngine {
   readonly #log: Logger;
   readonly #versions: RegoVersions;
   #attempts = 0;
+  /** The modules of the bundle that OPA has activated. */
+  #active: PolicySet['modules'] = new Map();
   /** Modules that were checked. */
   readonly #checked = new WeakSet<PolicySet['modules']>();
 
@@ -108,11 +110,15 @@ export class InlineOpa implements PolicyEngine {
       await this.#bundles.activate(revision, archive, this.#options.activationTimeoutMs, signal);
     };
     await this.#versions.settle(policy, attempt, signal);
+    this.#active = policy.modules;
   }
 
   async tidy({ modules }: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
-    // Ours are there as the bundle has them: OPA lets nobody write below its roots, and they may have more than one place.
-    const isOurs = (id: string): boolean => id.startsWith(BUNDLE_FOLDER) && modules.has(id.slice(BUNDLE_FOLDER.length));
+    // Ours are there as the bundle has them, OPA lets nobody write below its roots; where a bundle was refused, the one before is.
+    const isOurs = (id: string): boolean => {
+      const path = id.startsWith(BUNDLE_FOLDER) ? id.slice(BUNDLE_FOLDER.length) : undefined;
+      return path !== undefined && (modules.has(path) || this.#active.has(path));
+    };
     const strays = (await this.#rest.listPolicies(signal))
       .filter((listed) => !isOurs(listed.id) && !isEnginesOwn(listed) && !isLoadedFrom(this.#options.files, listed.id))
       .map(({ id }) => id);
@@ -138,5 +144,6 @@ export class InlineOpa implements PolicyEngine {
   startAfresh(): void {
     this.#rest.reset();
     this.#bundles.clear();
+    this.#active = new Map();
   }
 }
