@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Caller, expiresAtMs } from '../auth/caller.js';
-import { MAX_TIMER_MS } from '../lib/loop.js';
+import { timerMs } from '../lib/timer.js';
 
 /** What requests have in common that wait for something. */
 
@@ -25,7 +25,7 @@ export async function whileCallerWaits<T>(
   const onClose = (): void => gone.abort();
   socket.once('close', onClose);
   const expiryMs = expiresAtMs(caller);
-  const leftMs = expiryMs === undefined ? undefined : Math.min(Math.max(0, expiryMs - Date.now()), MAX_TIMER_MS);
+  const leftMs = expiryMs === undefined ? undefined : timerMs(Math.max(0, expiryMs - Date.now()));
   const timer = leftMs === undefined ? undefined : setTimeout(onClose, leftMs);
   try {
     return await wait(gone.signal);

@@ -1,3 +1,5 @@
+import { startTimer } from './timer.js';
+
 /**
  * Runs `work` under a signal that aborts as soon as one of `signals` does, with its reason, or after `timeoutMs` with a
  * `TimeoutError`. Nothing of it stays at those signals afterwards: with `AbortSignal.any` each call leaves a reference at
@@ -16,11 +18,11 @@ export async function withAnySignal<T>(
     return () => signal.removeEventListener('abort', onAbort);
   });
   const onTimeout = (): void => either.abort(new DOMException(`no answer within ${timeoutMs} ms`, 'TimeoutError'));
-  const timer = timeoutMs === undefined ? undefined : setTimeout(onTimeout, timeoutMs);
+  const stopTimer = timeoutMs === undefined ? undefined : startTimer(timeoutMs, onTimeout);
   try {
     return await work(either.signal);
   } finally {
-    clearTimeout(timer);
+    stopTimer?.();
     for (const leave of leaves) leave();
   }
 }

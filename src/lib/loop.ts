@@ -1,5 +1,4 @@
-/** The longest delay that a timer of Node takes, in milliseconds; a longer one fires at once. */
-export const MAX_TIMER_MS = 2 ** 31 - 1;
+import { startTimer } from './timer.js';
 
 /** Delays of a retry, in milliseconds. */
 export interface BackoffOptions {
@@ -26,13 +25,13 @@ export function sleep(ms: number, signal: AbortSignal): Promise<void> {
       return;
     }
     const onAbort = (): void => {
-      clearTimeout(timer);
+      stopTimer();
       reject(signal.reason);
     };
-    const timer = setTimeout(() => {
+    const stopTimer = startTimer(ms, () => {
       signal.removeEventListener('abort', onAbort);
       resolve();
-    }, ms);
+    });
     signal.addEventListener('abort', onAbort, { once: true });
   });
 }
@@ -67,7 +66,7 @@ export class Wakeup {
     if (!this.#set) {
       await new Promise<void>((resolve, reject) => {
         const done = (): void => {
-          clearTimeout(timer);
+          stopTimer?.();
           this.#wake = undefined;
           signal.removeEventListener('abort', onAbort);
         };
@@ -79,7 +78,7 @@ export class Wakeup {
           done();
           resolve();
         };
-        const timer = timeoutMs === undefined ? undefined : setTimeout(finish, timeoutMs);
+        const stopTimer = timeoutMs === undefined ? undefined : startTimer(timeoutMs, finish);
         this.#wake = finish;
         signal.addEventListener('abort', onAbort, { once: true });
       });

@@ -1,4 +1,4 @@
-import { MAX_TIMER_MS } from '../lib/loop.js';
+import { timerMs } from '../lib/timer.js';
 
 /** Who is at the other end of a socket and what it may do, as authentication found out. */
 export interface Peer {
@@ -28,7 +28,7 @@ export function atTime(timeMs: number, callback: () => void): () => void {
   let timer: NodeJS.Timeout;
   const arm = (): void => {
     const leftMs = timeMs - Date.now();
-    timer = leftMs > 0 ? setTimeout(arm, Math.min(Math.ceil(leftMs), MAX_TIMER_MS)) : setTimeout(callback, 0);
+    timer = leftMs > 0 ? setTimeout(arm, timerMs(Math.ceil(leftMs))) : setTimeout(callback, 0);
   };
   arm();
   return () => clearTimeout(timer);

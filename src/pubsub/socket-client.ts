@@ -2,6 +2,7 @@ import type { Dial } from '../lib/connect.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { aborted, isAbort, sleep } from '../lib/loop.js';
+import { timerMs } from '../lib/timer.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer-info.js';
 import { ReconnectWaits } from './reconnect-waits.js';
@@ -211,7 +212,7 @@ function startKeepAlive(link: Link, intervalMs: number, log: Logger): NodeJS.Tim
       // Only traffic is wanted; whether the server lives is for the pings of the socket itself.
       log.debug({ error: errorText(error) }, 'no answer to the keep-alive');
     });
-  }, intervalMs);
+  }, timerMs(intervalMs));
 }
 
 /** Does something when the signal aborts. The result takes it back, and waits for it where it has begun. */

@@ -2,6 +2,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { SyncError } from '../../lib/errors.js';
+import { timerMs } from '../../lib/timer.js';
 import { DOOR_DECISION } from './door.js';
 import { EngineRefusal } from './engine.js';
 import { opaError, opaProblems } from './opa-rest.js';
@@ -121,7 +122,7 @@ export class BundleService {
               retryable: true,
             }),
           );
-        }, timeoutMs);
+        }, timerMs(timeoutMs));
         for (const wake of [...this.#waiting]) wake();
       });
       this.#active = { revision, archive };

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
+import { timerMs } from '../../lib/timer.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { checkedSocket } from '../outbound/connect-checked.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
@@ -45,7 +46,7 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
         session = await openSession(request, { ...options, outbound }, signal);
         const { client } = session;
         await client.query('BEGIN TRANSACTION READ ONLY');
-        await client.query(`SET LOCAL statement_timeout = ${Math.ceil(statementTimeoutMs)}`);
+        await client.query(`SET LOCAL statement_timeout = ${Math.ceil(timerMs(statementTimeoutMs))}`);
         await client.query(oneStatement(`DECLARE policysync NO SCROLL CURSOR FOR ${selectText(request)}`));
         const fetchRows = async (count: number): Promise<{ row: string; key: string | null }[]> => {
           const { rows } = await client.query<{ row: string; key: string | null }>(`FETCH ${count} FROM policysync`);
@@ -104,7 +105,7 @@ async function connect(
     password: () => password?.reveal() ?? '',
     ssl,
     application_name: 'policysync',
-    connectionTimeoutMillis: connectTimeoutMs,
+    connectionTimeoutMillis: timerMs(connectTimeoutMs),
     stream: () => socket,
   };
   const client = new pg.Client(config);

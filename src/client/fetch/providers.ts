@@ -1,6 +1,6 @@
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { MAX_TIMER_MS } from '../../lib/loop.js';
+import { timerMs } from '../../lib/timer.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { connectChecked } from '../outbound/connect-checked.js';
 import { OutboundGate } from '../outbound/gate.js';
@@ -72,10 +72,7 @@ export function createFetcher(
     const stop = createStop();
     const onAbort = (): void => stop.end(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
-    const timer = setTimeout(
-      () => stop.end(tooLate(request, options.totalTimeoutMs)),
-      Math.min(options.totalTimeoutMs, MAX_TIMER_MS),
-    );
+    const timer = setTimeout(() => stop.end(tooLate(request, options.totalTimeoutMs)), timerMs(options.totalTimeoutMs));
     try {
       signal.throwIfAborted();
       const sink = {

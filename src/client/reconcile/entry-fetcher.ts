@@ -1,6 +1,6 @@
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, MAX_TIMER_MS, sleep } from '../../lib/loop.js';
+import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
@@ -124,7 +124,7 @@ export class EntryFetcher {
     for (let attempt = 1; waitMs !== undefined; attempt++) {
       try {
         // What is due later is read then, which does no harm.
-        if (waitMs > 0) await sleep(Math.min(waitMs, MAX_TIMER_MS), signal);
+        if (waitMs > 0) await sleep(waitMs, signal);
       } catch {
         return; // The entry was dropped or the client stops: nobody waits for it any more.
       }

@@ -3,6 +3,7 @@ import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
+import { timerMs } from '../../lib/timer.js';
 import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';
 import type { OutboundGate } from '../outbound/gate.js';
@@ -190,7 +191,7 @@ export class ReportSender {
 
   /** One attempt, redirects included. Throws `callback_failed`. */
   async #attempt(delivery: Delivery, first: CallbackRequest): Promise<void> {
-    const signal = AbortSignal.any([delivery.abort.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
+    const signal = AbortSignal.any([delivery.abort.signal, AbortSignal.timeout(timerMs(this.#options.timeoutMs))]);
     if (!delivery.isConfigured) await this.#checkRequest(first);
     delivery.busy = true;
     try {

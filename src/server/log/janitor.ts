@@ -1,6 +1,6 @@
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { MAX_TIMER_MS } from '../../lib/loop.js';
+import { timerMs } from '../../lib/timer.js';
 import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { LogStore } from './log-store.js';
 
@@ -74,7 +74,7 @@ export class Janitor {
     const [oldest] = this.#retired;
     if (oldest === undefined || this.#isClosed || this.#working !== undefined) return;
     const waitMs = Math.max(oldest.atMs + this.#kept.keptMs + 1 - this.#now(), RETIRE_AFTER_MS);
-    this.#ageTimer = setTimeout(() => void this.work(), Math.min(waitMs, MAX_TIMER_MS));
+    this.#ageTimer = setTimeout(() => void this.work(), timerMs(waitMs));
     this.#ageTimer.unref();
   }
 

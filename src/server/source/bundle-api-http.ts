@@ -4,8 +4,8 @@ import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { MAX_TIMER_MS } from '../../lib/loop.js';
 import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
+import { timerMs } from '../../lib/timer.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { signGet } from './sigv4.js';
 
@@ -152,7 +152,7 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
           await dispatcher.destroy();
         }
       };
-      return withAnySignal([signal], attempt, Math.min(options.timeoutMs, MAX_TIMER_MS));
+      return withAnySignal([signal], attempt, timerMs(options.timeoutMs));
     },
   };
 }

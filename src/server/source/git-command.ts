@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { pipeline } from 'node:stream/promises';
 import { SyncError } from '../../lib/errors.js';
 import { withPrivateFiles } from '../../lib/private-files.js';
+import { startTimer } from '../../lib/timer.js';
 import { progressText, withoutProgress } from './git-progress.js';
 
 /** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
@@ -128,12 +129,12 @@ function runGit(
     };
     const onAbort = (): void => stop(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
-    const timer = setTimeout(() => {
+    const stopTimer = startTimer(timeoutMs, () => {
       const seconds = Math.round(timeoutMs / 100) / 10;
       stop(new SyncError('git_timeout', `${name} did not finish within ${seconds} s`, { retryable: true }));
-    }, timeoutMs);
+    });
     const cleanUp = (): void => {
-      clearTimeout(timer);
+      stopTimer();
       clearTimeout(killTimer);
       signal?.removeEventListener('abort', onAbort);
     };
