@@ -89,6 +89,8 @@ async function runFiles(files, { long, node }, opaPath) {
       node ?? process.execPath,
       [
         '--test',
+        // What this Node deprecates is warned of, before it is gone.
+        '--pending-deprecation',
         `--test-concurrency=${CONCURRENCY}`,
         `--test-timeout=${long ? TIMEOUT_MS.long : TIMEOUT_MS.normal}`,
         '--test-reporter=spec',

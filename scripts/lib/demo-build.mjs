@@ -13,7 +13,7 @@ export function checkMachine(root) {
   const [leastMajor, leastMinor] = NODE_AT_LEAST;
   if (major < leastMajor || (major === leastMajor && minor < leastMinor)) {
     throw new Fatal(
-      `This is Node ${process.versions.node}; install Node ${NODE_AT_LEAST.join('.')} or newer from https://nodejs.org.`,
+      `This is Node ${process.versions.node}; install Node 24 (26, 22 and ${NODE_AT_LEAST.join('.')} work, too) from https://nodejs.org.`,
     );
   }
   if (!existsSync(compilerOf(root))) {

@@ -9,17 +9,22 @@ const exec = promisify(execFile);
 const LIMIT_MS = 10 * 60_000;
 
 /** The newest long-term version first; of the oldest one the first that is supported. */
-export const NODE_VERSIONS = { 24: '24.21.0', 26: '26.10.0', 22: '22.23.3', 20: '20.19.0' };
+export const NODE_VERSIONS = new Map([
+  ['24', '24.21.0'],
+  ['26', '26.10.0'],
+  ['22', '22.23.3'],
+  ['20', '20.19.0'],
+]);
 
 /**
  * Path of a Node: a path is taken as it is, a major version of {@link NODE_VERSIONS} is installed from the npm package `node` into
  * the user's cache folder, once.
  */
 export async function nodeProgram(wanted) {
-  const version = NODE_VERSIONS[wanted];
+  const version = NODE_VERSIONS.get(wanted);
   if (version === undefined) {
     if (existsSync(wanted)) return wanted;
-    const known = Object.keys(NODE_VERSIONS).join(', ');
+    const known = [...NODE_VERSIONS.keys()].join(', ');
     throw new Fatal(`There is no Node ${wanted}; give the path of one, or one of ${known}.`);
   }
   const folder = join(cacheFolder(), 'policysync', 'node', version);

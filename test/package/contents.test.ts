@@ -22,6 +22,7 @@ interface Manifest {
   bin: Record<string, string>;
   exports: { '.': { types: string; default: string } };
   files: string[];
+  engines: { node: string };
   dependencies: Record<string, string>;
 }
 
@@ -82,6 +83,17 @@ describe('the npm package', () => {
       (section) => !/Permission|Redistribution|Apache License|Copyright .*https?:/i.test(section),
     );
     assert.deepEqual(without, []);
+  });
+
+  it('is tested on each Node that it supports', async () => {
+    const list = await readFile(join(ROOT, 'scripts', 'lib', 'node-versions.mjs'), 'utf8');
+    const tested = [...list.matchAll(/\['(\d+)', '/g)].map(([, major]) => major);
+    const supported = MANIFEST.engines.node.split(' || ').map((range) => /\d+/.exec(range)?.[0]);
+    assert.equal(tested[0], '24', 'the newest long-term version comes first');
+    assert.deepEqual(supported, tested);
+    const ci = await readFile(join(ROOT, '.ci', 'run'), 'utf8');
+    for (const major of tested)
+      assert.match(ci, new RegExp(`^.*(?:in |=)[\\d ]*\\b${major}\\b`, 'm'), `CI has ${major}`);
   });
 
   it('is installed with its dependencies alone', async () => {
