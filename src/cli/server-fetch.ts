@@ -65,6 +65,11 @@ export async function askServer(
   }
   if (good.includes(answer.status)) return answer;
   const who = what === undefined ? redactUrl(request.url) : 'the server';
+  if (answer.status === 404 && answer.errorCode === undefined) {
+    const peer = unreachable === 'client_unreachable' ? 'client' : 'server';
+    const message = `${failed}${redactUrl(request.url)} answered 404: this is not the address of a sync ${peer}`;
+    throw new SyncError(unreachable, message);
+  }
   const unsent = answer.status === 401 && request.token === undefined ? ' (no token was sent)' : '';
   const said = problemText(answer.text);
   throw new SyncError(codeOf(answer, rules), `${failed}${who} answered ${answer.status}: ${said}${unsent}`);

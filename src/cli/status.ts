@@ -116,7 +116,7 @@ async function lookAtClient(
   const health = parsed(ownHealth, text, url);
   const position = await askServer({ url: serverAddress(url, '/position'), token }, rules, env).catch(
     (error: unknown) => {
-      if (error instanceof SyncError && error.code !== rules.unreachable) return undefined; // older, or another token
+      if (error instanceof SyncError) return undefined; // older, or for another token: the rest is shown without it
       throw error;
     },
   );

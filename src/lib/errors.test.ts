@@ -56,6 +56,10 @@ describe('error text', () => {
     [new Error('a', { cause: new AggregateError([new Error('v6'), new Error('v4')]) }), 'a: v6; v4'],
     [new Error('a', { cause: 'not an error' }), 'a'],
     [new Error('a\n'), 'a'],
+    [
+      new Error('80CC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../deps/x.c:350:\n'),
+      'wrong version number',
+    ],
     [new TypeError(), 'TypeError'],
     ['text', 'text'],
     [undefined, 'undefined'],

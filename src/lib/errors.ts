@@ -231,7 +231,8 @@ export const ERROR_CODES = {
   server_unreachable: {
     status: 503,
     cause: 'The sync server does not answer.',
-    remedy: 'Check SYNC_SERVER_URL and that the server runs. The client keeps trying.',
+    remedy:
+      'Check SYNC_SERVER_URL (`--server-url` of a command) and that the server runs there. A client keeps trying.',
   },
   client_unreachable: {
     status: 503,
@@ -429,6 +430,13 @@ export class SyncError extends Error {
 /** Causes that are looked at; also what ends a chain that leads back to itself. */
 const MAX_CAUSES = 10;
 
+/** What OpenSSL says, with numbers, functions and places of its source around it. */
+const OPENSSL = /^[0-9A-F]+:error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):.*$/s;
+
+function plain(message: string): string {
+  return message.trimEnd().replace(OPENSSL, '$1');
+}
+
 /** One line for people: the message and the messages of its causes. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -436,7 +444,7 @@ export function errorText(error: unknown): string {
   let at: unknown = error;
   for (let depth = 0; at instanceof Error && depth < MAX_CAUSES && parts.length < 5; depth++, at = at.cause) {
     const text =
-      at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : at.message.trimEnd();
+      at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : plain(at.message);
     if (text !== '' && !parts.some((part) => part.includes(text))) parts.push(text);
   }
   return parts.join(': ') || error.name;

@@ -12,5 +12,7 @@ export function pretty(): DestinationStream {
     ignore: 'pid,hostname,name',
     translateTime: 'SYS:HH:MM:ss.l',
     singleLine: true,
+    // `error` is the text of a failure, one of the fields.
+    errorLikeObjectKeys: ['err'],
   });
 }

@@ -88,7 +88,11 @@ describe('--fail-on', () => {
   });
 
   it('counts a policy source that fails, or refuses its head, as unhealthy', () => {
-    for (const source of [{ state: 'failing' as const }, { state: 'following' as const, refused: 'b' }]) {
+    for (const source of [
+      { state: 'failing' as const },
+      { state: 'following' as const, refused: 'b' },
+      { state: 'starting' as const, error: 'no branch' },
+    ]) {
       assert.deepEqual(
         end(() => failOnFleet(['unhealthy'], answer([WELL], source))),
         [3, 'the policy source is failing'],

@@ -1,6 +1,7 @@
 import type { ClientsAnswer } from '../../wire/clients.js';
 import { EXIT, ExitError, UsageError } from '../run-program.js';
 import { CONDITIONS, type Condition, conditionsOf } from './client-state.js';
+import { sourceFails } from './reason-lines.js';
 import { counted, shortName } from './text.js';
 
 /** Clients that the message names. */
@@ -22,7 +23,7 @@ export function parseFailOn(text: string | undefined): readonly Condition[] {
 export function failOnFleet(conditions: readonly Condition[], { clients, policy_source: source }: ClientsAnswer): void {
   for (const condition of conditions) {
     const ids = clients.filter((client) => conditionsOf(client).has(condition)).map(({ client_id: id }) => id);
-    const isSource = condition === 'unhealthy' && (source?.state === 'failing' || source?.refused !== undefined);
+    const isSource = condition === 'unhealthy' && source !== undefined && sourceFails(source);
     if (ids.length === 0 && !isSource) continue;
     const named = ids.slice(0, NAMED).map((id) => shortName(id, 48));
     const more = ids.length > NAMED ? `, and ${ids.length - NAMED} more` : '';

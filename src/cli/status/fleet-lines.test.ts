@@ -244,12 +244,17 @@ describe('the policy source', () => {
       '0 clients, update log at 43, policy at 5b1f0c93aa, whose head 77aa01bcde is refused',
       'Policy source: failing since 2026-11-19 18:03:23 UTC (3 days), 5b1f0c93aa is served: commit 77aa01b: data.json is not JSON: unexpected end [policy_commit_refused]',
       'What to do: Repair the file that the message names and push again. Until then the last good commit is served.',
-      'Policy source: the commit 77aa01bcde is refused, 5b1f0c93aa is served',
     ]);
   });
 
   it('that has nothing yet, or is none, or is doubted, is told in its words', () => {
     assert.match(lines({ state: 'starting', head: null, error: null })[1] ?? '', /nothing is served yet/);
+    const missing = { state: 'starting' as const, head: null, error: 'no branch x', code: 'git_branch_missing' };
+    assert.match(
+      lines(missing)[1] ?? '',
+      /^Policy source: failing, nothing is served yet: no branch x \[git_branch_missing\]$/,
+    );
+    assert.match(lines(missing)[2] ?? '', /^What to do: Set SYNC_POLICY_REPO_MAIN_BRANCH/);
     assert.match(lines({ state: 'none' })[1] ?? '', /none is configured/);
     assert.match(lines({ state: 'following', head: HELD, doubted: WANTED })[1] ?? '', /77aa01bcde may be an older/);
     assert.match(lines({ state: 'following', head: HELD, wanted: WANTED })[1] ?? '', /77aa01bcde is wanted/);

@@ -6,22 +6,24 @@ import { age, counted, printable, shortHash, since } from './text.js';
 /** Failing entries of one client that are shown: `--json` has all that the server knows. */
 const SHOWN_FAILING = 10;
 
+/** Whether the source cannot be read, or shows what cannot be served; also before there was anything to serve. */
+export function sourceFails({ state, error, refused }: SourceView): boolean {
+  return state === 'failing' || error != null || refused !== undefined;
+}
+
 /** The policy source: where it stands, and the reason where it fails. */
 export function sourceLines(source: SourceView, nowMs: number): string[] {
-  const { state, fetching, head, refused, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
+  const { state, fetching, head, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
   const when = began === undefined ? '' : ` ${since(Date.parse(began), nowMs)}`;
   const why = error == null ? '' : `: ${printable(error)}`;
   return [
-    ...(state === 'failing' ? [`Policy source: failing${when}, ${serves}${why}${codeText(code)}`] : []),
-    ...(state === 'starting'
-      ? [
-          `Policy source: ${serves}, it is being fetched${fetching === undefined ? '' : ` (${printable(fetching)})`}${why}${codeText(code)}`,
-        ]
+    ...(sourceFails(source) ? [`Policy source: failing${when}, ${serves}${why}${codeText(code)}`] : []),
+    ...(sourceFails(source) && code !== undefined && isCode(code) ? [`What to do: ${ERROR_CODES[code].remedy}`] : []),
+    ...(state === 'starting' && error == null
+      ? [`Policy source: ${serves}, it is being fetched${fetching === undefined ? '' : ` (${printable(fetching)})`}`]
       : []),
     ...(state === 'none' ? ['Policy source: none is configured'] : []),
-    ...(state === 'failing' && code !== undefined && isCode(code) ? [`What to do: ${ERROR_CODES[code].remedy}`] : []),
-    ...(refused === undefined ? [] : [`Policy source: the commit ${shortHash(refused)} is refused, ${serves}`]),
     ...(wanted === undefined || wanted === head ? [] : [`Policy source: ${shortHash(wanted)} is wanted, ${serves}`]),
     ...(doubted === undefined ? [] : [`Policy source: ${shortHash(doubted)} may be an older commit, ${serves}`]),
     ...warnings.map((text) => `Policy warning: ${printable(text)}`),

@@ -1,11 +1,10 @@
 import { directoryOf, properAncestors } from './directories.js';
-import type { BundleFile } from './snapshot.js';
 
 /**
  * Warnings, each with two files: a data file that another one replaces, because that loads later at the same folder or at
  * one above. The second comes of a manifest alone: without one a folder's own files load before its subfolders.
  */
-export function replacedData(files: readonly BundleFile[]): string[] {
+export function replacedData(files: readonly { readonly kind: string; readonly path: string }[]): string[] {
   const data = files.filter(({ kind }) => kind === 'data').map(({ path }) => ({ path, folder: directoryOf(path) }));
   const last = new Map(data.map(({ folder }, index) => [folder, index]));
   const next = new Map<string, number>();
