@@ -1,12 +1,18 @@
-/** Clients that left and are still listed; beyond it those of the subject that has the most are forgotten, the oldest first. */
+/** Clients that left and are still listed. */
 const MAX_AWAY = 10_000;
-/** Those of one subject, where tokens say who that is. */
-const MAX_AWAY_OF_SUBJECT = 1000;
 
-/** Clients that are away, in the order in which they left, by subject: one subject must not push out those of the others. */
+/**
+ * Clients that are away, in the order in which they left. Beyond the bound those of the subject that has the most are forgotten, the
+ * oldest first: one subject must not push out those of the others.
+ */
 export class AwayClients {
+  readonly #max: number;
   readonly #subjectOf = new Map<string, string | null>();
   readonly #bySubject = new Map<string | null, Set<string>>();
+
+  constructor(max = MAX_AWAY) {
+    this.#max = max;
+  }
 
   add(key: string, subject: string | null): void {
     this.delete(key);
@@ -34,14 +40,7 @@ export class AwayClients {
       if (!isTooOld(key)) break;
       drop(key);
     }
-    for (const [subject, keys] of this.#bySubject) {
-      if (subject === null) continue;
-      for (const key of keys) {
-        if (keys.size <= MAX_AWAY_OF_SUBJECT) break;
-        drop(key);
-      }
-    }
-    while (this.#subjectOf.size > MAX_AWAY) {
+    while (this.#subjectOf.size > this.#max) {
       let most: Set<string> | undefined;
       for (const keys of this.#bySubject.values()) if (keys.size > (most?.size ?? 0)) most = keys;
       const [oldest] = most ?? [];

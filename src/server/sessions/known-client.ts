@@ -81,8 +81,8 @@ function lastSeenMs({ connectedAtMs, awaySinceMs }: KnownClient): number {
   return awaySinceMs ?? connectedAtMs;
 }
 
-/** What is kept of a client that left, in characters of topics, failures, characters of each, and seqs of each list. */
-const AWAY = { topicCharacters: 2048, failing: 3, text: 200, seqs: 50 };
+/** What is kept of a client that left: characters of topics, failures, characters of a text, and seqs of a list. */
+const AWAY = { topicCharacters: 2048, failing: 2, text: 200, seqs: 50 };
 
 /** A client that left, as far as it is kept: thousands may have. */
 export function smallForm(client: KnownClient): KnownClient {
@@ -99,18 +99,32 @@ export function smallForm(client: KnownClient): KnownClient {
     topics,
     topicsLeftOut: client.topicsLeftOut + client.topics.length - topics.length,
     position: position === null ? null : shortPosition(position, AWAY.seqs),
-    state:
-      state === null
-        ? null
-        : {
-            ...state,
-            failing: state.failing
-              .slice(0, AWAY.failing)
-              .map((one) => ({ ...one, error: one.error.slice(0, AWAY.text) })),
-            blocked: state.blocked.slice(0, AWAY.seqs),
-          },
-    lastError: lastError === null ? null : { ...lastError, error: lastError.error.slice(0, AWAY.text) },
+    state: state === null ? null : smallState(state),
+    lastError: lastError === null ? null : shortFailure(lastError),
   };
+}
+
+function smallState(state: ReportedState): ReportedState {
+  const { engine, policy, failing, blocked } = state;
+  const error = policy?.error ?? null;
+  return {
+    ...state,
+    engine: { ...engine, kind: cut(engine.kind), version: cut(engine.version), error: cut(engine.error) },
+    policy: policy && { ...policy, error: error && { ...error, message: cut(error.message), file: cut(error.file) } },
+    failing: failing.slice(0, AWAY.failing).map(shortFailure),
+    failing_total: state.failing_total ?? failing.length,
+    blocked: blocked.slice(0, AWAY.seqs),
+  };
+}
+
+function shortFailure<F extends { readonly path: string; readonly error: string }>(failure: F): F {
+  return { ...failure, path: cut(failure.path), error: cut(failure.error) };
+}
+
+/** A copy: a part of a text keeps the whole of it in memory. */
+function cut<T extends string | null | undefined>(text: T): T {
+  if (typeof text !== 'string' || text.length <= AWAY.text) return text;
+  return Buffer.from(text.slice(0, AWAY.text)).toString() as T;
 }
 
 /** With too long lists the position says less than is true, never more. */

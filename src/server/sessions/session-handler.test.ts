@@ -262,19 +262,6 @@ describe('what is remembered of clients', () => {
     assert.equal(handler.call(one, 'report', { ...report, position: { epoch: 'e', applied_through: 9 } }), true);
   });
 
-  it('of those that are away one subject pushes out its own', async () => {
-    const { open, registry } = world();
-    const leave = async (subject: string, id: string): Promise<void> => {
-      const one = peer(true, subject);
-      await open(one, { client_id: id });
-      registry.left(one);
-    };
-    await leave('victim', 'mine');
-    for (let count = 0; count < 1010; count++) await leave('squatter', `id-${count}`);
-    const ids = registry.list().map(({ clientId }) => clientId);
-    assert.deepEqual([ids.length, ids[0], ids[1]], [1001, 'mine', 'id-10']);
-  });
-
   it('a client that left is kept small, and may be concerned by what is not kept', async () => {
     const { open, registry } = world();
     const one = peer();
