@@ -1,4 +1,4 @@
-import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
+import { createHmac, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
 import type { Headers } from './hostile-wire.js';
 
 /** What forged tokens are made from. */
@@ -20,10 +20,12 @@ export function badAuthorizations({ good, publicKey, privateKey }: ForgeInput): 
     const input = `${encoded(headers)}.${encoded(payload)}`;
     return `${input}.${sign(hash, Buffer.from(input), key).toString('base64url')}`;
   };
-  const hmac = (headers: object): string => {
+  const hmac = (headers: object, secret = publicKey, hash = 'sha256'): string => {
     const input = `${encoded(headers)}.${body}`;
-    return `${input}.${createHmac('sha256', publicKey).update(input).digest('base64url')}`;
+    return `${input}.${createHmac(hash, secret).update(input).digest('base64url')}`;
   };
+  const publicJwk = JSON.stringify(createPublicKey(publicKey).export({ format: 'jwk' }));
+  const curve = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const seconds = Math.floor(Date.now() / 1000);
   const { exp, ...endless } = claims;
   const tokens: Readonly<Record<string, string>> = {
@@ -48,6 +50,44 @@ export function badAuthorizations({ good, publicKey, privateKey }: ForgeInput): 
     'topics that are no list': signed(header, { ...claims, permitted_topics: { length: 1 } }, privateKey),
     'a signed text that is no object': signed(header, '"claims"', privateKey),
     'a signed text that is no JSON': signed(header, '{', privateKey),
+    'no algorithm at all': `${encoded({ typ: 'JWT' })}.${body}.${signature}`,
+    'the algorithm none with the good signature': `${encoded({ alg: 'none' })}.${body}.${signature}`,
+    'a list of algorithms': `${encoded({ alg: ['none', 'RS256'] })}.${body}.${signature}`,
+    'an algorithm with spaces': `${encoded({ alg: ' none ' })}.${body}.`,
+    'HS384 with the public key as secret': hmac({ alg: 'HS384' }, publicKey, 'sha384'),
+    'HS512 with the public key as secret': hmac({ alg: 'HS512' }, publicKey, 'sha512'),
+    'HS256 with the public key without its last newline': hmac({ alg: 'HS256' }, publicKey.trimEnd()),
+    'HS256 with the published key as JSON': hmac({ alg: 'HS256' }, publicJwk),
+    'HS256 with an empty secret': hmac({ alg: 'HS256' }, ''),
+    'HS256 with the key id as secret': hmac({ alg: 'HS256' }, String(header.kid ?? 'kid')),
+    'an elliptic key of its own': signed({ ...header, alg: 'ES256' }, claims, curve.privateKey),
+    'an elliptic key of its own in the header': signed(
+      { alg: 'ES256', jwk: curve.publicKey.export({ format: 'jwk' }) },
+      claims,
+      curve.privateKey,
+    ),
+    'a certificate chain of its own': signed({ ...header, x5c: [ownJwk.n] }, claims, own.privateKey),
+    'a certificate URL of its own': signed({ ...header, x5u: 'http://127.0.0.1:9/cert' }, claims, own.privateKey),
+    'an empty key id': signed({ ...header, kid: '' }, claims, own.privateKey),
+    'a key id that is a query': signed({ ...header, kid: "' OR 1=1 --" }, claims, own.privateKey),
+    'a key id that is a command': signed({ ...header, kid: '$(id)' }, claims, own.privateKey),
+    'a key id that is an object': signed({ ...header, kid: { $ne: null } }, claims, own.privateKey),
+    'no signature': `${head}.${body}.`,
+    'a signature of zeros': `${head}.${body}.${'A'.repeat(342)}`,
+    'the signature of other claims': `${head}.${encoded({ ...claims, exp: seconds + 9e6 })}.${signature}`,
+    'the claims of two tokens': `${head}.${body}${body}.${signature}`,
+    'a header that was changed': `${encoded({ ...header, typ: 'at+jwt' })}.${body}.${signature}`,
+    'an encrypted token of five parts': `${head}.${body}.${signature}.${body}.${signature}`,
+    'a token inside a token': signed({ ...header, cty: 'JWT' }, JSON.stringify(good), privateKey),
+    'no audience': signed(header, { ...claims, aud: undefined }, privateKey),
+    'audiences without ours': signed(header, { ...claims, aud: ['a', 'b'] }, privateKey),
+    'no issuer': signed(header, { ...claims, iss: undefined }, privateKey),
+    'issuers in a list': signed(header, { ...claims, iss: [claims.iss, 'x'] }, privateKey),
+    'an expiry before 1970': signed(header, { ...claims, exp: -1 }, privateKey),
+    'an expiry as text': signed(header, { ...claims, exp: String(seconds + 3600) }, privateKey),
+    'a beginning that is no number': signed(header, { ...claims, nbf: 'now' }, privateKey),
+    'topics as one text': signed(header, { ...claims, permitted_topics: 'policy_data' }, privateKey),
+    'topics that are numbers': signed(header, { ...claims, permitted_topics: [7] }, privateKey),
     'half a token': good.slice(0, -20),
     'a token of four parts': `${good}.${signature}`,
     '8,000 dots': '.'.repeat(8000),
