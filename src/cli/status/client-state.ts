@@ -17,9 +17,9 @@ export function conditionsOf(client: ClientView): ReadonlySet<Condition> {
 }
 
 /** Whether another commit is wanted than the one that it holds. One that subscribes to no policy wants none. */
-export function lacksPolicy({ kind, topics, policy }: ClientView): boolean {
+export function lacksPolicy({ kind, topics, topics_left_out: more = 0, policy }: ClientView): boolean {
   if (kind === 'plain' || policy.wanted === null || policy.held === policy.wanted) return false;
-  return policy.held !== null || topics.some((topic) => POLICY_TOPIC.test(topic));
+  return policy.held !== null || more > 0 || topics.some((topic) => POLICY_TOPIC.test(topic));
 }
 
 /** Whether updates of its topics are not applied. */

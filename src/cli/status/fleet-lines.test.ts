@@ -186,6 +186,12 @@ describe('a client', () => {
     ]);
   });
 
+  it('whose id is that of another token is told so', () => {
+    assert.deepEqual(reasons(client('c (2)', { own_id: 'c' })), [
+      '  calls itself c, which is the id of a client with another token: give it its own SYNC_CLIENT_ID',
+    ]);
+  });
+
   it('that another instance has, too, says so', () => {
     assert.deepEqual(reasons(client('c', { duplicates: 1 })), [
       '  1 other server instance has a client of this id connected, too',
@@ -195,6 +201,10 @@ describe('a client', () => {
   it('never holds more than there is, and nothing where there is nothing', () => {
     const held = { epoch: 'e', applied_through: 11, applied_beyond: [], unresolved: [] };
     assert.match(row(client('c', {}, { wanted: { policy_data: 10 }, held })), / 10 of 10 +-$/);
+    assert.match(
+      row(client('c', {}, { newest: 900, applied: 899, wanted: { policy_data: 10 }, held })),
+      / 899 of 900 +-$/,
+    );
     assert.match(row(client('c', {}, { wanted: {}, held })), /5b1f0c93aa {2}- +-$/);
     assert.match(
       row(client('c', {}, { held: null, lag_updates: 3, lag_seconds: 2 })),

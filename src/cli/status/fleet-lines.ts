@@ -81,12 +81,12 @@ function engineOf({ engine }: ClientView): string {
 }
 
 /** How far it is in what its topics have: never beyond that, since the log has other rows, too. */
-function dataOf({ kind, data: { wanted, held } }: ClientView): string {
-  const newest = Math.max(0, ...Object.values(wanted));
+function dataOf({ kind, data: { newest: last, applied, wanted, held } }: ClientView): string {
   if (kind === 'plain') return '?';
-  if (held === null) return newest === 0 ? '-' : `0 of ${newest}`;
-  const open = held.unresolved.length === 0 ? '' : `, ${held.unresolved.length} open`;
-  return newest === 0 ? '-' : `${Math.min(held.applied_through, newest)} of ${newest}${open}`;
+  const newest = last ?? Math.max(0, ...Object.values(wanted));
+  if (newest === 0) return '-';
+  const open = held === null || held.unresolved.length === 0 ? '' : `, ${held.unresolved.length} open`;
+  return `${Math.min(applied ?? held?.applied_through ?? 0, newest)} of ${newest}${open}`;
 }
 
 function behindOf(client: ClientView): string {

@@ -35,6 +35,7 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
   const { policy, engine, failing, failing_total: count = failing.length, duplicates, data } = client;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const lines = [
+    ...(client.own_id == null ? [] : [nameLine(client.own_id)]),
     ...(client.connected ? [] : [awayLine(client, nowMs)]),
     ...((client.connected && lacksPolicy(client)) || policy.error != null ? [policyLine(policy, nowMs)] : []),
     ...failing.slice(0, SHOWN_FAILING).map((failure) => failureLine(failure, nowMs)),
@@ -72,6 +73,10 @@ export function policyLine({ wanted, held, error, since: began }: PolicyStanding
 export function failureLine({ path, error, since: began }: ClientFailure, nowMs: number): string {
   const when = began === undefined ? '' : ` ${since(began, nowMs)}`;
   return `${printable(path, 200)}: failing${when}${error === '' ? '' : `: ${printable(error)}`}`;
+}
+
+function nameLine(ownId: string): string {
+  return `calls itself ${printable(ownId, 200)}, which is the id of a client with another token: give it its own SYNC_CLIENT_ID`;
 }
 
 function awayLine({ away_since: left, policy, last_error: last }: ClientView, nowMs: number): string {
