@@ -37,6 +37,8 @@ export class PolicyUpdater {
   #refused: { hash: string; reason: string; place: PolicyPlace } | undefined;
   /** The engine may have modules that are not ours. */
   #isUntidy = false;
+  /** Bringing them back to what they are was refused. */
+  #tidyFailed = false;
   /** How often the complete bundle was asked for, and how many of these an update that succeeded has served. */
   #completeAsked = 0;
   #completeServed = 0;
@@ -199,9 +201,24 @@ export class PolicyUpdater {
 
   /** Looks for modules that are not ours, once the policy is in and told. */
   async #tidy(): Promise<void> {
-    const found = await this.#deps.exclusive((step) => this.#deps.applier.tidy(step));
+    const { applier, exclusive, status, log } = this.#deps;
+    const hash = this.#held?.hash ?? '';
+    try {
+      const found = await exclusive((step) => applier.tidy(step));
+      if (found.length > 0) log.warn({ modules: found.slice(0, 20) }, STRAYS_FOUND);
+    } catch (error) {
+      // The engine answers other questions than the policy's own: that is no good state, whatever was brought in before.
+      if (error instanceof EngineRefusal) {
+        this.#tidyFailed = true;
+        status.policyResult(hash, describe(error), placeOf(error));
+      }
+      throw error;
+    }
     this.#isUntidy = false;
-    if (found.length > 0) this.#deps.log.warn({ modules: found.slice(0, 20) }, STRAYS_FOUND);
+    if (!this.#tidyFailed) return;
+    this.#tidyFailed = false;
+    if (this.#refused === undefined) status.policyResult(hash, '');
+    else status.policyResult(this.#refused.hash, this.#refused.reason, this.#refused.place);
   }
 
   /** The content to apply; undefined when the engine holds it, or refused it, already. */

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
+import { until } from '../../../test/support/until.js';
+import { silentLogger } from '../../lib/log.js';
+import type { PolicyBundle } from '../../wire/bundle.js';
+import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
+import { Status } from '../status.js';
+import { Applier } from './applier.js';
+import { PolicyUpdater } from './policy-updater.js';
+
+const WITHIN = { withinMs: 10_000 };
+
+function bundle(hash: string, rego: string): PolicyBundle {
+  return {
+    manifest: ['a.rego'],
+    hash,
+    data_modules: [],
+    policy_modules: [{ path: 'a.rego', package_name: 'a', rego }],
+  };
+}
+
+/** A running updater whose server answers complete bundles; `engine` replaces parts of one that takes everything. */
+function running(engine: Partial<PolicyEngine>) {
+  const stop = new AbortController();
+  const status = new Status({ policyEnabled: true, dataEnabled: false }, () => undefined);
+  const calls = { activated: [] as string[] };
+  const applier = new Applier({
+    ...ACCEPTING_ENGINE,
+    isGuarded: false,
+    activate: async ({ hash }) => void calls.activated.push(hash),
+    ...engine,
+  });
+  const server = { bundle: bundle('c1', 'package a') };
+  const updater = new PolicyUpdater(
+    { backoff: { minMs: 1, maxMs: 2 } },
+    {
+      applier,
+      exclusive: (step) => step(stop.signal),
+      fetchBundle: async () => server.bundle,
+      onApplied: () => undefined,
+      status,
+      log: silentLogger(),
+    },
+  );
+  const run = updater.run(stop.signal);
+  return {
+    ...{ updater, status, server, calls },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await run;
+    },
+  };
+}
+
+test('a commit with the same policy activates nothing, and is held all the same', async () => {
+  await using it = running({});
+  it.updater.request();
+  await until(() => it.updater.hash === 'c1', { ...WITHIN, what: 'the first commit' });
+  it.server.bundle = bundle('c2', 'package a');
+  it.updater.headIs('c2');
+  assert.equal(it.status.policy.wanted, 'c2');
+  await until(() => it.updater.hash === 'c2', { ...WITHIN, what: 'the second commit' });
+  assert.deepEqual(it.calls.activated, ['c1']);
+  assert.deepEqual([it.status.policy.held, it.status.lastPolicy?.id, it.status.ready], ['c2', 'c2', true]);
+  it.server.bundle = bundle('c3', 'package a\n\nx := 1\n');
+  it.updater.headIs('c3');
+  await until(() => it.updater.hash === 'c3', { ...WITHIN, what: 'the third commit' });
+  assert.deepEqual(it.calls.activated, ['c1', 'c3']);
+});
+
+test('modules of others that cannot be put right are told until they are', async () => {
+  let tidied = 0;
+  let isStubborn = false;
+  await using it = running({
+    policyMode: 'bundle',
+    tidy: async () => {
+      tidied++;
+      if (isStubborn) throw new EngineRefusal('it stays', [{ message: 'it stays', file: 'hand.rego', row: 2 }]);
+      return [];
+    },
+  });
+  it.updater.request();
+  await until(() => tidied === 1, { ...WITHIN, what: 'a look after the first commit' });
+  isStubborn = true;
+  it.updater.refetch();
+  await until(() => it.status.policy.error !== null, { ...WITHIN, what: 'the failure' });
+  assert.deepEqual(it.status.policy.error, { message: 'hand.rego:2: it stays', file: 'hand.rego', line: 2 });
+  assert.equal(it.status.lastPolicy?.success, false);
+  isStubborn = false;
+  await until(() => it.status.policy.error === null, { ...WITHIN, what: 'it is over' });
+  assert.deepEqual([it.status.lastPolicy?.success, it.status.policy.held], [true, 'c1']);
+  assert.deepEqual(it.calls.activated, ['c1']);
+});
