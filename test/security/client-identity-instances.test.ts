@@ -105,7 +105,8 @@ describe('a client id on two instances', { skip: offer.missing ?? false }, () =>
     await using other = await startInstance(env);
     const source = await tokenOf(one.url, { type: 'datasource' });
     const limited = await tokenOf(one.url, { type: 'datasource', claims: { permitted_topics: [TOPIC] } });
-    await using far = await session(other.url, await tokenOf(one.url));
+    const own = await tokenOf(one.url);
+    await using far = await session(other.url, own);
     const opened = await subscribe(far, 'far');
     const epoch = field(opened, 'epoch');
     const secret = 'HTTP 500: password hunter2';
@@ -134,6 +135,23 @@ describe('a client id on two instances', { skip: offer.missing ?? false }, () =>
       const shown = JSON.stringify(await clients(one.url, token));
       assert.equal(shown.includes('hunter2'), token === source, shown);
     }
+
+    // Its subject comes to the other instance while this connection is dead: it is the client, at once.
+    far.socket.pause();
+    await using near = await session(one.url, own);
+    assert.equal(field(await subscribe(near, 'far'), 'listed_as'), undefined);
+    const where = async (url: string) => {
+      const all = await clients(url, source);
+      return JSON.stringify([field(all, 'length'), field(all, 0, 'client_id'), field(all, 0, 'connected')]);
+    };
+    for (const { url } of [one, other]) {
+      await until(async () => (await where(url)) === '[1,"far",true]', { ...WITHIN, what: 'one client, connected' });
+    }
+    const entries = [{ url: '', topics: [TOPIC], dst_path: '/moved', data: 1 }];
+    const moved = postJson(`${one.url}/data/config?wait=applied&timeout=10s`, { entries }, bearer(source));
+    const at = { epoch, applied_through: Number(field((await near.notified(1)).at(-1), 'seq')) };
+    assert.equal(await near.call('report', { ...state, healthy: true, position: at }), true);
+    assert.deepEqual([(await moved).status, field((await moved).json, 'applied')], [200, 1], (await moved).text);
 
     // Such a patch replaces none before it.
     const data = [{ op: 'move', from: '/x', path: '/y' }];
