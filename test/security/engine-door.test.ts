@@ -193,6 +193,34 @@ describe('the environment of the engine', () => {
   });
 });
 
+describe('a policy that calls the engine itself', () => {
+  test('is let in no further than anybody else', async () => {
+    const attack = `package attack
+
+import rego.v1
+
+put := http.send({
+	"method": "put",
+	"url": sprintf("%v/v1/policies/evil", [input.engine]),
+	"headers": {"content-type": "text/plain"},
+	"raw_body": "package evil\\n\\nx := 1\\n",
+}).status_code
+
+read := http.send({"method": "get", "url": sprintf("%v/v1/policies", [input.engine])}).status_code
+
+configuration := http.send({"method": "get", "url": sprintf("%v/v1/config", [input.engine])}).status_code
+`;
+    await repo.commit({ 'attack.rego': attack });
+    const input = { engine: client.engineUrl };
+    await client.answers('/attack/put', input, 401);
+    await client.answers('/attack/read', input, 401);
+    await client.answers('/attack/configuration', input, 401);
+    assert.equal(await client.query('/evil/x'), undefined);
+    await repo.commit({ 'attack.rego': null });
+    await client.healthy();
+  });
+});
+
 describe('policy and data that come through the server', () => {
   test('a module that would take the place of the authorization policy is refused by name, with the remedy', async () => {
     for (const [file, rego] of [
