@@ -246,7 +246,7 @@ export const CLIENT_SETTINGS = {
     group: ENGINE,
     separator: ',',
     default: [],
-    description: 'Origins whose web pages may ask the inline engine, beside its own.',
+    description: 'Origins whose web pages may ask the inline engine, beside its own; * for all.',
   }),
   inlineEngineEnv: listSetting({
     env: 'SYNC_INLINE_ENGINE_ENV',

@@ -117,7 +117,8 @@ test('numbers in text fields: refused from people, read from the external data s
   source.serve('/n', { n: 1 });
   source.serve(`/config?token=${token}`, { entries: [entry] });
   await using client = await startClient({ serverUrl: server.url, env: { ...DATA_ONLY, SYNC_CLIENT_TOKEN: token } });
-  await client.holds('/7', { n: 1 });
+  // Not asked for by its path: once there is a rule anywhere, OPA takes a number there for an index into all data.
+  await client.holds('', { 7: { n: 1 } });
   await client.healthy();
   const headers = { authorization: `Bearer ${publisher}` };
   const refused = await postJson(`${server.url}/data/config`, { entries: [entry] }, headers);

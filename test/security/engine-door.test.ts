@@ -156,6 +156,22 @@ describe('a web page of another site', () => {
   });
 });
 
+test('a page may ask where its origin is listed, and every page where * is; writing needs the token all the same', async () => {
+  for (const origins of ['https://app.example', '*']) {
+    const env = { SYNC_INLINE_ENGINE_ALLOWED_ORIGINS: origins };
+    await using one = await startClient({ serverUrl: server.url, env });
+    await one.healthy();
+    const headers = { origin: 'https://app.example', 'sec-fetch-site': 'cross-site' };
+    assert.equal(
+      (await ask(`${one.engineUrl}/v1/data/app/allow`, { method: 'POST', body: '{}', headers })).status,
+      200,
+    );
+    assert.equal((await ask(`${one.engineUrl}/v1/policies`, { headers })).status, 401);
+    const other = { headers: { origin: 'https://other.example' } };
+    assert.equal((await ask(`${one.engineUrl}/v1/data/users`, other)).status, origins === '*' ? 200 : 401);
+  }
+});
+
 describe('the environment of the engine', () => {
   test('has none of our secrets, by /proc and by opa.runtime', { skip: process.platform !== 'linux' }, async () => {
     const environ = (await readFile(`/proc/${client.enginePid()}/environ`, 'utf8')).split('\0').filter(Boolean);

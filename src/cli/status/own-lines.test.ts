@@ -37,6 +37,17 @@ describe('a client by its own word', () => {
     assert.deepEqual([...ownConditions(health())], []);
   });
 
+  it('says as which version of Rego modules are read, and that everybody may write into the engine', () => {
+    const engine = { online: true, error: null, policy_mode: 'bundle', version: '1.22.0', since: ago(60) };
+    const line = (more: object): string | undefined => lines({ engine: { ...engine, ...more } })[3];
+    const shown = (text: string): string => `Engine    answers (OPA 1.22.0, policy by bundle${text})`;
+    assert.equal(line({ rego: null, access: 'token' }), shown(''));
+    assert.equal(line({ rego: { mode: 'auto', v0: 0, v1: 2 } }), shown(', Rego v1'));
+    assert.equal(line({ rego: { mode: 'v0', v0: 2, v1: 0 } }), shown(', Rego v0'));
+    assert.equal(line({ rego: { mode: 'auto', v0: 1, v1: 4 } }), shown(', Rego v1 and 1 module v0'));
+    assert.equal(line({ access: 'open' }), shown(', open: everybody may write'));
+  });
+
   it('that is not: each reason, since when, wanted and held commit, at 80 columns', () => {
     const error = { message: 'rego_parse_error: unexpected eof token', file: 'app/rbac.rego', line: 12 };
     const sick = {

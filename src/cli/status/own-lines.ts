@@ -29,6 +29,7 @@ export const ownHealth = z.object({
     error: z.string().nullable(),
     policy_mode: z.string(),
     version: z.string().nullable(),
+    access: z.string().optional(),
     rego: z.object({ v0: z.number(), v1: z.number() }).nullable().optional(),
     since: time,
   }),
@@ -55,7 +56,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
   const { failing, failing_total: count } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const engineText = engine.online
-    ? `answers (${printable(`OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)})`
+    ? `answers (${printable(`OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
     : `does not answer${when(engine.since, nowMs)}: ${printable(engine.error ?? 'nothing is known of why')}`;
   const away = `not connected${when(server.since, nowMs)}${server.error === null ? '' : `: ${printable(server.error)}`}`;
   const rows: [string, string][] = [

@@ -108,8 +108,16 @@ import rego.v1
 default allow := false
 
 ${rules.join('\n')}
-# Go takes Host out of the headers, so it cannot be seen here.
-foreign_page if {
+${foreignPage(origins)}
+
+allow if crypto.sha256(input.identity) == "${sha256}"
+`;
+}
+
+/** What a page of another site is. Go takes Host out of the headers, so that OPA's policies cannot see it. */
+function foreignPage(origins: readonly string[]): string {
+  if (origins.includes('*')) return 'foreign_page := false\n';
+  return `foreign_page if {
 	some origin in input.headers.Origin
 	not origin in own_origins
 }
@@ -121,7 +129,5 @@ foreign_page if {
 }
 
 own_origins := {${origins.map((origin) => JSON.stringify(origin)).join(', ')}}
-
-allow if crypto.sha256(input.identity) == "${sha256}"
 `;
 }
