@@ -253,6 +253,26 @@ test('a folder that is not ours, and a mirror of another repository, are refused
   assert.equal(await source(one.url, mirror).open(signal), oneHead);
 });
 
+test('a marker that cannot be read: the mirror is made anew in a folder of our own, and refused in one that was named', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  const where = { url: repo.url, clonePath: join(dir.path, 'mirror'), branch: 'master', fetchTimeoutMs: 0 };
+  const source = (isOwnFolder: boolean): ReturnType<typeof createGitSource> =>
+    createGitSource({ ...where, isOwnFolder, env: process.env }, { log: silentLogger() });
+  const signal = new AbortController().signal;
+  await source(true).fetch(signal);
+  for (const text of ['{', '{"version":2,"url":"x"}', '[]']) {
+    await writeFile(join(where.clonePath, 'policysync-mirror.json'), text);
+    await assert.rejects(source(false).open(signal), {
+      code: 'config_invalid',
+      message: /unreadable.*choose an empty/,
+    });
+    assert.equal(await source(true).fetch(signal), head, text);
+    assert.equal(await source(false).open(signal), head, 'it is a mirror again');
+  }
+});
+
 test('an ordinary clone is not taken for a mirror', async () => {
   await using dir = await tempDir();
   await using repo = await gitRepo();

@@ -177,8 +177,19 @@ function baseEntry({ path, topics }: (typeof BASES)[number]): PeerEntry {
   return { url: 'http://base', topics, dst_path: path, save_method: 'PUT' };
 }
 
+/** What appends to a list, and documents with one: lists are nowhere else. */
+const listEntry = fc.oneof(
+  fc
+    .record({ dst_path: docPath, topics, l: fc.array(leaf, { maxLength: 2 }) })
+    .map(({ l, ...drawn }) => newEntry('PUT', drawn, JsonText.of({ l, a: { l } }))),
+  fc
+    .record({ dst_path: docPath, topics, path: fc.constantFrom('/l/-', '/a/l/-'), value: leaf })
+    .map(({ path, value, ...drawn }) => newEntry('PATCH', drawn, JsonText.of([{ op: 'add', path, value }]))),
+);
+
 const doing: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ append: fc.array(anyEntry(anyPatch), { minLength: 1, maxLength: 2 }) }) },
+  { weight: 6, arbitrary: fc.record({ append: fc.array(listEntry, { minLength: 1, maxLength: 2 }) }) },
   { weight: 2, arbitrary: fc.record({ compact: fc.nat(3) }) },
   { weight: 2, arbitrary: fc.constant({ written: true }) },
   { weight: 1, arbitrary: fc.record({ base: fc.subarray(BASES) }) },
@@ -266,8 +277,12 @@ test('property: a log that was compacted, retired and read again at any moment i
       for (const [at, step] of steps.entries()) {
         // Either may be the one that writes.
         const state = states[at % 2] ?? states[0];
-        if ('append' in step) append('update', updateBodyText(newRecord(step.append)));
-        else if ('base' in step) {
+        if ('append' in step) {
+          const record = newRecord(step.append);
+          const problems = states.map((one) => one.fold.appendProblem(record)?.index);
+          assert.equal(problems[0], problems[1], 'both judge alike');
+          if (problems[0] === undefined) append('update', updateBodyText(record));
+        } else if ('base' in step) {
           const given = step.base.map(baseEntry);
           const { body } = nextGeneration(given, state.generation, state.fold, true);
           tidy(); // as before any append of a generation

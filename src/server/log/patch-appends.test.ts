@@ -146,6 +146,13 @@ describe('an operation at -', () => {
     );
   });
 
+  it('is seen however it is written', () => {
+    for (const path of ['/l/-', '/l/\\u002d', '/l/\\u002D', '\\/l\\/-', '/l\\u002f-', '\\u002fl\\u002f\\u002d']) {
+      const data = JsonText.trusted(`[{"op":"add","path":"${path}","value":1}]`);
+      assert.equal(hasAppends(record([{ ...entry('PATCH', '/d', []), data }])), true, path);
+    }
+  });
+
   it('is told from a text that only looks like one', () => {
     assert.equal(hasAppends(record([entry('PATCH', '/d', [{ op: 'add', path: '/a', value: '/-' }])])), false);
     assert.equal(hasAppends(record([entry('PUT', '/d', APPEND)])), false);

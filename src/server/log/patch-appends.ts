@@ -22,6 +22,9 @@ export interface AppendProblem {
   readonly msg: string;
 }
 
+/** In what has neither, nothing is at `-`; either character may be written as an escape. */
+const MAY_APPEND = /\/-|\\u/;
+
 const REMEDY =
   'publish the document with its data inline first, on the same topics and retained, or name the place: a member, or an index';
 
@@ -31,7 +34,7 @@ export function hasAppends({ entries }: NewRecord): boolean {
 }
 
 function isAppend({ save_method, data }: PeerEntry): boolean {
-  if (save_method !== 'PATCH' || !(data instanceof JsonText) || !data.text.includes('/-')) return false;
+  if (save_method !== 'PATCH' || !(data instanceof JsonText) || !MAY_APPEND.test(data.text)) return false;
   return patchParts(data)?.some(({ op }) => op.path.includes('-')) ?? false;
 }
 

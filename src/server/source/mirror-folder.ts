@@ -23,6 +23,8 @@ const marker = z.object({
   private: z.boolean().default(false),
 });
 type Marker = z.infer<typeof marker>;
+/** A marker that says nothing: of another version, or damaged. */
+const UNREADABLE: Marker = { version: 1, url: '', private: false };
 
 /** The folder of a mirror: whose it is, and what a killed git left in it. Nothing is removed that we did not make. */
 export interface MirrorFolder {
@@ -77,7 +79,10 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
       const problem = await openFolderProblem(path);
       if (problem !== undefined && !warned) deps.log.warn({ folder: path }, problem);
       warned = true;
-      const owner = await readMarker(path, refused);
+      const owner = await readMarker(path, (cause) => {
+        if (options.isOwn) return UNREADABLE;
+        throw refused(`has an unreadable ${MARKER_FILE}`, cause);
+      });
       if (owner === undefined) {
         if ((await ourNames(path)).length > 0) throw refused('is not empty and is no mirror that this server made');
         await mark();
@@ -86,7 +91,7 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
       if (!options.isSame(owner.url)) {
         if (!options.isOwn) throw refused(`is a mirror of ${owner.url}, not of ${url}`);
         deps.log.warn(
-          { folder: path, was: owner.url, now: url },
+          { folder: path, was: owner === UNREADABLE ? null : owner.url, now: url },
           'the policy source is another one: its local copy is made anew',
         );
         await empty(); // the mark comes last: a crash before it leaves the mirror to be replaced again
@@ -110,10 +115,7 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
   };
 }
 
-async function readMarker(
-  path: string,
-  refused: (why: string, cause?: unknown) => SyncError,
-): Promise<Marker | undefined> {
+async function readMarker(path: string, unreadable: (cause: unknown) => Marker): Promise<Marker | undefined> {
   let text: string;
   try {
     text = await readFile(join(path, MARKER_FILE), 'utf8');
@@ -129,7 +131,7 @@ async function readMarker(
   try {
     return marker.parse(JSON.parse(text));
   } catch (cause) {
-    throw refused(`has an unreadable ${MARKER_FILE}`, cause);
+    return unreadable(cause);
   }
 }
 
