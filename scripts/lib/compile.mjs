@@ -12,9 +12,9 @@ export async function compile(root, folder, { installed = false } = {}) {
   const out = join(root, folder);
   for (const file of removeStale(root, out)) console.error(`removed ${folder}/${file}: its source is gone`);
   console.error(`compiling into ${folder}/ ...`);
+  copyDocsUi(root, join(out, 'src'));
   await Promise.all([
     tsc(root, '-p', 'tsconfig.json', '--outDir', out, '--tsBuildInfoFile', join(out, '.tsbuildinfo')),
-    copyDocsUi(root, join(out, 'src')),
     installed && installPackage(root, join(out, 'installed')),
   ]);
 }

@@ -1,5 +1,6 @@
-import { copyFileSync, mkdirSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { Fatal } from './run.mjs';
 
 /** Files of `swagger-ui-dist` that the documentation page is made of (src/http/docs-page.ts), and their licences. */
 const FILES = [
@@ -17,6 +18,7 @@ const FILES = [
  */
 export function copyDocsUi(root, folder) {
   const from = join(root, 'node_modules', 'swagger-ui-dist');
+  if (!existsSync(from)) throw new Fatal('The dependencies are not installed; run "npm ci" first.');
   const to = join(folder, 'docs-ui');
   mkdirSync(to, { recursive: true });
   for (const file of FILES) copyFileSync(join(from, file), join(to, file));
