@@ -124,6 +124,15 @@ describe('TLS', () => {
     assertLine(await logged(client, 'not connected'), 'tls_failed', CA);
   });
 
+  it('of a repository that git does not trust: what git takes the authority from', async () => {
+    await using folder = await tempDir();
+    const args = ['run', '--server-bind-port', '0', '--policy-repo-url', `${server.url}/policies.git`];
+    await using follower = startCommand('server', args, { SYNC_STATE_DIR: folder.path });
+    const line = await logged(follower, 'policy source: ');
+    assert.deepEqual([line.code, line.remedy], ['git_failed', ERROR_CODES.git_failed.remedy]);
+    assert.match(String(line.msg), /certificate.*GIT_SSL_CAINFO/);
+  });
+
   it('with a server that does not speak it', async () => {
     await using plain = await startServer();
     const url = plain.url.replace('http:', 'https:');

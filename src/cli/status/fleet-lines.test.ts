@@ -188,7 +188,7 @@ describe('a client', () => {
 
   it('whose id is that of another token is told so', () => {
     assert.deepEqual(reasons(client('c (2)', { own_id: 'c' })), [
-      '  calls itself c, which is the id of a client with another token: give it its own SYNC_CLIENT_ID',
+      '  calls itself c, an id that another client uses: give it a SYNC_CLIENT_ID of its own',
     ]);
   });
 

@@ -76,7 +76,7 @@ export function failureLine({ path, error, since: began }: ClientFailure, nowMs:
 }
 
 function nameLine(ownId: string): string {
-  return `calls itself ${printable(ownId, 200)}, which is the id of a client with another token: give it its own SYNC_CLIENT_ID`;
+  return `calls itself ${printable(ownId, 200)}, an id that another client uses: give it a SYNC_CLIENT_ID of its own`;
 }
 
 function awayLine({ away_since: left, policy, last_error: last }: ClientView, nowMs: number): string {

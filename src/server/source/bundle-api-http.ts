@@ -3,7 +3,8 @@ import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
 import { withAnySignal } from '../../lib/any-signal.js';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { connectText } from '../../lib/connect-failure.js';
+import { SyncError } from '../../lib/errors.js';
 import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
 import { timerMs } from '../../lib/timer.js';
 import type { BundleLocation } from './bundle-api-config.js';
@@ -147,7 +148,7 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
           if (error instanceof SyncError) throw error;
           const local = localCode(error);
           if (local !== undefined) throw unwritable(local);
-          throw fail(errorText(error), error);
+          throw fail(connectText(error, 'NODE_EXTRA_CA_CERTS'), error);
         } finally {
           await dispatcher.destroy();
         }

@@ -188,6 +188,9 @@ function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals
   }
 }
 
+/** What git says, by the library that it is built with, of a certificate that it does not trust. */
+const UNTRUSTED = /SSL certificate problem|certificate verif|self[- ]signed/i;
+
 function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
   const message = cause.code === 'ENOENT' ? 'git was not found on PATH; install git' : `${name} could not be started`;
   return new SyncError('git_failed', message, { cause, retryable: true });
@@ -195,7 +198,10 @@ function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
 
 function exitFailure(name: string, exit: number | string, stderr: string): SyncError {
   const said = stderr.trim().replace(/\s*\n\s*/g, '; ');
-  const message = said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}`;
+  const hint = UNTRUSTED.test(said)
+    ? '; name the authority of its certificate in a file that GIT_SSL_CAINFO names'
+    : '';
+  const message = said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}${hint}`;
   const cause = typeof exit === 'number' ? new GitExit(said) : undefined;
   return new SyncError('git_failed', message, { cause, retryable: true });
 }
