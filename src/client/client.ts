@@ -314,6 +314,8 @@ export function createClient(
           );
     const revalidation = new Revalidation(() => {
       const { connected } = follower.server;
+      // A client that is disconnected on purpose asks nobody; when it follows again it asks for everything.
+      if (!follower.following) return;
       // While the connection is down its return asks for both.
       if (settings.policyUpdaterEnabled && connected) policy.requestComplete();
       if (settings.dataUpdaterEnabled) data.revalidate(connected);
