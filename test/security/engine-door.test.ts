@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { failing, following, publish, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
+import { tempDir } from '../support/temp-dir.js';
 
 const POLICY = `package app
 
@@ -275,6 +276,26 @@ describe('policy and data that come through the server', () => {
   });
 });
 
+test('the drift check reads around the authorization policy, with the token or without', async () => {
+  await using own = await startServer();
+  await using one = await startClient({
+    serverUrl: own.url,
+    env: { SYNC_DRIFT_CHECK_INTERVAL: '0.1', SYNC_POLICY_UPDATER_ENABLED: 'false' },
+  });
+  await publish(own.url, { dst_path: '/', data: { x: 1, system: { n: 1 } } });
+  await publish(own.url, { dst_path: '/system', data: { n: 2 } });
+  await one.holds('/system/n', 2);
+  const { json } = await one.tells(
+    'documents were compared',
+    (health) =>
+      Number(field(health, 'data', 'drift', 'documents')) > 0 && field(health, 'data', 'drift', 'checked_at') !== null,
+  );
+  const first = field(json, 'data', 'drift', 'checked_at');
+  const again = await one.tells('they were again', (health) => field(health, 'data', 'drift', 'checked_at') !== first);
+  const { repaired, error } = Object(field(again.json, 'data', 'drift')) as { repaired: unknown; error: unknown };
+  assert.deepEqual({ repaired, error }, { repaired: 0, error: null });
+});
+
 describe('opa.runtime and http.send', () => {
   const OFF = { SYNC_INLINE_ENGINE_BUILTINS_OFF: 'opa.runtime,http.send' };
 
@@ -331,6 +352,19 @@ describe('who guards the engine', () => {
     const put = { method: 'PUT', body: EVIL };
     assert.equal((await ask(`${open.engineUrl}/v1/policies/evil`, put)).status, 200);
     assert.equal(await open.query('/evil/x'), 1);
+  });
+
+  test("the operator's own configuration file does not move the authorization policy", async () => {
+    await using dir = await tempDir();
+    const file = join(dir.path, 'opa.yaml');
+    await writeFile(file, 'default_authorization_decision: /app/anything\nlabels:\n  region: eu\n');
+    const env = { SYNC_INLINE_ENGINE_CONFIG: JSON.stringify({ config_file: file }) };
+    await using own = await startClient({ serverUrl: server.url, env });
+    await own.healthy();
+    assert.equal(await accessOf(own), 'token');
+    assert.equal((await ask(`${own.engineUrl}/v1/policies`)).status, 401);
+    assert.equal(await own.query('/app/allow', { user: 'ann' }), true);
+    assert.equal(field(await own.query('/app/configuration'), 'labels', 'region'), 'eu');
   });
 
   test("the operator's own settings of authentication and authorization are left as they are", async () => {
