@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { generatedPages } from '../scripts/lib/docs-pages.js';
@@ -25,3 +25,19 @@ for (const [program, settings] of [
     }
   });
 }
+
+test('the threat model names every suite of attacks, and only tests that are there', () => {
+  const page = readFileSync(join(repoRoot(), 'docs', 'security.md'), 'utf8');
+  const table = page.slice(page.indexOf('## Threat model'));
+  const named = new Set([...table.matchAll(/`((?:src|test)\/[^`]*\.test\.ts)`/g)].map(([, file]) => file ?? ''));
+  const suites = readdirSync(join(repoRoot(), 'test', 'security')).filter((file) => file.endsWith('.test.ts'));
+  assert.deepEqual(
+    suites.filter((file) => !named.has(`test/security/${file}`)),
+    [],
+    'attacks that no row of docs/security.md names',
+  );
+  assert.deepEqual(
+    [...named].filter((file) => !existsSync(join(repoRoot(), file))),
+    [],
+  );
+});
