@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
-import { request } from '../support/http.js';
+import { field, request } from '../support/http.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { FAST, following, publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
@@ -51,6 +51,38 @@ function isRunning(pid: number): boolean {
 async function gone(pid: number): Promise<void> {
   await until(() => !isRunning(pid), { withinMs: 20_000, what: `process ${pid} is gone` });
 }
+
+test('says at its start what it runs with, one line each, before it listens', async () => {
+  const env = await settings('http://ann:hush@127.0.0.1:1/?key=hush');
+  await using client = startCommand('client', ['run'], {
+    ...env,
+    SYNC_DATA_TOPICS: 'acme,shop',
+    SYNC_CLIENT_TOKEN: 'hush',
+  });
+  await client.says(/client is listening/);
+  const said = client
+    .stderr()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => String(field(JSON.parse(line), 'msg')));
+  const patterns = [
+    /^version: \d+\.\d+\.\d+, Node \d+\.\d+\.\d+, client \S+$/,
+    /^server: http:\/\/\S*127\.0\.0\.1:1\/\S*, the token of SYNC_CLIENT_TOKEN is sent$/,
+    /^data: topics acme, shop$/,
+    /^policy: directories \.$/,
+    /^authentication of the client API: off/,
+    /^engine: inline OPA at http:\/\/127\.0\.0\.1:\d+\//,
+    /^sync client is listening$/,
+  ];
+  const places = patterns.map((pattern) => said.findIndex((line) => pattern.test(line)));
+  assert.deepEqual(
+    places,
+    places.toSorted((a, b) => a - b),
+    said.join('\n'),
+  );
+  assert(!places.includes(-1), `${places}: ${said.join('\n')}`);
+  assert.doesNotMatch(client.stderr(), /hush/);
+});
 
 test('names every setting that is not valid, and ends with 2', async () => {
   const { code, stderr } = await runCommand('client', ['run', '--fetch-per-host', 'many'], {
