@@ -40,6 +40,7 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   if (known.status >= 500 && known.retryAfterSeconds === undefined)
     log.warn({ ...fields, remedy: ERROR_CODES[known.code].remedy }, errorText(known));
   else log.debug(fields, errorText(known));
+  if (known.status < 500) request.routeOptions.config.onRefused?.(known);
   if (known.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.ceil(known.retryAfterSeconds)));
   if (known.status === 401) reply.header('www-authenticate', 'Bearer');
   return reply

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { Access, Caller } from '../auth/caller.js';
+import type { SyncError } from '../lib/errors.js';
 import { parseBody, parseQuery } from './json-body.js';
 
 /** One possible answer of a route, for the documentation. */
@@ -33,6 +34,8 @@ export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.Z
   readonly screen?: (request: FastifyRequest) => void;
   /** Largest body, where that is less than what the program takes. */
   readonly bodyLimitBytes?: number;
+  /** Told of each request that is refused, whatever looked at it: for a route whose callers never see the answer. */
+  readonly onRefused?: (error: SyncError) => void;
 }
 
 /** What a handler gets: everything is checked already. */
@@ -51,6 +54,7 @@ declare module 'fastify' {
     /** Undefined: the route was not made by {@link addRoute}, and the app refuses it. */
     access?: Access;
     rawBody?: boolean;
+    onRefused?: (error: SyncError) => void;
   }
   interface FastifyRequest {
     /** Who calls; set before a handler runs. */
@@ -71,12 +75,12 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
   declaration: RouteDeclaration<Q, B>,
   handler: (call: Call<z.infer<Q>, z.infer<B>>) => unknown,
 ): void {
-  const { method, path, access, rawBody = false, query, body, screen, bodyLimitBytes } = declaration;
+  const { method, path, access, rawBody = false, query, body, screen, bodyLimitBytes, onRefused } = declaration;
   app.declaredRoutes.push(declaration);
   app.route({
     method,
     url: path,
-    config: { access, rawBody },
+    config: { access, rawBody, ...(onRefused !== undefined && { onRefused }) },
     ...(bodyLimitBytes === undefined
       ? {}
       : { bodyLimit: Math.min(bodyLimitBytes, app.initialConfig.bodyLimit ?? bodyLimitBytes) }),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { pino } from 'pino';
+import { withKeys } from '../support/auth.js';
 import { type GitHttpServer, gitHttpServer } from '../support/git-http-server.js';
 import { type GitRepo, gitRepoAt } from '../support/git-repo.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
@@ -315,4 +316,21 @@ test('refused and ignored webhooks are in the log with their reason, and no secr
   assert.deepEqual([refused?.level, refused?.msg, refused?.code], [40, 'webhook refused', 'webhook_refused']);
   assert.match(`${refused?.error} ${refused?.remedy}`, /signatures didn't match.*SYNC_POLICY_REPO_WEBHOOK_SECRET/);
   assert.doesNotMatch(JSON.stringify(lines), /webhook-secret|another-secret|pass-word|x:y/);
+});
+
+test('so is what is refused before it is judged: too large, or without the token that a bundle webhook needs', async () => {
+  await using remote = await startRemote();
+  const lines: { msg: string; error?: string; code?: string }[] = [];
+  const log = pino({ base: null }, { write: (line) => void lines.push(JSON.parse(line)) });
+  const refused = (): unknown[] => lines.filter(({ msg }) => msg === 'webhook refused').map(({ code }) => code);
+  {
+    await using server = await startServer(remote.env, { log });
+    assert.equal((await webhook(server.url, `{"x":"${'x'.repeat(6 * 1024 * 1024)}"}`)).status, 413);
+    assert.deepEqual(refused(), ['body_too_large']);
+  }
+  lines.length = 0;
+  const env = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: 'http://127.0.0.1:1', ...withKeys() };
+  await using server = await startServer(env, { log });
+  assert.equal((await postJson(`${server.url}/webhook`, {})).status, 401);
+  assert.deepEqual(refused(), ['unauthorized']);
 });

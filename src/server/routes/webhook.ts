@@ -59,7 +59,6 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
   const params = options.params ?? WEBHOOK_PRESETS.github;
   const rules = { params, repoUrl: sourceUrl, onlyBranch: options.enforceBranch ? options.branch : undefined };
   const secretCheck = await createSecretCheck(params, secret);
-  const logged = createRefusalLog(log);
   addRoute(
     app,
     {
@@ -72,7 +71,8 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       body: z.record(z.string(), z.unknown()),
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
-      screen: ({ headers }) => logged(() => secretCheck.screen(headers)),
+      screen: ({ headers }) => secretCheck.screen(headers),
+      onRefused: createRefusalLog(log),
       answers: {
         200: { description: 'Taken or ignored; null for a push to another branch', schema: outcome.nullable() },
         400: { description: 'The payload names no repository' },
@@ -81,10 +81,9 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       },
     },
     ({ request, reply, raw }) => {
-      const { kind, event, reason } = logged(() => {
-        secretCheck.check(request.headers, raw);
-        return judgeWebhook(rules, request.headers, parsePayload(request.headers['content-type'], raw));
-      });
+      secretCheck.check(request.headers, raw);
+      const payload = parsePayload(request.headers['content-type'], raw);
+      const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
       if (kind === 'push') {
         deps.requestLook();
         log.info({ event }, 'webhook: the policy repository is looked at');
@@ -109,6 +108,7 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       summary: 'Has the policy bundle downloaded',
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
+      onRefused: createRefusalLog(deps.log),
       answers: { 200: { description: 'Taken', schema: outcome } },
     },
     () => {
