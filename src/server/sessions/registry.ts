@@ -137,24 +137,27 @@ export class ClientRegistry {
     return true;
   }
 
-  /** A connection has ended. The oldest twin that lives takes the place of a client that left. */
+  /** A connection has ended. Where an older one of the same client is there that was not seen to be another, that is the client again. */
   left(peer: SessionPeer): void {
     const client = this.clientAt(peer);
     this.#keyOf.delete(peer);
     if (client === undefined) return;
     const { key, clientId, subject, twin } = client;
+    const spans = client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span));
+    const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: this.#deps.now() };
     if (twin !== undefined) {
+      // One that was seen to live is a client of its own: whoever waits for it hears that it has left, and not that it is the other.
+      if (client.isDoubtful === false) this.#set(undefined, left);
       this.#twinEnds(peer, client);
       return;
     }
-    const spans = client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span));
-    const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: this.#deps.now() };
     this.#set(undefined, smallForm(left));
     this.#away.add(key, subject);
     this.#forgetOld();
-    const [heir] = this.#twins.get(key) ?? [];
-    if (heir === undefined) this.#deps.claims.release(clientId, subject, this.#deps.now());
-    else this.#takeOver(heir, left);
+    const twins = [...(this.#twins.get(key) ?? [])];
+    const heir = twins.find((each) => this.clientAt(each)?.isDoubtful);
+    if (heir !== undefined) this.#takeOver(heir, left);
+    else if (twins.length === 0) this.#deps.claims.release(clientId, subject, this.#deps.now());
   }
 
   get(clientId: string, subject: string | null): KnownClient | undefined {
@@ -204,8 +207,14 @@ export class ClientRegistry {
   #twinEnds(peer: SessionPeer, twin: KnownClient): void {
     const primary = clientKey({ ...twin, twin: undefined });
     const twins = this.#twins.get(primary);
-    if (twins?.delete(peer) && twins.size === 0) this.#twins.delete(primary);
+    if (twins?.delete(peer) && twins.size === 0) {
+      this.#twins.delete(primary);
+      const isUsed = this.#byKey.get(primary)?.peer !== undefined;
+      if (!isUsed) this.#deps.claims.release(twin.clientId, twin.subject, this.#deps.now());
+    }
+    const last = this.#byKey.get(twin.key)?.client;
     this.#byKey.delete(twin.key);
+    if (last?.awaySinceMs != null) return;
     for (const { onGone } of this.#watchers) onGone(twin.key);
   }
 

@@ -142,11 +142,21 @@ describe('opening a session', () => {
     assert.match(names().join(), /^a,a~[0-9a-f]{8}$/);
     assert(!first.dropped, 'nobody is cut off because of an id');
     registry.left(second);
-    assert.equal(registry.peerOf('a', null), first, 'the one that is left is the client');
-    assert.deepEqual(names(), ['a']);
-    assert.equal(registry.get('a', null)?.awaySinceMs, null);
+    assert.equal(registry.get('a', null)?.awaySinceMs, 1000, 'what the one holds says nothing of the other');
+    assert.equal(names().length, 2);
     registry.left(first);
-    assert.equal(registry.get('a', null)?.awaySinceMs, 1000);
+    assert.deepEqual(names(), ['a']);
+  });
+
+  it('a second connection that ends before the older one is known to be another client was a moment of that', async () => {
+    const { open, registry, names } = world();
+    const [first, second] = [peer(), peer()];
+    first.isAlive = () => new Promise(() => undefined);
+    await open(first, { client_id: 'a' });
+    await open(second, { client_id: 'a' });
+    registry.left(second);
+    assert.equal(registry.peerOf('a', null), first);
+    assert.deepEqual([names(), registry.get('a', null)?.awaySinceMs], [['a'], null]);
   });
 
   it('an older connection that does not answer is ended, and was there until then for those who wait', async () => {

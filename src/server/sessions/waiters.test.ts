@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import type { SessionReport } from '../../wire/session.js';
@@ -198,6 +199,33 @@ describe('waiting for an update on one instance', () => {
       { done, applied, lagging },
       { done: false, applied: 1, lagging: [{ client_id: 'a', reason: 'blocked: /a: a rule is there' }] },
     );
+  });
+
+  it('of two that use one id both are waited for, also when one of them leaves', async () => {
+    await using a = new Instance('a');
+    const [one, two] = [await a.connect('same'), await a.connect('same')];
+    await until(async () => (await a.sessions.clients({ limit: 10, limits: ALL })).total === 2, {
+      withinMs: 5000,
+      what: 'both live',
+    });
+    a.sees(1);
+    const waiting = a.sessions.waitApplied(UPDATE, 300);
+    two.report(through(1));
+    one.leave();
+    const { done, applied, lagging } = await waiting;
+    assert.deepEqual([done, applied, lagging.length], [false, 1, 1]);
+    assert.match(`${lagging[0]?.client_id} ${lagging[0]?.reason}`, /^same~[0-9a-f]{8} away since/);
+
+    const [three, four] = [await a.connect('again'), await a.connect('again')];
+    await until(async () => (await a.sessions.clients({ id: 'again', limit: 10, limits: ALL })).total === 2, {
+      withinMs: 5000,
+      what: 'both live',
+    });
+    a.sees(2);
+    const later = a.sessions.waitApplied({ ...UPDATE, seq: 2 }, 300);
+    three.report(through(2));
+    four.leave();
+    assert((await later).lagging.some(({ client_id, reason }) => client_id === 'again' && /^away since/.test(reason)));
   });
 
   it('an OPAL client is named as unknown and not waited for', async () => {
