@@ -46,7 +46,7 @@ export class AddressLimits {
 
   /** Counts a new connection. One too many is ended: there is no request yet that could be answered. */
   connected(socket: Socket): void {
-    if (this.#releases.has(socket) || this.addresses.isProxy(socket.remoteAddress ?? '')) return;
+    if (this.#releases.has(socket) || this.addresses.isFromProxy(socket)) return;
     const address = this.addresses.of({ socket, headers: {} });
     const release = this.#connections.take(address, 1);
     if (release === undefined) {
@@ -58,13 +58,14 @@ export class AddressLimits {
     socket.once('close', release);
   }
 
-  /** Counts a request that came through a proxy, until its answer is out. Throws `address_limit`. */
-  requested(request: IncomingMessage): void {
-    if (!this.addresses.isProxy(request.socket.remoteAddress ?? '')) return;
+  /** Counts a request that came through a proxy, until {@link done}; false for every other. Throws `address_limit`. */
+  requested(request: IncomingMessage): boolean {
+    if (!this.addresses.isFromProxy(request.socket)) return false;
     const address = this.addresses.of(request);
     const release = this.#connections.take(address, 1);
     if (release === undefined) throw this.#refusal(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
     this.#releases.set(request, release);
+    return true;
   }
 
   /** The caller has shown who it is: its connection counts no longer. */

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Authenticator } from '../auth/caller.js';
 import { noAuthentication } from '../auth/off.js';
 import { SyncError } from '../lib/errors.js';
@@ -74,7 +74,11 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   });
   app.decorate('declaredRoutes', []);
   const { checkHost, limits } = options;
-  if (checkHost !== undefined) app.addHook('onRequest', async ({ raw }) => checkHost(raw));
+  if (checkHost !== undefined)
+    app.addHook(
+      'onRequest',
+      atOnce(({ raw }) => checkHost(raw)),
+    );
   useCors(app, options.allowedOrigins ?? []);
   if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit, limits?.addresses ?? new ClientAddresses());
   if (limits !== undefined) useAddressLimits(app, limits);
@@ -84,22 +88,36 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
   useAdmission(app, options.authenticator ?? noAuthentication());
   if (limits !== undefined) {
-    app.addHook('onRequest', async ({ raw, caller, routeOptions }) => {
+    const letIn = atOnce(({ raw, caller, routeOptions }) => {
       if (caller !== undefined && routeOptions.config.access !== 'everyone') limits.letIn(raw);
     });
+    app.addHook('onRequest', letIn);
     const { openBodyTimeoutMs: timeoutMs } = options;
     useOpenBodies(app, { limits, ...(timeoutMs === undefined ? {} : { timeoutMs }) }, deps.log);
   }
   return app;
 }
 
+/** A hook that is done when it returns: a promise for each would cost every request. */
+function atOnce(check: (request: FastifyRequest, reply: FastifyReply) => void) {
+  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+    try {
+      check(request, reply);
+    } catch (error) {
+      done(error as Error);
+      return;
+    }
+    done();
+  };
+}
+
 /** Counts connections, and requests through proxies, for their addresses. */
 function useAddressLimits(app: FastifyInstance, limits: AddressLimits): void {
   app.server.on('connection', (socket: Socket) => limits.connected(socket));
-  app.addHook('onRequest', async ({ raw }, reply) => {
-    limits.requested(raw);
-    reply.raw.once('close', () => limits.done(raw));
+  const count = atOnce(({ raw }, reply) => {
+    if (limits.requested(raw)) reply.raw.once('close', () => limits.done(raw));
   });
+  app.addHook('onRequest', count);
 }
 
 /** In place of Fastify's own compilers, which take longer to load than all the rest of it: routes parse with zod. */

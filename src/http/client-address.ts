@@ -2,9 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import { AddressRanges, canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 
+/** A connection that has ended before anybody asked. */
+const UNKNOWN = '?';
+
 /** Finds the address that a request comes from, through the proxies that the operator trusts. */
 export class ClientAddresses {
   readonly #trusted: AddressRanges;
+  readonly #hasProxies: boolean;
+  /** Of connections: a caller that keeps one has the address worked out once. */
+  readonly #ofSockets = new WeakMap<object, string>();
 
   /** `proxies` (SYNC_TRUSTED_PROXIES): addresses and networks. Throws `config_invalid` for what is neither. */
   constructor(proxies: readonly string[] = []) {
@@ -17,11 +23,25 @@ export class ClientAddresses {
       }
     }
     this.#trusted = new AddressRanges(proxies);
+    this.#hasProxies = proxies.length > 0;
   }
 
-  /** Whether an address is one of the proxies. */
-  isProxy(address: string): boolean {
-    return canonicalAddress(address) === address && this.#trusted.has(address);
+  /** Whether a connection comes from one of the proxies. */
+  isFromProxy(socket: IncomingMessage['socket']): boolean {
+    return this.#hasProxies && this.#isProxy(this.#ofSocket(socket));
+  }
+
+  #isProxy(address: string): boolean {
+    return address !== UNKNOWN && this.#trusted.has(address);
+  }
+
+  #ofSocket(socket: IncomingMessage['socket']): string {
+    let address = this.#ofSockets.get(socket);
+    if (address === undefined) {
+      address = canonicalAddress(socket.remoteAddress ?? '') ?? UNKNOWN;
+      if (address !== UNKNOWN) this.#ofSockets.set(socket, address);
+    }
+    return address;
   }
 
   /**
@@ -29,10 +49,10 @@ export class ClientAddresses {
    * left of it anybody may have written.
    */
   of({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>): string {
-    let address = canonicalAddress(socket.remoteAddress ?? '') ?? '?';
-    if (!this.isProxy(address)) return address;
+    let address = this.#ofSocket(socket);
+    if (!this.#hasProxies || !this.#isProxy(address)) return address;
     const forwarded = [headers['x-forwarded-for'] ?? []].flat().join(',').split(',');
-    while (this.isProxy(address)) {
+    while (this.#isProxy(address)) {
       const next = addressIn(forwarded.pop() ?? '');
       if (next === undefined) break;
       address = next;

@@ -3,6 +3,9 @@ import { canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 import { isLoopback } from '../lib/proxy.js';
 
+/** `Host` headers that are remembered. */
+const MAX_TAKEN = 100;
+
 /** Throws `host_refused` (421) for a request under a name that is none of ours. */
 export type HostCheck = (request: Pick<IncomingMessage, 'headers' | 'url'>) => void;
 
@@ -18,13 +21,18 @@ export function createHostCheck({ host, names }: { host: string; names: readonly
   const wanted = names.map((name) => name.toLowerCase());
   const isOurs = (name: string): boolean =>
     isLoopback(name) || wanted.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === nameOf(one)));
+  /** `Host` headers that were taken: nearly all callers send one of a few. */
+  const taken = new Set<string>();
   return ({ headers, url = '' }) => {
+    const { host: header = '' } = headers;
+    if (url.startsWith('/') && taken.has(header)) return;
     const asked = [headers.host, /^https?:\/\/(?:[^/@]*@)?([^/?#]*)/i.exec(url)?.[1]];
     for (const name of asked) {
       if (name === undefined || isOurs(nameOf(name))) continue;
       const text = `this address is not ${JSON.stringify(name.slice(0, 100))}: ask by the name it has, or add this one to SYNC_ALLOWED_HOSTS`;
       throw new SyncError('host_refused', text);
     }
+    if (header !== '' && taken.size < MAX_TAKEN) taken.add(header);
   };
 }
 

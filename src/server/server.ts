@@ -176,8 +176,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
         screen: (request) => {
           checkHost(request);
           if (rateLimit !== undefined) takeShare(rateLimit, addresses.of(request));
-          limits.requested(request);
-          request.socket.once('close', () => limits.done(request));
+          if (limits.requested(request)) request.socket.once('close', () => limits.done(request));
           refuseForeignPages(request.headers, options.allowedOrigins);
         },
         log: log.child({ component: 'socket' }),
