@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Dial } from '../lib/connect.js';
-import { failureFields, SyncError } from '../lib/errors.js';
+import { type ErrorCode, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { aborted, isAbort } from '../lib/loop.js';
 import { serverAddress } from '../lib/server-address.js';
@@ -39,6 +39,8 @@ export interface FollowedParts {
 export interface ServerState {
   readonly connected: boolean;
   readonly error: string | undefined;
+  /** The code of that error. */
+  readonly code: ErrorCode | undefined;
   readonly connections: number;
   /** When it was connected, or lost, last; milliseconds since 1970. */
   readonly sinceMs: number;
@@ -67,6 +69,7 @@ export class Follower {
   readonly #server = {
     connected: false,
     error: undefined as string | undefined,
+    code: undefined as ErrorCode | undefined,
     connections: 0,
     /** When it was connected, or lost, last; milliseconds since 1970. */
     sinceMs: Date.now(),
@@ -168,6 +171,7 @@ export class Follower {
     if (this.#settings.waitOnServerLoad) {
       const onRefused = (reason: string): void => {
         this.#server.error = reason;
+        this.#server.code = undefined;
       };
       try {
         await serverLoadAllows({ ask: this.#askServerLoad, onRefused, log: this.#log }, signal);
@@ -283,14 +287,16 @@ export class Follower {
           server.connected = false;
           server.sinceMs = Date.now();
           server.error = reason;
+          server.code = 'server_unreachable';
           if (!signal.aborted)
             socketLog.warn(
               failureFields(new SyncError('server_unreachable', reason)),
               'connection to the sync server lost',
             );
         },
-        onFailed: (reason) => {
+        onFailed: (reason, code) => {
           server.error = reason;
+          server.code = code;
         },
       },
     );

@@ -1,5 +1,5 @@
 import type { Dial } from '../lib/connect.js';
-import { errorText, failureFields, SyncError } from '../lib/errors.js';
+import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { aborted, isAbort, sleep } from '../lib/loop.js';
 import { timerMs } from '../lib/timer.js';
@@ -69,7 +69,7 @@ export interface SocketClientDeps {
   /** Over how long the clients of this server are to spread when all of them have lost it, as it said last. */
   spreadMs?(): number;
   /** Called before each wait for the next attempt with what ended, or prevented, the connection. */
-  onFailed?(reason: string): void;
+  onFailed?(reason: string, code: ErrorCode): void;
 }
 
 /** A subscription that lasts: connects, subscribes, reconnects. */
@@ -164,7 +164,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
           { url: redactUrl(options.url), failures, retry_in_ms: Math.round(delayMs), ...failureFields(reason) },
           'not connected',
         );
-        deps.onFailed?.(errorText(reason));
+        deps.onFailed?.(errorText(reason), errorCode(reason));
         try {
           await sleep(delayMs, signal);
         } catch (error) {

@@ -100,7 +100,10 @@ describe('a token', () => {
     const url = /"url":"(http:[^"]+)".*listening/.exec(client.stderr())?.[1] ?? '';
     const status = await runCommand('client', ['status', '--client-url', url, '--fail-on', 'away']);
     assert.equal(status.code, 5);
-    assert.match(status.stdout, /^Server +not connected .*401: Could not decode access token$/m);
+    assert.match(
+      status.stdout,
+      /^Server +not connected .*401: Could not decode access token\n +What to do: Set SYNC_CLIENT_TOKEN .*\[token_refused\]$/m,
+    );
   });
 });
 

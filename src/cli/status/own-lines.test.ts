@@ -56,7 +56,7 @@ describe('a client by its own word', () => {
       policy: { hash: HELD, wanted: WANTED, error, since: ago(12) },
       data: { failing: [{ path: '/users', error: 'HTTP 500', since: ago(75) }], failing_total: 1, unresolved: 1 },
       engine: { online: false, error: 'connect ECONNREFUSED', policy_mode: 'bundle', version: null, since: ago(5) },
-      server: { connected: false, error: 'the sync server answered 401', since: ago(600) },
+      server: { connected: false, error: 'the sync server answered 401', code: 'token_refused', since: ago(600) },
     };
     assert.deepEqual(lines(sick, 80), [
       'State     unhealthy',
@@ -66,6 +66,9 @@ describe('a client by its own word', () => {
       'Engine    does not answer since 18:03:18 UTC (5.0 s): connect ECONNREFUSED',
       'Server    not connected since 17:53:23 UTC (10 min): the sync server answered',
       '          401',
+      '          What to do: Set SYNC_CLIENT_TOKEN (`--token` of a command) to a token',
+      '          that `sync-server obtain-token` issues for this kind of peer. A client',
+      '          keeps trying. [token_refused]',
       'Failing   /users: failing since 18:02:08 UTC (75 s): HTTP 500',
     ]);
     assert.deepEqual([...ownConditions(health(sick))], ['unhealthy', 'behind', 'away']);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
 import { clientFailure, policyError } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';
 import type { Page } from './fleet-lines.js';
@@ -33,7 +34,12 @@ export const ownHealth = z.object({
     rego: z.object({ v0: z.number(), v1: z.number() }).nullable().optional(),
     since: time,
   }),
-  server: z.object({ connected: z.boolean(), error: z.string().nullable(), since: time.nullable() }),
+  server: z.object({
+    connected: z.boolean(),
+    error: z.string().nullable(),
+    code: z.string().nullish(),
+    since: time.nullable(),
+  }),
 });
 type OwnHealth = z.infer<typeof ownHealth>;
 
@@ -65,6 +71,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
     ['Position', positionText(position)],
     ['Engine', engineText],
     ['Server', server.connected ? 'connected' : away],
+    ...(server.connected ? [] : remedyOf(server.code).map((text): [string, string] => ['', text])),
     ...failing
       .slice(0, SHOWN_FAILING)
       .map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failureLine(failure, nowMs)]),
@@ -91,6 +98,12 @@ function isWell({ status, healthy }: OwnHealth): boolean {
 function policyText({ policy: { hash, wanted, error, since: began } }: OwnHealth, nowMs: number): string {
   if (error === null && (wanted === null || wanted === hash)) return shortHash(hash);
   return policyLine({ wanted, held: hash, error, since: began }, nowMs).replace(/^policy: /, '');
+}
+
+/** What to do about an error with a code that this program knows. */
+function remedyOf(code: string | null | undefined): string[] {
+  const known = code == null || !Object.hasOwn(ERROR_CODES, code) ? undefined : ERROR_CODES[code as ErrorCode];
+  return known === undefined ? [] : [`What to do: ${known.remedy} [${code}]`];
 }
 
 function positionText(at: OwnPosition | undefined): string {

@@ -13,7 +13,7 @@ function appOf(status: Status): ReturnType<typeof createHttpApp> {
     policy: { hash: 'c1' },
     data: { logPosition: undefined, orphans: [] },
     drift: () => ({ checkedMs: 0, documents: 1, repaired: 0, error: undefined }),
-    server: () => ({ connected: true, error: undefined, sinceMs: 0 }),
+    server: () => ({ connected: true, error: undefined, code: undefined, sinceMs: 0 }),
     engine: () => ({ policy_mode: 'bundle', access: 'token', version: '1.0.0', rego: null, getting: null }),
     offline: { view: { disabled: false, offlineMode: false, backup: undefined } },
     reports: () => ({

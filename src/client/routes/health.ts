@@ -19,7 +19,7 @@ export interface HealthRoutesDeps {
   readonly data: Pick<DataUpdater, 'logPosition' | 'orphans'>;
   /** Comparison with the engine; undefined where it is off. */
   readonly drift: () => DriftState | undefined;
-  readonly server: () => Pick<ServerState, 'connected' | 'error' | 'sinceMs'>;
+  readonly server: () => Pick<ServerState, 'connected' | 'error' | 'code' | 'sinceMs'>;
   /** What the engine is, beside whether it answers. */
   readonly engine: () => EngineFacts;
   readonly offline: Pick<Offline, 'view'>;
@@ -92,7 +92,12 @@ const details = {
       .nullable(),
   }),
   engine: z.object({ online: z.boolean(), error: z.string().nullable(), since: z.string(), ...engineFacts.shape }),
-  server: z.object({ connected: z.boolean(), error: z.string().nullable(), since: z.string() }),
+  server: z.object({
+    connected: z.boolean(),
+    error: z.string().nullable(),
+    code: z.string().nullable().describe('The code of that error (docs/errors.md)'),
+    since: z.string(),
+  }),
   connectivity: z.object({
     sync_server_connectivity_disabled: z.boolean(),
     offline_mode_enabled: z.boolean(),
@@ -214,7 +219,7 @@ function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data
 function detailsOf(deps: HealthRoutesDeps): object {
   const { status, policy, server, engine, offline, reports, healthDocument } = deps;
   const document = healthDocument();
-  const { connected, error, sinceMs } = server();
+  const { connected, error, code, sinceMs } = server();
   const { wanted, error: policyError, since } = status.policy;
   return {
     ready: status.ready,
@@ -228,7 +233,12 @@ function detailsOf(deps: HealthRoutesDeps): object {
     },
     data: dataOf(deps),
     engine: engineOf(status, engine()),
-    server: { connected, error: error ?? null, since: timeOf(sinceMs) },
+    server: {
+      connected,
+      error: error ?? null,
+      code: error === undefined ? null : (code ?? null),
+      since: timeOf(sinceMs),
+    },
     connectivity: connectivityOf(offline),
     reports: reports(),
     ...(document === undefined ? {} : { health_document: { ...document, error: document.error ?? null } }),
