@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SCENARIOS } from '../scenarios/index.js';
 import type { Figure } from './figure.js';
 import type { Verdict } from './goals.js';

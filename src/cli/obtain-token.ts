@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { z } from 'zod';
+import * as z from 'zod';
 import { PEER_TYPES, type PeerType } from '../auth/caller.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';

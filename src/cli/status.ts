@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';

@@ -1,5 +1,5 @@
 import { type Dispatcher, request } from 'undici';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { type ErrorCode, SyncError } from '../lib/errors.js';

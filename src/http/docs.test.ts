@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { z } from 'zod';
+import * as z from 'zod';
 import { silentLogger } from '../lib/log.js';
 import { dataUpdate, peerDataConfig } from '../wire/data.js';
 import { createHttpApp } from './app.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { SyncError } from '../lib/errors.js';
 import { JsonSyntaxError } from '../lib/json-check.js';
 import { inSteps } from '../lib/loop.js';

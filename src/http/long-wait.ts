@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Caller, expiresAtMs } from '../auth/caller.js';
 import { timerMs } from '../lib/timer.js';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Access } from '../auth/caller.js';
 import { jsonSchemaOf } from '../wire/lists.js';
 import type { AnswerDeclaration, RouteDeclaration } from './route.js';

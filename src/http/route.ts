@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { Access, Caller } from '../auth/caller.js';
 import type { SyncError } from '../lib/errors.js';
 import { parseBody, parseQuery } from './json-body.js';

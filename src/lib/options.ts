@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { SyncError } from './errors.js';
 import { redactUrl, Secret } from './log.js';
 import { parseRate, type Rate } from './rate.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { jsonOrUndefined } from './json-text.js';
 
 /** How much of an answer that is not understood is shown. */

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** One connection, for those who want to know who is there. */
 export interface PeerInfo {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
 import { METRICS_ACCESS } from '../http/metrics-route.js';
 import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';

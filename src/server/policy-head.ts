@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { PolicyHead, UpdateLog } from './log/update-log.js';

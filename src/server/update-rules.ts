@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { invalidRequest } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
 import { jsonKind } from '../lib/json-text.js';

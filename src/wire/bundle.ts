@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { list, MANY } from './lists.js';
 
 /** A data file: its text, and the folder that it is loaded at (`.` for the root). */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { JsonText } from '../lib/json-text.js';
 import { parseDocPath } from './doc-path.js';

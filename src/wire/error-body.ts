@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { MAX_PROBLEMS, unreadOf } from './lists.js';
 
 /** One problem of a request body, in the form that OPAL's users know (protocol-facts 0.3). */

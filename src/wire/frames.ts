@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * Pub/sub frames: OPAL's RPC framing over WebSocket text messages (protocol-facts 1.2). One JSON object with a

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
 import { isObject, leafOf, type Node, nodeAt, nodeText, withValue } from './json-node.js';

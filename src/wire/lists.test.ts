@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
-import { z } from 'zod';
+import * as z from 'zod';
 import { listPlaces, withElements } from '../../test/support/schema-lists.js';
 import * as bundle from './bundle.js';
 import * as data from './data.js';

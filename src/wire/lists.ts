@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * Lists and maps that others send. How many elements one may have is looked at before any element is, and a list whose elements

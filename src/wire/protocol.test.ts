@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { it } from 'node:test';
-import { z } from 'zod';
+import * as z from 'zod';
 import * as bundle from './bundle.js';
 import * as data from './data.js';
 import * as frames from './frames.js';

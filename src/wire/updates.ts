@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { elements, members } from '../lib/json-text.js';
 import { peerUpdate } from './data.js';
 import { parseKeepingData } from './inline-data.js';

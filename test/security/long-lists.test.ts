@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { dataUpdate, fetcherConfig } from '../../src/wire/data.js';
 import { sessionReport, sessionSubscribe } from '../../src/wire/session.js';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { plainForm } from '../../src/wire/lists.js';
 
 /** A list or a map with free names inside a schema. */

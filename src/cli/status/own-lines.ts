@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
 import { clientFailure, policyError } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';

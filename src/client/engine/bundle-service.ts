@@ -1,6 +1,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { timerMs } from '../../lib/timer.js';
 import { DOOR_DECISION } from './door.js';

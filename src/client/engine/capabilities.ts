@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { z } from 'zod';
+import * as z from 'zod';
 import { childEnv } from '../../lib/child-env.js';
 import { SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { childEnv } from '../../lib/child-env.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { temporaryFolder } from '../temporary-folder.js';

@@ -1,5 +1,5 @@
 import { type Dispatcher, request } from 'undici';
-import { z } from 'zod';
+import * as z from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { EngineMarker, EngineSeals, Seal } from './engine.js';

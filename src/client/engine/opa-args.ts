@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { inlineEngineConfig } from '../options.js';
 
 /** Typed value of SYNC_INLINE_ENGINE_CONFIG. */

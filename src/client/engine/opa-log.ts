@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import type { EngineLogFormat } from './opa-args.js';
 

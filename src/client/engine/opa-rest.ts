@@ -1,5 +1,5 @@
 import { Agent, request } from 'undici';
-import { z } from 'zod';
+import * as z from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { httpConnector } from '../../lib/connect.js';
 import { tlsAdvice } from '../../lib/connect-failure.js';

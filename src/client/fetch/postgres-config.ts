@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { Secret } from '../../lib/log.js';
 import { shownUrl } from './http-rules.js';

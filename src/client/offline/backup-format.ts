@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { docPathPointer } from '../../wire/doc-path.js';
 import type { PatchOp } from '../../wire/json-patch.js';
 import type { Layer } from '../desired/layers.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { members } from '../../lib/json-text.js';
 import { STATIC_ERA } from '../desired/layers.js';
 import type { Spool } from '../fetch/spool.js';

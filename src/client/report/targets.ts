@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
-import { z } from 'zod';
+import * as z from 'zod';
 import { callbackItem, type FetcherConfig, fetcherConfig, isHttpFetcher } from '../../wire/data.js';
 import { pythonJson } from './python-json.js';
 

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { CallbackEntry, CallbackRegistry } from '../report/registry.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type AnswerDeclaration, addRoute } from '../../http/route.js';
 import { docPathText } from '../../wire/doc-path.js';
 import { FAILURE_KINDS } from '../../wire/session.js';

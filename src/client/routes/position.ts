@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { waitTimeout, whileCallerWaits } from '../../http/long-wait.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';

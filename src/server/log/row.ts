@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import { elements, members, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';

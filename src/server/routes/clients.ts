@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { isLimited } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { clientsAnswer } from '../../wire/clients.js';

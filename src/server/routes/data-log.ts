@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Caller } from '../../auth/caller.js';
 import { isPermittedPath } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { permitTopics } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { bearerToken } from '../../auth/caller.js';
 import { tokenRefused } from '../../auth/claims.js';
 import { addRoute, type Call } from '../../http/route.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { sourceView } from '../../wire/clients.js';
 import type { StoreStatus } from '../log/log-store.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { takeShare } from '../../http/rate-limit.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';

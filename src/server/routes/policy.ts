@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { PROTOCOL_HEADER } from '../../wire/frames.js';

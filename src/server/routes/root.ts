@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 
 /** `GET /`: says that the process answers (protocol-facts 2.1). Open to everyone (design 9.11). */

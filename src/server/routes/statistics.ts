@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Caller } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { bearerToken, PEER_TYPES } from '../../auth/caller.js';
 import { isPathList, isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
 import { equalsSecret } from '../../auth/compare.js';

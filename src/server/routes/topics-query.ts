@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** A query parameter with topics: separated by commas, repeated, or both. */
 export const topicsQuery = z

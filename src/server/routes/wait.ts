@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Caller, isLimited } from '../../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from '../../http/long-wait.js';
 import type { DataUpdate } from '../../wire/data.js';

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import { judgeWebhook } from '../webhook/judge.js';

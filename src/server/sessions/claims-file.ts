@@ -1,6 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { IdClaims } from './id-claims.js';

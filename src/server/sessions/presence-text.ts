@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import { z } from 'zod';
+import * as z from 'zod';
 import { position, sessionReport } from '../../wire/session.js';
 import { clientKey } from './client-key.js';
 import { type KnownClient, shortPosition } from './known-client.js';

@@ -1,6 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 
 const STATE_FILE = 'policysync-bundle.json';
 /** Swept by {@link MirrorFolder.removeLeftovers}, as everything of this form. */

@@ -1,7 +1,7 @@
 import type { Dirent } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { makePrivate, makeTreePrivate, openFolderProblem } from '../../lib/private-files.js';
