@@ -173,6 +173,29 @@ test('a page may ask where its origin is listed, and every page where * is; writ
   }
 });
 
+describe('a page whose name leads to the engine, and whose GET says nothing of it', () => {
+  const query = (text: string) => ask(`${client.engineUrl}/v1/query?q=${encodeURIComponent(text)}`);
+
+  test('has nothing sent and sees no configuration by a query', async () => {
+    for (const text of [
+      'x := http.send({"method": "get", "url": "http://127.0.0.1:1", "raise_error": false})',
+      'x := http . send({"method": "get", "url": "http://127.0.0.1:1"})',
+      'x := http["send"]({"method": "get", "url": "http://127.0.0.1:1"})',
+      'x := upper("a") with upper as http.send',
+      'x := net.lookup_ip_addr("localhost")',
+      'opa.runtime(x)',
+      'x:=opa.runtime().config',
+    ]) {
+      assert.equal((await query(text)).status, 401, text);
+    }
+    const second = await ask(`${client.engineUrl}/v1/query?q=data.users&q=${encodeURIComponent('x := opa.runtime()')}`);
+    assert.equal(second.status, 401);
+    assert.equal((await query('data.users[x]')).status, 200);
+    const own = { method: 'POST', body: '{"query":"x := opa.runtime().version"}' };
+    assert.equal((await ask(`${client.engineUrl}/v1/query`, own)).status, 200);
+  });
+});
+
 describe('the environment of the engine', () => {
   test('has none of our secrets, by /proc and by opa.runtime', { skip: process.platform !== 'linux' }, async () => {
     const environ = (await readFile(`/proc/${client.enginePid()}/environ`, 'utf8')).split('\0').filter(Boolean);

@@ -83,11 +83,11 @@ function doorRego(
 ): string {
   const queries = [
     { method: 'POST', path: ['v1', 'query'] },
-    { method: 'GET', path: ['v1', 'query'] },
+    { method: 'GET', path: ['v1', 'query'], also: 'not reaches_out' },
     { method: 'POST', path: ['v1', 'compile'] },
     { method: 'GET', path: ['v1', 'compile'] },
   ];
-  const asking = [
+  const asking: readonly { method: string; path: string[]; also?: string }[] = [
     { method: 'POST', path: ['v1', 'data'] },
     { method: 'GET', path: ['v1', 'data'] },
     { method: 'POST', path: ['v0', 'data'] },
@@ -97,9 +97,9 @@ function doorRego(
     { method: 'GET', path: ['health'] },
     { method: 'GET', path: ['metrics'] },
   ];
-  const rules = asking.map(({ method, path }) => {
+  const rules = asking.map(({ method, path, also }) => {
     const places = path.map((part, index) => `\tinput.path[${index}] == ${JSON.stringify(part)}\n`).join('');
-    return `allow if {\n\tinput.method == "${method}"\n${places}\tnot foreign_page\n}\n`;
+    return `allow if {\n\tinput.method == "${method}"\n${places}\tnot foreign_page\n${also === undefined ? '' : `\t${also}\n`}}\n`;
   });
   return `package system.authz
 
@@ -126,6 +126,12 @@ foreign_page if {
 	not input.headers.Origin
 	some site in input.headers["Sec-Fetch-Site"]
 	site in {"cross-site", "same-site"}
+}
+
+# A page of a name that leads here sends no Origin with a GET: its query must not send for it, nor show the configuration.
+reaches_out if {
+	some query in input.params.q
+	regex.match(\`\\b(http|net|opa)\\b\`, query)
 }
 
 own_origins := {${origins.map((origin) => JSON.stringify(origin)).join(', ')}}
