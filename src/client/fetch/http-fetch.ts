@@ -31,6 +31,8 @@ export interface HttpProviderOptions extends FetchTimes {
 
 /** More is taken for a circle. */
 const MAX_REDIRECTS = 10;
+/** Content codings of one answer: each is a decoder with memory of its own, and a header has room for thousands. */
+const MAX_CODINGS = 3;
 /** Rest of an uninteresting answer that is read so that the connection can be used again; beyond it is closed. */
 const DRAIN_BYTES = 16_384;
 
@@ -121,6 +123,7 @@ function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
     .map((name) => name.trim().toLowerCase())
     .filter((name) => name !== '' && name !== 'identity');
   if (names.length === 0) return answer.body;
+  if (names.length > MAX_CODINGS) throw answerFailure(hop, `more than ${MAX_CODINGS} content encodings`);
   let stream = answer.body instanceof Readable ? answer.body : Readable.from(answer.body);
   for (const name of names.reverse()) {
     const decoder =

@@ -4,6 +4,7 @@ import type { Client, ClientConfig, QueryConfig } from 'pg';
 import { timerMs } from '../../lib/timer.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { checkedSocket } from '../outbound/connect-checked.js';
+import { type BoundedRead, PostgresBounds } from './postgres-bounds.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
 import { isWithoutTls, postgresFailure } from './postgres-failure.js';
 import { documentOf, selectText } from './postgres-rows.js';
@@ -32,6 +33,7 @@ const END_MS = 1000;
  */
 export function createPostgresProvider(options: PostgresProviderOptions): FetchProvider {
   const { connectTimeoutMs, statementTimeoutMs } = options;
+  const bounds = new PostgresBounds();
   return {
     names: ['PostgresFetchProvider', 'postgres'],
     host: (request) => {
@@ -43,19 +45,20 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
       const request = postgresRequest(wanted);
       let session: Session | undefined;
       try {
-        session = await openSession(request, { ...options, outbound }, signal);
-        const { client } = session;
+        session = await openSession(request, { ...options, outbound, bounds }, signal);
+        const { client, read } = session;
         await client.query('BEGIN TRANSACTION READ ONLY');
         await client.query(`SET LOCAL statement_timeout = ${Math.ceil(timerMs(statementTimeoutMs))}`);
         await client.query(oneStatement(`DECLARE policysync NO SCROLL CURSOR FOR ${selectText(request)}`));
         const fetchRows = async (count: number): Promise<{ row: string; key: string | null }[]> => {
+          read.next();
           const { rows } = await client.query<{ row: string; key: string | null }>(`FETCH ${count} FROM policysync`);
           return rows;
         };
         return { outcome: 'body', body: await sink.take(documentOf(request.shape, fetchRows)) };
       } catch (error) {
         signal.throwIfAborted(); // a stop that was asked for is no failure of the source
-        throw postgresFailure(wanted.url, request, error, connectTimeoutMs);
+        throw postgresFailure(wanted.url, request, session?.read.excess ?? error, connectTimeoutMs);
       } finally {
         await session?.close();
       }
@@ -66,12 +69,14 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
 /** A connection that ends at once when the signal aborts. */
 interface Session {
   readonly client: Client;
+  readonly read: BoundedRead;
   close(): Promise<void>;
 }
 
 /** What a connection is made with. */
 interface SessionOptions extends PostgresProviderOptions {
   readonly outbound: Outbound;
+  readonly bounds: PostgresBounds;
 }
 
 async function openSession(request: PostgresRequest, options: SessionOptions, signal: AbortSignal): Promise<Session> {
@@ -87,7 +92,7 @@ async function openSession(request: PostgresRequest, options: SessionOptions, si
 async function connect(
   request: PostgresRequest,
   ssl: false | ConnectionOptions,
-  { connectTimeoutMs, outbound }: SessionOptions,
+  { connectTimeoutMs, outbound, bounds }: SessionOptions,
   signal: AbortSignal,
 ): Promise<Session> {
   const { default: pg } = await import('pg');
@@ -111,6 +116,7 @@ async function connect(
   const client = new pg.Client(config);
   // A lost connection also fails the call under way, which is where it is dealt with.
   client.on('error', () => undefined);
+  const read = bounds.watch(socket);
   const onAbort = (): void => void socket.destroy();
   signal.addEventListener('abort', onAbort, { once: true });
   const close = async (): Promise<void> => {
@@ -119,14 +125,16 @@ async function connect(
     await client.end();
     clearTimeout(timer);
     socket.destroy();
+    read.end();
   };
   try {
     await client.connect();
-    return { client, close };
+    return { client, read, close };
   } catch (error) {
     socket.destroy();
     signal.removeEventListener('abort', onAbort);
-    throw error;
+    read.end();
+    throw read.excess ?? error;
   }
 }
 

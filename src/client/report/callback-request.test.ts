@@ -9,7 +9,7 @@ const NONE = { url: 'https://sync.example/base', token: undefined };
 
 function authorization(url: string, headers?: Record<string, string>, own: OwnServer = OWN): string | undefined {
   const config = headers === undefined ? DEFAULT_CALLBACK_CONFIG : completeConfig({ headers });
-  return callbackRequest({ url, config }, '{}', own).headers.authorization;
+  return callbackRequest({ url, config }, '{}', own, true).headers.authorization;
 }
 
 test('the token of the client goes to its own server and to nobody else', () => {
@@ -34,15 +34,35 @@ test('the token of the client goes to its own server and to nobody else', () => 
   assert.equal(authorization('https://sync.example/base/x', undefined, NONE), undefined);
 });
 
+test('a callback that a peer named gets the token on the route for reports alone, and under no other name', () => {
+  const named = (url: string, headers: Record<string, string> = {}): string | undefined =>
+    callbackRequest({ url, config: completeConfig({ headers }) }, '{}', OWN, false).headers.authorization;
+  assert.equal(named('https://sync.example/base/data/callback_report'), 'Bearer t0ken');
+  assert.equal(named('https://sync.example/base/data/callback_report', { Host: 'other.example' }), undefined);
+  for (const path of [
+    '',
+    '/base/x',
+    '/base/data/callback_report/',
+    '/data/callback_report',
+    '/base/data/callback_report/../config',
+  ])
+    assert.equal(named(`https://sync.example${path}`), undefined, path);
+});
+
 test('configured authorization wins over the token, in the URL too', () => {
   assert.equal(authorization('https://sync.example/base/x', { AUTHORIZATION: 'Own x' }), 'Own x');
-  const inUrl = callbackRequest({ url: 'https://u%3A:p@sync.example/base/x', config: completeConfig({}) }, '{}', OWN);
+  const inUrl = callbackRequest(
+    { url: 'https://u%3A:p@sync.example/base/x', config: completeConfig({}) },
+    '{}',
+    OWN,
+    true,
+  );
   assert.equal(inUrl.headers.authorization, `Basic ${Buffer.from('u::p').toString('base64')}`);
   assert.equal(inUrl.url.href, 'https://sync.example/base/x');
 });
 
 test('the report is the body, as JSON unless another type is configured; headers of the connection are not configurable', () => {
-  const request = callbackRequest({ url: 'http://r/cb#f', config: DEFAULT_CALLBACK_CONFIG }, '{"a":1}', OWN);
+  const request = callbackRequest({ url: 'http://r/cb#f', config: DEFAULT_CALLBACK_CONFIG }, '{"a":1}', OWN, true);
   assert.deepEqual(request, {
     url: new URL('http://r/cb'),
     method: 'POST',
@@ -51,7 +71,7 @@ test('the report is the body, as JSON unless another type is configured; headers
   });
   const headers = { 'Content-Type': 'application/x', 'Content-Length': '3', Connection: 'close', 'X-A': 'b' };
   const config = completeConfig({ headers, method: 'put', data: 'mine' });
-  const own = callbackRequest({ url: 'http://r/cb', config }, '{}', OWN);
+  const own = callbackRequest({ url: 'http://r/cb', config }, '{}', OWN, true);
   assert.equal(own.method, 'PUT');
   assert.equal(own.body, '{}');
   assert.deepEqual(own.headers, {
@@ -64,7 +84,7 @@ test('the report is the body, as JSON unless another type is configured; headers
 
 test('a redirect keeps method and report; another origin gets neither the token nor configured headers', () => {
   const config = completeConfig({ headers: { 'x-key': 'k' } });
-  const first = callbackRequest({ url: 'https://sync.example/base/x', config }, '{}', OWN);
+  const first = callbackRequest({ url: 'https://sync.example/base/x', config }, '{}', OWN, true);
   assert.equal(first.headers.authorization, 'Bearer t0ken');
   const near = redirected(first, '/base/y');
   assert.deepEqual(near, { ...first, url: new URL('https://sync.example/base/y') });

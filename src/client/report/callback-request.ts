@@ -22,11 +22,20 @@ const NOT_CONFIGURABLE = ['content-length', 'transfer-encoding', 'connection', '
 /** What every receiver may see. All others were configured for one origin. */
 const FOR_EVERY_ORIGIN = ['accept', 'content-type', 'user-agent'];
 
+/** Where a server of ours takes reports. */
+const REPORT_PATH = '/data/callback_report';
+
 /**
  * The request that brings a report to a target. The client's token goes with it where the target is `own`, below the
- * path of its URL, and no authorization was configured: else a secured server of ours would refuse the default callback.
+ * path of its URL, and no authorization was configured: else a secured server of ours would refuse the default callback. Where a peer
+ * named it (`isConfigured` is false) only to the route for reports, and under no other name: an origin may have other services beside it.
  */
-export function callbackRequest({ url, config }: CallbackTarget, report: string, own: OwnServer): CallbackRequest {
+export function callbackRequest(
+  { url, config }: CallbackTarget,
+  report: string,
+  own: OwnServer,
+  isConfigured: boolean,
+): CallbackRequest {
   const place = new URL(url);
   const headers: Record<string, string> = {
     accept: '*/*',
@@ -37,7 +46,8 @@ export function callbackRequest({ url, config }: CallbackTarget, report: string,
   if (basic !== undefined) headers.authorization = basic;
   for (const [name, value] of Object.entries(config.headers ?? {})) headers[name.toLowerCase()] = value;
   for (const name of NOT_CONFIGURABLE) delete headers[name];
-  if (headers.authorization === undefined && own.token !== undefined && isOwn(place, own.url)) {
+  const getsToken = isConfigured ? isOwn(place, own.url) : headers.host === undefined && isReportRoute(place, own.url);
+  if (headers.authorization === undefined && own.token !== undefined && getsToken) {
     headers.authorization = `Bearer ${own.token.reveal()}`;
   }
   place.username = '';
@@ -63,7 +73,16 @@ export function redirected(request: CallbackRequest, location: string | undefine
 }
 
 function isOwn(place: URL, serverUrl: string): boolean {
-  const server = new URL(serverUrl.replace(/^ws/i, 'http'));
-  const base = server.pathname.replace(/\/+$/, '');
+  const { server, base } = placeOf(serverUrl);
   return place.origin === server.origin && (place.pathname === base || place.pathname.startsWith(`${base}/`));
+}
+
+function isReportRoute(place: URL, serverUrl: string): boolean {
+  const { server, base } = placeOf(serverUrl);
+  return place.origin === server.origin && place.pathname === `${base}${REPORT_PATH}`;
+}
+
+function placeOf(serverUrl: string): { server: URL; base: string } {
+  const server = new URL(serverUrl.replace(/^ws/i, 'http'));
+  return { server, base: server.pathname.replace(/\/+$/, '') };
 }

@@ -160,7 +160,7 @@ export class ReportSender {
   async #deliver(delivery: Delivery): Promise<void> {
     const { target, text, abort, updateId } = delivery;
     try {
-      const first = callbackRequest(target, text, this.#options.own);
+      const first = callbackRequest(target, text, this.#options.own, delivery.isConfigured);
       for (let attempt = 1; ; attempt++) {
         try {
           await this.#limiter.run(first.url.host, abort.signal, () => this.#attempt(delivery, first));

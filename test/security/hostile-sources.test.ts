@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { bearer, tokenOf, withKeys } from '../support/auth.js';
+import { startCallbackReceiver } from '../support/callback-receiver.js';
+import { postJson } from '../support/http.js';
+import { listening } from '../support/http-server.js';
+import { failing, publish, type StartedClient, startClient } from '../support/start-client.js';
+import { startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
+
+/** What listens at an address that a publisher named may answer anything: no answer ends a client, or holds up what others published. */
+
+const ENV = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+const MIB = 1024 * 1024;
+
+async function failsWith(client: StartedClient, path: string, reason: RegExp): Promise<void> {
+  await client.tells(`${path} fails with ${reason}`, (health) =>
+    failing(health).some((text) => text.startsWith(`${path}: `) && reason.test(text)),
+  );
+}
+
+test('an answer in thousands of content encodings is refused before a decoder is made', async () => {
+  await using server = await startServer();
+  const http = createHttpServer((request, response) => {
+    const count = Number(request.url?.slice(1));
+    let body = Buffer.from('{"a":1}');
+    for (let at = 0; at < Math.min(count, 3); at++) body = gzipSync(body);
+    response.writeHead(200, { 'content-encoding': Array(count).fill('gzip').join(','), 'content-length': body.length });
+    response.end(body);
+  });
+  await using source = await listening(http);
+  await using client = await startClient({ serverUrl: server.url, env: ENV });
+  await client.healthy();
+  await publish(
+    server.url,
+    { url: `${source.url}/3`, dst_path: '/three' },
+    { url: `${source.url}/4`, dst_path: '/four' },
+    { url: `${source.url}/2500`, dst_path: '/many' },
+  );
+  await client.holds('/three', { a: 1 });
+  await failsWith(client, '/four', /more than 3 content encodings/);
+  await failsWith(client, '/many', /more than 3 content encodings/);
+});
+
+test('a database that sends rows without end is cut off', async () => {
+  await using server = await startServer();
+  await using database = await startEndlessDatabase();
+  await using client = await startClient({ serverUrl: server.url, env: ENV });
+  await client.healthy();
+  const config = { fetcher: 'postgres', query: 'select 1' };
+  await publish(server.url, {
+    url: `postgresql://u:p@127.0.0.1:${database.port}/x?sslmode=disable`,
+    dst_path: '/x',
+    config,
+  });
+  await failsWith(client, '/x', /answered one statement with more than 134217728 bytes/);
+  await until(() => database.isCut(), { withinMs: 20_000, what: 'the connection is cut' });
+  await publish(server.url, { dst_path: '/y', data: 1 });
+  await client.holds('/y', 1);
+});
+
+test("a callback that a publisher names does not get the client's token for other services at the server's origin", async () => {
+  await using server = await startServer(withKeys());
+  const token = await tokenOf(server.url, { type: 'client' });
+  const publisher = await tokenOf(server.url, { type: 'datasource', claims: { permitted_topics: ['acme'] } });
+  // The address that the client knows its server by is that of an ingress, with other services behind it.
+  await using other = await startCallbackReceiver();
+  const env = {
+    ...ENV,
+    SYNC_CLIENT_TOKEN: token,
+    SYNC_DATA_TOPICS: 'acme',
+    SYNC_SHOULD_REPORT_ON_DATA_UPDATES: 'true',
+    SYNC_DEFAULT_UPDATE_CALLBACKS: '{"callbacks":[]}',
+  };
+  await using front = await startIngress(server.port, Number(new URL(other.url).port));
+  await using client = await startClient({ serverUrl: front.url, env });
+  await client.healthy();
+  const callbacks = [
+    `${front.url}/other/a`,
+    [`${front.url}/data/callback_report`, { headers: { Host: 'other.example' } }],
+    `${front.url}/other/../other/data/callback_report`,
+  ];
+  const entries = [{ url: '', topics: ['acme'], dst_path: '/a', data: 1 }];
+  const answer = await postJson(`${server.url}/data/config`, { entries, callback: { callbacks } }, bearer(publisher));
+  assert.equal(answer.status, 200);
+  await until(() => other.calls.length === 3, { withinMs: 20_000, what: 'the other service has all reports' });
+  for (const { headers, path } of other.calls) assert.equal(headers.authorization, undefined, path);
+});
+
+/** Speaks as much of the protocol as a read needs, and then sends rows of a mebibyte as long as they are read. */
+async function startEndlessDatabase(): Promise<{ port: number; isCut(): boolean } & AsyncDisposable> {
+  const message = (type: string, body: Buffer): Buffer => {
+    const head = Buffer.alloc(5);
+    head.write(type);
+    head.writeInt32BE(body.length + 4, 1);
+    return Buffer.concat([head, body]);
+  };
+  const done = (tag: string): Buffer =>
+    Buffer.concat([message('C', Buffer.from(`${tag}\0`)), message('Z', Buffer.from('I'))]);
+  const column = (name: string): Buffer =>
+    Buffer.concat([
+      Buffer.from(`${name}\0`),
+      Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 255, 255, 255, 255, 255, 255, 0, 0]),
+    ]);
+  const row = Buffer.alloc(2 + 4 + MIB + 4, '1');
+  row.writeInt16BE(2, 0);
+  row.writeInt32BE(MIB, 2);
+  row.writeInt32BE(-1, 6 + MIB);
+  const rowMessage = message('D', row);
+  let isCut = false;
+  const sendRows = (socket: Socket): void => {
+    while (!socket.destroyed) {
+      if (socket.write(rowMessage)) continue;
+      socket.once('drain', () => sendRows(socket));
+      return;
+    }
+  };
+  const database = createServer((socket) => {
+    let isOpen = false;
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      isCut = true;
+    });
+    socket.on('data', (data) => {
+      const text = data.toString('latin1');
+      if (!isOpen) {
+        isOpen = true;
+        socket.write(Buffer.concat([message('R', Buffer.alloc(4)), message('Z', Buffer.from('I'))]));
+      } else if (text.includes('FETCH')) {
+        socket.write(message('T', Buffer.concat([Buffer.from([0, 2]), column('row'), column('key')])));
+        sendRows(socket);
+      } else if (text.startsWith('Q')) socket.write(done('BEGIN'));
+      else
+        socket.write(
+          Buffer.concat([
+            message('1', Buffer.alloc(0)),
+            message('2', Buffer.alloc(0)),
+            message('n', Buffer.alloc(0)),
+            done('DECLARE CURSOR'),
+          ]),
+        );
+    });
+  });
+  return { isCut: () => isCut, ...(await listeningTcp(database)) };
+}
+
+/** Passes connections on: to another service where the first request says so by path or name, else to the sync server. */
+async function startIngress(serverPort: number, otherPort: number): Promise<{ url: string } & AsyncDisposable> {
+  const ingress = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', (data) => {
+      const isOther = /^\S+ \/other\/|^host: other/im.test(data.toString('latin1'));
+      const onward = connect(isOther ? otherPort : serverPort, '127.0.0.1');
+      onward.on('error', () => socket.destroy());
+      socket.on('close', () => onward.destroy());
+      onward.write(data);
+      socket.pipe(onward).pipe(socket);
+    });
+  });
+  const { port, ...rest } = await listeningTcp(ingress);
+  return { url: `http://127.0.0.1:${port}`, ...rest };
+}
+
+async function listeningTcp(server: Server): Promise<{ port: number } & AsyncDisposable> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
