@@ -1,6 +1,7 @@
 /** The address of `path` at a server whose URL may have a path and a query of its own: the query stays behind the path. */
 export function serverAddress(serverUrl: string, path: string, query?: URLSearchParams): string {
-  const [base = '', own] = serverUrl.split('?', 2);
+  const [base = '', ...queries] = serverUrl.split('?');
+  const own = queries.join('?'); // a later ? belongs to the query
   const parts = [own, query?.toString()].filter((part) => part !== undefined && part !== '');
   return `${base.replace(/\/+$/, '')}${path}${parts.length === 0 ? '' : `?${parts.join('&')}`}`;
 }
