@@ -26,6 +26,14 @@ test('behind trusted proxies it is the rightmost address that is none of them', 
   assert.equal(from(proxies, '10.1.2.3', '198.51.100.1:5000'), '198.51.100.1');
 });
 
+test('a proxy is one in every form of its address: a listener on :: has IPv4 peers as ::ffff:10.0.0.1', () => {
+  const addresses = new ClientAddresses(['10.0.0.0/8', '2001:db8::/32']);
+  const isFromProxy = (remoteAddress: string | undefined): boolean =>
+    addresses.isFromProxy({ remoteAddress } as Parameters<ClientAddresses['isFromProxy']>[0]);
+  for (const proxy of ['10.1.2.3', '::ffff:10.1.2.3', '2001:DB8:0::1']) assert.equal(isFromProxy(proxy), true, proxy);
+  for (const other of ['203.0.113.7', '::ffff:203.0.113.7', '', undefined]) assert.equal(isFromProxy(other), false);
+});
+
 test('what is no address, and all to the left of it, counts for nothing', () => {
   const proxies = ['10.0.0.0/8'];
   assert.equal(from(proxies, '10.1.2.3'), '10.1.2.3');
