@@ -1,6 +1,5 @@
 import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../wire/doc-path.js';
-
 import type { Access, Caller } from './caller.js';
 
 /** Refused topics, or paths, that the answer names. */

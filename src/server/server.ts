@@ -12,9 +12,7 @@ import type { ApiInfo } from '../http/openapi.js';
 import { takeShare } from '../http/rate-limit.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
-
 import { failureFields, SyncError } from '../lib/errors.js';
-
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
