@@ -3,12 +3,15 @@ import { invalidRequest } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
 import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
-import { parseDocPath } from '../wire/doc-path.js';
+import { isPointer, parseDocPath } from '../wire/doc-path.js';
 import { type FieldProblem, fieldProblems, firstProblems } from '../wire/error-body.js';
 import { list, MAX_PROBLEMS } from '../wire/lists.js';
 
 /** Whether `-` (append) is accepted hangs on the document below: `log/patch-appends.ts`. */
-const pointer = z.string().regex(/^(\/([^~]|~[01])*)?$/, 'must be a JSON pointer: empty, or starting with /');
+const pointer = z
+  .string()
+  .regex(/^(\/([^~]|~[01])*)?$/, { error: 'must be a JSON pointer: empty, or starting with /', abort: true })
+  .refine(isPointer, 'must have no segment . or .., and no half of a surrogate pair');
 const source = pointer.refine((text) => !text.endsWith('/-'), 'must name what is there: nothing is at `-`');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
 

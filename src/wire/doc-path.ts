@@ -17,14 +17,16 @@ export function parseDocPath(text: string): DocPath {
     } catch (cause) {
       throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has a broken percent-escape`, { cause });
     }
-    if (segment === '.' || segment === '..') {
-      throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has a segment ${JSON.stringify(segment)}`);
-    }
-    if (/\p{Surrogate}/u.test(segment)) {
-      throw new SyncError('request_invalid', `path ${JSON.stringify(text)} has half a surrogate pair`);
-    }
+    const problem = segmentProblem(segment);
+    if (problem !== undefined) throw new SyncError('request_invalid', `path ${JSON.stringify(text)} ${problem}`);
     return segment;
   });
+}
+
+/** Why no URL of the engine can have a segment, however it is escaped; undefined: one can. `..` would lead to another document. */
+export function segmentProblem(segment: string): string | undefined {
+  if (segment === '.' || segment === '..') return `has a segment ${JSON.stringify(segment)}`;
+  return /\p{Surrogate}/u.test(segment) ? 'has half a surrogate pair' : undefined;
 }
 
 /** Whether {@link parseDocPath} takes the text. */
@@ -52,7 +54,10 @@ export function docPathPointer(path: DocPath): string {
   return path.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Segments of an RFC 6901 JSON pointer. Throws `request_invalid` for a text that is neither empty nor starts with `/`. */
+/**
+ * Segments of an RFC 6901 JSON pointer. Throws `request_invalid` for a text that is neither empty nor starts with `/`, and for segments
+ * that no document path has: what a patch names becomes one.
+ */
 export function parsePointer(pointer: string): DocPath {
   if (pointer === '') return [];
   if (!pointer.startsWith('/'))
@@ -60,7 +65,23 @@ export function parsePointer(pointer: string): DocPath {
   return pointer
     .slice(1)
     .split('/')
-    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+    .map((raw) => {
+      const segment = raw.replaceAll('~1', '/').replaceAll('~0', '~');
+      const problem = segmentProblem(segment);
+      if (problem !== undefined)
+        throw new SyncError('request_invalid', `JSON pointer ${JSON.stringify(pointer)} ${problem}`);
+      return segment;
+    });
+}
+
+/** Whether {@link parsePointer} takes the text. */
+export function isPointer(text: string): boolean {
+  try {
+    parsePointer(text);
+    return true;
+  } catch {
+    return false; // the answer says it all
+  }
 }
 
 /** True when `path` is `ancestor` or lies below it. */

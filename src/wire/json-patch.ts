@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { errorText } from '../lib/errors.js';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
 import { isObject, leafOf, type Node, nodeAt, nodeText, withValue } from './json-node.js';
@@ -51,7 +52,9 @@ function pointer(text: string, index: number): DocPath {
   try {
     return parsePointer(text);
   } catch (cause) {
-    throw new PatchRefused(`operation ${index} of the patch has a path that is no JSON pointer`, { cause });
+    throw new PatchRefused(`operation ${index} of the patch has a path that is no JSON pointer: ${errorText(cause)}`, {
+      cause,
+    });
   }
 }
 

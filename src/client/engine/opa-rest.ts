@@ -7,7 +7,7 @@ import { SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
-import { type DocPath, docPathPointer, docPathUrl } from '../../wire/doc-path.js';
+import { type DocPath, docPathPointer, docPathUrl, segmentProblem } from '../../wire/doc-path.js';
 import { type ArrivingBody, type Body, type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
 import { Upload } from './upload.js';
@@ -177,21 +177,21 @@ export class OpaRest {
   /** Makes the parents of a transaction's documents where they are missing; PATCH would refuse them. */
   async #ensureParents(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     const wanted = new Map(
-      ops.filter((op) => op.op === 'put' && op.path.length > 1).map((op) => [docPathUrl(op.path.slice(0, -1)), true]),
+      ops.filter((op) => op.op === 'put' && op.path.length > 1).map((op) => [dataUrl(op.path.slice(0, -1)), true]),
     );
     for (const parent of wanted.keys()) {
       if (this.#parents.has(parent)) continue;
       // 304: it is there. 400, 404: it can't be a document of its own (a rule, a bundle root, a list): the write will tell.
-      const answer = await this.#call('PUT', `/v1/data${parent}`, signal, '{}', 'application/json', {
+      const answer = await this.#call('PUT', parent, signal, '{}', 'application/json', {
         'if-none-match': '*',
       });
       if (answer.status === 204 || answer.status === 304) this.#parents.add(parent);
-      else if (answer.status >= 500) this.#fail(answer, `PUT /v1/data${parent}`);
+      else if (answer.status >= 500) this.#fail(answer, `PUT ${parent}`);
     }
   }
 
   #forgetParents(path: DocPath): void {
-    const removed = docPathUrl(path);
+    const removed = dataUrl(path);
     for (const parent of this.#parents)
       if (parent === removed || parent.startsWith(`${removed}/`)) this.#parents.delete(parent);
   }
@@ -339,7 +339,14 @@ export function problemsInText(text: string): EngineProblem[] {
   );
 }
 
+/** Throws {@link EngineRefusal} for a path that a URL would take for another one: nothing is written there. */
 function dataUrl(path: DocPath): string {
+  for (const segment of path) {
+    const problem = segmentProblem(segment);
+    if (problem === undefined) continue;
+    const message = `the path ${JSON.stringify(docPathPointer(path))} ${problem}`;
+    throw new EngineRefusal(message, [{ message }]);
+  }
   return `/v1/data${docPathUrl(path)}`;
 }
 

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bearer, tokenOf, withKeys } from '../support/auth.js';
+import { startDataSource } from '../support/data-source.js';
+import { postJson } from '../support/http.js';
+import { startOpa } from '../support/opa.js';
+import { failing, publish, startClient } from '../support/start-client.js';
+import { startServer } from '../support/start-server.js';
+
+/** A patch writes at and below its document: no pointer of it leads to another one, or out of the data. */
+
+const POINTERS = [
+  '/..',
+  '/../other',
+  '/../other/x',
+  '/a/../../other',
+  '/.',
+  '/./x',
+  '/../../policies/app',
+  '/..~1other/..',
+  '/../system/authz/allow',
+];
+const ENV = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+
+test('a publisher of one path writes at no other by the pointers of a patch', async () => {
+  await using server = await startServer(withKeys());
+  const clientToken = await tokenOf(server.url);
+  const full = bearer(await tokenOf(server.url, { type: 'datasource' }));
+  const claims = { permitted_topics: ['acme'], permitted_paths: ['/acme'] };
+  const limited = bearer(await tokenOf(server.url, { type: 'datasource', claims }));
+  const env = { ...ENV, SYNC_CLIENT_TOKEN: clientToken, SYNC_DATA_TOPICS: 'acme,other' };
+  await using client = await startClient({ serverUrl: server.url, env });
+  const put = (entry: object, by = limited) =>
+    postJson(`${server.url}/data/config`, { entries: [{ url: '', topics: ['acme'], ...entry }] }, by);
+  assert.equal((await put({ dst_path: '/other', data: { x: 1 }, topics: ['other'] }, full)).status, 200);
+  assert.equal((await put({ dst_path: '/acme', data: { '..': { other: 1 }, a: 1 } })).status, 200);
+  await client.holds('/acme', { '..': { other: 1 }, a: 1 });
+  for (const path of POINTERS) {
+    for (const op of [
+      { op: 'add', path, value: 2 },
+      { op: 'replace', path, value: 2 },
+      { op: 'remove', path },
+      { op: 'copy', from: '/a', path },
+      { op: 'move', from: path, path: '/b' },
+    ]) {
+      const answer = await put({ dst_path: '/acme', save_method: 'PATCH', data: [op] });
+      assert.equal(answer.status, 422, JSON.stringify(op));
+      assert.match(answer.text, /no segment \. or \.\./);
+    }
+  }
+  assert.equal((await put({ dst_path: '/acme/a', data: 2 })).status, 200);
+  await client.holds('/acme', { '..': { other: 1 }, a: 2 });
+  assert.deepEqual(await client.data('/other'), { x: 1 });
+});
+
+test('a client applies no such patch from a source', async () => {
+  await using server = await startServer();
+  await using source = await startDataSource();
+  await using opa = await startOpa();
+  await fetch(`${opa.url}/v1/policies/mine`, { method: 'PUT', body: 'package mine\n\nx := 1\n' });
+  await using client = await startClient({ serverUrl: server.url, engineUrl: opa.url, env: ENV });
+  await publish(server.url, { dst_path: '/other', data: { x: 1 } });
+  await client.holds('/other', { x: 1 });
+  for (const [index, path] of [...POINTERS, '/../../policies/mine'].entries()) {
+    source.serve(`/${index}`, [{ op: 'remove', path }]);
+    await publish(server.url, { url: `${source.url}/${index}`, dst_path: `/acme/d${index}`, save_method: 'PATCH' });
+    await client.tells('it is refused', (health) =>
+      failing(health).some((text) => text.startsWith(`/acme/d${index}: `) && /has a segment/.test(text)),
+    );
+  }
+  assert.deepEqual(await client.data('/other'), { x: 1 });
+  assert.equal((await fetch(`${opa.url}/v1/policies/mine`)).status, 200);
+});
