@@ -242,15 +242,17 @@ export class Connection implements Subscriber, SessionPeer {
     }
     if (RESPONSE_STARTS.some((start) => data.subarray(0, start.length).equals(start))) return;
     try {
-      const request = readFrame(data.length > MAX_CALL_BYTES ? withoutPublished(data) : data.toString())?.request;
-      if (request) this.#answer(request, data);
+      const whole = data.length > MAX_CALL_BYTES ? undefined : data.toString();
+      const request = readFrame(whole ?? withoutPublished(data))?.request;
+      if (request) this.#answer(request, () => whole ?? data.toString());
     } catch (error) {
       this.#log().warn({ error: errorText(error) }, 'frame refused');
       this.close(1007, 'a frame is not JSON, or is no call');
     }
   }
 
-  #answer(request: RpcRequest, frame: Buffer): void {
+  /** `frameText`: the frame as it came. */
+  #answer(request: RpcRequest, frameText: () => string): void {
     const callId = request.call_id ?? null;
     const { topics } = request.arguments;
     switch (request.method) {
@@ -268,7 +270,7 @@ export class Connection implements Subscriber, SessionPeer {
         this.#reply(this.#unsubscribe(topicList(topics)), 'bool', callId);
         break;
       case 'publish':
-        this.#publish(request, frame, callId);
+        this.#publish(request, frameText, callId);
         break;
       default:
         if (this.speaksSessions && this.#deps.sessions?.takes(request.method)) {
@@ -331,13 +333,13 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   /** Publishes of one peer are carried out one after the other, so that its updates keep their order. */
-  #publish(request: RpcRequest, frame: Buffer, callId: string | null): void {
+  #publish(request: RpcRequest, frameText: () => string, callId: string | null): void {
     const topics = topicList(request.arguments.topics);
     if (topics === undefined || topics.length > MAX_PUBLISH_TOPICS) {
       this.#reply(this.#complainOnce(`publish without a list of at most ${MAX_PUBLISH_TOPICS} topics`), 'bool', callId);
       return;
     }
-    const dataText = argumentText(frame.toString(), 'data');
+    const dataText = argumentText(frameText(), 'data');
     const toSelf = typeof request.arguments.notifier_id === 'string';
     if (++this.#waitingPublishes > MAX_WAITING_PUBLISHES) this.#ws.pause();
     this.#publishes = (this.#publishes ?? Promise.resolve()).then(async () => {

@@ -122,10 +122,13 @@ async function connect(
   const close = async (): Promise<void> => {
     signal.removeEventListener('abort', onAbort);
     const timer = setTimeout(onAbort, END_MS);
-    await client.end();
-    clearTimeout(timer);
-    socket.destroy();
-    read.end();
+    try {
+      await client.end();
+    } finally {
+      clearTimeout(timer);
+      socket.destroy();
+      read.end();
+    }
   };
   try {
     await client.connect();

@@ -1,6 +1,7 @@
-import { failureFields, SyncError } from '../../lib/errors.js';
+import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { backoffMs, sleep } from '../../lib/loop.js';
+import { isBackboneAway } from './backbone-errors.js';
 import { BACKBONE_TIMES } from './session-keeper.js';
 
 const BACKOFF = { minMs: 100, maxMs: 2000 };
@@ -19,9 +20,8 @@ export async function patiently<T>(
     try {
       return await step();
     } catch (error) {
-      const isAway = error instanceof SyncError && error.code === 'backbone_unavailable';
       const delayMs = backoffMs(attempt, BACKOFF);
-      if (!isAway || performance.now() + delayMs > deadline) throw error;
+      if (!isBackboneAway(error) || performance.now() + delayMs > deadline) throw error;
       log.warn({ ...failureFields(error), delay_ms: Math.round(delayMs) }, 'the backbone went away amid the start');
       await sleep(delayMs, signal);
     }
