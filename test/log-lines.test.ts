@@ -5,7 +5,7 @@ import { it } from 'node:test';
 import { repoRoot } from './support/repo.js';
 
 /** A call that may write a line of level `warn` or above. */
-const LOUD_CALL = /\b\w*[lL]og(?:ger)?(?:\.(?:warn|error)|\[[^\]]*\])\(/g;
+const LOUD_CALL = /\b\w*[lL]og(?:ger)?(?:\(\))?(?:\.(?:warn|error)|\[[^\]]*\])\(/g;
 /** What a call says of a failure without its code and remedy. */
 const BARE_FAILURE = /\berr(?:or)?:|errorText\(/;
 

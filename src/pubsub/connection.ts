@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import { errorText } from '../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
 import { Heartbeat } from './heartbeat.js';
@@ -246,7 +246,8 @@ export class Connection implements Subscriber, SessionPeer {
       const request = readFrame(whole ?? withoutPublished(data))?.request;
       if (request) this.#answer(request, () => whole ?? data.toString());
     } catch (error) {
-      this.#log().warn({ error: errorText(error) }, 'frame refused');
+      const refused = error instanceof SyncError ? error : new SyncError('frame_invalid', errorText(error));
+      this.#log().warn(failureFields(refused), 'frame refused');
       this.close(1007, 'a frame is not JSON, or is no call');
     }
   }
@@ -296,7 +297,7 @@ export class Connection implements Subscriber, SessionPeer {
     answer?.then(
       (result) => this.#reply(result, null, callId),
       (error: unknown) => {
-        this.#log().error({ err: error }, 'a session could not be opened');
+        this.#log().error(failureFields(error, 'stack'), 'a session could not be opened');
         this.close(1011, 'the session could not be opened');
       },
     );
