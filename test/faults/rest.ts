@@ -54,8 +54,10 @@ async function missingOf({ apiUrl }: Client, { epoch, entries, hash }: Goal): Pr
   expect('last policy transaction', of('policy', 'last_transaction', 'success'), true);
   expect('epoch', of('data', 'epoch'), epoch);
   const failing = of('data', 'failing');
-  for (const text of Array.isArray(failing) ? failing.map(String) : [])
-    if (!isDead(text.split(':')[0] ?? '')) missing.push(`fails: ${text}`);
+  for (const each of Array.isArray(failing) ? failing : []) {
+    const path = String(field(each, 'path'));
+    if (!isDead(path)) missing.push(`fails: ${path}: ${field(each, 'error')}`);
+  }
   const position = await positionOf(apiUrl);
   if (position === undefined) return [...missing, 'it has no position'];
   const last = entries.at(-1)?.seq ?? 0;
