@@ -11,7 +11,12 @@ import { list, MAX_PROBLEMS } from '../wire/lists.js';
 const pointer = z
   .string()
   .regex(/^(\/([^~]|~[01])*)?$/, { error: 'must be a JSON pointer: empty, or starting with /', abort: true })
+  .refine(isShort, { error: 'must have at most 4096 characters and 128 segments', abort: true })
   .refine(isPointer, 'must have no segment . or .., and no half of a surrogate pair');
+function isShort(text: string): boolean {
+  return text.length <= 4096 && text.split('/').length <= 129;
+}
+
 const source = pointer.refine((text) => !text.endsWith('/-'), 'must name what is there: nothing is at `-`');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
 

@@ -168,6 +168,67 @@ describe('a patch', () => {
     });
   }
 
+  it('costs no more than its length and that of the document, however many operations it has', () => {
+    const many = Array.from({ length: 50_000 }, (_, index) => index);
+    const started = performance.now();
+    const list = patched(
+      '{"l":[]}',
+      many.map((value) => ({ op: 'add', path: '/l/-', value })),
+    );
+    assert.deepEqual(JSON.parse(list ?? ''), { l: many });
+    const object = patched(
+      '{"o":{}}',
+      many.map((value) => ({ op: 'add', path: `/o/k${value}`, value })),
+    );
+    assert.equal(Object.keys(JSON.parse(object ?? '').o).length, many.length);
+    assert.equal(
+      patched(
+        object,
+        many.map((value) => ({ op: 'remove', path: `/o/k${value}` })),
+      ),
+      '{"o":{}}',
+    );
+    assert(performance.now() - started < 5_000, `${performance.now() - started} ms`);
+  });
+
+  it('is refused where it reads long values again and again', () => {
+    const long = JSON.stringify({ l: Array.from({ length: 200_000 }, () => 1), o: { x: 'y'.repeat(200_000) } });
+    const started = performance.now();
+    for (const ops of [
+      [
+        { op: 'copy', from: '/l', path: '/o/l' },
+        { op: 'test', path: '/o/l/0', value: 1 },
+      ],
+      [{ op: 'copy', from: '/o', path: '/o/o' }],
+      [{ op: 'copy', from: '', path: '/l/-' }],
+    ]) {
+      assert.notEqual(patched(long, ops), undefined, 'once it is done');
+      const again = Array.from({ length: 5_000 }, () => ops).flat();
+      assert.throws(() => patched(long, again), /reads long values too often/, JSON.stringify(ops));
+    }
+    assert(performance.now() - started < 10_000, `${performance.now() - started} ms`);
+  });
+
+  it('changes nothing of the document that it was given, and one of two copies alone', () => {
+    const node = applyPatch(leafOf('{"a":{"l":[1]}}'), parsePatch('[{"op":"add","path":"/a/x","value":1}]'));
+    const before = node && nodeText(node);
+    const patch = [
+      { op: 'add', path: '/a/l/-', value: 2 },
+      { op: 'copy', from: '/a', path: '/b' },
+      { op: 'add', path: '/b/l/-', value: 3 },
+      { op: 'add', path: '/b/y', value: 3 },
+      { op: 'move', from: '/b/l', path: '/c' },
+      { op: 'add', path: '/c/0', value: 0 },
+    ];
+    const after = applyPatch(node, parsePatch(JSON.stringify(patch)));
+    assert.deepEqual(JSON.parse(nodeText(after ?? leafOf('null'))), {
+      a: { l: [1, 2], x: 1 },
+      b: { x: 1, y: 3 },
+      c: [0, 1, 2, 3],
+    });
+    assert.equal(node && nodeText(node), before);
+  });
+
   it('tests numbers by their exact value, not as a machine rounds them', () => {
     const big = '{"n":9007199254740993,"l":[1.0]}';
     assert.throws(() => patched(big, '[{"op":"test","path":"/n","value":9007199254740992}]'), PatchRefused);

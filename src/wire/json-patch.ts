@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { errorText } from '../lib/errors.js';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
-import { isObject, leafOf, type Node, nodeAt, nodeText, withValue } from './json-node.js';
+import { isObject, leafOf, membersOf, type Node, nodeText } from './json-node.js';
 import { sameJson } from './same-json.js';
 
 /** One operation of a JSON patch (RFC 6902), its value as written. */
@@ -60,38 +60,143 @@ function pointer(text: string, index: number): DocPath {
 
 /**
  * Applies a patch to a node, all or nothing. Missing parents are made and removing what is not there succeeds (design
- * 9.5); elements of lists follow RFC 6902.
+ * 9.5); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}.
  */
 export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Node | undefined {
+  const draft = new Draft(node);
   let at = node;
-  for (const op of ops) at = applyOp(at, op);
+  for (const op of ops) at = applyOp(at, op, draft);
   return at;
 }
 
-function applyOp(node: Node | undefined, op: PatchOp): Node | undefined {
+/**
+ * Characters that one patch may have cut open, a second of work, beside what a few looks at the whole document cost. What an operation
+ * has cut open is at hand for the next one: more is needed only where long values are read again and again.
+ */
+const MOST_CUT = 128 * 1024 * 1024;
+const LOOKS = 8;
+/** What the copy of a member costs, in characters. */
+const MEMBER_COST = 8;
+
+/** What one patch has made so far: nobody else has it, so it is changed in place. */
+class Draft {
+  readonly #members = new WeakSet<ReadonlyMap<string, Node>>();
+  readonly #items = new WeakMap<Node, string[]>();
+  #cut = 0;
+  #mostCut = MOST_CUT;
+  readonly #document: Node | undefined;
+
+  constructor(document: Node | undefined) {
+    this.#document = document;
+  }
+
+  /** Members of an object that may be changed; of what is no object none. */
+  membersOf(node: Node | undefined): Map<string, Node> {
+    if (node?.kind === 'branch' && this.#members.has(node.members)) return node.members as Map<string, Node>;
+    const own = new Map(this.isList(node) ? [] : membersOf(node));
+    this.#spend(node?.kind === 'leaf' && own.size > 0 ? node.text().length : own.size * MEMBER_COST);
+    this.#members.add(own);
+    return own;
+  }
+
+  isList(node: Node | undefined): boolean {
+    return node?.kind === 'leaf' && (this.#items.has(node) || jsonKind(node.text()) === 'array');
+  }
+
+  /** Elements of a list that may be changed. */
+  itemsOf(node: Node): string[] {
+    const known = this.#items.get(node);
+    if (known !== undefined) return known;
+    const text = nodeText(node);
+    this.#spend(text.length);
+    return elements(text);
+  }
+
+  /** The list of these elements. */
+  listOf(items: string[]): Node {
+    let held: string[] | undefined = items;
+    let text = '';
+    const print = (): string => {
+      if (held !== undefined) text = `[${held.join(',')}]`;
+      held = undefined;
+      return text;
+    };
+    const list: Node = { kind: 'leaf', text: print };
+    this.#items.set(list, items);
+    return list;
+  }
+
+  /** The node at a path; array indexes count as segments. */
+  at(node: Node | undefined, path: DocPath): Node | undefined {
+    let at = node;
+    for (const segment of path) {
+      if (at === undefined) return undefined;
+      if (this.isList(at)) {
+        const item = /^(0|[1-9]\d*)$/.test(segment) ? this.itemsOf(at)[Number(segment)] : undefined;
+        at = item === undefined ? undefined : leafOf(item);
+      } else if (at.kind === 'branch') at = at.members.get(segment);
+      else {
+        this.#spend(at.text().length);
+        at = membersOf(at).get(segment);
+      }
+    }
+    return at;
+  }
+
+  textOf(node: Node): string {
+    const text = nodeText(node);
+    this.#spend(text.length);
+    return text;
+  }
+
+  /** A value that is in two places from now on: printed, since nothing that may be changed may be in both. */
+  copyOf(node: Node): Node {
+    if (node.kind === 'branch' || node.body === undefined) return leafOf(this.textOf(node));
+    this.#spend(node.body.sizeBytes);
+    return node;
+  }
+
+  #spend(characters: number): void {
+    this.#cut += characters;
+    if (this.#cut <= this.#mostCut) return;
+    if (this.#mostCut === MOST_CUT) this.#mostCut += LOOKS * sizeOf(this.#document);
+    if (this.#cut > this.#mostCut)
+      throw new PatchRefused(
+        'the patch reads long values too often: publish the document, or name members in place of indexes',
+      );
+  }
+}
+
+function sizeOf(node: Node | undefined): number {
+  if (node === undefined) return 0;
+  if (node.kind === 'leaf') return node.body?.sizeBytes ?? node.text().length;
+  return [...node.members.values()].reduce((sum, member) => sum + sizeOf(member), 0);
+}
+
+function applyOp(node: Node | undefined, op: PatchOp, draft: Draft): Node | undefined {
   switch (op.op) {
     case 'add':
     case 'replace':
-      return edit(node, op.path, leafOf(op.value.text), op.op);
+      return edit(node, op.path, leafOf(op.value.text), op.op, draft);
     case 'remove':
-      return edit(node, op.path, undefined, 'replace');
+      return edit(node, op.path, undefined, 'replace', draft);
     case 'test': {
-      const found = nodeAt(node, op.path);
-      if (found === undefined || !sameJson(nodeText(found), op.value.text)) {
+      const found = draft.at(node, op.path);
+      if (found === undefined || !sameJson(draft.textOf(found), op.value.text)) {
         throw new PatchRefused(`test of ${JSON.stringify(op.path.join('/'))} does not hold`);
       }
       return node;
     }
     case 'copy':
     case 'move': {
-      const found = nodeAt(node, op.from);
+      const found = draft.at(node, op.from);
       if (found === undefined)
         throw new PatchRefused(`${op.op} from ${JSON.stringify(op.from.join('/'))}: nothing is there`);
       if (op.op === 'move' && op.path.length > op.from.length && op.from.every((part, at) => op.path[at] === part)) {
         throw new PatchRefused(`move from ${JSON.stringify(op.from.join('/'))} into itself`);
       }
-      const base = op.op === 'move' ? edit(node, op.from, undefined, 'replace') : node;
-      return edit(base, op.path, found, 'add');
+      if (op.op === 'copy') return edit(node, op.path, draft.copyOf(found), 'add', draft);
+      return edit(edit(node, op.from, undefined, 'replace', draft), op.path, found, 'add', draft);
     }
   }
 }
@@ -102,21 +207,23 @@ function edit(
   path: DocPath,
   value: Node | undefined,
   how: 'add' | 'replace',
+  draft: Draft,
 ): Node | undefined {
   if (path.at(-1) === '-' && how === 'add' && value !== undefined) {
-    const target = nodeAt(node, path.slice(0, -1));
+    const target = draft.at(node, path.slice(0, -1));
     // Of an object `-` is a member; anything else would become an object with that member, which nobody means.
-    const takes = target !== undefined && (isObject(target) || jsonKind(nodeText(target)) === 'array');
+    const takes = draft.isList(target) || isObject(target);
     if (!takes) throw new PatchRefused(`${JSON.stringify(path.join('/'))}: there is no list to append to`);
   }
+  let list = node;
   for (let depth = 0; depth < path.length; depth++) {
-    const list = nodeAt(node, path.slice(0, depth));
     if (list === undefined) break;
-    if (list.kind !== 'leaf' || jsonKind(list.text()) !== 'array') {
+    if (!draft.isList(list)) {
       if (!isObject(list)) break;
+      if (depth + 1 < path.length) list = draft.at(list, path.slice(depth, depth + 1));
       continue;
     }
-    const items = elements(list.text());
+    const items = draft.itemsOf(list);
     const segment = path[depth] ?? '';
     const rest = path.slice(depth + 1);
     const index = segment === '-' ? items.length : /^(0|[1-9]\d*)$/.test(segment) ? Number(segment) : Number.NaN;
@@ -126,14 +233,27 @@ function edit(
       throw new PatchRefused(`${JSON.stringify(path.join('/'))} is outside the list`);
     }
     if (rest.length > 0) {
-      const inner = edit(leafOf(items[index] ?? 'null'), rest, value, how);
-      items[index] = inner === undefined ? 'null' : nodeText(inner);
+      const inner = edit(leafOf(items[index] ?? 'null'), rest, value, how, draft);
+      items[index] = inner === undefined ? 'null' : draft.textOf(inner);
     } else if (value === undefined) {
       items.splice(index, 1);
     } else {
-      items.splice(index, inserting ? 0 : 1, nodeText(value));
+      items.splice(index, inserting ? 0 : 1, draft.textOf(value));
     }
-    return withValue(node, path.slice(0, depth), leafOf(`[${items.join(',')}]`));
+    return placed(node, path.slice(0, depth), draft.listOf(items), draft);
   }
-  return withValue(node, path, value);
+  return placed(node, path, value, draft);
+}
+
+/** Sets or removes the value at a path of objects, in place where the draft has made what is changed. */
+function placed(node: Node | undefined, path: DocPath, value: Node | undefined, draft: Draft): Node | undefined {
+  const [segment, ...rest] = path;
+  if (segment === undefined) return value;
+  if (value === undefined && (draft.isList(node) || !isObject(node))) return node;
+  const members = draft.membersOf(node);
+  if (value === undefined && !members.has(segment)) return node;
+  const child = placed(members.get(segment), rest, value, draft);
+  if (child === undefined) members.delete(segment);
+  else members.set(segment, child);
+  return { kind: 'branch', members };
 }

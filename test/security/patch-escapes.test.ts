@@ -71,3 +71,26 @@ test('a client applies no such patch from a source', async () => {
   assert.deepEqual(await client.data('/other'), { x: 1 });
   assert.equal((await fetch(`${opa.url}/v1/policies/mine`)).status, 200);
 });
+
+test('no patch of many operations holds the server up, and clients have its outcome', async () => {
+  await using server = await startServer();
+  await using client = await startClient({ serverUrl: server.url, env: ENV });
+  await client.healthy();
+  await publish(server.url, { dst_path: '/acme', data: { l: [], o: {} } });
+  const numbers = Array.from({ length: 10_000 }, (_, index) => index);
+  const patches = [
+    numbers.map((value) => ({ op: 'add', path: '/l/-', value })),
+    numbers.map((value) => ({ op: 'add', path: `/o/k${value}`, value })),
+    numbers.map((value) => ({ op: 'add', path: `/o/j${value}`, value })),
+  ];
+  const started = performance.now();
+  for (const data of patches) await publish(server.url, { dst_path: '/acme', save_method: 'PATCH', data });
+  const took = performance.now() - started;
+  assert(took < 6_000, `${took} ms`);
+  const doubling = Array.from({ length: 60 }, () => ({ op: 'copy', from: '', path: '/l/-' }));
+  await publish(server.url, { dst_path: '/acme', save_method: 'PATCH', data: doubling }).catch((error: unknown) =>
+    assert.match(String(error), /reads long values too often/),
+  );
+  const o = Object.fromEntries(['k', 'j'].flatMap((prefix) => numbers.map((value) => [`${prefix}${value}`, value])));
+  await client.holds('/acme', { l: numbers, o });
+});

@@ -1,5 +1,5 @@
 import { elements, JsonText } from '../../lib/json-text.js';
-import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
+import { type DocPath, docPathPointer } from '../../wire/doc-path.js';
 import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
 import { applyPatch, type PatchOp, PatchRefused, parsePatch } from '../../wire/json-patch.js';
 
@@ -41,10 +41,18 @@ export function isPlain(parts: readonly PatchPart[] | undefined): boolean {
  * that are missing, and they stay when it is removed: so a removal makes only other removals needless.
  */
 export function partsLeft(parts: readonly PatchPart[], later: readonly PatchPart[]): readonly PatchPart[] {
-  return parts.filter(
-    ({ op }) =>
-      !later.some(({ op: other }) => isAtOrBelow(op.path, other.path) && (other.op !== 'remove' || op.op === 'remove')),
-  );
+  /** What is set, or removed, by path. */
+  const set = new Set<string>();
+  const removed = new Set<string>();
+  for (const { op } of later) (op.op === 'remove' ? removed : set).add(docPathPointer(op.path));
+  const hides = (op: PatchOp, path: DocPath): boolean => {
+    const pointer = docPathPointer(path);
+    return set.has(pointer) || (op.op === 'remove' && removed.has(pointer));
+  };
+  return parts.filter(({ op }) => {
+    for (let length = op.path.length; length >= 0; length--) if (hides(op, op.path.slice(0, length))) return false;
+    return true;
+  });
 }
 
 /** The patch of some operations, as published. */
