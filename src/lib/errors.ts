@@ -31,9 +31,8 @@ export const ERROR_CODES = {
   },
   topic_not_permitted: {
     status: 401,
-    cause: 'The token is limited to topics, and the update has others, which the message names.',
-    remedy:
-      'Publish on the topics of the token, or have one issued whose `permitted_topics` has those that are missing.',
+    cause: 'The token is limited to topics, and the update, or the subscription, has others, which the message names.',
+    remedy: 'Keep to the topics of the token, or have one issued whose `permitted_topics` has those that are missing.',
   },
   path_not_permitted: {
     status: 401,

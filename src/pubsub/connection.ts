@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import { errorText, failureFields, SyncError } from '../lib/errors.js';
+import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
 import { Heartbeat } from './heartbeat.js';
@@ -49,6 +49,10 @@ const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Bu
 
 /** Longest topic of a subscription: a directory of a policy repository, or what a data update may name. */
 const MAX_TOPIC_CHARACTERS = 1024;
+
+/** Topics that a log line names, and characters of each. */
+const NAMED_TOPICS = 5;
+const SHOWN_CHARACTERS = 100;
 
 const NOTHING = (): void => undefined;
 
@@ -312,7 +316,7 @@ export class Connection implements Subscriber, SessionPeer {
     // The answer of a session takes a while: the connection may have ended meanwhile, and must not come back into the hub.
     if (this.#ws.readyState !== this.#ws.OPEN) return false;
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
-    if (!this.#permits(topics)) return this.#complainOnce('subscribe to a topic that the token does not permit');
+    if (!this.#permits(topics)) return this.#complainOfTopics('subscribe', topics);
     if (topics.some((topic) => topic.length > MAX_TOPIC_CHARACTERS))
       return this.#complainOnce(`a topic of more than ${MAX_TOPIC_CHARACTERS} characters`);
     const added = new Set(topics.filter((topic) => !this.#topics.has(topic)));
@@ -348,7 +352,7 @@ export class Connection implements Subscriber, SessionPeer {
       try {
         accepted = await this.#deliver(topics, dataText, toSelf);
       } catch (error) {
-        this.#complainOnce(`publish refused: ${errorText(error).slice(0, 500)}`);
+        this.#complainOnce(`publish refused: ${errorText(error).slice(0, 500)}`, errorCode(error));
       }
       if (--this.#waitingPublishes <= MAX_WAITING_PUBLISHES) this.#ws.resume();
       this.#reply(accepted, 'bool', callId);
@@ -358,14 +362,15 @@ export class Connection implements Subscriber, SessionPeer {
   async #deliver(topics: string[], dataText: string, toSelf: boolean): Promise<boolean> {
     const { expiresAtMs } = this.#peer;
     if (expiresAtMs !== undefined && expiresAtMs <= Date.now())
-      return this.#complainOnce('publish after the token has expired');
+      return this.#complainOnce('publish after the token has expired', 'unauthorized');
     const lasting = topics.filter((topic) => !topic.startsWith(STATISTICS_PREFIX));
-    if (lasting.length > 0 && !this.#peer.mayPublish) return this.#complainOnce('publish without the right to');
-    if (!this.#permits(lasting)) return this.#complainOnce('publish on a topic that the token does not permit');
+    if (lasting.length > 0 && !this.#peer.mayPublish) {
+      return this.#complainOnce('publish by a token that is none of a datasource', 'unauthorized');
+    }
+    if (!this.#permits(lasting)) return this.#complainOfTopics('publish', lasting);
     // Who it is everybody may say, for itself; to others it speaks on the topics that its token permits.
     if (topics.includes(ANNOUNCE_TOPIC)) this.#announced(dataText);
-    if (!this.#permits(topics))
-      return this.#complainOnce('publish on a statistics topic that the token does not permit');
+    if (!this.#permits(topics)) return this.#complainOfTopics('publish', topics);
     for (const topic of topics) {
       if (!topic.startsWith(STATISTICS_PREFIX)) continue;
       // A publisher gets its own event only when it says that somebody else notifies (protocol-facts 1.3).
@@ -399,12 +404,20 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   /** Logs each kind of complaint once per connection: a peer must not be able to fill the log. */
-  #complainOnce(complaint: string): false {
+  #complainOnce(complaint: string, code: ErrorCode = 'frame_invalid'): false {
     this.#complaints ??= new Set();
     if (this.#complaints.size < 20 && !this.#complaints.has(complaint)) {
       this.#complaints.add(complaint);
-      this.#log().warn({ complaint }, 'call not carried out');
+      this.#log().warn(failureFields(new SyncError(code, complaint)), 'call not carried out');
     }
     return false;
+  }
+
+  /** The same for topics that the token lacks, which are named. */
+  #complainOfTopics(call: string, topics: readonly string[]): false {
+    const others = topics.filter((topic) => !this.#permits([topic]));
+    const named = others.slice(0, NAMED_TOPICS).map((topic) => JSON.stringify(topic.slice(0, SHOWN_CHARACTERS)));
+    const more = others.length > named.length ? ', ...' : '';
+    return this.#complainOnce(`${call}: the token does not permit ${named.join(', ')}${more}`, 'topic_not_permitted');
   }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { pino } from 'pino';
 import { WebSocket } from 'ws';
 import { SyncError } from '../../src/lib/errors.js';
 import { ANY_PEER, type Peer } from '../../src/pubsub/peer.js';
@@ -341,6 +342,27 @@ test('only who may publish does, and only on permitted topics, also of statistic
   assert.equal(await result(limited, ['__opal_stats_add']), false);
   assert.equal(await result(limited, ['a']), true);
   assert.deepEqual(published, ['a']);
+});
+
+test('what is not carried out is logged once, with its code, what to do, and the topics that the token lacks', async () => {
+  const lines: { code: string; error: string; remedy: string }[] = [];
+  const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) });
+  await using server = await startSocketServer({}, { authenticate: async () => LIMITED, log });
+  await using peer = await RawPeer.connect(server.url);
+  for (let time = 0; time < 2; time++) {
+    await peer.call('subscribe', { topics: ['a', 'b', `c${'c'.repeat(300)}`] });
+    await peer.call('publish', { topics: ['b'], data: 1 });
+    await peer.call('subscribe', {});
+  }
+  assert.deepEqual(
+    lines.map(({ code, error }) => `${code} ${error}`),
+    [
+      `topic_not_permitted subscribe: the token does not permit "b", "${'c'.repeat(100)}"`,
+      'topic_not_permitted publish: the token does not permit "b"',
+      'frame_invalid subscribe without a list of topics',
+    ],
+  );
+  for (const { remedy } of lines) assert(remedy.length > 0);
 });
 
 test('a connection ends when the token of its peer does, and no other', async () => {
