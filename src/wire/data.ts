@@ -22,7 +22,14 @@ const docPath = z.string().refine(
 );
 
 /** Bounds of what one update may name: each topic and callback costs memory on every server and client, for long. */
-export const UPDATE_LIMITS = { entries: 10_000, topics: 100, callbacks: 20, headers: 200 } as const;
+export const UPDATE_LIMITS = {
+  entries: 10_000,
+  topics: 100,
+  callbacks: 20,
+  headers: 200,
+  idChars: 256,
+  reasonChars: 10_000,
+} as const;
 
 /** HTTP methods that a fetch may use (protocol-facts 4.8). */
 export const FETCH_METHODS = ['get', 'post', 'put', 'patch', 'head', 'delete'] as const;
@@ -149,6 +156,8 @@ const MAX_RETAIN_SECONDS = 10 * 365 * 24 * 60 * 60;
 /** Body of `POST /data/config` (spec DataUpdate). */
 export const dataUpdate = z.object({
   ...updateFields,
+  id: z.string().max(UPDATE_LIMITS.idChars).nullish(),
+  reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
   /** Whether those who come later get it too, or for how many seconds (design 9.6). Default: the server's setting. */
   retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),
   entries: list(dataSourceEntry, { max: UPDATE_LIMITS.entries, empty: 'must have at least one entry' }),

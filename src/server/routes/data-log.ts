@@ -9,6 +9,7 @@ import { isHttpFetcher, type PeerEntry } from '../../wire/data.js';
 import { isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { isShown } from './topics-query.js';
+import { charsOf, PAGE_CHARS } from './update-size.js';
 
 /** What {@link dataLogRoutes} needs. */
 export interface DataLogDeps {
@@ -86,6 +87,7 @@ async function look(
 ): Promise<{ records: AuditRecord[]; next: number | undefined }> {
   const records: AuditRecord[] = [];
   const wanted = query.topic === undefined ? undefined : new Set([query.topic]);
+  let chars = 0;
   let before = query.before ?? log.head + 1;
   const lowest = before - LOOKED_THROUGH;
   for (;;) {
@@ -102,7 +104,9 @@ async function look(
       );
       if (entries.length === 0) continue;
       records.push({ ...record, entries });
-      if (records.length >= query.limit) return { records, next: record.seq > 1 ? record.seq : undefined };
+      chars += charsOf({ ...record, entries }, query.include === 'secrets');
+      const isFull = records.length >= query.limit || chars >= PAGE_CHARS;
+      if (isFull) return { records, next: record.seq > 1 ? record.seq : undefined };
     }
     if (page.next === undefined || page.next <= 1) return { records, next: undefined };
     before = page.next;

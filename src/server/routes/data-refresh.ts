@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { permitTopics } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';
+import { UPDATE_LIMITS } from '../../wire/data.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import { list } from '../../wire/lists.js';
 import { MAX_TOPICS } from '../../wire/session.js';
@@ -26,7 +27,7 @@ const refreshBody = z
       .refine(isDocPath, 'must be a path without . and .. segments')
       .optional()
       .describe('Documents at, below or around this path; / is all'),
-    reason: z.string().nullish(),
+    reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
   })
   // All of a fleet fetches: that is asked for in so many words, with the path /.
   .refine(({ topics, path }) => topics !== undefined || path !== undefined, 'must have topics or a path');

@@ -8,6 +8,7 @@ import { hasReached } from '../log/reached.js';
 import type { FoldedEntry, LogRecord, UpdateLog } from '../log/update-log.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
 import { isShown, topicsQuery } from './topics-query.js';
+import { charsOf, PAGE_CHARS } from './update-size.js';
 
 /** What {@link dataUpdatesRoutes} needs. */
 export interface DataUpdatesDeps {
@@ -17,8 +18,6 @@ export interface DataUpdatesDeps {
 /** Updates of one page. */
 const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
-/** Characters of inline data of one page; one update may be more. */
-const PAGE_CHARS = 4 * 1024 * 1024;
 /** A tail that is longer than this, and than the fold, is no help. */
 const LONG_TAIL = 1000;
 
@@ -156,7 +155,7 @@ class Page {
 
   /** Answers whether it was taken. */
   add(update: PageUpdate): boolean {
-    const chars = update.entries.reduce((sum, { data }) => sum + (data?.text.length ?? 0), 0);
+    const chars = charsOf(update);
     const isFull = this.updates.length >= this.#limit || this.#chars + chars > PAGE_CHARS;
     if (isFull && this.updates.length > 0) return false;
     this.updates.push(update);
