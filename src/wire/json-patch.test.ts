@@ -229,6 +229,18 @@ describe('a patch', () => {
     assert.equal(node && nodeText(node), before);
   });
 
+  it('reaches deep into a large document, whatever part of it lies that deep', () => {
+    const levels = 10;
+    const long = `${'{"a":'.repeat(levels)}{"pad":"${'x'.repeat(32 * 1024 * 1024)}"}${'}'.repeat(levels)}`;
+    const pointer = '/a'.repeat(levels);
+    const after = patched(long, [
+      { op: 'add', path: `${pointer}/x`, value: 1 },
+      { op: 'add', path: `${pointer}/y`, value: 2 },
+    ]);
+    assert.equal(after?.length, long.length + ',"x":1,"y":2'.length);
+    assert(after.endsWith(`","x":1,"y":2}${'}'.repeat(levels)}`));
+  });
+
   it('tests numbers by their exact value, not as a machine rounds them', () => {
     const big = '{"n":9007199254740993,"l":[1.0]}';
     assert.throws(() => patched(big, '[{"op":"test","path":"/n","value":9007199254740992}]'), PatchRefused);

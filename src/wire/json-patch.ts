@@ -71,10 +71,11 @@ export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Nod
 
 /**
  * Characters that one patch may have cut open, a second of work, beside what a few looks at the whole document cost. What an operation
- * has cut open is at hand for the next one: more is needed only where long values are read again and again.
+ * has cut open is at hand for the next one: more is needed only where long values are read again and again. A document is looked at once
+ * for each level that an operation reaches into it.
  */
 const MOST_CUT = 128 * 1024 * 1024;
-const LOOKS = 8;
+const LOOKS = 32;
 /** What the copy of a member costs, in characters. */
 const MEMBER_COST = 8;
 
@@ -82,6 +83,8 @@ const MEMBER_COST = 8;
 class Draft {
   readonly #members = new WeakSet<ReadonlyMap<string, Node>>();
   readonly #items = new WeakMap<Node, string[]>();
+  /** Objects that were cut open to look into them; their members are nobody's to change. */
+  readonly #opened = new WeakMap<Node, ReadonlyMap<string, Node>>();
   #cut = 0;
   #mostCut = MOST_CUT;
   readonly #document: Node | undefined;
@@ -93,10 +96,22 @@ class Draft {
   /** Members of an object that may be changed; of what is no object none. */
   membersOf(node: Node | undefined): Map<string, Node> {
     if (node?.kind === 'branch' && this.#members.has(node.members)) return node.members as Map<string, Node>;
-    const own = new Map(this.isList(node) ? [] : membersOf(node));
-    this.#spend(node?.kind === 'leaf' && own.size > 0 ? node.text().length : own.size * MEMBER_COST);
+    const own = new Map(this.isList(node) ? [] : this.#open(node));
+    this.#spend(own.size * MEMBER_COST);
     this.#members.add(own);
     return own;
+  }
+
+  /** Members of an object as they are; each is cut open once. */
+  #open(node: Node | undefined): ReadonlyMap<string, Node> {
+    if (node?.kind !== 'leaf') return membersOf(node);
+    let found = this.#opened.get(node);
+    if (found === undefined) {
+      found = membersOf(node);
+      if (found.size > 0) this.#spend(node.text().length);
+      this.#opened.set(node, found);
+    }
+    return found;
   }
 
   isList(node: Node | undefined): boolean {
@@ -134,11 +149,7 @@ class Draft {
       if (this.isList(at)) {
         const item = /^(0|[1-9]\d*)$/.test(segment) ? this.itemsOf(at)[Number(segment)] : undefined;
         at = item === undefined ? undefined : leafOf(item);
-      } else if (at.kind === 'branch') at = at.members.get(segment);
-      else {
-        this.#spend(at.text().length);
-        at = membersOf(at).get(segment);
-      }
+      } else at = this.#open(at).get(segment);
     }
     return at;
   }
