@@ -22,7 +22,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'bundle.policyNotice': 'c1e1abc3d2939ae1',
     'data.callbackItem': '75b1fc6794599469',
     'data.dataSourceEntry': 'd113aece95f10586',
-    'data.dataUpdate': '9eb7efdff71ab0d5',
+    'data.dataUpdate': '5ae183cc1cb104db',
     'data.entryConfig': '57821e0a65621e92',
     'data.fetcherConfig': '33150a8e8ecba214',
     'data.peerDataConfig': '80e6e5776994615f',
