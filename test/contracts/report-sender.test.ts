@@ -30,7 +30,8 @@ function startSender(options: Partial<SenderOptions> = {}, gate = new OutboundGa
   return {
     sender,
     log: () => lines.join(''),
-    send: (url: string, text = '{}') => sender.send({ url, config: DEFAULT_CALLBACK_CONFIG }, text, 'u', false),
+    send: (url: string, text = '{}', isConfigured = false) =>
+      sender.send({ url, config: DEFAULT_CALLBACK_CONFIG }, text, 'u', isConfigured),
     settled: (what: string) => until(() => sender.counts.queued === 0, { withinMs: 20_000, what }),
     [Symbol.asyncDispose]: () => sender.close(),
   };
@@ -99,7 +100,8 @@ test('redirects are followed with the report; the token stays at its own server'
   receiver.answer('/taken', { redirect: '/page', status: 303 });
   receiver.answer('/circle', { redirect: '/circle' });
   receiver.answer('/nowhere', { redirect: 'ftp://x/' });
-  for (const path of ['away', 'near', 'taken', 'circle', 'nowhere']) setup.send(`${receiver.url}/${path}`, '{"a":1}');
+  for (const path of ['away', 'near', 'taken', 'circle', 'nowhere'])
+    setup.send(`${receiver.url}/${path}`, '{"a":1}', true);
   await setup.settled('all have ended');
   assert.deepEqual(
     other.calls.map(({ method, text, headers }) => [method, text, headers.authorization]),
