@@ -109,6 +109,11 @@ default allow := false
 
 ${rules.join('\n')}
 ${foreignPage(origins)}
+# A page of a name that leads here sends no Origin with a GET: its query must not send for it, nor show the configuration.
+reaches_out if {
+	some query in input.params.q
+	regex.match(\`\\b(http|net|opa)\\b\`, query)
+}
 
 allow if crypto.sha256(input.identity) == "${sha256}"
 `;
@@ -126,12 +131,6 @@ foreign_page if {
 	not input.headers.Origin
 	some site in input.headers["Sec-Fetch-Site"]
 	site in {"cross-site", "same-site"}
-}
-
-# A page of a name that leads here sends no Origin with a GET: its query must not send for it, nor show the configuration.
-reaches_out if {
-	some query in input.params.q
-	regex.match(\`\\b(http|net|opa)\\b\`, query)
 }
 
 own_origins := {${origins.map((origin) => JSON.stringify(origin)).join(', ')}}
