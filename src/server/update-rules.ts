@@ -3,7 +3,7 @@ import { invalidRequest } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
 import { jsonKind } from '../lib/json-text.js';
 import type { DataSourceEntry, DataUpdate } from '../wire/data.js';
-import { isPointer, parseDocPath } from '../wire/doc-path.js';
+import { isPointer, lengthProblem, parseDocPath } from '../wire/doc-path.js';
 import { type FieldProblem, fieldProblems, firstProblems } from '../wire/error-body.js';
 import { list, MAX_PROBLEMS } from '../wire/lists.js';
 
@@ -11,12 +11,11 @@ import { list, MAX_PROBLEMS } from '../wire/lists.js';
 const pointer = z
   .string()
   .regex(/^(\/([^~]|~[01])*)?$/, { error: 'must be a JSON pointer: empty, or starting with /', abort: true })
-  .refine(isShort, { error: 'must have at most 4096 characters and 128 segments', abort: true })
+  .refine((text) => lengthProblem(text) === undefined, {
+    error: ({ input }) => lengthProblem(String(input)),
+    abort: true,
+  })
   .refine(isPointer, 'must have no segment . or .., and no half of a surrogate pair');
-function isShort(text: string): boolean {
-  return text.length <= 4096 && text.split('/').length <= 129;
-}
-
 const source = pointer.refine((text) => !text.endsWith('/-'), 'must name what is there: nothing is at `-`');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
 

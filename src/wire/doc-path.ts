@@ -54,6 +54,16 @@ export function docPathPointer(path: DocPath): string {
   return path.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
+/** A pointer is no longer than this: reading and writing below it costs its square. */
+const POINTER = { chars: 4096, segments: 128 };
+
+/** Why a pointer is too long; undefined: it is not. */
+export function lengthProblem(pointer: string): string | undefined {
+  const { chars, segments } = POINTER;
+  if (pointer.length <= chars && pointer.split('/').length <= segments + 1) return undefined;
+  return `must have at most ${chars} characters and ${segments} segments`;
+}
+
 /**
  * Segments of an RFC 6901 JSON pointer. Throws `request_invalid` for a text that is neither empty nor starts with `/`, and for segments
  * that no document path has: what a patch names becomes one.
@@ -62,6 +72,8 @@ export function parsePointer(pointer: string): DocPath {
   if (pointer === '') return [];
   if (!pointer.startsWith('/'))
     throw new SyncError('request_invalid', `JSON pointer ${JSON.stringify(pointer)} must start with /`);
+  const tooLong = lengthProblem(pointer);
+  if (tooLong !== undefined) throw new SyncError('request_invalid', `a JSON pointer ${tooLong}`);
   return pointer
     .slice(1)
     .split('/')

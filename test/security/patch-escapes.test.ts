@@ -72,6 +72,21 @@ test('a client applies no such patch from a source', async () => {
   assert.equal((await fetch(`${opa.url}/v1/policies/mine`)).status, 200);
 });
 
+test('a pointer of a hundred thousand segments is refused by the server, and by a client where it comes from a source', async () => {
+  await using server = await startServer();
+  await using source = await startDataSource();
+  await using client = await startClient({ serverUrl: server.url, env: ENV });
+  const patch = [{ op: 'add', path: '/a'.repeat(100_000), value: 1 }];
+  const entry = { url: '', topics: ['policy_data'], dst_path: '/acme', save_method: 'PATCH' };
+  const answer = await postJson(`${server.url}/data/config`, { entries: [{ ...entry, data: patch }] });
+  assert.equal(answer.status, 422);
+  assert.match(answer.text, /at most 4096 characters and 128 segments/);
+  source.serve('/patch', patch);
+  await publish(server.url, { ...entry, url: `${source.url}/patch` }, { dst_path: '/other', data: 1 });
+  await client.tells('it is refused', (health) => failing(health).some((text) => /at most 4096 characters/.test(text)));
+  await client.holds('/other', 1);
+});
+
 test('no patch of many operations holds the server up, and clients have its outcome', async () => {
   await using server = await startServer();
   await using client = await startClient({ serverUrl: server.url, env: ENV });
