@@ -1,11 +1,11 @@
 import { createPublicKey } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
 import { jwtAlgorithm } from './algorithms.js';
+import { anonymousAuth } from './anonymous-auth.js';
 import type { Authenticator } from './caller.js';
 import { createIssuer, type TokenIssuer } from './issue.js';
 import { type PublishedKey, publishedKey } from './jwks.js';
 import { loadPrivateKey, loadPublicKey } from './keys.js';
-import { noAuthentication } from './off.js';
 import type { IssueSettings, VerifySettings } from './settings.js';
 import { createVerifier, type VerifyOptions } from './verify.js';
 
@@ -23,7 +23,7 @@ export interface ServerSecurity {
  * client then does not start, where OPAL's would run open (protocol-facts 10.56).
  */
 export async function clientAuthenticator(settings: VerifySettings): Promise<Authenticator> {
-  if (settings.authPublicKey === undefined) return noAuthentication();
+  if (settings.authPublicKey === undefined) return anonymousAuth();
   const options = verifyOptions(settings);
   return createVerifier(options, { publicKey: await loadPublicKey(settings.authPublicKey, options.algorithm) });
 }
@@ -35,7 +35,7 @@ export async function clientAuthenticator(settings: VerifySettings): Promise<Aut
 export async function serverSecurity(settings: VerifySettings & IssueSettings): Promise<ServerSecurity> {
   const { authPublicKey, authPrivateKey } = settings;
   if (authPublicKey === undefined && authPrivateKey === undefined) {
-    return { authenticator: noAuthentication(), issuer: undefined, publishedKeys: [] };
+    return { authenticator: anonymousAuth(), issuer: undefined, publishedKeys: [] };
   }
   if (authPublicKey === undefined || authPrivateKey === undefined) {
     const [set, missing] = authPublicKey === undefined ? ['PRIVATE', 'PUBLIC'] : ['PUBLIC', 'PRIVATE'];

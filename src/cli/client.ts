@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
-import { keepCompiledCode } from './compiled-code.js';
+import { useCompileCache } from './compile-cache.js';
 import { addObtainTokenCommand } from './obtain-token.js';
 import { addPublishCommand } from './publish-data-update.js';
 import { programLogger, runCommandLine, runUntilSignal, USAGE_HINT, warnUnknownNames } from './run-program.js';
@@ -47,7 +47,7 @@ async function runClient(command: Command, env: NodeJS.ProcessEnv): Promise<void
   const { values, unknown } = loadFromCommand(command, CLIENT_SETTINGS, env, SERVER_SETTINGS);
   const log = programLogger('sync-client', values);
   warnUnknownNames(log, unknown);
-  keepCompiledCode(env);
+  useCompileCache(env);
   // Here alone: the other commands start in half the time without it.
   const { createClient } = await import('../client/client.js');
   await runUntilSignal(createClient(values, { log, env }), log);

@@ -5,7 +5,7 @@ import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
-import { shortAnswer } from '../lib/refusal-text.js';
+import { shortAnswer } from '../lib/problem-text.js';
 import { serverAddress } from '../lib/server-address.js';
 import { SAVE_METHODS } from '../wire/data.js';
 import { readInput } from './read-input.js';

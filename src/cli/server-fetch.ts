@@ -5,7 +5,7 @@ import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
-import { problemText } from '../lib/refusal-text.js';
+import { problemText } from '../lib/problem-text.js';
 
 /** Longest wait for the server's whole answer. */
 const ANSWER_TIMEOUT_MS = 30_000;

@@ -6,7 +6,7 @@ import { Command, Option } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
-import { keepCompiledCode } from './compiled-code.js';
+import { useCompileCache } from './compile-cache.js';
 import { addObtainTokenCommand } from './obtain-token.js';
 import {
   programLogger,
@@ -76,7 +76,7 @@ async function runServer(command: Command, env: NodeJS.ProcessEnv): Promise<void
   const { values, unknown } = loadFromCommand(command, SERVER_SETTINGS, env, CLIENT_SETTINGS);
   const log = programLogger('sync-server', values);
   warnUnknownNames(log, unknown);
-  keepCompiledCode(env);
+  useCompileCache(env);
   // Here alone: the other commands start in half the time without it.
   const { createServer } = await import('../server/server.js');
   await runUntilSignal(

@@ -1,5 +1,5 @@
 import { type Metrics, timed } from '../lib/metrics.js';
-import { overriding } from '../lib/overriding.js';
+import { withOverrides } from '../lib/with-overrides.js';
 import type { Position } from '../wire/session.js';
 import type { PolicyEngine } from './engine/engine.js';
 import type { Status } from './status.js';
@@ -42,7 +42,7 @@ export function createClientMetrics(metrics: Metrics): ClientMetrics {
         activate: (...args) => timed(applying, () => engine.activate(...args), { kind: 'policy' }),
         write: (...args) => timed(applying, () => engine.write(...args), { kind: 'data' }),
       };
-      return overriding(engine, methods as Partial<E>);
+      return withOverrides(engine, methods as Partial<E>);
     },
     fetch:
       (fetch) =>

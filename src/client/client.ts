@@ -7,7 +7,7 @@ import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { endpointOf } from '../lib/proxy.js';
-import { tellStart } from '../lib/start-lines.js';
+import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { addClientReadings, createClientMetrics } from './client-metrics.js';
@@ -88,7 +88,7 @@ export function createClient(
     if (stopped !== undefined) throw new SyncError('already_stopped', 'this client was stopped');
     const { signal } = stopping;
     const clientId = clientIdOf(settings);
-    tellStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
+    logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
     const authenticator = await clientAuthenticator(settings);
     const connections = await openConnections(settings, { log: log.child({ component: 'tls' }), env });
     ends.push(async () => connections.close());

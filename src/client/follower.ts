@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
+import { aborted, isAbort } from '../lib/async.js';
 import type { Dial } from '../lib/connect.js';
 import { type ErrorCode, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl } from '../lib/log.js';
-import { aborted, isAbort } from '../lib/loop.js';
 import { serverAddress } from '../lib/server-address.js';
 import { hexId } from '../pubsub/hub.js';
 import { createSocketClient, type OpenSession } from '../pubsub/socket-client.js';

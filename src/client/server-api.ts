@@ -4,7 +4,7 @@ import { withAnySignal } from '../lib/any-signal.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { redactUrl, type Secret } from '../lib/log.js';
-import { problemText } from '../lib/refusal-text.js';
+import { problemText } from '../lib/problem-text.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';

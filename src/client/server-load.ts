@@ -1,6 +1,6 @@
+import { type BackoffOptions, backoffMs, sleep } from '../lib/async.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
-import { type BackoffOptions, backoffMs, sleep } from '../lib/loop.js';
 
 /** Waits between two questions: as OPAL's clients do (protocol-facts 8.2, WAIT_ON_SERVER_LOAD). */
 const WAITS: BackoffOptions = { minMs: 1000, maxMs: 10_000 };

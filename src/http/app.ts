@@ -1,23 +1,23 @@
 import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { anonymousAuth } from '../auth/anonymous-auth.js';
 import type { Authenticator } from '../auth/caller.js';
-import { noAuthentication } from '../auth/off.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { TlsFiles } from '../lib/tls.js';
 import type { AddressLimits } from './address-limits.js';
-import { useAdmission } from './admission.js';
+import { useAuthHook } from './auth-hook.js';
 import { ClientAddresses } from './client-address.js';
 import { useCors } from './cors.js';
-import { answerError, useErrorAnswers } from './error-answers.js';
+import { sendError, useErrorHandler } from './error-handler.js';
 import type { HostCheck } from './host-check.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
-import { useOpenBodies } from './open-bodies.js';
 import { useRateLimit } from './rate-limit.js';
-import { useReaderLimit } from './reader-limit.js';
+import { useSlowReaderTimeout } from './slow-reader-timeout.js';
+import { useUnauthenticatedBodyLimits } from './unauthenticated-bodies.js';
 import { upgradeOptions } from './upgrade.js';
 
 /** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
@@ -33,7 +33,7 @@ const CLOSE_LOOK_MS = 50;
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
-  /** A caller that takes nothing of its answer for this long is cut off; see `reader-limit.ts`. Default 30 s. */
+  /** A caller that takes nothing of its answer for this long is cut off; see `slow-reader-timeout.ts`. Default 30 s. */
   readerTimeoutMs?: number;
   /** Certificate of the listener: it then speaks TLS only. Default: it speaks none. */
   tls?: TlsFiles | undefined;
@@ -45,15 +45,15 @@ export interface HttpAppOptions {
   checkHost?: HostCheck;
   /** What an address may take before a caller was let in. Default: no limit. */
   limits?: AddressLimits | undefined;
-  /** Longest time for a body that anybody may send; see `open-bodies.ts`. */
-  openBodyTimeoutMs?: number;
+  /** Longest time for a body that anybody may send; see `unauthenticated-bodies.ts`. */
+  unauthenticatedBodyTimeoutMs?: number;
   /** Origins whose web pages may call. Default: none. */
   allowedOrigins?: readonly string[];
 }
 
 /**
- * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-answers.ts`), limits,
- * admission of callers (`admission.ts`). A trailing slash means nothing. Routes are added with `addRoute`, then
+ * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-handler.ts`), limits,
+ * admission of callers (`auth-hook.ts`). A trailing slash means nothing. Routes are added with `addRoute`, then
  * {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
@@ -69,7 +69,7 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
       ? { http: upgrades }
       : ({ https: { ...listenerOptions(options.tls), ...upgrades } } as object)),
     frameworkErrors: (error, request, reply) => {
-      answerError(error, request, reply, deps.log);
+      sendError(error, request, reply, deps.log);
     },
   });
   app.decorate('declaredRoutes', []);
@@ -83,17 +83,17 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit, limits?.addresses ?? new ClientAddresses());
   if (limits !== undefined) useAddressLimits(app, limits);
   useJsonBodies(app);
-  useErrorAnswers(app, deps.log);
-  useReaderLimit(app, options.readerTimeoutMs ?? READER_TIMEOUT_MS, deps.log);
+  useErrorHandler(app, deps.log);
+  useSlowReaderTimeout(app, options.readerTimeoutMs ?? READER_TIMEOUT_MS, deps.log);
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
-  useAdmission(app, options.authenticator ?? noAuthentication());
+  useAuthHook(app, options.authenticator ?? anonymousAuth());
   if (limits !== undefined) {
     const letIn = atOnce(({ raw, caller, routeOptions }) => {
       if (caller !== undefined && routeOptions.config.access !== 'everyone') limits.letIn(raw);
     });
     app.addHook('onRequest', letIn);
-    const { openBodyTimeoutMs: timeoutMs } = options;
-    useOpenBodies(app, { limits, ...(timeoutMs === undefined ? {} : { timeoutMs }) }, deps.log);
+    const { unauthenticatedBodyTimeoutMs: timeoutMs } = options;
+    useUnauthenticatedBodyLimits(app, { limits, ...(timeoutMs === undefined ? {} : { timeoutMs }) }, deps.log);
   }
   return app;
 }

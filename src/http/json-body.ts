@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type * as z from 'zod';
+import { inSteps } from '../lib/async.js';
 import { SyncError } from '../lib/errors.js';
 import { JsonSyntaxError } from '../lib/json-check.js';
-import { inSteps } from '../lib/loop.js';
 import { type FieldProblem, fieldProblems } from '../wire/error-body.js';
 import { keepingData, TooManyValues } from '../wire/inline-data.js';
 

@@ -72,7 +72,7 @@ function accessText(access: Access): string {
   return `With authentication on: a token of peer type ${access.join(' or ')}.`;
 }
 
-/** What `error-answers.ts` answers for an error. */
+/** What `error-handler.ts` answers for an error. */
 const errorAnswer = z.union([
   z.object({ detail: z.unknown().describe('What is wrong: a sentence, an object with `error`, or a list of fields') }),
   z.object({ error: z.string() }).describe('A mistake of the server'),

@@ -9,12 +9,12 @@ const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready']);
 /** Holds each address to a rate: beyond it 429 with `Retry-After`, before anything else is done for the request. */
 export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: ClientAddresses): void {
   app.addHook('onRequest', async (request) => {
-    if (!FREE.has(request.routeOptions.url ?? '')) takeShare(limit, addresses.of(request.raw));
+    if (!FREE.has(request.routeOptions.url ?? '')) consumeRateLimit(limit, addresses.of(request.raw));
   });
 }
 
 /** Takes one request of the key's share. Throws `rate_limited` (429) where there is none left. */
-export function takeShare(limit: RateLimit, key: string): void {
+export function consumeRateLimit(limit: RateLimit, key: string): void {
   const waitMs = limit.take(key, Date.now());
   if (waitMs > 0) throw new SyncError('rate_limited', limit.rate.text, { retryAfterSeconds: waitMs / 1000 });
 }

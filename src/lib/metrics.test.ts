@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { createMetrics, timed } from './metrics.js';
-import { overriding } from './overriding.js';
+import { withOverrides } from './with-overrides.js';
 
 it('prints counters, gauges and histograms as Prometheus reads them, beside figures of the process', async () => {
   const metrics = createMetrics();
@@ -72,7 +72,7 @@ it('replaces methods of an object and leaves the others on it, private fields in
     }
   }
   const part = new Part();
-  const wrapped = overriding(part, { other: () => 'replaced' });
+  const wrapped = withOverrides(part, { other: () => 'replaced' });
   assert.deepEqual(
     [wrapped.own(), wrapped.own(), wrapped.now, wrapped.other(), part.other()],
     [1, 2, 3, 'replaced', 'own'],

@@ -14,6 +14,6 @@ export interface StartFact {
  * Writes the facts of a start, one line each, in the same form for both programs: `<about>: <text>`, with the fields beside it.
  * What an operator has to think of is a line of level `warn` of its own, and no fact.
  */
-export function tellStart(log: Pick<Logger, 'info'>, facts: readonly StartFact[]): void {
+export function logStart(log: Pick<Logger, 'info'>, facts: readonly StartFact[]): void {
   for (const { about, text, fields } of facts) log.info({ ...fields }, `${about}: ${text}`);
 }

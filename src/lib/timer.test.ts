@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { withAnySignal } from './any-signal.js';
-import { sleep, Wakeup } from './loop.js';
+import { sleep, Wakeup } from './async.js';
 import { MAX_TIMER_MS, startTimer, timerMs } from './timer.js';
 
 const YEAR_MS = 365 * 24 * 60 * 60 * 1000;

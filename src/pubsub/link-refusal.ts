@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { SyncError } from '../lib/errors.js';
 import { redactUrl } from '../lib/log.js';
-import { problemText } from '../lib/refusal-text.js';
+import { problemText } from '../lib/problem-text.js';
 
 /** Longest wait that a server can ask for with `Retry-After`. */
 const RETRY_AFTER_MAX_SECONDS = 600;

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { createConnection, Socket } from 'node:net';
 import { WebSocket } from 'ws';
+import { aborted } from '../lib/async.js';
 import type { Dial } from '../lib/connect.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
-import { aborted } from '../lib/loop.js';
 import {
   notifyArguments,
   PROTOCOL_HEADER,

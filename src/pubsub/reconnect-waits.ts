@@ -1,4 +1,4 @@
-import { backoffMs } from '../lib/loop.js';
+import { backoffMs } from '../lib/async.js';
 
 /** Upper bound of the first wait. Also after a lost connection: a fleet must not come back in one moment. */
 const FIRST_WAIT_MS = 1000;

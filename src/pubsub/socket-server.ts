@@ -7,7 +7,7 @@ import { Connection, type ConnectionDeps } from './connection.js';
 import type { Subscriber } from './hub.js';
 import { ANY_PEER, type Peer } from './peer.js';
 import { type PeerInfo, upgradeQuery } from './peer-info.js';
-import { Refusals } from './refusals.js';
+import { Tarpit } from './tarpit.js';
 import { Turns } from './turns.js';
 
 /** What {@link createSocketServer} is made with. */
@@ -22,7 +22,7 @@ export interface SocketServerOptions {
   pingIntervalMs?: number;
   /** Default 20 s. */
   pongTimeoutMs?: number;
-  /** How long the first 401 or 403 of an address is held back; see `refusals.ts`. Default 1 s. */
+  /** How long the first 401 or 403 of an address is held back; see `tarpit.ts`. Default 1 s. */
   refusalDelayMs?: number;
   /** Connections at one time; more are refused with 503 and `Retry-After`. Default: no bound. */
   maxConnections?: number;
@@ -103,7 +103,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   const admissions = new Map<Promise<void>, Duplex>();
   let authenticating = 0;
   const closing = new AbortController();
-  const refusals = new Refusals(refusalDelayMs);
+  const tarpit = new Tarpit(refusalDelayMs);
   const hostOf = (request: IncomingMessage): string => deps.addressOf?.(request) ?? request.socket.remoteAddress ?? '?';
 
   function accept(ws: WebSocket, request: IncomingMessage, peer: Peer): void {
@@ -181,7 +181,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   async function heldBack(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<SyncError | undefined> {
     const status = reason instanceof SyncError ? reason.status : 500;
     const mustWait = status === 401 || status === 403;
-    const isDue = !mustWait || (await refusals.hold(hostOf(request), socket));
+    const isDue = !mustWait || (await tarpit.hold(hostOf(request), socket));
     const fields = {
       address: `${hostOf(request)}:${request.socket.remotePort ?? '?'}`,
       status,
@@ -195,7 +195,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
 
   async function closeAll(): Promise<void> {
     closing.abort(new Error('the server is stopping'));
-    refusals.end();
+    tarpit.end();
     for (const connection of connections) connection.close(1012, 'the server is stopping');
     const allGone = new Promise<void>((resolve) => {
       onLastGone = resolve;

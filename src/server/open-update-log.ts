@@ -1,7 +1,7 @@
 import type { Logger } from '../lib/log.js';
 import { openFolderProblem } from '../lib/private-files.js';
 import { openBackbone } from './backbone/open-backbone.js';
-import { patiently } from './backbone/patience.js';
+import { retryUntilAvailable } from './backbone/retry-until-available.js';
 import { FoldedLog } from './log/folded-log.js';
 import type { Presence } from './log/log-store.js';
 import { DEFAULT_KEPT } from './log/sqlite-log.js';
@@ -67,7 +67,7 @@ export async function openUpdateLog(
     const store = await openBackbone({ uri, name, natsSyncAlways: settings.broadcastNatsSyncAlways }, deps);
     try {
       const options = { exclusive: false, kept, patchesPerPath };
-      const updateLog = await patiently(() => FoldedLog.open(store, options, deps), deps);
+      const updateLog = await retryUntilAvailable(() => FoldedLog.open(store, options, deps), deps);
       const close = async (): Promise<void> => {
         await updateLog.close().finally(() => embedded.close());
       };

@@ -1,4 +1,4 @@
-import { isPermittedPath } from '../auth/permit.js';
+import { isPermittedPath } from '../auth/authorize.js';
 import type { PeerEntry } from '../wire/data.js';
 import { type DocPath, isAtOrBelow, parseDocPath, pathsOverlap } from '../wire/doc-path.js';
 import { isPlain, patchParts } from './log/patch-rules.js';

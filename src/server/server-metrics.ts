@@ -1,6 +1,6 @@
 import { SyncError } from '../lib/errors.js';
 import { type Metrics, timed } from '../lib/metrics.js';
-import { overriding } from '../lib/overriding.js';
+import { withOverrides } from '../lib/with-overrides.js';
 import type { SocketServer } from '../pubsub/socket-server.js';
 import type { BundleService } from './bundle/bundle-service.js';
 import type { Delivery, Publisher } from './publish.js';
@@ -62,7 +62,7 @@ export function createServerMetrics(metrics: Metrics): ServerMetrics {
   );
   return {
     publisher: (publisher) =>
-      overriding(publisher, {
+      withOverrides(publisher, {
         publish: async (...args) => {
           let outcome = 'failed';
           const startedMs = performance.now();
@@ -80,7 +80,7 @@ export function createServerMetrics(metrics: Metrics): ServerMetrics {
         },
       }),
     delivery: (delivery) =>
-      overriding(delivery, {
+      withOverrides(delivery, {
         publish: (publication) => {
           const startedMs = performance.now();
           const count = delivery.publish(publication);
@@ -89,10 +89,10 @@ export function createServerMetrics(metrics: Metrics): ServerMetrics {
           return count;
         },
       }),
-    bundles: (bundles) => overriding(bundles, { get: (request) => timed(building, () => bundles.get(request)) }),
+    bundles: (bundles) => withOverrides(bundles, { get: (request) => timed(building, () => bundles.get(request)) }),
     source: <S extends PolicySource>(source: S): S => {
       const methods: Partial<PolicySource> = { fetch: (signal) => timed(fetching, () => source.fetch(signal)) };
-      return overriding(source, methods as Partial<S>);
+      return withOverrides(source, methods as Partial<S>);
     },
     applied: (seconds) => applied.observe(seconds),
     waits:

@@ -9,24 +9,24 @@ import { createHostCheck } from '../http/host-check.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { metricsRoute } from '../http/metrics-route.js';
 import type { ApiInfo } from '../http/openapi.js';
-import { takeShare } from '../http/rate-limit.js';
+import { consumeRateLimit } from '../http/rate-limit.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
 import { failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
-import { tellStart } from '../lib/start-lines.js';
+import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { createHub } from '../pubsub/hub.js';
 import { createSocketServer } from '../pubsub/socket-server.js';
 import type { PeerEntry, ServerDataSources } from '../wire/data.js';
-import { patiently } from './backbone/patience.js';
+import { authorizeUpdate } from './authorize-update.js';
+import { retryUntilAvailable } from './backbone/retry-until-available.js';
 import { checkExternalSource } from './external-source.js';
 import { openUpdateLog } from './open-update-log.js';
 import type { ServerSettings } from './options.js';
-import { permitUpdate } from './permit-update.js';
 import { createPolicy, noBundles } from './policy.js';
 import { OPEN_GATE } from './policy-head-gate.js';
 import { createPublisher } from './publish.js';
@@ -96,7 +96,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
   async function start(): Promise<{ url: string; port: number }> {
     if (stopping !== undefined) throw new SyncError('already_stopped', 'this server was stopped');
     const { stateDir } = options;
-    tellStart(log, startFacts(options, { version: packageVersion(), nodeVersion: process.versions.node }));
+    logStart(log, startFacts(options, { version: packageVersion(), nodeVersion: process.versions.node }));
     for (const warning of startWarnings(options)) log.warn(warning);
     checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
     const security = await serverSecurity(options);
@@ -110,10 +110,10 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     const opened = await openUpdateLog(options, { log: log.child({ component: 'update-log' }), signal });
     const { updateLog, isShared } = opened;
     ends.push(() => opened.close());
-    tellStart(log, [logFact(options, updateLog)]);
+    logStart(log, [logFact(options, updateLog)]);
     logFailed = updateLog.failed ?? logFailed;
     logFailed.catch((error: unknown) => log.error(failureFields(error, 'stack'), 'the update log failed'));
-    await patiently(() => updateLog.adoptBase(baseEntries(options.dataSources)), { log, signal });
+    await retryUntilAvailable(() => updateLog.adoptBase(baseEntries(options.dataSources)), { log, signal });
 
     const addresses = new ClientAddresses(options.trustedProxies);
     const limits = new AddressLimits(
@@ -149,7 +149,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
       { instance: randomUUID(), heartbeatMs: options.heartbeatIntervalMs, memoryMs: options.clientMemoryMs },
       {
         log: updateLog,
-        recent: await patiently(() => recentUpdates(updateLog), { log, signal }),
+        recent: await retryUntilAvailable(() => recentUpdates(updateLog), { log, signal }),
         policyHead: () => policy?.tracker.wanted(),
         claims: kept.claims,
         presence: opened.presence,
@@ -173,7 +173,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
         addressOf: (request) => addresses.of(request),
         screen: (request) => {
           checkHost(request);
-          if (rateLimit !== undefined) takeShare(rateLimit, addresses.of(request));
+          if (rateLimit !== undefined) consumeRateLimit(rateLimit, addresses.of(request));
           if (limits.requested(request)) request.socket.once('close', () => limits.done(request));
           refuseForeignPages(request.headers, options.allowedOrigins);
         },
@@ -185,7 +185,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
         },
         onPublish: async (topics, dataText, peer, except) => {
           const update = socketUpdate(topics, dataText);
-          permitUpdate(update, peer);
+          authorizeUpdate(update, peer);
           await publisher.publish(update, peer.subject, { except });
         },
       },

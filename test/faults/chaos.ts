@@ -1,4 +1,4 @@
-import { sleep } from '../../src/lib/loop.js';
+import { sleep } from '../../src/lib/async.js';
 import { field, request } from '../support/http.js';
 import type { Client } from './client.js';
 import type { Random } from './random.js';

@@ -1,4 +1,4 @@
-import { sleep } from '../../src/lib/loop.js';
+import { sleep } from '../../src/lib/async.js';
 import { field, request } from '../support/http.js';
 import { until } from '../support/until.js';
 import { type Client, documents } from './client.js';

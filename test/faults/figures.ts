@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sleep } from '../../src/lib/loop.js';
+import { sleep } from '../../src/lib/async.js';
 import type { Journal } from './journal.js';
 import type { PlacedEntry } from './model.js';
 import type { RunOptions } from './options.js';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sleep } from '../../src/lib/loop.js';
+import { sleep } from '../../src/lib/async.js';
 import { field, request } from '../support/http.js';
 import { until } from '../support/until.js';
 import { chaos } from './chaos.js';

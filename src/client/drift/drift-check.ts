@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';

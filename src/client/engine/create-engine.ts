@@ -1,7 +1,7 @@
+import { aborted } from '../../lib/async.js';
 import { assertNotOurs, childEnv } from '../../lib/child-env.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { aborted } from '../../lib/loop.js';
 import type { Endpoint, OutgoingTls } from '../../lib/tls.js';
 import { healthPaths } from '../health/health-document.js';
 import type { ClientSettings } from '../options.js';

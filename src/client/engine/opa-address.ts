@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { type Agent, request } from 'undici';
+import { sleep } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { sleep } from '../../lib/loop.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { MARKER_PATH } from './marker.js';
 import { splitAddress } from './opa-args.js';

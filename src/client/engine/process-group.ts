@@ -1,4 +1,4 @@
-import { backoffMs, sleep } from '../../lib/loop.js';
+import { backoffMs, sleep } from '../../lib/async.js';
 
 /** True where a child can have its own process group; Windows has none. */
 export const HAS_PROCESS_GROUPS = process.platform !== 'win32';

@@ -1,5 +1,5 @@
+import { type BackoffOptions, sleep } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, sleep } from '../../lib/loop.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicyEngine } from '../engine/engine.js';
 import { RetryLoop } from '../reconcile/retry-loop.js';

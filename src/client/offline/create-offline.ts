@@ -1,5 +1,5 @@
+import type { BackoffOptions } from '../../lib/async.js';
 import { errorText } from '../../lib/errors.js';
-import type { BackoffOptions } from '../../lib/loop.js';
 import type { Follower } from '../follower.js';
 import type { ClientSettings } from '../options.js';
 import { Backup, defaultBackupPath } from './backup.js';

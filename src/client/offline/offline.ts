@@ -1,6 +1,6 @@
+import { isAbort } from '../../lib/async.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isAbort } from '../../lib/loop.js';
 import type { Applier } from '../reconcile/applier.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { Backup, BackupState } from './backup.js';

@@ -1,6 +1,6 @@
+import { type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Spool } from '../fetch/spool.js';
 import type { EngineKeeper } from '../reconcile/engine-keeper.js';

@@ -1,6 +1,6 @@
+import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import type { SocketSession } from '../../pubsub/socket-client.js';
 import { MAX_FAILING, MAX_LISTED_SEQS, type Position, REPORT_METHOD, type SessionReport } from '../../wire/session.js';
 

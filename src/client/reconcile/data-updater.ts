@@ -1,5 +1,5 @@
+import type { BackoffOptions } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
-import type { BackoffOptions } from '../../lib/loop.js';
 import type { PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import type { Fetcher } from '../fetch/providers.js';

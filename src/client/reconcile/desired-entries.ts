@@ -1,5 +1,5 @@
+import type { BackoffOptions } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
-import type { BackoffOptions } from '../../lib/loop.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, docPathText } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';

@@ -1,7 +1,7 @@
 import { withAnySignal } from '../../lib/any-signal.js';
+import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';

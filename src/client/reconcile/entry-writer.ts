@@ -1,6 +1,6 @@
+import { type BackoffOptions, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, sleep } from '../../lib/loop.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { BackoffOptions } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { BackoffOptions } from '../../lib/loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';

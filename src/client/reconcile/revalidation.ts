@@ -1,4 +1,4 @@
-import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
+import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 
 /** Most time between the moment when something newer may be there and the question whether it is. */
 const SPREAD_MS = 2000;

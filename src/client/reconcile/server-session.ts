@@ -1,4 +1,4 @@
-import { sleep } from '../../lib/loop.js';
+import { sleep } from '../../lib/async.js';
 import type { SeqByTopic } from '../position/position.js';
 
 /** What a server of ours says when the topics are subscribed (wire/session.ts). */

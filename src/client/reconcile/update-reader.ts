@@ -1,6 +1,6 @@
+import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { BackoffOptions } from '../../lib/loop.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import { pullPages } from '../position/pull.js';
 import type { DataStatus } from '../status.js';

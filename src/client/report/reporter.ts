@@ -1,5 +1,5 @@
+import type { BackoffOptions } from '../../lib/async.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
-import type { BackoffOptions } from '../../lib/loop.js';
 import { serverAddress } from '../../lib/server-address.js';
 import type { FetcherConfig } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';

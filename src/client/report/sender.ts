@@ -1,8 +1,8 @@
 import { type Dispatcher, request } from 'undici';
+import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
-import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/loop.js';
 import { timerMs } from '../../lib/timer.js';
 import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';

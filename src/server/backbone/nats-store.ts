@@ -1,9 +1,9 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { StoredMsg } from '@nats-io/jetstream';
+import { sleep } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { sleep } from '../../lib/loop.js';
 import {
   ANSWER_CHARS,
   type Appended,

@@ -1,6 +1,6 @@
+import { backoffMs, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { backoffMs, sleep } from '../../lib/loop.js';
 import type { Durability, StoreStatus } from '../log/log-store.js';
 import { replaced, unavailable } from './backbone-errors.js';
 

@@ -1,6 +1,6 @@
+import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
 import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { Pending } from './append-queue.js';
 import { type AppliedRow, LogState } from './log-state.js';

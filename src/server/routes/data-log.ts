@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
+import { isPermittedPath } from '../../auth/authorize.js';
 import type { Caller } from '../../auth/caller.js';
-import { isPermittedPath } from '../../auth/permit.js';
 import { addRoute } from '../../http/route.js';
 import { printJson } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';

@@ -1,13 +1,13 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { permitTopics } from '../../auth/permit.js';
+import { authorizeTopics } from '../../auth/authorize.js';
 import { addRoute } from '../../http/route.js';
 import { UPDATE_LIMITS } from '../../wire/data.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import { list } from '../../wire/lists.js';
 import { MAX_TOPICS } from '../../wire/session.js';
+import { authorizeUpdate } from '../authorize-update.js';
 import type { UpdateLog } from '../log/update-log.js';
-import { permitUpdate } from '../permit-update.js';
 import type { Publisher } from '../publish.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
 
@@ -57,7 +57,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
     },
     async ({ body: { topics, path, reason = null }, caller }) => {
       const { permittedTopics, permittedPaths, subject } = caller;
-      permitTopics(topics ?? [], permittedTopics);
+      authorizeTopics(topics ?? [], permittedTopics);
       const wanted = {
         topics: topics === undefined ? permittedTopics : new Set(topics),
         path: path === undefined ? undefined : parseDocPath(path),
@@ -68,7 +68,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
         (fold) => {
           parts = refreshParts(fold, wanted);
           // A patch from above may lie over what is wanted: it is part of the outcome, and somebody else's to publish.
-          for (const part of parts) permitUpdate(part, { permittedTopics: undefined, permittedPaths });
+          for (const part of parts) authorizeUpdate(part, { permittedTopics: undefined, permittedPaths });
           return parts;
         },
         reason ?? 'refresh',

@@ -9,10 +9,10 @@ import { dataUpdate, peerDataConfig, type ServerDataSources } from '../../wire/d
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
 import { updateReport } from '../../wire/report.js';
 import { expandTopics } from '../../wire/topics.js';
+import { authorizeUpdate } from '../authorize-update.js';
 import { ByteCache } from '../bundle/byte-cache.js';
 import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
-import { permitUpdate } from '../permit-update.js';
 import type { Publisher } from '../publish.js';
 import type { Sessions } from '../sessions/sessions.js';
 import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
@@ -81,7 +81,7 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       },
     },
     async ({ query, body, caller, request, reply }) => {
-      permitUpdate(body, caller);
+      authorizeUpdate(body, caller);
       const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
         idempotencyKey: idempotencyKey(request),
       });

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { takeShare } from '../../http/rate-limit.js';
+import { consumeRateLimit } from '../../http/rate-limit.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
 
@@ -21,7 +21,7 @@ export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit
       answers: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },
     },
     ({ reply }) => {
-      if (limit !== undefined) takeShare(limit, 'all');
+      if (limit !== undefined) consumeRateLimit(limit, 'all');
       return reply.type('application/json').send('null');
     },
   );

@@ -5,7 +5,7 @@ import type { Caller } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
-import { naiveUtc } from '../../wire/naive-utc.js';
+import { pythonDatetime } from '../../wire/python-datetime.js';
 import { clientKey, derivedName } from '../sessions/client-key.js';
 
 /** What the statistics routes need. */
@@ -51,7 +51,7 @@ const clientInfo = z.object({
  */
 export function statisticsRoutes(app: FastifyInstance, options: StatisticsOptions, deps: StatisticsDeps): void {
   const workerId = randomUUID().replaceAll('-', '');
-  const uptime = naiveUtc(Date.now());
+  const uptime = pythonDatetime(Date.now());
   const common = { method: 'GET', access: ['datasource', 'listener'], tag: 'Statistics' } as const;
   const off = { 501: { description: 'SYNC_STATISTICS_ENABLED is not set' } };
 

@@ -3,15 +3,15 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { bearerToken, PEER_TYPES } from '../../auth/caller.js';
 import { isPathList, isTopicList, isUuid, RESERVED_CLAIMS, tokenRefused } from '../../auth/claims.js';
-import { equalsSecret } from '../../auth/compare.js';
 import type { TokenIssuer } from '../../auth/issue.js';
+import { equalsSecret } from '../../auth/timing-safe-equal.js';
 import { parseTtl } from '../../auth/ttl.js';
 import { parseBody, readJsonBody } from '../../http/json-body.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Secret } from '../../lib/log.js';
 import { dict } from '../../wire/lists.js';
-import { naiveUtc } from '../../wire/naive-utc.js';
+import { pythonDatetime } from '../../wire/python-datetime.js';
 
 const DAY_SECONDS = 86_400;
 /** Default of OPAL (protocol-facts 3.3). */
@@ -124,7 +124,7 @@ export function tokenRoutes(
       details: {
         id: dashed(id),
         type: asked.type,
-        expired: naiveUtc(expiresAtMs),
+        expired: pythonDatetime(expiresAtMs),
         claims: { peer_type: asked.type, ...asked.claims },
       },
     };

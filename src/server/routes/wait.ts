@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { type Caller, isLimited } from '../../auth/caller.js';
-import { waitTimeout, whileCallerWaits } from '../../http/long-wait.js';
+import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
 import type { DataUpdate } from '../../wire/data.js';
 import type { WaitAnswer, Waiters } from '../sessions/waiters.js';
 

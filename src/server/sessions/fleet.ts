@@ -1,6 +1,6 @@
+import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isAbort, sleep, Wakeup } from '../../lib/loop.js';
 import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { Presence } from '../log/log-store.js';
 import { isConcerned, type KnownClient } from './known-client.js';

@@ -1,4 +1,4 @@
-import { isAbort, Wakeup } from '../../lib/loop.js';
+import { isAbort, Wakeup } from '../../lib/async.js';
 import type { Fleet } from './fleet.js';
 import { isConcerned, type KnownClient, preferred, wasThere } from './known-client.js';
 import type { ClientRegistry } from './registry.js';

@@ -1,6 +1,6 @@
+import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/loop.js';
 import type { AgreedHeads, SeenHead } from '../policy-head.js';
 import { DOUBT_TIMES, type DoubtTimes, HeadDoubt } from '../policy-head-doubt.js';
 import { isDamage } from './git-objects.js';

@@ -4,12 +4,12 @@ import type { Logger } from '../lib/log.js';
 import type { AddressLimits } from './address-limits.js';
 
 /** Longest time for a body that anybody may send: 5 MiB at 250 KiB/s. */
-export const OPEN_BODY_TIMEOUT_MS = 20_000;
+export const UNAUTHENTICATED_BODY_TIMEOUT_MS = 20_000;
 
 /** What bodies that anybody may send are held to. */
-export interface OpenBodyOptions {
+export interface UnauthenticatedBodyOptions {
   readonly limits: AddressLimits;
-  /** Default {@link OPEN_BODY_TIMEOUT_MS}. */
+  /** Default {@link UNAUTHENTICATED_BODY_TIMEOUT_MS}. */
   readonly timeoutMs?: number;
 }
 
@@ -18,9 +18,9 @@ export interface OpenBodyOptions {
  * has so many bytes at one time, and a body has less time to arrive than one of a caller that was let in. A body that does not say
  * how long it is counts as the longest.
  */
-export function useOpenBodies(
+export function useUnauthenticatedBodyLimits(
   app: FastifyInstance,
-  { limits, timeoutMs = OPEN_BODY_TIMEOUT_MS }: OpenBodyOptions,
+  { limits, timeoutMs = UNAUTHENTICATED_BODY_TIMEOUT_MS }: UnauthenticatedBodyOptions,
   log: Logger,
 ): void {
   app.addHook('preParsing', (request, reply, payload, done) => {

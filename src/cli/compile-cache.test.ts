@@ -8,12 +8,12 @@ import { it } from 'node:test';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
-const OWN = join(import.meta.dirname, 'compiled-code.js');
+const OWN = join(import.meta.dirname, 'compile-cache.js');
 const LOADED = join(import.meta.dirname, 'update-options.js');
 
 /** Has a program with this environment keep its code and load a module. */
 async function load(env: Record<string, string>): Promise<string> {
-  const code = `(await import(${JSON.stringify(OWN)})).keepCompiledCode(process.env); await import(${JSON.stringify(LOADED)}); console.log('loaded');`;
+  const code = `(await import(${JSON.stringify(OWN)})).useCompileCache(process.env); await import(${JSON.stringify(LOADED)}); console.log('loaded');`;
   const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code], { env });
   return stdout.trim();
 }
@@ -23,7 +23,7 @@ it('keeps compiled code in the cache folder of the user, where this Node can', a
   t.after(() => rm(dir, { recursive: true, force: true }));
   assert.equal(await load({ XDG_CACHE_HOME: dir }), 'loaded');
   const isKept = 'enableCompileCache' in nodeModule;
-  const folder = join(dir, 'policysync', 'compiled-code');
+  const folder = join(dir, 'policysync', 'compile-cache');
   if (isKept) assert((await readdir(folder, { recursive: true })).length > 1);
   else await assert.rejects(access(folder), { code: 'ENOENT' });
 });

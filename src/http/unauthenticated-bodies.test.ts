@@ -12,7 +12,7 @@ const deps = { log: silentLogger() };
 
 async function openApp(bounds: { connections: number; bytes: number }) {
   const limits = new AddressLimits(bounds, { addresses: new ClientAddresses(), ...deps });
-  const app = createHttpApp({ bodyLimitBytes: 1000, limits, openBodyTimeoutMs: 50 }, deps);
+  const app = createHttpApp({ bodyLimitBytes: 1000, limits, unauthenticatedBodyTimeoutMs: 50 }, deps);
   const route = { method: 'POST', tag: 'T', summary: 'Take', rawBody: true } as const;
   addRoute(app, { ...route, path: '/open', access: 'everyone' }, ({ raw }) => ({ bytes: raw.length }));
   addRoute(app, { ...route, path: '/known', access: 'token' }, ({ raw }) => ({ bytes: raw.length }));

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
+import { authorize, authorizeTopics } from './authorize.js';
 import type { Caller } from './caller.js';
-import { permit, permitTopics } from './permit.js';
 
 const CALLER: Caller = {
   subject: 's',
@@ -24,20 +24,20 @@ test('the refusal of a peer type says what it is and what is due', () => {
     ],
   ];
   for (const [caller, message] of rows) {
-    assert.throws(() => permit(['datasource'], { ...CALLER, ...caller }), { code: 'unauthorized', message });
+    assert.throws(() => authorize(['datasource'], { ...CALLER, ...caller }), { code: 'unauthorized', message });
   }
 });
 
 test('publishing is limited to the permitted topics, compared exactly', () => {
-  permitTopics(['a', 'b'], undefined);
-  permitTopics(['a', 'a'], new Set(['a', 'c']));
+  authorizeTopics(['a', 'b'], undefined);
+  authorizeTopics(['a', 'a'], new Set(['a', 'c']));
   assert.throws(
-    () => permitTopics(['a', 'policy_data/users', 'A'], new Set(['a', 'policy_data'])),
+    () => authorizeTopics(['a', 'policy_data/users', 'A'], new Set(['a', 'policy_data'])),
     (error: unknown) => {
       assert.ok(error instanceof SyncError);
       assert.deepEqual(error.detail, { error: "Invalid 'topics' to publish {'policy_data/users', 'A'}" });
       return error.status === 401;
     },
   );
-  assert.throws(() => permitTopics(['a'], new Set()), { code: 'topic_not_permitted' });
+  assert.throws(() => authorizeTopics(['a'], new Set()), { code: 'topic_not_permitted' });
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { repoRoot } from '../../test/support/repo.js';
 import { Secret } from '../lib/log.js';
-import { equalsSecret } from './compare.js';
+import { equalsSecret } from './timing-safe-equal.js';
 
 test('equal texts are equal, others are not, whatever their length', () => {
   const secret = new Secret('master');
@@ -16,7 +16,7 @@ test('equal texts are equal, others are not, whatever their length', () => {
 
 test('secrets are compared in constant time, and the token route compares in no other way', () => {
   const read = (file: string) => readFileSync(join(repoRoot(), 'src', file), 'utf8');
-  assert.match(read('auth/compare.ts'), /timingSafeEqual\(/);
+  assert.match(read('auth/timing-safe-equal.ts'), /timingSafeEqual\(/);
   const route = read('server/routes/token.ts');
   assert.match(route, /equalsSecret\(given, masterToken\)/);
   assert.doesNotMatch(route, /masterToken\.reveal/);

@@ -1,6 +1,6 @@
+import { backoffMs, sleep } from '../../lib/async.js';
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { backoffMs, sleep } from '../../lib/loop.js';
 import { isBackboneAway } from './backbone-errors.js';
 import { BACKBONE_TIMES } from './session-keeper.js';
 
@@ -11,7 +11,7 @@ const BACKOFF = { minMs: 100, maxMs: 2000 };
  * start waits for a backbone. Only for steps that may be made twice. Rejects like the step; with `backbone_unavailable`
  * when the time is up; with its reason when the signal aborts the wait.
  */
-export async function patiently<T>(
+export async function retryUntilAvailable<T>(
   step: () => Promise<T>,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<T> {

@@ -1,5 +1,5 @@
+import { authorizePaths, authorizeTopics } from '../auth/authorize.js';
 import type { Caller } from '../auth/caller.js';
-import { permitPaths, permitTopics } from '../auth/permit.js';
 import type { DataSourceEntry } from '../wire/data.js';
 import { parseDocPath } from '../wire/doc-path.js';
 
@@ -12,18 +12,18 @@ type Entry = Pick<DataSourceEntry, 'topics' | 'dst_path'>;
  * Throws `topic_not_permitted`, or `path_not_permitted`, where an entry is of a topic, or at a path, that the token does not permit. The
  * operations of a patch name places below its path, never beside it.
  */
-export function permitUpdate(
+export function authorizeUpdate(
   { entries }: { readonly entries: readonly Entry[] },
   { permittedTopics, permittedPaths }: PublishLimits,
 ): void {
   if (permittedTopics !== undefined) {
-    permitTopics(
+    authorizeTopics(
       entries.flatMap(({ topics }) => topics),
       permittedTopics,
     );
   }
   if (permittedPaths !== undefined) {
-    permitPaths(
+    authorizePaths(
       entries.map(({ dst_path }) => parseDocPath(dst_path)),
       permittedPaths,
     );

@@ -2,7 +2,7 @@
  * The same object with some methods replaced, for those who wrap a part without knowing all of it. Every other method runs on
  * the object itself, so that it may be of a class with private fields.
  */
-export function overriding<T extends object>(target: T, methods: Partial<T>): T {
+export function withOverrides<T extends object>(target: T, methods: Partial<T>): T {
   return new Proxy(target, {
     get(object, name) {
       if (Object.hasOwn(methods, name)) return Reflect.get(methods, name);

@@ -9,7 +9,7 @@ import type { Logger } from '../lib/log.js';
  * slow. What counts is what the system takes for it, which is looked at once in that time: the cut comes after one to
  * two times of it.
  */
-export function useReaderLimit(app: FastifyInstance, silenceMs: number, log: Logger): void {
+export function useSlowReaderTimeout(app: FastifyInstance, silenceMs: number, log: Logger): void {
   // Not before there is an answer: until then it is the caller that waits. Node itself sets the time of a kept connection
   // once the answer has gone out.
   app.addHook('onSend', async (request, reply) => {

@@ -20,7 +20,7 @@ interface Seen {
  * (protocol-facts 10.9): an answer that is late slows them down. Each refusal of an address is held twice as long as the one
  * before, up to {@link LONGEST} times the first.
  */
-export class Refusals {
+export class Tarpit {
   readonly #firstMs: number;
   readonly #now: () => number;
   /** Refused last stands last. */
@@ -33,7 +33,7 @@ export class Refusals {
     this.#now = now;
   }
 
-  /** Refusals that wait now. */
+  /** Answers that are held back now. */
   get heldCount(): number {
     return this.#held.size;
   }

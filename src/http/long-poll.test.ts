@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../auth/caller.js';
-import { waitTimeout, whileCallerWaits } from './long-wait.js';
+import { waitTimeout, whileCallerWaits } from './long-poll.js';
 
 test('a timeout is told in seconds or milliseconds, and is a minute at most', () => {
   const read = (text: string): number | undefined => waitTimeout.safeParse(text).data;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { backoffMs, isAbort, sleep, Wakeup } from './loop.js';
+import { backoffMs, isAbort, sleep, Wakeup } from './async.js';
 
 describe('backoff', () => {
   it('has a bound that doubles up to the longest delay', () => {

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify';
+import { authorize } from '../auth/authorize.js';
 import type { Authenticator } from '../auth/caller.js';
-import { permit } from '../auth/permit.js';
 
 /**
  * Deny by default (design 8): a route that does not say who may call it cannot be added, and no handler runs before its
  * caller was let in. That happens before the body is read.
  */
-export function useAdmission(app: FastifyInstance, authenticator: Authenticator): void {
+export function useAuthHook(app: FastifyInstance, authenticator: Authenticator): void {
   app.decorateRequest('caller', undefined);
   app.addHook('onRoute', ({ url, config }) => {
     if (config?.access === undefined) throw new Error(`the route ${url} does not say who may call it`);
@@ -20,7 +20,7 @@ export function useAdmission(app: FastifyInstance, authenticator: Authenticator)
       return;
     }
     request.caller = await authenticator.authenticate(request.headers.authorization);
-    if (authenticator.enabled) permit(access, request.caller);
+    if (authenticator.enabled) authorize(access, request.caller);
   });
 }
 

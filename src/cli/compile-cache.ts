@@ -10,12 +10,12 @@ type EnableCompileCache = (folder: string) => unknown;
  * time, where this Node can: it saves a tenth of a start. Not in the folder for temporary files, as Node does by itself: what is
  * there may be somebody else's. Where it does not work, the start only takes longer.
  */
-export function keepCompiledCode(env: Readonly<Record<string, string | undefined>>): void {
+export function useCompileCache(env: Readonly<Record<string, string | undefined>>): void {
   const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: EnableCompileCache };
   if (enableCompileCache === undefined) return;
   let folder: string;
   try {
-    folder = join(cacheFolder({ env, os: process.platform }), 'compiled-code');
+    folder = join(cacheFolder({ env, os: process.platform }), 'compile-cache');
   } catch {
     return; // a user without a cache folder
   }

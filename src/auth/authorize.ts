@@ -11,7 +11,7 @@ const SHOWN_CHARACTERS = 100;
  * Throws `unauthorized` when a caller with a valid token is not of a kind that the route takes. The status is 401 and the
  * text as OPAL's, whose users script against it (protocol-facts 2.3).
  */
-export function permit(access: Access, caller: Caller): void {
+export function authorize(access: Access, caller: Caller): void {
   if (access === 'everyone' || access === 'token') return;
   if (caller.peerType !== undefined && access.includes(caller.peerType)) return;
   const { peer_type: claim } = caller.claims;
@@ -25,7 +25,7 @@ export function permit(access: Access, caller: Caller): void {
  * Throws `unauthorized` when a caller whose token has `permitted_topics` publishes on another topic. Topics are compared exactly
  * as they were sent, before each stands for those above it (protocol-facts 2.3).
  */
-export function permitTopics(topics: readonly string[], permitted: ReadonlySet<string> | undefined): void {
+export function authorizeTopics(topics: readonly string[], permitted: ReadonlySet<string> | undefined): void {
   if (permitted === undefined) return;
   const others = [...new Set(topics.filter((topic) => !permitted.has(topic)))];
   if (others.length === 0) return;
@@ -37,7 +37,7 @@ export function permitTopics(topics: readonly string[], permitted: ReadonlySet<s
  * Throws `path_not_permitted` when a caller whose token has `permitted_paths` publishes anywhere but at and below these. Paths are compared
  * segment by segment in their normal form.
  */
-export function permitPaths(paths: readonly DocPath[], permitted: readonly DocPath[] | undefined): void {
+export function authorizePaths(paths: readonly DocPath[], permitted: readonly DocPath[] | undefined): void {
   if (permitted === undefined) return;
   const others = paths.filter((path) => !isPermittedPath(path, permitted));
   if (others.length === 0) return;

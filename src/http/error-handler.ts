@@ -7,7 +7,7 @@ import { type Logger, redactUrl } from '../lib/log.js';
  * act on, and `{"error":"Uncaught server exception"}` for what is our mistake, whose stack goes to the log and never out.
  * Every answer for a {@link SyncError} names its code in the header `x-sync-error`.
  */
-export function useErrorAnswers(app: FastifyInstance, log: Logger): void {
+export function useErrorHandler(app: FastifyInstance, log: Logger): void {
   const routes = new RouteMethods();
   app.addHook('onRoute', (route) => routes.add(route.url, route.method));
 
@@ -16,7 +16,7 @@ export function useErrorAnswers(app: FastifyInstance, log: Logger): void {
     if (request.is404) return answerUnknown(routes, request, reply);
   });
   app.setNotFoundHandler((request, reply) => answerUnknown(routes, request, reply));
-  app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply, log));
+  app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply, log));
 }
 
 /** 405 with every method of the path, else 404. */
@@ -27,7 +27,7 @@ function answerUnknown(routes: RouteMethods, request: FastifyRequest, reply: Fas
 }
 
 /** Answers for one thrown error. */
-export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): FastifyReply {
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): FastifyReply {
   const known = error instanceof SyncError ? error : fromFastify(error, request);
   // A target may be a whole URL, with a password in it.
   const place = { method: request.method, path: redactUrl(request.url.split('?', 1)[0] ?? '') };

@@ -2,7 +2,7 @@ import { Secret } from '../lib/log.js';
 import { type Authenticator, bearerToken } from './caller.js';
 
 /** Authentication that is off: everyone may do everything, and nothing that a caller says of itself is believed. */
-export function noAuthentication(): Authenticator {
+export function anonymousAuth(): Authenticator {
   return {
     enabled: false,
     authenticate: async (authorization) => {
