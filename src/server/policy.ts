@@ -2,15 +2,15 @@ import { join } from 'node:path';
 import { assertNotOurs, childEnv } from '../lib/child-env.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
-import { type BundleService, createBundleService } from './bundle/bundle-service.js';
 import { policyNotices } from './bundle/notices.js';
+import { createPolicyBundles, type PolicyBundles } from './bundle/policy-bundles.js';
 import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshots.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerSettings } from './options.js';
-import { createAgreedHeads } from './policy-head.js';
-import { createPolicyGate, OPEN_GATE, type PolicyGate } from './policy-head-gate.js';
+import { ALWAYS_FRESH, createPolicyFreshness, type PolicyFreshness } from './policy-freshness.js';
 import type { Delivery } from './publish.js';
+import { createSharedPolicyHead } from './shared-policy-head.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { createBundleSource } from './source/bundle-api-source.js';
 import type { GitObjects } from './source/git-objects.js';
@@ -51,8 +51,8 @@ export type PolicyOptions = Pick<
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
 export interface Policy {
   tracker: Tracker;
-  bundles: BundleService;
-  gate: PolicyGate;
+  bundles: PolicyBundles;
+  freshness: PolicyFreshness;
 }
 
 /**
@@ -83,7 +83,7 @@ export function createPolicy(
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;
   const snapshots = createSnapshots({ policyExtensions, manifestPath, ignore }, { objects });
   const { updateLog, isShared } = deps;
-  const heads = createAgreedHeads(
+  const heads = createSharedPolicyHead(
     { source: sourceName(options), isSame: isSameSource(sourceName(options)), isShared },
     { updateLog, log },
   );
@@ -101,14 +101,14 @@ export function createPolicy(
       },
     },
   );
-  const bundles = createBundleService(
+  const bundles = createPolicyBundles(
     { cacheBytes: options.bundleCacheBytes },
     { objects, snapshots, tracker, log: deps.log.child({ component: 'bundles' }) },
   );
-  const gate = isShared
-    ? createPolicyGate({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
-    : OPEN_GATE;
-  return { tracker, bundles, gate };
+  const freshness = isShared
+    ? createPolicyFreshness({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
+    : ALWAYS_FRESH;
+  return { tracker, bundles, freshness };
 }
 
 /** Names the source in the update log, without secrets. */
@@ -165,7 +165,7 @@ function createSource(
 }
 
 /** Bundles of a server that has no policy source: OPAL's answer for it (protocol-facts 2.2). */
-export function noBundles(): BundleService {
+export function noBundles(): PolicyBundles {
   return {
     get: async () => {
       throw new SyncError('policy_not_ready', 'SYNC_POLICY_REPO_URL is not set: this server serves no policy', {

@@ -2,7 +2,7 @@ import { SyncError } from '../lib/errors.js';
 import { type Metrics, timed } from '../lib/metrics.js';
 import { withOverrides } from '../lib/with-overrides.js';
 import type { SocketServer } from '../pubsub/socket-server.js';
-import type { BundleService } from './bundle/bundle-service.js';
+import type { PolicyBundles } from './bundle/policy-bundles.js';
 import type { Delivery, Publisher } from './publish.js';
 import type { SessionsSummary } from './sessions/sessions.js';
 import type { Waiters } from './sessions/waiters.js';
@@ -15,7 +15,7 @@ export interface ServerMetrics {
   /** How long it takes to hand a publication to all sockets. */
   delivery(delivery: Delivery): Delivery;
   /** How long bundles take, cached ones included. */
-  bundles(bundles: BundleService): BundleService;
+  bundles(bundles: PolicyBundles): PolicyBundles;
   /** How long looks at the policy source take. */
   source<S extends PolicySource>(source: S): S;
   /** From the append of an update to the word of a client that it is applied. */

@@ -28,7 +28,7 @@ import { checkExternalSource } from './external-source.js';
 import { openUpdateLog } from './open-update-log.js';
 import type { ServerSettings } from './options.js';
 import { createPolicy, noBundles } from './policy.js';
-import { OPEN_GATE } from './policy-head-gate.js';
+import { ALWAYS_FRESH } from './policy-freshness.js';
 import { createPublisher } from './publish.js';
 import { clientsRoutes } from './routes/clients.js';
 import { dataRoutes } from './routes/data.js';
@@ -206,7 +206,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     healthRoutes(app, { policySource: policy?.tracker, log: updateLog, isShared });
     policyRoutes(app, {
       bundles: meter.bundles(policy?.bundles ?? noBundles()),
-      gate: policy?.gate ?? OPEN_GATE,
+      freshness: policy?.freshness ?? ALWAYS_FRESH,
     });
     await webhookRoutes(app, webhookOptions(options), {
       requestLook: () => policy?.tracker.requestLook(),

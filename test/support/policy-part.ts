@@ -1,22 +1,22 @@
 import { silentLogger } from '../../src/lib/log.js';
-import { type BundleService, createBundleService } from '../../src/server/bundle/bundle-service.js';
+import { createPolicyBundles, type PolicyBundles } from '../../src/server/bundle/policy-bundles.js';
 import { createCommitReview } from '../../src/server/bundle/review.js';
 import { createSnapshots } from '../../src/server/bundle/snapshots.js';
-import { OPEN_GATE, type PolicyGate } from '../../src/server/policy-head-gate.js';
+import { ALWAYS_FRESH, type PolicyFreshness } from '../../src/server/policy-freshness.js';
 import type { GitObjects } from '../../src/server/source/git-objects.js';
 import { createGitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';
 import type { PolicyHeadChange, PolicySource } from '../../src/server/source/source.js';
 import { createTracker, type Tracker } from '../../src/server/source/tracker.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
-import { ownHeads } from './agreed-heads.js';
+import { ownHeads } from './shared-policy-head.js';
 import { until } from './until.js';
 
 /** The policy half of a server, running. `await using` stops it; the local repository stays. */
 export interface PolicyPart extends AsyncDisposable {
   readonly source: Source;
   readonly tracker: Tracker;
-  readonly bundles: BundleService;
-  readonly gate: PolicyGate;
+  readonly bundles: PolicyBundles;
+  readonly freshness: PolicyFreshness;
   readonly changes: readonly PolicyHeadChange[];
   /** Waits for this head; without one for any. */
   serves(hash?: string): Promise<void>;
@@ -61,7 +61,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
       onChange: (change) => void changes.push(change),
     },
   );
-  const bundles = createBundleService({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
+  const bundles = createPolicyBundles({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
   const stop = new AbortController();
   const run = tracker.run(stop.signal);
   // Whoever waits for it hears of it.
@@ -71,7 +71,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
     ended: run,
     tracker,
     bundles,
-    gate: OPEN_GATE,
+    freshness: ALWAYS_FRESH,
     changes,
     serves: async (hash) => {
       const what = `head ${hash ?? 'of any kind'}; status ${JSON.stringify(tracker.status())}`;

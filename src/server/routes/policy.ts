@@ -3,14 +3,14 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { PROTOCOL_HEADER } from '../../wire/frames.js';
-import type { BundleService } from '../bundle/bundle-service.js';
 import type { EncodedBundle } from '../bundle/encoded-bundle.js';
-import type { PolicyGate } from '../policy-head-gate.js';
+import type { PolicyBundles } from '../bundle/policy-bundles.js';
+import type { PolicyFreshness } from '../policy-freshness.js';
 
 /** What the policy route needs. */
 export interface PolicyRoutesDeps {
-  bundles: BundleService;
-  gate: PolicyGate;
+  bundles: PolicyBundles;
+  freshness: PolicyFreshness;
 }
 
 /** A parameter that may be repeated. */
@@ -22,8 +22,8 @@ const policyQuery = z.object({
 
 /**
  * `GET /policy?path=a&path=b&base_hash=...` (spec Endpoints; protocol-facts 2.2). Other parameters mean nothing. Answers with
- * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link BundleService} and
- * {@link PolicyGate}.
+ * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link PolicyBundles} and
+ * {@link PolicyFreshness}.
  */
 export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void {
   addRoute(
@@ -50,7 +50,7 @@ export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void
     },
     async ({ query, request, reply }) => {
       const baseHash = [query.base_hash ?? []].flat().at(-1);
-      await deps.gate.pass(baseHash, request.headers[PROTOCOL_HEADER] !== undefined);
+      await deps.freshness.check(baseHash, request.headers[PROTOCOL_HEADER] !== undefined);
       const bundle = await deps.bundles.get({ directories: [query.path ?? []].flat(), baseHash });
       reply.header('vary', 'accept-encoding').header('cache-control', 'no-cache');
       const known = tagOfCaller(request, bundle);

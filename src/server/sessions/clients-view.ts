@@ -1,9 +1,9 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 import { distinctNames, type OwnerOf } from './client-names.js';
 import { type ViewDeps, viewOf } from './client-view.js';
-import type { Fleet } from './fleet.js';
 import { type KnownClient, preferred } from './known-client.js';
 import { type ClientLimits, isVisible, limitedView, visiblePart } from './limited-view.js';
+import type { PeerInstances } from './peer-instances.js';
 import type { InstanceView } from './presence-text.js';
 
 /** Which clients are asked for. */
@@ -23,7 +23,7 @@ export interface ClientsViewDeps extends ViewDeps {
   readonly policyHead: () => string | undefined;
   /** The clients of this instance. */
   readonly clients: () => readonly KnownClient[];
-  readonly fleet: Pick<Fleet, 'others'>;
+  readonly fleet: Pick<PeerInstances, 'others'>;
   readonly ownerOf: OwnerOf;
 }
 

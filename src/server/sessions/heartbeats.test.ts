@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import { heartbeat } from '../../wire/session.js';
-import { tellStanding } from './heartbeats.js';
+import { sendHeartbeat } from './heartbeats.js';
 
 /** What a client of a server with so many clients is told. */
 function told(peerCount: number): unknown {
@@ -12,7 +12,7 @@ function told(peerCount: number): unknown {
     tell: (_method: string, beat: unknown) => void sent.push(beat),
   } as unknown as SessionPeer;
   const log = { epoch: 'e', head: 3, heads: () => ({ a: 3 }) };
-  tellStanding(peer, { log, policyHead: () => 'c1', otherName: () => undefined, peerCount: () => peerCount });
+  sendHeartbeat(peer, { log, policyHead: () => 'c1', otherName: () => undefined, peerCount: () => peerCount });
   return sent[0];
 }
 

@@ -1,7 +1,7 @@
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
+import { reconnectJitterMs } from './reconnect-jitter.js';
 import type { SessionLog } from './session-handler.js';
-import { returnSpreadOf } from './spread.js';
 
 /** Part of the clients that gets its heartbeat at once: a large fleet is not told in one moment. */
 const SLICES = 10;
@@ -26,7 +26,7 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
   const timer = setInterval(() => {
     for (const peer of deps.peers()) {
       if (sliceOf(peer) !== turn) continue;
-      tellStanding(peer, deps);
+      sendHeartbeat(peer, deps);
     }
     turn = (turn + 1) % SLICES;
   }, intervalMs / SLICES);
@@ -35,9 +35,9 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
 }
 
 /** Tells one client where its topics and the policy stand. */
-export function tellStanding(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peers'>): void {
+export function sendHeartbeat(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peers'>): void {
   const listedAs = deps.otherName(peer);
-  const returnMs = returnSpreadOf(deps.peerCount());
+  const returnMs = reconnectJitterMs(deps.peerCount());
   const beat: Heartbeat = {
     epoch: deps.log.epoch,
     heads: { ...deps.log.heads(peer.info.topics) },

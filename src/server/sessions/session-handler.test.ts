@@ -7,9 +7,9 @@ import { sessionAnswer } from '../../wire/session.js';
 import { distinctNames, nameOf } from './client-names.js';
 import { IdClaims } from './id-claims.js';
 import { isConcerned } from './known-client.js';
+import { createCatchUpJitter } from './reconnect-jitter.js';
 import { ClientRegistry } from './registry.js';
 import { createSessionHandler } from './session-handler.js';
-import { createSpread } from './spread.js';
 
 function world(head = 5) {
   const state = { head, now: 1000 };
@@ -295,7 +295,7 @@ describe('what is remembered of clients', () => {
 });
 
 it('who comes in a rush is asked to spread, who comes alone is not', () => {
-  const spread = createSpread();
+  const spread = createCatchUpJitter();
   assert.equal(spread(0), 0);
   let last = 0;
   for (let count = 0; count < 1000; count++) last = spread(1000);

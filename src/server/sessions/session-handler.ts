@@ -11,8 +11,8 @@ import {
   sessionSubscribe,
 } from '../../wire/session.js';
 import { hasReached } from '../log/reached.js';
+import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
-import { createSpread } from './spread.js';
 
 /** The log, as far as sessions need it. */
 export interface SessionLog {
@@ -50,7 +50,7 @@ const ALIVE_MS = 2000;
 export function createSessionHandler(options: SessionHandlerOptions, deps: SessionHandlerDeps): SessionHandler {
   const { aliveMs = ALIVE_MS, catchUpMs } = options;
   const { registry, log, logger, otherName } = deps;
-  const spread = createSpread();
+  const spread = createCatchUpJitter();
   /** Connections whose reports were complained of: once each. */
   const complained = new WeakSet<SessionPeer>();
 

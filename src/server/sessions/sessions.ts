@@ -7,10 +7,10 @@ import { clientKey } from './client-key.js';
 import { nameOf } from './client-names.js';
 import { viewOf } from './client-view.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
-import { Fleet } from './fleet.js';
-import { runHeartbeats, tellStanding } from './heartbeats.js';
+import { runHeartbeats, sendHeartbeat } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
 import { concerns, type KnownClient, wasThere } from './known-client.js';
+import { PeerInstances } from './peer-instances.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
 import { createSessionHandler, type SessionLog } from './session-handler.js';
@@ -92,7 +92,7 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     return name === client?.clientId ? undefined : name;
   };
   const clients = (): KnownClient[] => [...registry.list(), ...plainClients()];
-  const fleet = new Fleet(options, {
+  const fleet = new PeerInstances(options, {
     presence: deps.presence,
     clients,
     head: () => log.head,
@@ -188,7 +188,7 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     },
     headMoved(noticed) {
       for (const peer of registry.peers) {
-        if (!peer.info.topics.some((topic) => noticed.has(topic))) tellStanding(peer, standing);
+        if (!peer.info.topics.some((topic) => noticed.has(topic))) sendHeartbeat(peer, standing);
       }
     },
     join: () => fleet.join(),

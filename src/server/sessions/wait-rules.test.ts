@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import { concerns, type KnownClient, wasThere, withSpan } from './known-client.js';
-import { standingOf } from './wait-rules.js';
+import { applyStatusOf } from './wait-rules.js';
 
 const UPDATE = { seq: 7, topics: ['users'], paths: ['/users/ann'] };
 
@@ -73,9 +73,9 @@ describe('how a client stands with an update that is waited for', () => {
   ];
   for (const [name, known, kind, reason] of table) {
     it(name, () => {
-      const standing = standingOf(known, UPDATE, 'e');
-      assert.equal(standing.kind, kind);
-      if (reason !== undefined) assert.match(standing.kind === 'applied' ? '' : standing.reason, reason);
+      const status = applyStatusOf(known, UPDATE, 'e');
+      assert.equal(status.kind, kind);
+      if (reason !== undefined) assert.match(status.kind === 'applied' ? '' : status.reason, reason);
     });
   }
 });

@@ -14,13 +14,13 @@ export interface AwaitedUpdate {
 }
 
 /** How a client stands with an update; `open`: it may still come. */
-export type Standing =
+export type ApplyStatus =
   | { readonly kind: 'applied' }
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'open'; readonly reason: string };
 
 /** Judges one client (design 9.7). Superseded counts as applied: clients let their position pass what is superseded. */
-export function standingOf(client: KnownClient, update: AwaitedUpdate, epoch: string): Standing {
+export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
   const { position: at, state, awaySinceMs } = client;
   const away = awaySinceMs === null ? undefined : `away since ${new Date(awaySinceMs).toISOString()}`;
   if (at === null) return { kind: 'open', reason: away ?? 'it did not say yet what it holds' };

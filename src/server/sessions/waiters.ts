@@ -1,8 +1,8 @@
 import { isAbort, Wakeup } from '../../lib/async.js';
-import type { Fleet } from './fleet.js';
 import { isConcerned, type KnownClient, preferred, wasThere } from './known-client.js';
+import type { PeerInstances } from './peer-instances.js';
 import type { ClientRegistry } from './registry.js';
-import { type AwaitedUpdate, type Standing, standingOf } from './wait-rules.js';
+import { type ApplyStatus, type AwaitedUpdate, applyStatusOf } from './wait-rules.js';
 
 /** What a publisher is told who waited. */
 export interface WaitAnswer {
@@ -38,7 +38,7 @@ const FLEET_LOOK_MS = 250;
 /** Makes the {@link Waiters} of a server. */
 export function createWaiters(deps: {
   registry: ClientRegistry;
-  fleet: Fleet;
+  fleet: PeerInstances;
   epoch: () => string;
   /** Who is connected here without saying what it holds. */
   plainClients: () => readonly KnownClient[];
@@ -103,7 +103,7 @@ class Wait {
   #open = 0;
   readonly #update: AwaitedUpdate;
   readonly #epoch: string;
-  readonly #known = new Map<string, { client: KnownClient; standing: Standing }>();
+  readonly #known = new Map<string, { client: KnownClient; status: ApplyStatus }>();
   readonly #unknown = new Map<string, KnownClient>();
 
   constructor(update: AwaitedUpdate, epoch: string) {
@@ -111,7 +111,7 @@ class Wait {
     this.#epoch = epoch;
   }
 
-  /** Clients whose standing may still change. */
+  /** Clients whose status may still change. */
   get open(): number {
     return this.#open;
   }
@@ -121,7 +121,7 @@ class Wait {
     const { key, kind, spans, instance } = client;
     const before = this.#known.get(key);
     // Who has applied it once has: also who starts anew with an empty engine.
-    if (before?.standing.kind === 'applied') return false;
+    if (before?.status.kind === 'applied') return false;
     if (before === undefined && !(wasThere(spans, this.#update.seq) && isConcerned(client, this.#update.topics))) {
       return false;
     }
@@ -132,9 +132,9 @@ class Wait {
     // What another instance says may be older.
     const isNewer = before === undefined || before.client.instance === instance;
     if (!isNewer && preferred(before.client, client) !== client) return false;
-    const standing = standingOf(client, this.#update, this.#epoch);
-    this.#known.set(key, { client, standing });
-    this.#open += Number(standing.kind === 'open') - Number(before?.standing.kind === 'open');
+    const status = applyStatusOf(client, this.#update, this.#epoch);
+    this.#known.set(key, { client, status });
+    this.#open += Number(status.kind === 'open') - Number(before?.status.kind === 'open');
     return this.#open === 0;
   }
 
@@ -143,13 +143,13 @@ class Wait {
     const known = this.#known.get(key);
     if (known === undefined) return false;
     this.#known.delete(key);
-    this.#open -= Number(known.standing.kind === 'open');
+    this.#open -= Number(known.status.kind === 'open');
     return this.#open === 0;
   }
 
   answer(nameOf: (client: KnownClient) => string): WaitAnswer {
-    const behind = [...this.#known.values()].flatMap(({ client, standing }) =>
-      standing.kind === 'applied' ? [] : [{ client_id: nameOf(client), reason: standing.reason }],
+    const behind = [...this.#known.values()].flatMap(({ client, status }) =>
+      status.kind === 'applied' ? [] : [{ client_id: nameOf(client), reason: status.reason }],
     );
     return {
       done: behind.length === 0 && this.incomplete === undefined,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryHeads, ownHeads } from '../../../test/support/agreed-heads.js';
+import { MemoryHeads, ownHeads } from '../../../test/support/shared-policy-head.js';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';

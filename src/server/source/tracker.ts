@@ -1,8 +1,8 @@
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { AgreedHeads, SeenHead } from '../policy-head.js';
-import { DOUBT_TIMES, type DoubtTimes, HeadDoubt } from '../policy-head-doubt.js';
+import type { SeenHead, SharedPolicyHead } from '../shared-policy-head.js';
+import { STALE_HEAD_TIMES, StaleHeadGuard, type StaleHeadTimes } from '../stale-head-guard.js';
 import { isDamage } from './git-objects.js';
 import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, Reviewed } from './source.js';
 
@@ -16,7 +16,7 @@ export interface TrackerOptions {
   /** Time between looks; 0: only at the start, when asked, and after failures. */
   pollingIntervalMs: number;
   retry?: BackoffOptions;
-  doubt?: DoubtTimes;
+  doubt?: StaleHeadTimes;
 }
 
 /** What a tracker works with. */
@@ -24,7 +24,7 @@ export interface TrackerDeps {
   source: PolicySource;
   review: CommitReview;
   /** What the instances agreed on. A commit is served when it stands there, not before. */
-  heads: AgreedHeads;
+  heads: SharedPolicyHead;
   log: Logger;
   /** Called for each head, also for one that changes nothing, after it is being served. */
   onChange(change: PolicyHeadChange): void | Promise<void>;
@@ -70,7 +70,7 @@ class SourceTracker implements Tracker {
   readonly #retry: BackoffOptions;
   readonly #deps: TrackerDeps;
   readonly #wakeup = new Wakeup();
-  readonly #doubt: HeadDoubt;
+  readonly #doubt: StaleHeadGuard;
   #waiting: (() => void)[] = [];
   #ended = false;
 
@@ -91,7 +91,7 @@ class SourceTracker implements Tracker {
   constructor(options: TrackerOptions, deps: TrackerDeps) {
     this.#pollingMs = options.pollingIntervalMs > 0 ? options.pollingIntervalMs : undefined;
     this.#retry = options.retry ?? DEFAULT_RETRY;
-    this.#doubt = new HeadDoubt(options.doubt ?? DOUBT_TIMES);
+    this.#doubt = new StaleHeadGuard(options.doubt ?? STALE_HEAD_TIMES);
     this.#deps = deps;
   }
 

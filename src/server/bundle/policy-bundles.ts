@@ -21,30 +21,30 @@ export interface BundleRequest {
 }
 
 /** Bundles of the served commit, built once for each (head, base, directories). */
-export interface BundleService {
+export interface PolicyBundles {
   /** Throws `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory), `git_failed`. */
   get(request: BundleRequest): Promise<EncodedBundle>;
 }
 
 /** What a bundle service works with. */
-export interface BundleServiceDeps {
+export interface PolicyBundlesDeps {
   objects: GitObjects;
   snapshots: Snapshots;
   tracker: Pick<Tracker, 'head' | 'reportDamage'>;
   log: Logger;
 }
 
-/** Makes a {@link BundleService}. `cacheBytes`: SYNC_BUNDLE_CACHE_BYTES. */
-export function createBundleService(options: { cacheBytes: number }, deps: BundleServiceDeps): BundleService {
+/** Makes a {@link PolicyBundles}. `cacheBytes`: SYNC_BUNDLE_CACHE_BYTES. */
+export function createPolicyBundles(options: { cacheBytes: number }, deps: PolicyBundlesDeps): PolicyBundles {
   return new Bundles(options, deps);
 }
 
-class Bundles implements BundleService {
-  readonly #deps: BundleServiceDeps;
+class Bundles implements PolicyBundles {
+  readonly #deps: PolicyBundlesDeps;
   readonly #ready: ByteCache<EncodedBundle>;
   readonly #building = new Map<string, Promise<EncodedBundle>>();
 
-  constructor(options: { cacheBytes: number }, deps: BundleServiceDeps) {
+  constructor(options: { cacheBytes: number }, deps: PolicyBundlesDeps) {
     this.#deps = deps;
     this.#ready = new ByteCache(options.cacheBytes, ({ size }) => size);
   }

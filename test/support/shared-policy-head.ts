@@ -1,10 +1,10 @@
 import { SyncError } from '../../src/lib/errors.js';
-import type { AgreedHead, AgreedHeads, SeenHead } from '../../src/server/policy-head.js';
+import type { SeenHead, SharedHead, SharedPolicyHead } from '../../src/server/shared-policy-head.js';
 
 /** The agreed heads of one policy source in memory, for as many instances as a test has. */
 export class MemoryHeads {
   place = 0;
-  head: AgreedHead | undefined;
+  head: SharedHead | undefined;
   /** Every head so far, in order. */
   readonly all: string[] = [];
   readonly #listeners = new Set<(hash: string) => void>();
@@ -12,7 +12,7 @@ export class MemoryHeads {
   problem: Error | undefined;
 
   /** What one instance gets. */
-  handle(isShared: boolean): AgreedHeads {
+  handle(isShared: boolean): SharedPolicyHead {
     return {
       isShared,
       look: () => ({ place: this.place, head: this.head }),
@@ -42,6 +42,6 @@ export class MemoryHeads {
 }
 
 /** For a server that is alone. */
-export function ownHeads(): AgreedHeads {
+export function ownHeads(): SharedPolicyHead {
   return new MemoryHeads().handle(false);
 }

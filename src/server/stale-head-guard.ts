@@ -1,7 +1,7 @@
-import type { SeenHead } from './policy-head.js';
+import type { SeenHead } from './shared-policy-head.js';
 
 /** How long a source has to go on showing a commit that may be an older one, before it is believed. */
-export interface DoubtTimes {
+export interface StaleHeadTimes {
   /** Where the source has shown something else before: somebody moved the branch. */
   readonly movedMs: number;
   /** Where it shows what it showed before the agreed head, or never had that: most likely it is a copy that lags behind. */
@@ -9,7 +9,7 @@ export interface DoubtTimes {
 }
 
 /** Answers of one load-balanced git service differ for seconds; copies that lag for ten minutes are broken. */
-export const DOUBT_TIMES: DoubtTimes = { movedMs: 10_000, unseenMs: 600_000 };
+export const STALE_HEAD_TIMES: StaleHeadTimes = { movedMs: 10_000, unseenMs: 600_000 };
 
 /** What a source shows, beside what was agreed on. */
 export interface Shown {
@@ -26,12 +26,12 @@ export interface Shown {
  * policy head never goes back by accident). A successor that was no head before is news at once. Anything else has to be shown by two looks or
  * more, and by no other in between, over a time in which the agreed head stays. Pure but for what it remembers.
  */
-export class HeadDoubt {
-  readonly #times: DoubtTimes;
+export class StaleHeadGuard {
+  readonly #times: StaleHeadTimes;
   readonly #now: () => number;
   #doubted: { hash: string; agreed: string; sinceMs: number; untilMs: number } | undefined;
 
-  constructor(times: DoubtTimes, now: () => number = () => performance.now()) {
+  constructor(times: StaleHeadTimes, now: () => number = () => performance.now()) {
     this.#times = times;
     this.#now = now;
   }

@@ -4,16 +4,16 @@ import { MemoryLog } from '../../test/support/memory-log-store.js';
 import { until } from '../../test/support/until.js';
 import { silentLogger } from '../lib/log.js';
 import { FoldedLog } from './log/folded-log.js';
-import { type AgreedHeads, createAgreedHeads } from './policy-head.js';
+import { createSharedPolicyHead, type SharedPolicyHead } from './shared-policy-head.js';
 
 async function instance(
   memory: MemoryLog,
   source: string,
   isSame?: (name: string) => boolean,
-): Promise<AgreedHeads & AsyncDisposable> {
+): Promise<SharedPolicyHead & AsyncDisposable> {
   const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 20 };
   const updateLog = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
-  const heads = createAgreedHeads(
+  const heads = createSharedPolicyHead(
     { source, ...(isSame !== undefined && { isSame }), isShared: true },
     { updateLog, log: silentLogger() },
   );

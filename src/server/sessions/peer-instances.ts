@@ -6,8 +6,8 @@ import type { Presence } from '../log/log-store.js';
 import { isConcerned, type KnownClient } from './known-client.js';
 import { type InstanceView, printView, readView } from './presence-text.js';
 
-/** What {@link Fleet} is made with. */
-export interface FleetOptions {
+/** What {@link PeerInstances} is made with. */
+export interface PeerInstancesOptions {
   /** Name of this instance. */
   readonly instance: string;
   /** Shortest time between two texts of ours. Default 1 s. */
@@ -17,7 +17,7 @@ export interface FleetOptions {
 }
 
 /** What it works with. */
-export interface FleetDeps {
+export interface PeerInstancesDeps {
   /** Where instances tell each other; undefined: there is only this one. */
   readonly presence: Presence | undefined;
   /** The clients of this instance. */
@@ -46,9 +46,9 @@ const COUNT_AGE_MS = 1000;
 const REPEATS = 3;
 
 /** The clients of the other server instances: tells them of ours, and reads what they say. */
-export class Fleet {
-  readonly #options: Required<FleetOptions>;
-  readonly #deps: FleetDeps;
+export class PeerInstances {
+  readonly #options: Required<PeerInstancesOptions>;
+  readonly #deps: PeerInstancesDeps;
   readonly #changed = new Wakeup();
   #isFailing = false;
   #reading: Promise<OtherInstances> | undefined;
@@ -56,7 +56,7 @@ export class Fleet {
   /** By instance, the text that was read last and what it says: most say the same as before. */
   #views: ReadViews = new Map();
 
-  constructor(options: FleetOptions, deps: FleetDeps) {
+  constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
     this.#options = { minIntervalMs: 1000, ttlMs: 10_000, ...options };
     this.#deps = deps;
   }

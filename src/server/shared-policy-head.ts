@@ -4,7 +4,7 @@ import type { Logger } from '../lib/log.js';
 import type { PolicyHead, UpdateLog } from './log/update-log.js';
 
 /** What the server instances agreed on for one policy source. */
-export interface AgreedHead {
+export interface SharedHead {
   /** The commit that every instance serves. */
   readonly hash: string;
   /** The ones before it, newest first; the last {@link EARLIER_KEPT}. */
@@ -16,11 +16,11 @@ export interface SeenHead {
   /** The last row about policy, of whatever source; 0: there is none. */
   readonly place: number;
   /** Undefined: nothing was agreed on for this source yet. */
-  readonly head: AgreedHead | undefined;
+  readonly head: SharedHead | undefined;
 }
 
 /** The head of one policy source as it stands in the update log (design 9.8). */
-export interface AgreedHeads {
+export interface SharedPolicyHead {
   /** False: there is only this instance, and nobody to disagree with. */
   readonly isShared: boolean;
   look(): SeenHead;
@@ -43,10 +43,10 @@ const headBody = z.looseObject({ heads: z.array(sourceHead) });
 type HeadBody = z.infer<typeof headBody>;
 
 /**
- * The {@link AgreedHeads} of a source over the update log. Each row has the heads of all sources, so that while instances are
+ * The {@link SharedPolicyHead} of a source over the update log. Each row has the heads of all sources, so that while instances are
  * moved from one repository to another both kinds go on, each following its own.
  */
-export function createAgreedHeads(
+export function createSharedPolicyHead(
   options: {
     /** Names the source, without secrets. */
     source: string;
@@ -55,7 +55,7 @@ export function createAgreedHeads(
     isShared: boolean;
   },
   deps: { updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy'>; log: Logger },
-): AgreedHeads {
+): SharedPolicyHead {
   const { source, isSame = (other) => other === source, isShared } = options;
   const { updateLog, log } = deps;
   let read: { seq: number; body: HeadBody } | undefined;
@@ -76,7 +76,7 @@ export function createAgreedHeads(
     }
   }
 
-  const ownHead = (row: PolicyHead | undefined): AgreedHead | undefined =>
+  const ownHead = (row: PolicyHead | undefined): SharedHead | undefined =>
     bodyOf(row).heads.find((head) => isSame(head.source));
 
   return {

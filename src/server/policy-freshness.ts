@@ -1,20 +1,20 @@
 import { SyncError } from '../lib/errors.js';
-import type { AgreedHeads } from './policy-head.js';
+import type { SharedPolicyHead } from './shared-policy-head.js';
 import type { GitObjects } from './source/git-objects.js';
 import type { PolicySource } from './source/source.js';
 import type { Tracker } from './source/tracker.js';
 
 /** Decides whether this instance may answer `GET /policy` now (design 9.8). */
-export interface PolicyGate {
+export interface PolicyFreshness {
   /**
    * Returns when it may. `baseHash`: the commit that the caller holds; `waits`: the caller is a client of ours, which tries
    * again. Throws `policy_not_ready` for such a caller when the answer could take it back to an older commit.
    */
-  pass(baseHash: string | undefined, waits: boolean): Promise<void>;
+  check(baseHash: string | undefined, waits: boolean): Promise<void>;
 }
 
-/** How long a gate waits. */
-export interface GateTimes {
+/** How long a check waits. */
+export interface FreshnessTimes {
   /** For a look at the policy source, when a caller holds a commit that is not here. */
   readonly lookMs: number;
   /** Shortest time between two of those looks. */
@@ -26,29 +26,29 @@ export interface GateTimes {
   readonly unknownMs: number;
 }
 
-const TIMES: GateTimes = { lookMs: 5000, lookEveryMs: 1000, unknownMs: 12_000 };
+const TIMES: FreshnessTimes = { lookMs: 5000, lookEveryMs: 1000, unknownMs: 12_000 };
 /** A client of a fleet tries again by itself; commits come within seconds. */
 const RETRY_SECONDS = 1;
 /** Unknown commits that are remembered. */
 const UNKNOWN_KEPT = 1000;
 const FULL_HASH = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
-/** The gate of a server that is alone: it is always right. */
-export const OPEN_GATE: PolicyGate = { pass: () => Promise.resolve() };
+/** Of a server that shares its log with no other: always fresh. */
+export const ALWAYS_FRESH: PolicyFreshness = { check: () => Promise.resolve() };
 
-/** Makes the {@link PolicyGate} of one of several instances. */
-export function createPolicyGate(
+/** Makes the {@link PolicyFreshness} of one of several instances. */
+export function createPolicyFreshness(
   deps: {
     tracker: Pick<Tracker, 'head' | 'wanted' | 'refresh'>;
-    heads: Pick<AgreedHeads, 'look'>;
+    heads: Pick<SharedPolicyHead, 'look'>;
     objects: Pick<GitObjects, 'hasCommit'>;
     source: Pick<PolicySource, 'isSuccessor'>;
     /** False while the log cannot be reached: then another instance may have agreed on something newer. */
     isLogUp: () => boolean;
     now?: () => number;
   },
-  times: GateTimes = TIMES,
-): PolicyGate {
+  times: FreshnessTimes = TIMES,
+): PolicyFreshness {
   const { tracker, heads, objects, source } = deps;
   const now = deps.now ?? (() => performance.now());
   /** When a commit that is not here was first asked about. */
@@ -92,7 +92,7 @@ export function createPolicyGate(
   }
 
   return {
-    async pass(baseHash, waits) {
+    async check(baseHash, waits) {
       checkCurrent(waits);
       const base = baseHash?.trim().toLowerCase();
       if (base === undefined || !FULL_HASH.test(base)) return;

@@ -12,7 +12,7 @@ const MAX_MS = 30_000;
  * Counts clients that come and answers, for each, over how long it should spread its catch-up (milliseconds): 0 in quiet times,
  * some seconds where a thousand come back at once after a restart.
  */
-export function createSpread(): (nowMs: number) => number {
+export function createCatchUpJitter(): (nowMs: number) => number {
   let windowStartMs = Number.NEGATIVE_INFINITY;
   let before = 0;
   let count = 0;
@@ -30,6 +30,6 @@ export function createSpread(): (nowMs: number) => number {
 }
 
 /** Over how long so many clients should spread their connections when all of them come back (milliseconds). */
-export function returnSpreadOf(clients: number): number {
+export function reconnectJitterMs(clients: number): number {
   return clients <= FREE ? 0 : Math.min(clients * RETURN_MS, MAX_MS);
 }
