@@ -53,8 +53,6 @@ export interface DataStatus {
   joined(transaction: string, entry: KnownEntry): void;
   /** An entry counts for another transaction from now on. */
   left(entry: KnownEntry): void;
-  /** True for a transaction that loads the configuration, false for that of a data update. */
-  isLoad(transaction: string): boolean;
   /** An entry changed its state. */
   settled(entry: KnownEntry): void;
   /** An entry is no longer desired, or was superseded. */
@@ -218,10 +216,6 @@ export class Status implements DataStatus {
     this.#transactions.set(key, newTransaction(id, key, reason));
     if (id === LOAD) this.#initial = key;
     return key;
-  }
-
-  isLoad(transaction: string): boolean {
-    return transaction.startsWith(`${LOAD}#`);
   }
 
   joined(transaction: string, entry: KnownEntry): void {

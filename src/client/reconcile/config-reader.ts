@@ -3,7 +3,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerDataConfig } from '../../wire/data.js';
 import { behind } from '../position/pull.js';
-import type { UpdateObserver } from '../report/collector.js';
+import type { DataEvents } from './data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import { concerns, entryIdentity, entryPath } from './entry.js';
 import type { Load } from './load.js';
@@ -30,7 +30,7 @@ export interface ConfigReaderDeps {
   readonly onLoaded: (entries: number) => void;
   /** All of the load was read, in one answer. */
   readonly onLoadedWhole: (entries: number) => void;
-  readonly observer?: UpdateObserver | undefined;
+  readonly events: DataEvents;
   readonly log: Logger;
 }
 
@@ -150,7 +150,7 @@ export class ConfigReader {
 
   /** Learns the entries of a configuration; answers their ids. `unplaced`: the place of those without one. */
   #learn(config: PeerDataConfig, unplaced: number, asks: boolean): Set<string> {
-    const { state, entries, topics, observer } = this.#deps;
+    const { state, entries, topics, events } = this.#deps;
     const { transaction } = this.#deps.load;
     const seen = new Set<string>();
     const counts = new Map<number, number>();
@@ -170,7 +170,7 @@ export class ConfigReader {
       counts.set(seq, at + 1);
       const index = isUpdate ? indexInFold(entry, { seq, at, ids: seen }, { state, table: entries.table }) : at;
       entries.learn(entry, { id, rank: { era: state.era, seq, index }, origin, transaction }, asks);
-      observer?.concerns(transaction, entry, entries.table.get(id));
+      events.emit({ kind: 'named', transaction, entry, known: entries.table.get(id) });
     }
     return seen;
   }

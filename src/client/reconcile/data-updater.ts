@@ -8,6 +8,7 @@ import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { Applier } from './applier.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
+import { type DataEvents, dataEvents } from './data-events.js';
 import { DesiredEntries } from './desired-entries.js';
 import { Duplicates } from './duplicates.js';
 import type { KnownEntry } from './entry.js';
@@ -57,6 +58,7 @@ export class DataUpdater {
   readonly #deps: DataUpdaterDeps;
   readonly #session = new ServerSession();
   readonly #duplicates = new Duplicates();
+  readonly #events: DataEvents;
   readonly #state: LogState;
   readonly #entries: DesiredEntries;
   readonly #load: Load;
@@ -66,13 +68,13 @@ export class DataUpdater {
 
   constructor({ topics: list, backoff, pollMinMs = POLL_MIN_MS }: DataUpdaterOptions, deps: DataUpdaterDeps) {
     this.#deps = deps;
-    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, status, observer, log } = deps;
-    const onPosition = (): void => this.#positionChanged();
+    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, onPosition, status, observer, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
     const state = new LogState(list, log);
-    const told = { state, status, observer, log };
-    const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, onPosition, ...told });
-    const load = new Load({ status, observer });
+    const events = dataEvents({ state, status, observer, onPosition: onPosition ?? (() => undefined) });
+    const told = { state, events, log };
+    const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, ...told });
+    const load = new Load(events);
     const intake = new UpdateIntake({ topics, entries, load, ...told });
     const shared = { topics, session: this.#session, entries, load, ...told };
     this.#config = new ConfigReader(
@@ -87,8 +89,9 @@ export class DataUpdater {
     );
     this.#updates = new UpdateReader(
       { backoff },
-      { ...shared, fetchUpdates, intake, onPosition, onLoaded: (count) => this.#loaded('updates', count) },
+      { ...shared, fetchUpdates, intake, onLoaded: (count) => this.#loaded('updates', count) },
     );
+    this.#events = events;
     this.#state = state;
     this.#entries = entries;
     this.#load = load;
@@ -290,6 +293,6 @@ export class DataUpdater {
   }
 
   #positionChanged(): void {
-    this.#deps.onPosition?.();
+    this.#events.emit({ kind: 'position' });
   }
 }

@@ -4,9 +4,8 @@ import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, docPathText } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import type { Fetcher } from '../fetch/providers.js';
-import type { UpdateObserver } from '../report/collector.js';
-import type { DataStatus } from '../status.js';
 import type { Applier } from './applier.js';
+import { type DataEvents, isLoad } from './data-events.js';
 import { entryPath, entryReplaces, isMoved, isPeriodic, isRead, type KnownEntry, stopReads } from './entry.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
 import { EntryTable } from './entry-table.js';
@@ -21,10 +20,7 @@ export interface DesiredEntriesDeps {
   readonly exclusive: Exclusive;
   readonly fetch: Fetcher['fetch'];
   readonly state: LogState;
-  /** How far the client is may have changed. Must return at once. */
-  readonly onPosition: () => void;
-  readonly status: DataStatus;
-  readonly observer?: UpdateObserver | undefined;
+  readonly events: DataEvents;
   readonly log: Logger;
 }
 
@@ -49,23 +45,12 @@ export class DesiredEntries {
   readonly #fetcher: EntryFetcher;
 
   constructor(options: { backoff: BackoffOptions; pollMinMs: number }, deps: DesiredEntriesDeps) {
-    const { applier, status, observer, state, log } = deps;
+    const { applier, events, log } = deps;
     this.#deps = deps;
     this.#tasks = new TaskSet(log);
     const table = new EntryTable({
-      onSettled: (entry) => {
-        if (entry.state.kind === 'applied') state.position.closed(entry.id);
-        else if (state.has(entry)) state.position.opened(entry.rank.seq, entry.id);
-        status.settled(entry);
-        observer?.settled(entry);
-        deps.onPosition();
-      },
-      onForgotten: (entry) => {
-        state.position.closed(entry.id);
-        status.forgotten(entry);
-        observer?.forgotten(entry);
-        deps.onPosition();
-      },
+      onSettled: (entry) => events.emit({ kind: 'settled', entry }),
+      onForgotten: (entry) => events.emit({ kind: 'forgotten', entry }),
       discard: (body) => this.#writer.discard(body),
       onStoppedFetching: () => this.#writer.look(),
     });
@@ -132,7 +117,7 @@ export class DesiredEntries {
   /** An entry is desired at this place. `asks`: the source of one that is known already is asked for something new. */
   learn(entry: PeerEntry, place: EntryPlace, asks = true): void {
     const { id, rank, origin, transaction } = place;
-    const { state, status } = this.#deps;
+    const { state, events } = this.#deps;
     const path = entryPath(entry);
     const known = this.table.get(id);
     if (known !== undefined) {
@@ -168,7 +153,7 @@ export class DesiredEntries {
     };
     this.table.set(fresh);
     if (state.has(fresh)) state.position.opened(rank.seq, id);
-    status.joined(transaction, fresh);
+    events.emit({ kind: 'joined', transaction, entry: fresh });
     this.#fetcher.obtain(fresh);
   }
 
@@ -196,17 +181,17 @@ export class DesiredEntries {
     transaction: string,
     { asks, moves }: { readonly asks: boolean; readonly moves: boolean },
   ): void {
-    const { status } = this.#deps;
+    const { events } = this.#deps;
     const { state } = entry;
     const isFixed = entry.origin === 'update' || !isRead(entry.entry);
     const isLeft = isPeriodic(entry) && entry.reads === undefined;
     if (state.kind === 'applied' && (isFixed || !asks) && !isLeft && !moves) return;
     // An update that is under way stays the same one; what the load before was to bring in is for this one now.
-    const counts = entry.origin === 'base' || status.isLoad(entry.transaction);
+    const counts = entry.origin === 'base' || isLoad(entry.transaction);
     if (entry.transaction !== transaction && counts) {
-      status.left(entry);
+      events.emit({ kind: 'left', entry });
       entry.transaction = transaction;
-      status.joined(transaction, entry);
+      events.emit({ kind: 'joined', transaction, entry });
     }
     if (state.kind === 'blocked') this.table.settle(entry, state);
     // What waits for the engine, or is refused by it, is replaced when its source has something else by now.

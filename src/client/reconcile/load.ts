@@ -1,5 +1,4 @@
-import type { UpdateObserver } from '../report/collector.js';
-import type { DataStatus } from '../status.js';
+import { type DataEvents, LOAD_ID } from './data-events.js';
 
 /** The parts of a load: what the operator configured, and what was published. */
 export type LoadPart = 'base' | 'updates';
@@ -9,15 +8,13 @@ export type LoadPart = 'base' | 'updates';
  * the fold. It is complete when every part that it was to have has been read (spec "Health states": ready).
  */
 export class Load {
-  readonly #status: DataStatus;
-  readonly #observer: UpdateObserver | undefined;
+  readonly #events: DataEvents;
   readonly #missing = new Set<LoadPart>();
   #transaction: string | undefined;
   #entries = 0;
 
-  constructor(deps: { status: DataStatus; observer: UpdateObserver | undefined }) {
-    this.#status = deps.status;
-    this.#observer = deps.observer;
+  constructor(events: DataEvents) {
+    this.#events = events;
   }
 
   /** These parts are to be read now, and no others. */
@@ -28,10 +25,12 @@ export class Load {
 
   /** Its transaction; opened when it is first asked for. */
   get transaction(): string {
-    if (this.#transaction === undefined) {
-      this.#transaction = this.#status.begin('initial-load', 'base data and retained updates');
-      this.#observer?.begin(this.#transaction, { id: 'initial-load', callbacks: [], isLoad: true });
-    }
+    this.#transaction ??= this.#events.begin({
+      id: LOAD_ID,
+      reason: 'base data and retained updates',
+      callbacks: [],
+      isLoad: true,
+    });
     return this.#transaction;
   }
 
@@ -53,8 +52,7 @@ export class Load {
     const entries = this.#entries;
     this.#transaction = undefined;
     this.#entries = 0;
-    this.#status.sealed(transaction);
-    this.#observer?.sealed(transaction);
-    this.#status.configRead(entries);
+    this.#events.emit({ kind: 'sealed', transaction });
+    this.#events.emit({ kind: 'config_read', entries });
   }
 }

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
-import type { UpdateObserver } from '../report/collector.js';
-import type { DataStatus } from '../status.js';
+import type { DataEvents } from './data-events.js';
 import type { DesiredEntries, EntryPlace } from './desired-entries.js';
 import { concerns } from './entry.js';
 import type { Load } from './load.js';
@@ -15,8 +14,7 @@ export interface UpdateIntakeDeps {
   readonly state: LogState;
   readonly entries: DesiredEntries;
   readonly load: Load;
-  readonly status: DataStatus;
-  readonly observer?: UpdateObserver | undefined;
+  readonly events: DataEvents;
   readonly log: Logger;
 }
 
@@ -30,20 +28,19 @@ export class UpdateIntake {
 
   /** An update that has just come; `seq` is undefined for a server whose updates have no places. */
   take(update: PeerUpdate, topic: string, seq: number | undefined): void {
-    const { status, log, observer, state, topics } = this.#deps;
+    const { events, log, state, topics } = this.#deps;
     const id = update.id ?? randomUUID().replaceAll('-', '');
     const reason = update.reason ?? '';
     log.info({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
-    const transaction = status.begin(id, reason);
-    observer?.begin(transaction, { id, callbacks: update.callback?.callbacks ?? [], isLoad: false });
+    const callbacks = update.callback?.callbacks ?? [];
+    const transaction = events.begin({ id, reason, callbacks, isLoad: false });
     const place = state.place(seq);
     for (const [index, entry] of update.entries.entries()) {
       if (!concerns(entry, topics)) continue;
       const entryId = seq === undefined ? `live/${state.era}/${place}/${index}` : state.placedId(entry, seq);
       this.#learn(entry, { id: entryId, rank: { era: state.era, seq: place, index }, origin: 'update', transaction });
     }
-    status.sealed(transaction);
-    observer?.sealed(transaction);
+    events.emit({ kind: 'sealed', transaction });
   }
 
   /** An update that was read: of the tail it is as if it had just come, unless it is known. Answers the ids of its entries. */
@@ -82,8 +79,8 @@ export class UpdateIntake {
   }
 
   #learn(entry: PeerEntry, place: EntryPlace): void {
-    const { entries, observer } = this.#deps;
+    const { entries, events } = this.#deps;
     entries.learn(entry, place);
-    observer?.concerns(place.transaction, entry, entries.table.get(place.id));
+    events.emit({ kind: 'named', transaction: place.transaction, entry, known: entries.table.get(place.id) });
   }
 }

@@ -3,7 +3,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import { pullPages } from '../position/pull.js';
-import type { DataStatus } from '../status.js';
+import type { DataEvents } from './data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
 import type { LogState } from './log-state.js';
@@ -23,8 +23,7 @@ export interface UpdateReaderDeps {
   readonly load: Load;
   /** A part of the load was read. */
   readonly onLoaded: (entries: number) => void;
-  readonly onPosition: () => void;
-  readonly status: DataStatus;
+  readonly events: DataEvents;
   readonly log: Logger;
 }
 
@@ -46,7 +45,7 @@ export class UpdateReader {
   }
 
   async #pull(signal: AbortSignal): Promise<void> {
-    const { fetchUpdates, session, state, load, status, log } = this.#deps;
+    const { fetchUpdates, session, state, load, events, log } = this.#deps;
     if (fetchUpdates === undefined || !session.isApart) return;
     await session.turn(signal);
     const hadFailed = this.loop.error !== undefined;
@@ -75,11 +74,12 @@ export class UpdateReader {
       updates += page.updates.length;
       state.position.pulled(isLast ? page.head : (page.updates.at(-1)?.seq ?? 0), isLast);
       if (isLast) state.fold = isFold && isFromStart && load.isOpen ? { ids, head: page.head } : undefined;
-      this.#deps.onPosition();
+      events.emit({ kind: 'position' });
     }
     state.isRead = true;
     if (updates > 0) log.info({ updates, after, from: isFold ? 'fold' : 'tail' }, 'caught up with data updates');
-    if (hadFailed && !load.isOpen) status.configRead(Math.max(1, this.#deps.entries.table.size));
+    if (hadFailed && !load.isOpen)
+      events.emit({ kind: 'config_read', entries: Math.max(1, this.#deps.entries.table.size) });
     this.#deps.onLoaded(loaded);
     // Something arrived meanwhile before which an update is missing; where reading brings nothing, a heartbeat asks again.
     if (state.position.hasGap && state.position.through > after) this.loop.request();
