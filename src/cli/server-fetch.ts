@@ -90,14 +90,14 @@ async function send(
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer & { errorCode: string | undefined }> {
   // Here alone: a wrong call, and help, need none of it.
-  const [{ default: undici }, { openConnections }] = await Promise.all([
+  const [{ default: undici }, { openOutbound }] = await Promise.all([
     import('undici'),
-    import('../client/connections.js'),
+    import('../client/outbound/outbound.js'),
   ]);
   const { selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile } = CLIENT_SETTINGS;
   const { values } = loadSettings({ selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile }, { env });
   const log = createLogger('policysync', { level: 'warn', format: 'pretty' });
-  const connections = await openConnections({ ...values, serverUrl: url, serverWsUrl: undefined }, { log, env });
+  const connections = await openOutbound({ ...values, serverUrl: url, serverWsUrl: undefined }, { log, env });
   const timeoutMs = ANSWER_TIMEOUT_MS + extraTimeMs;
   const dispatcher = connections.dispatcher(timeoutMs);
   const headers: Record<string, string> = { ...given };

@@ -11,7 +11,6 @@ import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { addClientReadings, createClientMetrics } from './client-metrics.js';
-import { openConnections } from './connections.js';
 import { DriftCheck } from './drift/drift-check.js';
 import { createEngine } from './engine/create-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
@@ -26,6 +25,7 @@ import { HealthWriter } from './health/health-writer.js';
 import { createOffline } from './offline/create-offline.js';
 import type { ClientSettings } from './options.js';
 import { OutboundGate } from './outbound/gate.js';
+import { openOutbound } from './outbound/outbound.js';
 import type { LookUp } from './outbound/own-places.js';
 import { clientIdOf } from './position/client-id.js';
 import { PositionWaits } from './position/position-waits.js';
@@ -90,7 +90,7 @@ export function createClient(
     const clientId = clientIdOf(settings);
     logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
     const authenticator = await clientAuthenticator(settings);
-    const connections = await openConnections(settings, { log: log.child({ component: 'tls' }), env });
+    const connections = await openOutbound(settings, { log: log.child({ component: 'tls' }), env });
     ends.push(async () => connections.close());
     const tls = await openListenerTls({
       cert: pemFile('SYNC_CLIENT_API_TLS_CERT_FILE', settings.apiTlsCertFile),
@@ -231,10 +231,10 @@ export function createClient(
       }
     };
     const waits: PositionWaits = new PositionWaits({
-      standing: (seq) => {
-        const standing = data.standing(seq);
+      status: (seq) => {
+        const applied = data.applyStatus(seq);
         // Who asks reads the engine next: one that is away, or being filled again, has nothing to show yet.
-        return standing === 'applied' && !status.engine.online ? 'pending' : standing;
+        return applied === 'applied' && !status.engine.online ? 'pending' : applied;
       },
       catchUp: () => data.catchUp(),
     });

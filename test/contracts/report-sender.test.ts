@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
-import { createDispatcher } from '../../src/client/fetch/dispatcher.js';
+import { createDispatcher } from '../../src/client/outbound/dispatcher.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { ReportSender, type SenderOptions } from '../../src/client/report/sender.js';
 import { completeConfig, DEFAULT_CALLBACK_CONFIG } from '../../src/client/report/targets.js';

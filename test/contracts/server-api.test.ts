@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
-import { createDispatcher } from '../../src/client/fetch/dispatcher.js';
+import { createDispatcher } from '../../src/client/outbound/dispatcher.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { ServerApi } from '../../src/client/server-api.js';
 import { SyncError } from '../../src/lib/errors.js';

@@ -12,7 +12,7 @@ test('one update on several topics of a client is one write of its engine, at on
   const [client] = fleet.clients;
   assert(client !== undefined);
   const applied = async (seq: number): Promise<void> => {
-    const done = (): boolean => client.data.standing(seq) === 'applied';
+    const done = (): boolean => client.data.applyStatus(seq) === 'applied';
     await until(done, { withinMs: 15_000, what: `update ${seq} is applied` });
   };
   await applied(await publish(first.url, { dst_path: '/start', data: 1, topics: ['c'] }));

@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
-import { openConnections } from '../../src/client/connections.js';
 import type { PolicyEngine } from '../../src/client/engine/engine.js';
 import { createHttpProvider } from '../../src/client/fetch/http-fetch.js';
 import { Follower } from '../../src/client/follower.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
+import { openOutbound } from '../../src/client/outbound/outbound.js';
 import { StateReporter } from '../../src/client/position/state-reporter.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
@@ -53,7 +53,7 @@ export async function enginelessFleet(
   const stop = new AbortController();
   setMaxListeners(0, stop.signal);
   const shared = clientSettings({ SYNC_SERVER_URL: serverUrl, SYNC_POLICY_UPDATER_ENABLED: 'false', ...env });
-  const connections = await openConnections(shared, { log: silentLogger(), env: {} });
+  const connections = await openOutbound(shared, { log: silentLogger(), env: {} });
   const { dial, tls } = connections;
   const provider = createHttpProvider({ silenceTimeoutMs: 30_000, env: {}, tls });
   const fetcher = await startFetcher(provider, { limitBytes: 1_000_000 });

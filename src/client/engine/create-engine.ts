@@ -7,7 +7,6 @@ import { healthPaths } from '../health/health-document.js';
 import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
-import { BundleService } from './bundle-service.js';
 import { capabilitiesWithout } from './capabilities.js';
 import { type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './check-policy.js';
 import { DOOR_PATH, type Door, type EngineAccessKind, engineAccessKind, makeDoor } from './door.js';
@@ -17,6 +16,7 @@ import { fixedAuth } from './engine-auth.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
+import { OpaBundleServer } from './opa-bundle-server.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { OpaRest } from './opa-rest.js';
 import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js';
@@ -109,7 +109,7 @@ async function inlineEngine(
   deps: CreateEngineDeps,
 ): Promise<RunningEngine> {
   const { log, env } = deps;
-  const bundles = new BundleService();
+  const bundles = new OpaBundleServer();
   await bundles.start();
   const program = getProgram(settings, deps);
   const limited = settings.inlineEngineBuiltinsOff.length > 0;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { type Dispatcher, interceptors, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { createDispatcher } from '../fetch/dispatcher.js';
+import { createDispatcher } from '../outbound/dispatcher.js';
 import type { Env } from './opa-version.js';
 
 /** Bounds of a download, in milliseconds. */

@@ -1,6 +1,6 @@
 import type { Logger } from '../../lib/log.js';
 import { type OutgoingTls, outgoingTls, pemFile, TlsFiles } from '../../lib/tls.js';
-import { createDispatcher } from '../fetch/dispatcher.js';
+import { createDispatcher } from '../outbound/dispatcher.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
 import { createOauth } from './engine-auth-oauth.js';
 import { checkEngineAccess, type EngineAccessSettings } from './engine-auth-rules.js';

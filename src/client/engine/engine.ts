@@ -152,7 +152,7 @@ export interface PolicyEngine {
    * {@link write}, which may come or not, and which writes everything anew where this was of no use. May be called while
    * another call is under way.
    */
-  expect?(path: DocPath, arriving: ArrivingBody): void;
+  prepareUpload?(path: DocPath, arriving: ArrivingBody): void;
   /** The engine's own answer for a path, as it wrote it; rule results are in it where there are rules. */
   read(path: DocPath, signal: AbortSignal): Promise<string>;
   /** Writes one of the {@link reserved} documents. May be called while another call is under way. */

@@ -176,8 +176,8 @@ export class ExternalOpa implements PolicyEngine {
     }
   }
 
-  expect(path: DocPath, arriving: ArrivingBody): void {
-    this.#rest.expect(path, arriving);
+  prepareUpload(path: DocPath, arriving: ArrivingBody): void {
+    this.#rest.prepareUpload(path, arriving);
   }
 
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {

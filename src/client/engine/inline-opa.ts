@@ -1,7 +1,6 @@
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { bundleArchive } from './bundle-archive.js';
-import { BUNDLE_NAME, type BundleService } from './bundle-service.js';
 import type { PolicyCheck } from './check-policy.js';
 import {
   type ArrivingBody,
@@ -12,6 +11,7 @@ import {
   type Region,
 } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
+import { BUNDLE_NAME, type OpaBundleServer } from './opa-bundle-server.js';
 import type { OpaRest } from './opa-rest.js';
 import type { RegoVersions, V0Modules } from './rego-versions.js';
 import { bundleRoots } from './roots.js';
@@ -42,7 +42,7 @@ export class InlineOpa implements PolicyEngine {
   readonly reserved: readonly DocPath[];
   readonly marker: Marker;
   readonly #options: InlineOpaOptions;
-  readonly #bundles: BundleService;
+  readonly #bundles: OpaBundleServer;
   readonly #rest: OpaRest;
   readonly #check: PolicyCheck;
   readonly isGuarded: boolean;
@@ -56,7 +56,7 @@ export class InlineOpa implements PolicyEngine {
 
   constructor(
     options: InlineOpaOptions,
-    deps: { bundles: BundleService; rest: OpaRest; check: PolicyCheck; versions: RegoVersions; log: Logger },
+    deps: { bundles: OpaBundleServer; rest: OpaRest; check: PolicyCheck; versions: RegoVersions; log: Logger },
   ) {
     this.#options = options;
     this.isGuarded = options.isGuarded;
@@ -129,8 +129,8 @@ export class InlineOpa implements PolicyEngine {
     return this.#rest.write(ops, signal);
   }
 
-  expect(path: DocPath, arriving: ArrivingBody): void {
-    this.#rest.expect(path, arriving);
+  prepareUpload(path: DocPath, arriving: ArrivingBody): void {
+    this.#rest.prepareUpload(path, arriving);
   }
 
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {

@@ -241,7 +241,7 @@ describe('a document that is expected', () => {
   it('is with the engine before it is written, which takes its end alone', async () => {
     await using opa = await standIn(() => undefined);
     const { body, arriving } = arrivingBody('{"n":1}');
-    opa.rest.expect(['a'], arriving);
+    opa.rest.prepareUpload(['a'], arriving);
     await until(() => opa.begun.includes('PUT /v1/data/a'), { withinMs: 20_000, what: 'it is sent' });
     await opa.rest.write([put('/b', '2')], signal);
     assert.deepEqual(opa.requests, ['PUT /v1/data/b 2']);
@@ -253,7 +253,7 @@ describe('a document that is expected', () => {
   it('is of no use for another body, or another place', async () => {
     await using opa = await standIn(() => undefined);
     const { plain, arriving } = arrivingBody('{"n":1}');
-    opa.rest.expect(['a'], arriving);
+    opa.rest.prepareUpload(['a'], arriving);
     await opa.rest.write([write(bodyOfText('2'))], signal);
     await opa.rest.write([write(plain, 'b')], signal);
     assert.deepEqual(opa.requests, ['PUT /v1/data/a 2', 'PUT /v1/data/b {"n":1}']);
@@ -267,7 +267,7 @@ describe('a document that is expected', () => {
       (line) => (line === 'PUT /v1/data/a' && refusals++ === 0 ? { status: 413 } : undefined),
     );
     const { plain, arriving, isRead } = arrivingBody('{"n":1}');
-    opa.rest.expect(['a'], { ...arriving, body: plain });
+    opa.rest.prepareUpload(['a'], { ...arriving, body: plain });
     await until(() => refusals === 1, { withinMs: 20_000, what: 'it is refused' });
     await until(() => !isRead(), { withinMs: 20_000, what: 'nobody reads it along any more' });
     await opa.rest.write([write(plain)], signal);
@@ -287,7 +287,7 @@ describe('a document that is expected', () => {
     await using opa = await standIn((_line, authorization) => ({ status: authorization === 'new' ? 204 : 401 }));
     const rest = new OpaRest({ url: opa.url, timeoutMs: 10_000, auth });
     const { plain, arriving } = arrivingBody('{"n":1}');
-    rest.expect(['a'], { ...arriving, body: plain });
+    rest.prepareUpload(['a'], { ...arriving, body: plain });
     await until(() => opa.begun.length === 1, { withinMs: 20_000, what: 'it is sent' });
     await rest.write([write(plain)], signal);
     assert.deepEqual(opa.requests, Array(3).fill('PUT /v1/data/a {"n":1}'));
@@ -297,7 +297,7 @@ describe('a document that is expected', () => {
   it('whose end gets no answer leaves the outcome open, and is taken back', async () => {
     await using opa = await standIn(() => 'silence', 300);
     const { body, arriving } = arrivingBody('{"n":1}');
-    opa.rest.expect(['a'], arriving);
+    opa.rest.prepareUpload(['a'], arriving);
     await until(() => opa.begun.length === 1, { withinMs: 20_000, what: 'it is sent' });
     await assert.rejects(opa.rest.write([write(body)], signal), {
       code: 'engine_unreachable',
@@ -309,7 +309,7 @@ describe('a document that is expected', () => {
     await using opa = await standIn(() => undefined);
     for (const end of [() => opa.rest.reset(), () => opa.rest.close()]) {
       const torn = opa.torn.length;
-      opa.rest.expect(['a'], arrivingBody('{"n":1}').arriving);
+      opa.rest.prepareUpload(['a'], arrivingBody('{"n":1}').arriving);
       await until(() => opa.begun.length > torn, { withinMs: 20_000, what: 'it is sent' });
       await end();
       await until(() => opa.torn.length > torn, { withinMs: 20_000, what: 'the engine sees it end' });

@@ -124,8 +124,8 @@ export class OpaRest {
     else this.#fail(answer, 'PATCH /v1/data');
   }
 
-  /** See `PolicyEngine.expect`. */
-  expect(path: DocPath, arriving: ArrivingBody): void {
+  /** See `PolicyEngine.prepareUpload`. */
+  prepareUpload(path: DocPath, arriving: ArrivingBody): void {
     if (this.#upload !== undefined) return;
     const url = dataUrl(path);
     const request = new Upload(arriving, async (body, signal) => {

@@ -3,8 +3,8 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { SyncError } from '../../lib/errors.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
+import { createDispatcher } from '../outbound/dispatcher.js';
 import type { OutboundGate } from '../outbound/gate.js';
-import { createDispatcher } from './dispatcher.js';
 import { exchange, type HttpAnswer } from './http-exchange.js';
 import {
   answerFailure,

@@ -1,8 +1,8 @@
 import { type BackoffOptions, sleep } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
+import { RetryLoop } from '../../lib/retry-loop.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicyEngine } from '../engine/engine.js';
-import { RetryLoop } from '../reconcile/retry-loop.js';
 import type { Status } from '../status.js';
 import { healthDocument } from './health-document.js';
 

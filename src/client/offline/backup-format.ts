@@ -4,7 +4,7 @@ import type { PatchOp } from '../../wire/json-patch.js';
 import type { Layer } from '../desired/layers.js';
 import type { PolicyContent } from '../desired/policy-content.js';
 import type { KnownEntry } from '../reconcile/entry.js';
-import type { DataPosition } from '../reconcile/log-state.js';
+import type { DataPosition } from '../reconcile/log-cursor.js';
 
 /**
  * Our backup file: one JSON document whose members stand in a fixed order, each on lines of its own, so that it is

@@ -1,8 +1,16 @@
-import type { Standing } from '../reconcile/standing.js';
+/** How this client stands to one update of the log. */
+export type ApplyStatus =
+  /** Not known to be there: the server has to be asked. */
+  | 'unknown'
+  /** It, or what overlaps its paths and came before it, is not in the engine yet. */
+  | 'pending'
+  /** As `pending`, and the engine refuses a part: nothing changes before policy or data do. */
+  | 'blocked'
+  | 'applied';
 
 /** What {@link PositionWaits} asks. */
 export interface PositionWaitsDeps {
-  readonly standing: (seq: number) => Standing;
+  readonly status: (seq: number) => ApplyStatus;
   /** Asks the server for updates that may be missing. */
   readonly catchUp: () => void;
 }
@@ -12,7 +20,7 @@ const NOTICE_MS = 100;
 
 interface Waiting {
   readonly seq: number;
-  readonly done: (standing: Standing) => void;
+  readonly done: (status: ApplyStatus) => void;
 }
 
 /**
@@ -35,8 +43,8 @@ export class PositionWaits {
     setImmediate(() => {
       this.#isScheduled = false;
       for (const waiting of [...this.#waiting]) {
-        const standing = this.#deps.standing(waiting.seq);
-        if (isFinal(standing)) waiting.done(standing);
+        const status = this.#deps.status(waiting.seq);
+        if (isFinal(status)) waiting.done(status);
       }
     });
   }
@@ -45,23 +53,23 @@ export class PositionWaits {
    * Waits until the update is applied, or blocked; at most so long, and no longer than the signal. Answers how it stands
    * then. An update that nobody has told us of is asked for.
    */
-  async wait(seq: number, timeoutMs: number, signal: AbortSignal): Promise<Standing> {
-    const now = this.#deps.standing(seq);
+  async wait(seq: number, timeoutMs: number, signal: AbortSignal): Promise<ApplyStatus> {
+    const now = this.#deps.status(seq);
     if (isFinal(now) || timeoutMs <= 0) return now;
     return new Promise((resolve) => {
       const ask = setTimeout(() => {
-        if (this.#deps.standing(seq) === 'unknown') this.#deps.catchUp();
+        if (this.#deps.status(seq) === 'unknown') this.#deps.catchUp();
       }, NOTICE_MS);
-      const end = (): void => waiting.done(this.#deps.standing(seq));
+      const end = (): void => waiting.done(this.#deps.status(seq));
       const timer = setTimeout(end, timeoutMs);
       const waiting: Waiting = {
         seq,
-        done: (standing) => {
+        done: (status) => {
           clearTimeout(ask);
           clearTimeout(timer);
           signal.removeEventListener('abort', end);
           this.#waiting.delete(waiting);
-          resolve(standing);
+          resolve(status);
         },
       };
       this.#waiting.add(waiting);
@@ -70,6 +78,6 @@ export class PositionWaits {
   }
 }
 
-function isFinal(standing: Standing): boolean {
-  return standing === 'applied' || standing === 'blocked';
+function isFinal(status: ApplyStatus): boolean {
+  return status === 'applied' || status === 'blocked';
 }

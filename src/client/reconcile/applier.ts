@@ -73,10 +73,10 @@ export class Applier {
    * Says that a document arrives that will be written here, so that the engine can take it beforehand; nothing changes by that.
    * Of no use where it would be written together with others that overlap, or as a part of the policy.
    */
-  expect(path: DocPath, arriving: ArrivingBody): void {
+  prepareUpload(path: DocPath, arriving: ArrivingBody): void {
     if (this.#closed(this.#roots).some((other) => pathsOverlap(other, path))) return;
     if (this.#layers.overlapping(path).some((layer) => layer.path.length !== path.length)) return;
-    this.#engine.expect?.(path, arriving);
+    this.#engine.prepareUpload?.(path, arriving);
   }
 
   /**

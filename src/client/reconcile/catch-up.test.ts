@@ -281,7 +281,7 @@ describe('catching up with updates', () => {
     connect(2, { resumes: false });
     await settled(() => updater.logPosition?.applied_through === 2);
     assert.deepEqual(updater.logPosition?.unresolved, [1]);
-    assert.equal(updater.standing(1), 'pending');
+    assert.equal(updater.applyStatus(1), 'pending');
     stop.abort();
   });
 

@@ -1,14 +1,14 @@
 import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerDataConfig } from '../../wire/data.js';
 import { behind } from '../position/pull.js';
 import type { DataEvents } from './data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import { concerns, entryIdentity, entryPath } from './entry.js';
 import type { Load } from './load.js';
-import type { LogState } from './log-state.js';
-import { RetryLoop } from './retry-loop.js';
+import type { LogCursor } from './log-cursor.js';
 import type { ServerSession } from './server-session.js';
 import { indexInFold } from './worked-in.js';
 
@@ -23,7 +23,7 @@ export interface ConfigReaderDeps {
   readonly fetchBase: FetchConfig;
   readonly topics: ReadonlySet<string>;
   readonly session: ServerSession;
-  readonly state: LogState;
+  readonly state: LogCursor;
   readonly entries: DesiredEntries;
   readonly load: Load;
   /** The base part of the load was read. */

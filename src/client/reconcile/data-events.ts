@@ -2,7 +2,7 @@ import type { PeerEntry } from '../../wire/data.js';
 import type { ObservedUpdate, UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { KnownEntry } from './entry.js';
-import type { LogState } from './log-state.js';
+import type { LogCursor } from './log-cursor.js';
 
 /** Id of the transactions that load all that is desired. */
 export const LOAD_ID = 'initial-load';
@@ -44,7 +44,7 @@ export interface DataEvents {
 
 /** The one place where events reach the position, the status and the reports. */
 export function dataEvents(deps: {
-  readonly state: LogState;
+  readonly state: LogCursor;
   readonly status: DataStatus;
   readonly observer: UpdateObserver | undefined;
   readonly onPosition: () => void;

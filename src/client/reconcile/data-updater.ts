@@ -4,9 +4,11 @@ import type { PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { PositionRecord, SeqByTopic } from '../position/position.js';
+import type { ApplyStatus } from '../position/position-waits.js';
 import type { UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from '../status.js';
 import type { Applier } from './applier.js';
+import { applyStatusOf, blockedSeqs, isOrphan, orphansOf } from './apply-status.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
 import { type DataEvents, dataEvents } from './data-events.js';
 import { DesiredEntries } from './desired-entries.js';
@@ -14,9 +16,8 @@ import { Duplicates } from './duplicates.js';
 import type { KnownEntry } from './entry.js';
 import type { Exclusive } from './entry-writer.js';
 import { Load, type LoadPart } from './load.js';
-import { type DataPosition, LogState } from './log-state.js';
+import { type DataPosition, LogCursor } from './log-cursor.js';
 import { ServerSession, type SessionStart } from './server-session.js';
-import { blockedSeqs, isOrphan, orphansOf, type Standing, standingOf } from './standing.js';
 import { UpdateIntake } from './update-intake.js';
 import { UpdateReader } from './update-reader.js';
 
@@ -59,7 +60,7 @@ export class DataUpdater {
   readonly #session = new ServerSession();
   readonly #duplicates = new Duplicates();
   readonly #events: DataEvents;
-  readonly #state: LogState;
+  readonly #state: LogCursor;
   readonly #entries: DesiredEntries;
   readonly #load: Load;
   readonly #intake: UpdateIntake;
@@ -70,7 +71,7 @@ export class DataUpdater {
     this.#deps = deps;
     const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, onPosition, status, observer, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
-    const state = new LogState(list, log);
+    const state = new LogCursor(list, log);
     const events = dataEvents({ state, status, observer, onPosition: onPosition ?? (() => undefined) });
     const told = { state, events, log };
     const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, ...told });
@@ -112,9 +113,9 @@ export class DataUpdater {
     return blockedSeqs(this.#state, this.#entries.table);
   }
 
-  /** See {@link standingOf}. */
-  standing(seq: number): Standing {
-    return standingOf(seq, this.#state, this.#entries.table);
+  /** See {@link applyStatusOf}. */
+  applyStatus(seq: number): ApplyStatus {
+    return applyStatusOf(seq, this.#state, this.#entries.table);
   }
 
   /** See {@link orphansOf}. */

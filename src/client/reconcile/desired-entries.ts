@@ -1,5 +1,7 @@
 import type { BackoffOptions } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
+import type { RetryLoop } from '../../lib/retry-loop.js';
+import { TaskSet } from '../../lib/task-set.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, docPathText } from '../../wire/doc-path.js';
 import { compareRank, type Rank } from '../desired/layers.js';
@@ -10,16 +12,14 @@ import { entryPath, entryReplaces, isMoved, isPeriodic, isRead, type KnownEntry,
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
 import { EntryTable } from './entry-table.js';
 import { EntryWriter, type Exclusive } from './entry-writer.js';
-import type { LogState } from './log-state.js';
-import type { RetryLoop } from './retry-loop.js';
-import { TaskSet } from './task-set.js';
+import type { LogCursor } from './log-cursor.js';
 
 /** What {@link DesiredEntries} works with. */
 export interface DesiredEntriesDeps {
   readonly applier: Applier;
   readonly exclusive: Exclusive;
   readonly fetch: Fetcher['fetch'];
-  readonly state: LogState;
+  readonly state: LogCursor;
   readonly events: DataEvents;
   readonly log: Logger;
 }

@@ -2,10 +2,10 @@ import { withAnySignal } from '../../lib/any-signal.js';
 import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { RetryLoop } from '../../lib/retry-loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
-import { RetryLoop } from './retry-loop.js';
 
 const NOT_OURS = 'the engine does not hold our state yet';
 

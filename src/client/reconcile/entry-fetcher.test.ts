@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
+import { TaskSet } from '../../lib/task-set.js';
 import { peerEntry } from '../../wire/data.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
@@ -9,7 +10,6 @@ import type { Applier } from './applier.js';
 import { type KnownEntry, stopReads } from './entry.js';
 import { EntryFetcher } from './entry-fetcher.js';
 import { EntryTable } from './entry-table.js';
-import { TaskSet } from './task-set.js';
 
 /** Everything that happened, in order: reads, and the timers that a test sets to compare with. */
 let events: string[];

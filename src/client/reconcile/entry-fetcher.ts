@@ -1,6 +1,7 @@
 import { type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import type { TaskSet } from '../../lib/task-set.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
@@ -10,7 +11,6 @@ import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
 import { isMoved, type KnownEntry, stopReads } from './entry.js';
 import type { EntryTable } from './entry-table.js';
-import type { TaskSet } from './task-set.js';
 
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;
@@ -203,7 +203,7 @@ export class EntryFetcher {
    */
   #ahead({ fetched, entry, path }: KnownEntry): OnLarge | undefined {
     if (fetched !== undefined || entry.save_method !== 'PUT' || path.length === 0) return undefined;
-    return (arriving) => this.#deps.applier.expect(path, arriving);
+    return (arriving) => this.#deps.applier.prepareUpload(path, arriving);
   }
 
   /** True when the engine holds exactly what was fetched last: it neither waits nor is withheld. */

@@ -1,6 +1,8 @@
 import { type BackoffOptions, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { RetryLoop } from '../../lib/retry-loop.js';
+import type { TaskSet } from '../../lib/task-set.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
@@ -8,8 +10,6 @@ import { type Body, EngineRefusal } from '../engine/engine.js';
 import type { Applier } from './applier.js';
 import { entryReplaces, type KnownEntry } from './entry.js';
 import type { EntryTable } from './entry-table.js';
-import { RetryLoop } from './retry-loop.js';
-import type { TaskSet } from './task-set.js';
 
 /** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
 const BATCH_LAYERS = 500;

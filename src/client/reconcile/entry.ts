@@ -23,7 +23,7 @@ export interface KnownEntry extends Placed {
   /** The place that a base entry takes when its source turns out to have something new; see {@link rank}. */
   later: Rank | undefined;
   readonly origin: 'base' | 'update';
-  /** The name of the log that has it (`LogState.name`); undefined for OPAL servers. */
+  /** The name of the log that has it (`LogCursor.name`); undefined for OPAL servers. */
   epoch: string | undefined;
   entry: PeerEntry;
   /** The transaction that it counts for now. */

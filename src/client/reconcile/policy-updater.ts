@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BackoffOptions } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { RetryLoop } from '../../lib/retry-loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
@@ -9,7 +10,6 @@ import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { PolicyPlace } from '../policy-standing.js';
 import type { Status } from '../status.js';
 import type { Applier } from './applier.js';
-import { RetryLoop } from './retry-loop.js';
 
 /** Said of modules in the engine that somebody else had put there, changed or removed. */
 const STRAYS_FOUND = 'modules in the engine were not those of the policy: mended';

@@ -5,13 +5,13 @@ import type { DataEvents } from './data-events.js';
 import type { DesiredEntries, EntryPlace } from './desired-entries.js';
 import { concerns } from './entry.js';
 import type { Load } from './load.js';
-import type { LogState } from './log-state.js';
+import type { LogCursor } from './log-cursor.js';
 import { indexInFold } from './worked-in.js';
 
 /** What {@link UpdateIntake} works with. */
 export interface UpdateIntakeDeps {
   readonly topics: ReadonlySet<string>;
-  readonly state: LogState;
+  readonly state: LogCursor;
   readonly entries: DesiredEntries;
   readonly load: Load;
   readonly events: DataEvents;

@@ -1,13 +1,13 @@
 import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { RetryLoop } from '../../lib/retry-loop.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import { pullPages } from '../position/pull.js';
 import type { DataEvents } from './data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
-import type { LogState } from './log-state.js';
-import { RetryLoop } from './retry-loop.js';
+import type { LogCursor } from './log-cursor.js';
 import type { ServerSession } from './server-session.js';
 import type { UpdateIntake } from './update-intake.js';
 
@@ -17,7 +17,7 @@ export interface UpdateReaderDeps {
   readonly fetchUpdates: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
   readonly topics: ReadonlySet<string>;
   readonly session: ServerSession;
-  readonly state: LogState;
+  readonly state: LogCursor;
   readonly entries: DesiredEntries;
   readonly intake: UpdateIntake;
   readonly load: Load;

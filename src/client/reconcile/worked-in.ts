@@ -1,7 +1,7 @@
 import type { PeerEntry } from '../../wire/data.js';
 import { entryPath, entryReplaces } from './entry.js';
 import type { EntryTable } from './entry-table.js';
-import type { LogState } from './log-state.js';
+import type { LogCursor } from './log-cursor.js';
 
 /**
  * Where a document of the fold stands among the entries of its update: `at`, or after the patches of the same update that are
@@ -11,7 +11,7 @@ import type { LogState } from './log-state.js';
 export function indexInFold(
   entry: PeerEntry,
   { seq, at, ids }: { readonly seq: number; readonly at: number; readonly ids: ReadonlySet<string> },
-  { state, table }: { readonly state: LogState; readonly table: EntryTable },
+  { state, table }: { readonly state: LogCursor; readonly table: EntryTable },
 ): number {
   if (!entryReplaces(entry)) return at;
   const worked = table

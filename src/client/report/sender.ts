@@ -3,11 +3,11 @@ import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/async.
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
+import { TaskSet } from '../../lib/task-set.js';
 import { timerMs } from '../../lib/timer.js';
 import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';
 import type { OutboundGate } from '../outbound/gate.js';
-import { TaskSet } from '../reconcile/task-set.js';
 import { type CallbackRequest, callbackRequest, type OwnServer, redirected } from './callback-request.js';
 import type { CallbackTarget } from './targets.js';
 

@@ -1,6 +1,6 @@
-import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
-import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import { type BackoffOptions, backoffMs, isAbort, Wakeup } from './async.js';
+import { errorText, failureFields, SyncError } from './errors.js';
+import type { Logger } from './log.js';
 
 /**
  * One piece of work that is asked for again and again and must succeed once after the last time it was asked for:

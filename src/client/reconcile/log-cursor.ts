@@ -8,7 +8,7 @@ import type { SeenContent } from './entry-fetcher.js';
 export interface DataPosition {
   /** The log that {@link lastSeq} and the seqs of the entries are of; undefined for an OPAL server. */
   readonly epoch: string | undefined;
-  /** What that log is called here: see {@link LogState.name}. Default: its epoch. */
+  /** What that log is called here: see {@link LogCursor.name}. Default: its epoch. */
   readonly name?: string | undefined;
   readonly era: number;
   /** Place of the next update of a server without seqs. */
@@ -27,7 +27,7 @@ interface Fold {
 }
 
 /** Which log the client follows, how far it is in it, and what of it was read. */
-export class LogState {
+export class LogCursor {
   readonly position: PositionTracker;
   readonly #log: Logger;
   #epoch: string | undefined;

@@ -1,22 +1,13 @@
+import type { ApplyStatus } from '../position/position-waits.js';
 import type { KnownEntry } from './entry.js';
 import type { EntryTable } from './entry-table.js';
-import type { LogState } from './log-state.js';
-
-/** How this client stands to one update of the log. */
-export type Standing =
-  /** Not known to be there: the server has to be asked. */
-  | 'unknown'
-  /** It, or what overlaps its paths and came before it, is not in the engine yet. */
-  | 'pending'
-  /** As `pending`, and the engine refuses a part: nothing changes before policy or data do. */
-  | 'blocked'
-  | 'applied';
+import type { LogCursor } from './log-cursor.js';
 
 /**
  * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
  * that overlaps its paths (design 9.7). Of an update that does not concern this client it is `applied`, too.
  */
-export function standingOf(seq: number, state: LogState, table: EntryTable): Standing {
+export function applyStatusOf(seq: number, state: LogCursor, table: EntryTable): ApplyStatus {
   const { position } = state;
   if (!position.knows(seq) || (position.isDoubtful && seq > position.through)) return 'unknown';
   const own = [...table.all()].filter((entry) => entry.rank.seq === seq && state.has(entry));
@@ -28,7 +19,7 @@ export function standingOf(seq: number, state: LogState, table: EntryTable): Sta
 }
 
 /** Seqs of updates of the log that the engine refuses until policy or data change. */
-export function blockedSeqs(state: LogState, table: EntryTable): number[] {
+export function blockedSeqs(state: LogCursor, table: EntryTable): number[] {
   const blocked = [...table.all()].filter((entry) => entry.state.kind === 'blocked' && state.has(entry));
   return [...new Set(blocked.map(({ rank }) => rank.seq))].sort((a, b) => a - b);
 }
@@ -37,14 +28,14 @@ export function blockedSeqs(state: LogState, table: EntryTable): number[] {
  * What the engine holds though no log and no configuration has it (any more): nothing removes it by itself (design 9.3).
  * `unlisted`: base entries that the configuration does not list.
  */
-export function orphansOf(state: LogState, table: EntryTable, unlisted: ReadonlySet<string>): KnownEntry[] {
+export function orphansOf(state: LogCursor, table: EntryTable, unlisted: ReadonlySet<string>): KnownEntry[] {
   return [...table.all()].filter((entry) => isOrphan(entry, state, table, unlisted));
 }
 
 /** Whether it is one of {@link orphansOf}. */
 export function isOrphan(
   entry: KnownEntry,
-  state: LogState,
+  state: LogCursor,
   table: EntryTable,
   unlisted: ReadonlySet<string>,
 ): boolean {

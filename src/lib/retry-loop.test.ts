@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SyncError } from '../../lib/errors.js';
-import { type Logger, silentLogger } from '../../lib/log.js';
+import { SyncError } from './errors.js';
+import { type Logger, silentLogger } from './log.js';
 import { RetryLoop } from './retry-loop.js';
 
 const FAST = { minMs: 1, maxMs: 2 };

@@ -2,8 +2,8 @@ import { Agent, type buildConnector, type Dispatcher, Pool, ProxyAgent } from 'u
 import { httpConnector } from '../../lib/connect.js';
 import { endpointOf, readProxies } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
-import type { OutboundGate } from '../outbound/gate.js';
-import { checkedConnector, gatedConnector } from '../outbound/gated-connector.js';
+import type { OutboundGate } from './gate.js';
+import { checkedConnector, gatedConnector } from './gated-connector.js';
 
 /** More of {@link createDispatcher}. */
 export interface DispatcherOptions {

@@ -1,5 +1,5 @@
-import { failureFields } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
+import { failureFields } from './errors.js';
+import type { Logger } from './log.js';
 
 /** Keeps hold of promises until they settle, so that a stop can wait for them and no failure is lost. */
 export class TaskSet {

@@ -1,20 +1,20 @@
 import type { Dispatcher } from 'undici';
-import { type Dial, socketDial } from '../lib/connect.js';
-import type { Logger } from '../lib/log.js';
-import { endpointOf, readProxies } from '../lib/proxy.js';
-import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../lib/tls.js';
-import { createDispatcher } from './fetch/dispatcher.js';
-import type { ClientSettings } from './options.js';
-import type { OutboundGate } from './outbound/gate.js';
+import { type Dial, socketDial } from '../../lib/connect.js';
+import type { Logger } from '../../lib/log.js';
+import { endpointOf, readProxies } from '../../lib/proxy.js';
+import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../../lib/tls.js';
+import type { ClientSettings } from '../options.js';
+import { createDispatcher } from './dispatcher.js';
+import type { OutboundGate } from './gate.js';
 
 /** The settings that say how the client connects to others. */
-export type ConnectionSettings = Pick<
+export type OutboundSettings = Pick<
   ClientSettings,
   'serverUrl' | 'serverWsUrl' | 'selfSignedAllowed' | 'trustedCaFile' | 'clientCertFile' | 'clientKeyFile'
 >;
 
 /** How the client reaches everything but its engine: which authorities it trusts, who sees its certificate, proxies. */
-export interface Connections {
+export interface Outbound {
   readonly tls: OutgoingTls;
   /** Opens the socket to the server. */
   readonly dial: Dial;
@@ -32,10 +32,10 @@ const CONNECT_TIMEOUT_MS = 10_000;
  * OPAL (protocol-facts 8.2), and then beside the well-known authorities; verification is never off. Our own certificate is
  * shown to the sync server alone, not to data sources. Rejects with `config_invalid`.
  */
-export async function openConnections(
-  settings: ConnectionSettings,
+export async function openOutbound(
+  settings: OutboundSettings,
   { log, env }: { log: Logger; env: Readonly<Record<string, string | undefined>> },
-): Promise<Connections> {
+): Promise<Outbound> {
   const { selfSignedAllowed, trustedCaFile } = settings;
   if (selfSignedAllowed && trustedCaFile === undefined) {
     log.warn(
