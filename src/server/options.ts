@@ -17,8 +17,7 @@ import {
 } from '../lib/options.js';
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
-import { webhookParams } from './webhook/params.js';
-import { readWebhookParams } from './webhook/presets.js';
+import { readWebhookParams, webhookParams } from './webhook/params.js';
 
 const HTTP = 'HTTP and sockets';
 const POLICY = 'Policy source';

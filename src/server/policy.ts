@@ -2,10 +2,11 @@ import { join } from 'node:path';
 import { assertNotOurs, childEnv } from '../lib/child-env.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
-import { policyNotices } from './bundle/notices.js';
+import type { OpalPolicyNotice } from '../wire/bundle.js';
+import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
 import { createPolicyBundles, type PolicyBundles } from './bundle/policy-bundles.js';
 import { createCommitReview } from './bundle/review.js';
-import { createSnapshots } from './bundle/snapshots.js';
+import { createSnapshots } from './bundle/snapshot.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerSettings } from './options.js';
 import { ALWAYS_FRESH, createPolicyFreshness, type PolicyFreshness } from './policy-freshness.js';
@@ -17,7 +18,7 @@ import type { GitObjects } from './source/git-objects.js';
 import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
 import { repositoryIdentity } from './source/repository-identity.js';
-import type { PolicySource } from './source/source.js';
+import type { PolicyHeadChange, PolicySource } from './source/source.js';
 import { createTracker, type Tracker } from './source/tracker.js';
 
 /** What a caller is told to wait where no policy will come before the server is configured anew. */
@@ -175,4 +176,28 @@ export function noBundles(): PolicyBundles {
       });
     },
   };
+}
+
+/** One publication: the same data on several topics. */
+export interface PolicyNotice {
+  topics: string[];
+  /** The data, as JSON text. */
+  text: string;
+}
+
+/**
+ * What a new head is announced with: the commit hash on the spec's topic of each changed directory (`default:policy:a/b`), and
+ * OPAL's object on OPAL's topics (`policy:a/b`; protocol-facts 1.7). A client subscribes to one of the two.
+ */
+export function policyNotices(change: PolicyHeadChange): PolicyNotice[] {
+  const directories = change.changedDirectories;
+  const opal: OpalPolicyNotice = {
+    old_policy_hash: change.oldHash,
+    new_policy_hash: change.hash,
+    changed_directories: [...directories],
+  };
+  return [
+    { topics: directories.map((directory) => policyTopic(directory)), text: JSON.stringify(change.hash) },
+    { topics: directories.map((directory) => opalPolicyTopic(directory)), text: JSON.stringify(opal) },
+  ];
 }

@@ -8,7 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import { createHttpApp } from '../../src/http/app.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { createPolicyBundles } from '../../src/server/bundle/policy-bundles.js';
-import { createSnapshots } from '../../src/server/bundle/snapshots.js';
+import { createSnapshots } from '../../src/server/bundle/snapshot.js';
 import { policyRoutes } from '../../src/server/routes/policy.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import { applyBundle } from '../support/apply-bundle.js';

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { silentLogger } from '../../src/lib/log.js';
 import { createPolicyBundles } from '../../src/server/bundle/policy-bundles.js';
-import { createSnapshots } from '../../src/server/bundle/snapshots.js';
+import { createSnapshots } from '../../src/server/bundle/snapshot.js';
 import { createGitCommand } from '../../src/server/source/git-command.js';
 import { createGitObjects, type GitObjects } from '../../src/server/source/git-objects.js';
 import { type PolicyBundle, policyBundle } from '../../src/wire/bundle.js';

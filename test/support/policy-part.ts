@@ -1,7 +1,7 @@
 import { silentLogger } from '../../src/lib/log.js';
 import { createPolicyBundles, type PolicyBundles } from '../../src/server/bundle/policy-bundles.js';
 import { createCommitReview } from '../../src/server/bundle/review.js';
-import { createSnapshots } from '../../src/server/bundle/snapshots.js';
+import { createSnapshots } from '../../src/server/bundle/snapshot.js';
 import { ALWAYS_FRESH, type PolicyFreshness } from '../../src/server/policy-freshness.js';
 import type { GitObjects } from '../../src/server/source/git-objects.js';
 import { createGitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { applyBundle } from '../../../test/support/apply-bundle.js';
-import { buildBundle } from './build.js';
 import { comparePaths, directoryOf, isWithin, nameOf } from './directories.js';
 import { loadOrder } from './load-order.js';
 import { planComplete } from './plan.js';
+import { buildBundle } from './policy-bundles.js';
 import { takeSnapshot } from './snapshot.js';
 
 const segment = fc.constantFrom('a', 'a-b', 'a.x', 'a0', 'B', 'é', 'data.json', 'z');

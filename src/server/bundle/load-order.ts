@@ -1,3 +1,9 @@
+import { directoryOf, normalDirectory } from './directories.js';
+import type { Ignore } from './ignore.js';
+
+/** The file that orders a folder, unless SYNC_POLICY_REPO_MANIFEST_PATH names another one for the root. */
+export const MANIFEST_NAME = '.manifest';
+
 /** A folder on the way: its files, and the folders in it by name. */
 interface Folder {
   readonly files: string[];
@@ -33,4 +39,85 @@ export function loadOrder(paths: Iterable<string>): string[] {
     for (const folder of [...at.folders.values()].reverse()) left.push(folder);
   }
   return ordered;
+}
+
+/** What the order is worked out from. */
+export interface ManifestInput {
+  /** SYNC_POLICY_REPO_MANIFEST_PATH: a file, a folder that has a `.manifest`, or empty for the root. */
+  manifestPath: string;
+  ignore: Ignore;
+  hasFile(path: string): boolean;
+  hasDirectory(directory: string): boolean;
+  /** Text of a file that may be a manifest; undefined when there is no such file. */
+  text(path: string): string | undefined;
+}
+
+/** The explicit order, as manifests give it. */
+export interface ExplicitOrder {
+  /** Listed files, in load order, each once. */
+  paths: string[];
+  /** Manifests that take part, in the order in which they were read. */
+  manifests: string[];
+  /** Lines that were skipped, for the log. */
+  warnings: string[];
+}
+
+/** The file that SYNC_POLICY_REPO_MANIFEST_PATH means. */
+export function rootManifest(manifestPath: string, hasDirectory: (directory: string) => boolean): string {
+  const path = normalDirectory(manifestPath);
+  return path === '.' || hasDirectory(path) ? join(path, MANIFEST_NAME) : path;
+}
+
+/**
+ * Reads manifests from the root one on (spec, policy bundle rule 3; protocol-facts 5.5). One path a line, relative to the
+ * manifest, taken literally. A folder stands for what its own `.manifest` lists. Skipped with a warning: absolute paths,
+ * paths that do not lie inside the manifest's folder, missing, ignored and repeated ones. Order only: what no manifest
+ * lists follows later.
+ */
+export function explicitOrder(input: ManifestInput): ExplicitOrder {
+  const order: ExplicitOrder = { paths: [], manifests: [], warnings: [] };
+  const visited = new Set<string>();
+
+  const read = (manifest: string): void => {
+    const text = input.text(manifest);
+    if (text === undefined) return;
+    order.manifests.push(manifest);
+    const folder = directoryOf(manifest);
+    for (const line of text.split(/\r\n|\n|\r/)) {
+      if (line === '') continue;
+      const entry = resolveEntry(folder, line);
+      const skip = (why: string): void => {
+        order.warnings.push(`${manifest}: ${JSON.stringify(line)} ${why}`);
+      };
+      if (typeof entry === 'object') skip(entry.problem);
+      else if (input.ignore(entry)) skip('is ignored by SYNC_BUNDLE_IGNORE');
+      else if (visited.has(entry)) skip('is listed already');
+      else if (input.hasFile(entry)) {
+        visited.add(entry);
+        order.paths.push(entry);
+      } else if (input.hasDirectory(entry)) {
+        visited.add(entry);
+        read(join(entry, MANIFEST_NAME));
+      } else skip('does not exist');
+    }
+  };
+
+  read(rootManifest(input.manifestPath, input.hasDirectory));
+  return order;
+}
+
+/** A line as a path from the repository root. Always strictly inside the folder, so that folders cannot go in circles. */
+function resolveEntry(folder: string, line: string): string | { problem: string } {
+  if (line.startsWith('/')) return { problem: 'is absolute' };
+  const segments: string[] = [];
+  for (const segment of line.split('/')) {
+    if (segment === '' || segment === '.') continue;
+    if (segment !== '..') segments.push(segment);
+    else if (segments.pop() === undefined) return { problem: 'lies outside its folder' };
+  }
+  return segments.length === 0 ? { problem: 'is its own folder' } : join(folder, segments.join('/'));
+}
+
+function join(directory: string, name: string): string {
+  return directory === '.' ? name : `${directory}/${name}`;
 }

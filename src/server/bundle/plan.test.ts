@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type AppliedPolicy, applyBundle } from '../../../test/support/apply-bundle.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
-import { buildBundle } from './build.js';
 import { comparePaths, requestedDirectories } from './directories.js';
 import { planComplete, planDelta } from './plan.js';
+import { buildBundle } from './policy-bundles.js';
 import { type Snapshot, takeSnapshot } from './snapshot.js';
 
 /** A commit as its files; the object id of a file is its text. */

@@ -1,14 +1,14 @@
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import type { PolicyBundle } from '../../wire/bundle.js';
+import { packageName } from '../../wire/rego-package.js';
 import { type GitObjects, isDamage } from '../source/git-objects.js';
 import type { Tracker } from '../source/tracker.js';
-import { buildBundle } from './build.js';
 import { ByteCache } from './byte-cache.js';
-import { requestedDirectories } from './directories.js';
+import { directoryOf, requestedDirectories } from './directories.js';
 import { type EncodedBundle, encodedBundle } from './encoded-bundle.js';
 import { type BundlePlan, planComplete, planDelta } from './plan.js';
-import type { Snapshot } from './snapshot.js';
-import type { Snapshots } from './snapshots.js';
+import type { Snapshot, Snapshots } from './snapshot.js';
 
 /** What callers are told to wait before the first head. */
 const NOT_READY_RETRY_SECONDS = 2;
@@ -131,4 +131,35 @@ function checkDirectories(directories: readonly string[], head: Snapshot, base: 
     if (head.directories.has(directory) || base?.directories.has(directory)) continue;
     throw new SyncError('policy_path_unknown', `requested path ${directory} was not found in the policy repo!`);
   }
+}
+
+/**
+ * The bundle of a plan (spec PolicyBundle), members in the order of protocol-facts 2.2; both module lists are in load order.
+ * `contents` has the bytes by object id, kept as they are (a byte order mark too). Throws `policy_commit_refused` for bytes
+ * that are not UTF-8: those of a served commit are, it was checked before.
+ */
+export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint8Array>): PolicyBundle {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const bundle: PolicyBundle = {
+    manifest: plan.files.map((file) => file.path),
+    hash: plan.hash,
+    old_hash: plan.oldHash,
+    data_modules: [],
+    policy_modules: [],
+    deleted_files:
+      plan.deleted === null
+        ? null
+        : { data_modules: [...plan.deleted.data], policy_modules: [...plan.deleted.policies] },
+  };
+  for (const { path, kind, blob } of plan.files) {
+    let text: string;
+    try {
+      text = decoder.decode(contents.get(blob));
+    } catch (cause) {
+      throw new SyncError('policy_commit_refused', `commit ${plan.hash}: ${path} is not UTF-8`, { cause });
+    }
+    if (kind === 'data') bundle.data_modules.push({ path: directoryOf(path), data: text });
+    else bundle.policy_modules.push({ path, package_name: packageName(text), rego: text });
+  }
+  return bundle;
 }

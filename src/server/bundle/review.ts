@@ -5,8 +5,7 @@ import type { Logger } from '../../lib/log.js';
 import type { GitObjects } from '../source/git-objects.js';
 import type { CommitReview } from '../source/source.js';
 import { comparePaths, directoryOf, isWithin, withAncestors } from './directories.js';
-import type { BundleFile, Snapshot } from './snapshot.js';
-import type { Snapshots } from './snapshots.js';
+import type { BundleFile, Snapshot, Snapshots } from './snapshot.js';
 
 /** Warnings of one commit that are shown. */
 const WARNINGS_SHOWN = 20;

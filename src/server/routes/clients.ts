@@ -4,8 +4,7 @@ import { isLimited } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { clientsAnswer } from '../../wire/clients.js';
 import type { Sessions } from '../sessions/sessions.js';
-import type { PolicySourceStatus } from '../source/source.js';
-import { viewOfSource } from '../source/source-view.js';
+import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;

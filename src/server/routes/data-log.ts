@@ -8,8 +8,7 @@ import { redactUrl } from '../../lib/log.js';
 import { isHttpFetcher, type PeerEntry } from '../../wire/data.js';
 import { isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
-import { isShown } from './topics-query.js';
-import { charsOf, PAGE_CHARS } from './update-size.js';
+import { charsOf, isShown, PAGE_CHARS } from './paging.js';
 
 /** What {@link dataLogRoutes} needs. */
 export interface DataLogDeps {

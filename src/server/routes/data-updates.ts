@@ -7,8 +7,7 @@ import { baseIdentity } from '../log/base-entry.js';
 import { hasReached } from '../log/reached.js';
 import type { FoldedEntry, LogRecord, UpdateLog } from '../log/update-log.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
-import { isShown, topicsQuery } from './topics-query.js';
-import { charsOf, PAGE_CHARS } from './update-size.js';
+import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
 
 /** What {@link dataUpdatesRoutes} needs. */
 export interface DataUpdatesDeps {

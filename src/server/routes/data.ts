@@ -16,7 +16,7 @@ import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
 import type { Sessions } from '../sessions/sessions.js';
 import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
-import { isShown, topicsQuery } from './topics-query.js';
+import { isShown, topicsQuery } from './paging.js';
 import { publishQuery, waitAnswer, waitAsAsked } from './wait.js';
 
 /** What the data routes need. */

@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
+import { consumeRateLimit } from '../../http/rate-limit.js';
 import { addRoute } from '../../http/route.js';
+import { type Rate, RateLimit } from '../../lib/rate.js';
 import { sourceView } from '../../wire/clients.js';
 import type { StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
-import type { PolicySourceStatus } from '../source/source.js';
-import { viewOfSource } from '../source/source-view.js';
+import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 /** What the health answer is made of. */
 export interface HealthDeps {
@@ -82,4 +83,43 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
 function backboneState(status: StoreStatus): { up: boolean; since?: string; reason?: string } {
   if (status.up) return { up: true };
   return { up: false, since: new Date(status.sinceMs).toISOString(), reason: status.reason };
+}
+
+/** `GET /`: says that the process answers (protocol-facts 2.1). Open to everyone (design 9.11). */
+export function rootRoutes(app: FastifyInstance): void {
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/',
+      access: 'everyone',
+      tag: 'Health',
+      summary: 'Says that the process answers',
+      answers: { 200: { description: 'It does', schema: z.object({ status: z.literal('ok') }) } },
+    },
+    () => ({ status: 'ok' }),
+  );
+}
+
+/**
+ * `GET /loadlimit` (protocol-facts 2.1): clients with SYNC_WAIT_ON_SERVER_LOAD ask here before they start, so that a fleet
+ * starts at the rate that the operator set: 200 `null`, or 429 with `Retry-After`. The rate is over all clients.
+ */
+export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | undefined }): void {
+  const limit = options.clientLoadLimit === undefined ? undefined : new RateLimit(options.clientLoadLimit);
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/loadlimit',
+      access: 'token',
+      tag: 'Health',
+      summary: 'Whether one more client may start now',
+      answers: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },
+    },
+    ({ reply }) => {
+      if (limit !== undefined) consumeRateLimit(limit, 'all');
+      return reply.type('application/json').send('null');
+    },
+  );
 }

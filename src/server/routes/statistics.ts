@@ -6,7 +6,7 @@ import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
-import { clientKey, derivedName } from '../sessions/client-key.js';
+import { clientKey, derivedName } from '../sessions/client-names.js';
 
 /** What the statistics routes need. */
 export interface StatisticsDeps {

@@ -5,7 +5,7 @@ import type { Authenticator, PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
 import { Secret, silentLogger } from '../../lib/log.js';
-import { type WebhookRouteOptions, webhookRoutes } from './webhook.js';
+import { createRefusalLog, type WebhookRouteOptions, webhookRoutes } from './webhook.js';
 
 /** Believes whoever names a peer type in place of a token. */
 const authenticator: Authenticator = {
@@ -76,4 +76,22 @@ test('a git source asks for no token, and a token does not stand in for the secr
     assert.equal(answer.headers['x-sync-error'], 'webhook_refused');
   }
   assert.equal(looks(), 0);
+});
+
+test('what is refused is logged with code and remedy, and never more than once a second', () => {
+  const lines: { error?: string; code?: string; left_out?: number; remedy?: string }[] = [];
+  let nowMs = 5_000;
+  const refused = createRefusalLog({ warn: (fields: object) => void lines.push(fields) }, () => nowMs);
+  const error = new SyncError('webhook_refused', 'No secret was provided!');
+  for (let call = 0; call < 1_000; call++) refused(error);
+  nowMs += 1_000;
+  refused(error);
+  assert.deepEqual(
+    lines.map(({ error: text, code, left_out }) => [text, code, left_out]),
+    [
+      ['No secret was provided!', 'webhook_refused', undefined],
+      ['No secret was provided!', 'webhook_refused', 999],
+    ],
+  );
+  assert.match(lines[0]?.remedy ?? '', /SYNC_POLICY_REPO_WEBHOOK_SECRET/);
 });

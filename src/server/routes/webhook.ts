@@ -1,12 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
+import { failureFields, type SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import { judgeWebhook } from '../webhook/judge.js';
-import type { WebhookParams } from '../webhook/params.js';
+import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
 import { parsePayload } from '../webhook/payload.js';
-import { WEBHOOK_PRESETS } from '../webhook/presets.js';
-import { createRefusalLog } from '../webhook/refusal-log.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
 /** The settings that the webhook depends on. */
@@ -118,4 +117,24 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
     },
   );
+}
+
+/** Time between two lines: whoever likes may call, and must not be able to fill the log. */
+const QUIET_MS = 1_000;
+
+/**
+ * Logs refused webhooks with their reason. At most one line a second; the next one says how many were left out. Of the request it
+ * says nothing but what the error does: never the secret, nor what was sent in its place.
+ */
+export function createRefusalLog(log: Pick<Logger, 'warn'>, now: () => number = Date.now): (error: SyncError) => void {
+  let loggedMs = Number.NEGATIVE_INFINITY;
+  let leftOut = 0;
+  return (error) => {
+    if (now() - loggedMs < QUIET_MS) {
+      leftOut++;
+      return;
+    }
+    log.warn({ ...failureFields(error), ...(leftOut > 0 && { left_out: leftOut }) }, 'webhook refused');
+    [loggedMs, leftOut] = [now(), 0];
+  };
 }

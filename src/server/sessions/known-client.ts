@@ -1,6 +1,6 @@
-import type { Position, SessionReport } from '../../wire/session.js';
+import type { FailureKind, Position, SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
-import type { ClientIdentity } from './client-key.js';
+import type { ClientIdentity } from './client-names.js';
 
 /**
  * When a client was subscribed, told in places of the log, since clocks differ: it was there for every record after `from`
@@ -132,4 +132,17 @@ export function shortPosition(at: Position, maxSeqs: number): Position {
   if (at.unresolved.length <= maxSeqs) return { ...at, applied_beyond: at.applied_beyond.slice(0, maxSeqs) };
   const through = Math.min(at.applied_through, Math.min(...at.unresolved) - 1);
   return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
+}
+
+/** What is said of a failure to those who may not read its text: that can quote an answer from inside the network of a client. */
+const KIND_TEXTS: Readonly<Record<FailureKind, string>> = {
+  source: 'its data source does not give it',
+  engine: 'the engine could not be written',
+  refused: 'the engine refuses it',
+  config: 'the data configuration cannot be read',
+};
+
+/** The text for a kind; older clients say none, newer ones may say others. */
+export function kindText(kind: string | undefined): string {
+  return Object.entries(KIND_TEXTS).find(([known]) => known === kind)?.[1] ?? 'it fails at the client';
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { clientKey } from './client-key.js';
+import { clientKey } from './client-names.js';
 import type { KnownClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
 

@@ -2,7 +2,7 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import * as z from 'zod';
 import { position, sessionReport } from '../../wire/session.js';
-import { clientKey } from './client-key.js';
+import { clientKey } from './client-names.js';
 import { type KnownClient, shortPosition } from './known-client.js';
 
 /**

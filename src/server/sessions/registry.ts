@@ -1,7 +1,7 @@
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import type { Position, SessionReport } from '../../wire/session.js';
 import { AwayClients } from './away-clients.js';
-import { clientKey } from './client-key.js';
+import { clientKey } from './client-names.js';
 import type { IdClaims } from './id-claims.js';
 import { type KnownClient, smallForm, withSpan } from './known-client.js';
 

@@ -1,7 +1,6 @@
 import { parseDocPath } from '../../wire/doc-path.js';
 import { hasApplied } from '../../wire/session.js';
-import { kindText } from './failure-text.js';
-import type { KnownClient } from './known-client.js';
+import { type KnownClient, kindText } from './known-client.js';
 
 /** A data update that somebody waits for. */
 export interface AwaitedUpdate {

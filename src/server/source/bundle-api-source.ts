@@ -8,8 +8,7 @@ import { type BundleAnswer, type BundleServer, createBundleServer } from './bund
 import { type BundleState, readBundleState, writeBundleState } from './bundle-api-state.js';
 import { createGitCommand, type GitCommand } from './git-command.js';
 import { createGitObjects, type GitObjects } from './git-objects.js';
-import { type LocalRepo, localRepo } from './local-repo.js';
-import { importCommit } from './local-repo-import.js';
+import { importCommit, type LocalRepo, localRepo } from './local-repo.js';
 import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
 import type { PolicySource } from './source.js';
 

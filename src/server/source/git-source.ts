@@ -3,12 +3,11 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger, Secret } from '../../lib/log.js';
 import { createGitCommand, type GitCommand, GitExit } from './git-command.js';
 import { createGitObjects, type GitObjects } from './git-objects.js';
-import { type GitRemote, parseGitRemote } from './git-remote.js';
+import { type GitRemote, parseGitRemote, provideSshKey, sshCommand } from './git-remote.js';
 import { type LocalRepo, localRepo } from './local-repo.js';
 import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
 import { repositoryIdentity } from './repository-identity.js';
 import type { PolicySource } from './source.js';
-import { provideSshKey, sshCommand } from './ssh-key.js';
 
 /** Times for one fetch where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first one brings everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../../lib/errors.js';
+import type { SourceView } from '../../wire/clients.js';
 
 /** What the server knows of its policy source at one moment. */
 export interface PolicySourceStatus {
@@ -76,4 +77,22 @@ export interface CommitReview {
    * there is no previous commit.
    */
   review(hash: string, previous: string | undefined): Promise<Reviewed>;
+}
+
+/** The policy source as answers show it; `none` where no source is configured. */
+export function viewOfSource(status: PolicySourceStatus | undefined): SourceView {
+  if (status === undefined) return { state: 'none' };
+  const { state, fetching, head, wanted, doubted, refused, error, code, failingSinceMs, warnings } = status;
+  return {
+    state,
+    ...(fetching !== undefined && { fetching }),
+    head: head ?? null,
+    ...(wanted !== undefined && wanted !== head && { wanted }),
+    ...(doubted !== undefined && { doubted }),
+    ...(refused !== undefined && { refused }),
+    error: error ?? null,
+    ...(code !== undefined && { code }),
+    ...(failingSinceMs !== undefined && { failing_since: new Date(failingSinceMs).toISOString() }),
+    ...(warnings.length > 0 && { warnings: [...warnings] }),
+  };
 }

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { SyncError } from '../../lib/errors.js';
 import { judgeWebhook, type Verdict, type WebhookRules } from './judge.js';
+import { WEBHOOK_PRESETS, type WebhookPreset } from './params.js';
 import { parsePayload } from './payload.js';
-import { WEBHOOK_PRESETS, type WebhookPreset } from './presets.js';
 
 /** One push of a service: its headers, the members of its payload that matter, and the repository's address there. */
 interface Sample {

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadSettings } from '../../lib/options.js';
 import { SERVER_SETTINGS } from '../options.js';
-import type { WebhookParams } from './params.js';
-import { WEBHOOK_PRESETS } from './presets.js';
+import { WEBHOOK_PRESETS, type WebhookParams } from './params.js';
 
 /** The value that the setting gives for a text. */
 function params(text: string): WebhookParams | undefined {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TreeFile } from '../source/git-objects.js';
-import { type Snapshot, takeSnapshot } from './snapshot.js';
+import { fileKind, type Snapshot, takeSnapshot } from './snapshot.js';
 
 /** A snapshot of files by path; a manifest's content is its text. */
 function snapshot(files: Record<string, string>, manifestPath = '', ignore: string[] = []): Snapshot {
@@ -135,4 +135,27 @@ test('ignored files are no bundle files, their directories are known', () => {
     ['a.rego', 'b.rego', 'data.json'],
   );
   assert.deepEqual([...result.directories], ['.', 'x', 'x/y']);
+});
+
+test('knows modules and data files by their names', () => {
+  const table: Record<string, ReturnType<typeof fileKind>> = {
+    'a.rego': 'policy',
+    'x/y/a.rego': 'policy',
+    'a.cedar': 'policy',
+    '.rego': undefined,
+    'a.rego.txt': undefined,
+    'a.REGO': undefined,
+    'data.json': 'data',
+    'x/data.json': 'data',
+    'x/user_data.json': 'data',
+    'x/metadata.json': 'data',
+    'x/.data.json': 'data',
+    'data.json/readme': undefined,
+    dataXjson: undefined,
+    'data.json5': undefined,
+    'other.json': undefined,
+    'data.yaml': undefined,
+    '.manifest': undefined,
+  };
+  for (const [path, kind] of Object.entries(table)) assert.equal(fileKind(path, ['.rego', '.cedar']), kind, path);
 });

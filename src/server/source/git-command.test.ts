@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { progressText, withoutProgress } from './git-progress.js';
+import { progressText, withoutProgress } from './git-command.js';
 
 const OUTPUT =
   'remote: Enumerating objects: 100, done.\nremote: Counting objects:  50% (50/100)\rremote: Counting objects: 100% (100/100), done.\n' +

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { policyNotices } from './notices.js';
+import { policyNotices } from './policy.js';
 
 test("announces a head on the spec's topics with its hash, and on OPAL's with its object", () => {
   assert.deepEqual(policyNotices({ oldHash: 'o', hash: 'n', changedDirectories: ['.', 'a', 'a/b'] }), [
