@@ -123,6 +123,7 @@ export function createClient(
       env,
       signal,
       outgoing: connections.tls,
+      reserved: healthPaths(settings.healthDocument),
     });
     // Loaded now: a program is asked for its version meanwhile.
     const loading = Promise.all([import('./http.js'), import('../http/app.js')]);

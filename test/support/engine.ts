@@ -1,6 +1,7 @@
 import { createEngine } from '../../src/client/engine/create-engine.js';
 import type { PolicyEngine } from '../../src/client/engine/engine.js';
 import { OpaRest } from '../../src/client/engine/opa-rest.js';
+import { healthPaths } from '../../src/client/health/health-document.js';
 import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
@@ -51,7 +52,10 @@ export async function startEngine(
     ...options.env,
   });
   const stop = new AbortController();
-  const running = await createEngine(settings, { log, env: options.programEnv ?? process.env, signal: stop.signal });
+  const running = await createEngine(settings, {
+    ...{ log, env: options.programEnv ?? process.env, signal: stop.signal },
+    reserved: healthPaths(settings.healthDocument),
+  });
   const applier = new Applier(running.engine);
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(

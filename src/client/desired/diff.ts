@@ -1,6 +1,10 @@
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
-import { isObject, membersOf, type Node, nodeText, sameNode } from '../../wire/json-node.js';
-import type { DataOp } from '../engine/engine.js';
+import { type Body, isObject, membersOf, type Node, nodeText, sameNode } from '../../wire/json-node.js';
+
+/** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */
+export type DataOp =
+  | { readonly op: 'put'; readonly path: DocPath; readonly text: () => string; readonly body?: Body }
+  | { readonly op: 'remove'; readonly path: DocPath };
 
 /**
  * The operations that lead from one composed subtree to another. An operation never covers a subtree that stays as it is

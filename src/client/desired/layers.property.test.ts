@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
 import { nodeText } from '../../wire/json-node.js';
-import type { DataOp } from '../engine/engine.js';
+import type { DataOp } from './diff.js';
 import { diffNodes } from './diff.js';
 import { type Layer, LayerSet } from './layers.js';
 import { bodyOfText } from './text-body.js';

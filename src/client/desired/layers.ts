@@ -1,7 +1,7 @@
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
+import type { Body } from '../../wire/json-node.js';
 import { leafOfBody, type Node, nodeAt, withValue } from '../../wire/json-node.js';
 import { applyPatch, type PatchOp, PatchRefused } from '../../wire/json-patch.js';
-import type { Body } from '../engine/engine.js';
 import { PathIndex, type Placed } from './path-index.js';
 
 /**

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Body } from '../engine/engine.js';
+import type { Body } from '../../wire/json-node.js';
 
 /** A body around a text in memory; nearly every document is one. `bytes`: the text in UTF-8, where the caller has it. */
 export function bodyOfText(text: string, bytes: Uint8Array | string = text): Body & AsyncDisposable {

@@ -3,7 +3,7 @@ import { assertNotOurs, childEnv } from '../../lib/child-env.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { Endpoint, OutgoingTls } from '../../lib/tls.js';
-import { healthPaths } from '../health/health-document.js';
+import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
@@ -55,6 +55,8 @@ export interface CreateEngineDeps {
   readonly log: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  /** Documents that the client keeps in the engine for itself, beside its marker. */
+  readonly reserved: readonly DocPath[];
   /** TLS for the OAuth server of the engine. Default: the well-known authorities. */
   readonly outgoing?: OutgoingTls;
 }
@@ -108,7 +110,7 @@ async function inlineEngine(
   { rest, tls, door, access }: { rest: OpaRest; tls: OutgoingTls; door: Door | undefined; access: EngineAccessKind },
   deps: CreateEngineDeps,
 ): Promise<RunningEngine> {
-  const { log, env } = deps;
+  const { log, env, reserved } = deps;
   const bundles = new OpaBundleServer();
   await bundles.start();
   const program = getProgram(settings, deps);
@@ -127,7 +129,7 @@ async function inlineEngine(
     engine: new InlineOpa(
       {
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
-        reserved: [...healthPaths(settings.healthDocument), ...(door === undefined ? [] : [DOOR_PATH])],
+        reserved: [...reserved, ...(door === undefined ? [] : [DOOR_PATH])],
         isGuarded: door !== undefined,
         checksFirst: limited,
         files: settings.inlineEngineConfig?.files ?? [],
@@ -231,7 +233,7 @@ function engineListeners(address: string | undefined): RunningEngine['listeners'
 function externalEngine(
   settings: ClientSettings,
   rest: OpaRest,
-  { log, env, signal }: CreateEngineDeps,
+  { log, env, signal, reserved }: CreateEngineDeps,
 ): RunningEngine {
   const finding = findCheck(settings, { log, env, signal });
   finding.catch(() => undefined); // a check has it
@@ -240,7 +242,7 @@ function externalEngine(
       rest,
       check: async (policy, regions, checkSignal) => (await finding)?.(policy, regions, checkSignal),
       log,
-      reserved: healthPaths(settings.healthDocument),
+      reserved,
       doubtMs: DOUBT_FACTOR * settings.engineTimeoutMs,
     }),
     access: 'external',
@@ -257,7 +259,7 @@ function externalEngine(
 /** An OPA program that is on this machine anyway serves to check policies before they go to the external engine. */
 async function findCheck(
   settings: ClientSettings,
-  { log, env, signal }: CreateEngineDeps,
+  { log, env, signal }: Pick<CreateEngineDeps, 'log' | 'env' | 'signal'>,
 ): Promise<PolicyCheck | undefined> {
   try {
     const opa = await acquireOpa({ execPath: settings.inlineEngineExecPath, env, allowDownload: false, signal });

@@ -1,30 +1,8 @@
 import type { DocPath } from '../../wire/doc-path.js';
-import type { Body } from '../../wire/json-node.js';
+import type { DataOp } from '../desired/diff.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
 
 /** The one seam between the client and a policy engine. OPA over REST is the first implementation. */
-
-export type { Body } from '../../wire/json-node.js';
-
-/** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */
-export type DataOp =
-  | { readonly op: 'put'; readonly path: DocPath; readonly text: () => string; readonly body?: Body }
-  | { readonly op: 'remove'; readonly path: DocPath };
-
-/**
- * A document that is still read from its source. Whoever reads along gets its bytes as they come, all but its end: until
- * {@link ArrivingBody.release} what was given is no whole JSON value, so nobody can take it for one.
- */
-export interface ArrivingBody {
-  /** The whole, once all of it is there and was found to be JSON. */
-  readonly body: Body | undefined;
-  /**
-   * The bytes from the first on; throws when it turns out that the document does not come, or nobody wants it, and when the signal
-   * aborts: by that whoever reads along says that this is over.
-   */
-  pieces(signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** From now on the end is given too, once it is there. */
-  release(): void;
-}
 
 /** What the engine should hold of policy. */
 export interface PolicySet {

@@ -1,17 +1,11 @@
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
+import type { DataOp } from '../desired/diff.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
 import type { PolicyCheck } from './check-policy.js';
 import { dependencyOrder } from './dependency-order.js';
-import {
-  type ArrivingBody,
-  type DataOp,
-  EngineRefusal,
-  type EngineSeals,
-  type PolicyEngine,
-  type PolicySet,
-  type Region,
-} from './engine.js';
+import { EngineRefusal, type EngineSeals, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 import { isEnginesOwn, removeModules } from './stray-modules.js';

@@ -1,15 +1,10 @@
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
+import type { DataOp } from '../desired/diff.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { bundleArchive } from './bundle-archive.js';
 import type { PolicyCheck } from './check-policy.js';
-import {
-  type ArrivingBody,
-  type DataOp,
-  EngineRefusal,
-  type PolicyEngine,
-  type PolicySet,
-  type Region,
-} from './engine.js';
+import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import { BUNDLE_NAME, type OpaBundleServer } from './opa-bundle-server.js';
 import type { OpaRest } from './opa-rest.js';

@@ -7,8 +7,11 @@ import { until } from '../../../test/support/until.js';
 import { aborted } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { parseDocPath } from '../../wire/doc-path.js';
+import type { Body } from '../../wire/json-node.js';
+import type { DataOp } from '../desired/diff.js';
 import { bodyOfText } from '../desired/text-body.js';
-import { type ArrivingBody, type Body, type DataOp, EngineRefusal } from './engine.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
+import { EngineRefusal } from './engine.js';
 import type { EngineAuth } from './engine-auth.js';
 import { OpaRest, opaProblems } from './opa-rest.js';
 

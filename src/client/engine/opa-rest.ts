@@ -8,7 +8,10 @@ import { jsonOrUndefined } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl, segmentProblem } from '../../wire/doc-path.js';
-import { type ArrivingBody, type Body, type DataOp, type EngineProblem, EngineRefusal } from './engine.js';
+import type { Body } from '../../wire/json-node.js';
+import type { DataOp } from '../desired/diff.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
+import { type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
 import { Upload } from './upload.js';
 

@@ -1,4 +1,5 @@
-import type { ArrivingBody, Body } from './engine.js';
+import type { Body } from '../../wire/json-node.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
 
 /** How long the engine is let hold a document whose end does not come, or that nobody writes. */
 const PATIENCE_MS = 30_000;

@@ -1,5 +1,21 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import type { ArrivingBody, Body } from '../engine/engine.js';
+import type { Body } from '../../wire/json-node.js';
+
+/**
+ * A document that is still read from its source. Whoever reads along gets its bytes as they come, all but its end: until
+ * {@link ArrivingBody.release} what was given is no whole JSON value, so nobody can take it for one.
+ */
+export interface ArrivingBody {
+  /** The whole, once all of it is there and was found to be JSON. */
+  readonly body: Body | undefined;
+  /**
+   * The bytes from the first on; throws when it turns out that the document does not come, or nobody wants it, and when the signal
+   * aborts: by that whoever reads along says that this is over.
+   */
+  pieces(signal: AbortSignal): AsyncIterable<Uint8Array>;
+  /** From now on the end is given too, once it is there. */
+  release(): void;
+}
 
 /** Read at once, and written: fewer, larger pieces cost less. */
 export const PIECE_BYTES = 256 * 1024;

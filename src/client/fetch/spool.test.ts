@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { errorText } from '../../lib/errors.js';
-import type { ArrivingBody } from '../engine/engine.js';
+import type { ArrivingBody } from './arriving-file.js';
 import { createSpool, type OwnedBody } from './spool.js';
 
 const never = new AbortController().signal;

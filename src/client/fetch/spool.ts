@@ -4,8 +4,9 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
+import type { Body } from '../../wire/json-node.js';
 import { bodyOfText } from '../desired/text-body.js';
-import type { ArrivingBody, Body } from '../engine/engine.js';
+import type { ArrivingBody } from './arriving-file.js';
 import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
 import { createDocumentCheck, SHORT_BYTES, shortJson } from './document-check.js';
 

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
-import type { Body } from '../engine/engine.js';
+import type { Body } from '../../wire/json-node.js';
 import {
   BACKUP_START,
   BACKUP_VERSION,

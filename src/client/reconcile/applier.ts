@@ -1,18 +1,13 @@
 import { members } from '../../lib/json-text.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, nodeText } from '../../wire/json-node.js';
+import type { DataOp } from '../desired/diff.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
 import { outermost } from '../desired/outermost.js';
-import {
-  type ArrivingBody,
-  type DataOp,
-  EngineRefusal,
-  type PolicyEngine,
-  type PolicySet,
-  type Region,
-} from '../engine/engine.js';
+import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
+import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { inChunks } from './chunks.js';
 import {
   assertNotReserved,

@@ -1,4 +1,4 @@
-import type { DataOp } from '../engine/engine.js';
+import type { DataOp } from '../desired/diff.js';
 
 /** Operations of one engine transaction: bounded, so that no request grows with the size of the fleet's data. */
 const MAX_OPS = 1000;

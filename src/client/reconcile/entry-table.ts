@@ -1,7 +1,7 @@
 import type { DocPath } from '../../wire/doc-path.js';
+import type { Body } from '../../wire/json-node.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import { PathIndex } from '../desired/path-index.js';
-import type { Body } from '../engine/engine.js';
 import { type EntryState, entryReplaces, type KnownEntry, stopReads } from './entry.js';
 
 /** The entries that a client knows of, and what becomes of them when their state changes. */

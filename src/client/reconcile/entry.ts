@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
+import type { Body } from '../../wire/json-node.js';
 import type { Rank } from '../desired/layers.js';
 import type { Placed } from '../desired/path-index.js';
-import type { Body } from '../engine/engine.js';
 
 /** Where an entry stands on its way into the engine. */
 export type EntryState =

@@ -1,9 +1,9 @@
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/json-node.js';
+import type { DataOp } from '../desired/diff.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, type LayerSet, replaces } from '../desired/layers.js';
 import { outermost } from '../desired/outermost.js';
-import type { DataOp } from '../engine/engine.js';
 
 /** Layers to add (or replace, by id) and layer ids to drop, as one step. */
 export interface LayerChange {
