@@ -2,7 +2,7 @@ import { type Metrics, timed } from '../lib/metrics.js';
 import { withOverrides } from '../lib/with-overrides.js';
 import type { Position } from '../wire/session.js';
 import type { PolicyEngine } from './engine/engine.js';
-import type { Status } from './status.js';
+import type { Status } from './status/status.js';
 
 /** What the client measures. Parts know nothing of it: they are wrapped. */
 export interface ClientMetrics {

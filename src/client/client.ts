@@ -38,7 +38,7 @@ import { Revalidation } from './reconcile/revalidation.js';
 import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
 import { startFacts } from './start-facts.js';
-import { Status } from './status.js';
+import { Status } from './status/status.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 /** A sync client. */

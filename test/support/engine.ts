@@ -5,7 +5,7 @@ import { healthPaths } from '../../src/client/health/health-document.js';
 import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
-import { Status } from '../../src/client/status.js';
+import { Status } from '../../src/client/status/status.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { loadSettings } from '../../src/lib/options.js';
 import type { DocPath } from '../../src/wire/doc-path.js';

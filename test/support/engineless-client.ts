@@ -10,7 +10,7 @@ import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
 import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { ServerApi } from '../../src/client/server-api.js';
-import { Status } from '../../src/client/status.js';
+import { Status } from '../../src/client/status/status.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { parseDocPath } from '../../src/wire/doc-path.js';
 import { ACCEPTING_ENGINE } from './accepting-engine.js';

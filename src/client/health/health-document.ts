@@ -1,5 +1,5 @@
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
-import type { Status, TransactionResult } from '../status.js';
+import type { Status, TransactionResult } from '../status/status.js';
 
 /** Where the engine has the health document (spec "Health document in the policy engine"). */
 const SYNC_PATH = parseDocPath('system/sync');

@@ -3,7 +3,7 @@ import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicyEngine } from '../engine/engine.js';
-import type { Status } from '../status.js';
+import type { Status } from '../status/status.js';
 import { healthDocument } from './health-document.js';
 
 /** Least time between two writes: many small transactions a second must not become as many writes of this document. */

@@ -4,7 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Spool } from '../fetch/spool.js';
 import type { EngineKeeper } from '../reconcile/engine-keeper.js';
-import type { Status } from '../status.js';
+import type { Status } from '../status/status.js';
 import {
   adoptContent,
   type BackedUpParts,

@@ -9,7 +9,7 @@ import { parseKeepingData } from '../../wire/inline-data.js';
 import { nodeText } from '../../wire/json-node.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../wire/updates.js';
 import { bodyOfText } from '../desired/text-body.js';
-import { Status } from '../status.js';
+import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
 import type { SessionStart } from './server-session.js';

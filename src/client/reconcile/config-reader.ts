@@ -4,7 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerDataConfig } from '../../wire/data.js';
 import { behind } from '../position/pull.js';
-import type { DataEvents } from './data-events.js';
+import type { DataEvents } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import { concerns, entryIdentity, entryPath } from './entry.js';
 import type { Load } from './load.js';

@@ -6,7 +6,7 @@ import { type PeerDataConfig, type PeerUpdate, peerDataConfig, peerUpdate } from
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText } from '../desired/text-body.js';
-import { Status } from '../status.js';
+import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
 import type { Exclusive } from './entry-writer.js';

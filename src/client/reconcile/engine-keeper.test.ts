@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import type { PolicyEngine } from '../engine/engine.js';
-import { Status } from '../status.js';
+import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { EngineKeeper } from './engine-keeper.js';
 

@@ -4,7 +4,7 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
-import type { Status } from '../status.js';
+import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
 
 const NOT_OURS = 'the engine does not hold our state yet';

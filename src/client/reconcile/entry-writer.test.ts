@@ -7,7 +7,7 @@ import { parseDocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/diff.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
-import { Status } from '../status.js';
+import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
 

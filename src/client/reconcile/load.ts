@@ -1,4 +1,4 @@
-import { type DataEvents, LOAD_ID } from './data-events.js';
+import { type DataEvents, LOAD_ID } from '../status/data-events.js';
 
 /** The parts of a load: what the operator configured, and what was published. */
 export type LoadPart = 'base' | 'updates';

@@ -5,7 +5,7 @@ import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
-import { Status } from '../status.js';
+import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { PolicyUpdater } from './policy-updater.js';
 

@@ -7,8 +7,8 @@ import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
-import type { PolicyPlace } from '../policy-standing.js';
-import type { Status } from '../status.js';
+import type { PolicyPlace } from '../status/policy-standing.js';
+import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
 
 /** Said of modules in the engine that somebody else had put there, changed or removed. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
-import type { DataEvents } from './data-events.js';
+import type { DataEvents } from '../status/data-events.js';
 import type { DesiredEntries, EntryPlace } from './desired-entries.js';
 import { concerns } from './entry.js';
 import type { Load } from './load.js';

@@ -4,7 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import { pullPages } from '../position/pull.js';
-import type { DataEvents } from './data-events.js';
+import type { DataEvents } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
 import type { LogCursor } from './log-cursor.js';

@@ -4,7 +4,7 @@ import { createHttpApp } from '../../http/app.js';
 import { silentLogger } from '../../lib/log.js';
 import { peerEntry } from '../../wire/data.js';
 import type { KnownEntry } from '../reconcile/entry.js';
-import { Status } from '../status.js';
+import { Status } from '../status/status.js';
 import { type HealthRoutesDeps, healthRoutes } from './health.js';
 
 function appOf(status: Status): ReturnType<typeof createHttpApp> {

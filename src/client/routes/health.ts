@@ -10,7 +10,7 @@ import type { Offline } from '../offline/offline.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { ReporterDetails } from '../report/reporter.js';
-import type { Status, TransactionResult } from '../status.js';
+import type { Status, TransactionResult } from '../status/status.js';
 
 /** What the health routes tell about. */
 export interface HealthRoutesDeps {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { peerEntry } from '../wire/data.js';
-import type { EntryState, KnownEntry } from './reconcile/entry.js';
+import { peerEntry } from '../../wire/data.js';
+import type { EntryState, KnownEntry } from '../reconcile/entry.js';
 import { type FinishedTransaction, Status } from './status.js';
 
 function start(enabled: { policy?: boolean; data?: boolean } = {}): {

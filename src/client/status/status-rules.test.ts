@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { peerEntry } from '../wire/data.js';
-import { healthDocument } from './health/health-document.js';
-import type { EntryState, KnownEntry } from './reconcile/entry.js';
+import { peerEntry } from '../../wire/data.js';
+import { healthDocument } from '../health/health-document.js';
+import type { EntryState, KnownEntry } from '../reconcile/entry.js';
 import { Status } from './status.js';
 
 /** A status whose story a test tells in short words. */

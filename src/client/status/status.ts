@@ -1,7 +1,7 @@
-import type { Failure, PolicyStanding } from '../wire/session.js';
+import type { Failure, PolicyStanding } from '../../wire/session.js';
+import type { KnownEntry } from '../reconcile/entry.js';
 import { type Failing, Failures, kindOf } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-standing.js';
-import type { KnownEntry } from './reconcile/entry.js';
 
 /** Outcome of the last policy or data transaction (spec, health document). */
 export interface TransactionResult {

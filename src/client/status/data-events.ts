@@ -1,8 +1,8 @@
 import type { PeerEntry } from '../../wire/data.js';
+import type { KnownEntry } from '../reconcile/entry.js';
+import type { LogCursor } from '../reconcile/log-cursor.js';
 import type { ObservedUpdate, UpdateObserver } from '../report/collector.js';
-import type { DataStatus } from '../status.js';
-import type { KnownEntry } from './entry.js';
-import type { LogCursor } from './log-cursor.js';
+import type { DataStatus } from './status.js';
 
 /** Id of the transactions that load all that is desired. */
 export const LOAD_ID = 'initial-load';

@@ -1,4 +1,4 @@
-import type { PolicyStanding } from '../wire/session.js';
+import type { PolicyStanding } from '../../wire/session.js';
 import { cut } from './failures.js';
 
 /** A place in the policy repository. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MAX_FAILING, MAX_FAILING_TEXT, sessionReport } from '../wire/session.js';
+import { MAX_FAILING, MAX_FAILING_TEXT, sessionReport } from '../../wire/session.js';
 import { Failures } from './failures.js';
 import { PolicyTracker } from './policy-standing.js';
 
