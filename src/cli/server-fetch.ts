@@ -1,8 +1,8 @@
 import { answerText } from '../client/answer-text.js';
-import { basicAuthorization } from '../client/fetch/http-rules.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
+import { basicAuthorization } from '../lib/http-headers.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { problemText } from '../lib/problem-text.js';

@@ -3,8 +3,10 @@ import type * as z from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { type ErrorCode, SyncError } from '../lib/errors.js';
+import { basicAuthorization, type HeaderValues, retryAfterSeconds } from '../lib/http-headers.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
+import { followRedirects } from '../lib/redirects.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
@@ -12,15 +14,7 @@ import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../wire/updates.js';
 import { answerStart, answerText } from './answer-text.js';
-import {
-  basicAuthorization,
-  type Hop,
-  headerText,
-  isRedirect,
-  nextHop,
-  redirectPlace,
-  retryAfterSeconds,
-} from './fetch/http-rules.js';
+import { type Hop, nextHop } from './fetch/http-rules.js';
 
 /** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
 const ANSWER_TIMEOUT_MS = 120_000;
@@ -52,6 +46,13 @@ export interface ServerApiOptions {
   readonly dispatcher: Dispatcher;
   /** For where the server redirects to: the gate decides where it leads. They end with the API, too. */
   readonly gated: Dispatcher;
+}
+
+interface ServerAnswer {
+  readonly status: number;
+  readonly headers: HeaderValues;
+  /** Of an answer other than 200 the start. */
+  readonly text: string;
 }
 
 /** The client's calls to a sync server, ours or OPAL's. */
@@ -120,48 +121,32 @@ export class ServerApi {
 
   /** Follows redirects: `GET /data/config` may lead to an external API (spec "External data source API"). */
   async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<string> {
-    let hop = this.#firstHop(url);
-    const { origin } = hop.url;
-    for (let redirects = 0; ; redirects++) {
-      const who = redirects === 0 ? 'the sync server' : 'the API that the sync server redirects to';
-      let answer: { status: number; headers: Dispatcher.ResponseData['headers']; text: string };
-      try {
-        answer = await this.#ask(
-          hop,
-          hop.url.origin === origin ? this.#options.dispatcher : this.#options.gated,
-          within,
-        );
-      } catch (cause) {
-        signal.throwIfAborted();
-        if (cause instanceof SyncError && cause.code === 'answer_too_large') {
-          const message = `${cause.message} (SYNC_SERVER_ANSWER_LIMIT_BYTES): ${redactUrl(hop.url.href)}`;
-          throw new SyncError(cause.code, message, { retryable: true });
-        }
-        if (cause instanceof SyncError) {
-          const message = `the sync server redirects to ${redactUrl(hop.url.href)}: ${cause.message}`;
-          throw new SyncError(cause.code, message, { cause, retryable: true });
-        }
-        const message = `${who} does not answer at ${redactUrl(hop.url.href)}`;
-        throw connectFailure(cause, { message, code: 'server_unreachable', caSetting: SERVER_CA, retryable: true });
-      }
-      const { status, headers, text } = answer;
-      if (status === 200) return text;
-      const place = isRedirect(status) ? redirectPlace(headerText(headers.location), hop.url) : undefined;
-      if (place !== undefined && redirects < MAX_REDIRECTS) {
-        hop = nextHop(hop, status, place.href);
-        continue;
-      }
-      const seconds = retryAfterSeconds(headerText(headers['retry-after']), Date.now()) ?? 0;
+    const first = this.#firstHop(url);
+    let who = 'the sync server';
+    const refused = ({ url: place }: Hop, { status, headers, text }: ServerAnswer): SyncError => {
+      const seconds = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS) ?? 0;
       const said = problemText(this.#withoutSecrets(text)).slice(0, 300);
-      throw new SyncError(
-        REFUSALS[status] ?? 'server_refused',
-        `${who} answered ${status} for ${redactUrl(hop.url.href)}: ${said}`,
-        {
-          retryable: true,
-          ...(seconds > 0 ? { retryAfterSeconds: Math.min(seconds, RETRY_AFTER_MAX_SECONDS) } : {}),
-        },
-      );
-    }
+      const message = `${who} answered ${status} for ${redactUrl(place.href)}: ${said}`;
+      const wait = seconds > 0 ? { retryAfterSeconds: seconds } : {};
+      return new SyncError(REFUSALS[status] ?? 'server_refused', message, { retryable: true, ...wait });
+    };
+    const { request: hop, response: answer } = await followRedirects<Hop, ServerAnswer>(first, {
+      max: MAX_REDIRECTS,
+      send: async (hop, redirects) => {
+        if (redirects > 0) who = 'the API that the sync server redirects to';
+        const { dispatcher, gated } = this.#options;
+        try {
+          return await this.#ask(hop, hop.url.origin === first.url.origin ? dispatcher : gated, within);
+        } catch (cause) {
+          signal.throwIfAborted();
+          throw noAnswer(who, redactUrl(hop.url.href), cause);
+        }
+      },
+      next: (from, to, { status }) => nextHop(from, to, status, { accept: 'application/json' }),
+      fail: (hop, _why, answer) => refused(hop, answer),
+    });
+    if (answer.status !== 200) throw refused(hop, answer);
+    return answer.text;
   }
 
   /** The token goes to the server alone; where that redirects to, it is in the address. */
@@ -179,11 +164,7 @@ export class ServerApi {
     return { url: place, method: 'GET', headers, conditional: false };
   }
 
-  async #ask(
-    { url, method, headers }: Hop,
-    dispatcher: Dispatcher,
-    signal: AbortSignal,
-  ): Promise<{ status: number; headers: Dispatcher.ResponseData['headers']; text: string }> {
+  async #ask({ url, method, headers }: Hop, dispatcher: Dispatcher, signal: AbortSignal): Promise<ServerAnswer> {
     const answer = await request(url, { dispatcher, method, signal, headers });
     const { statusCode: status, headers: answerHeaders } = answer;
     const { limitBytes = ANSWER_LIMIT } = this.#options;
@@ -194,6 +175,21 @@ export class ServerApi {
   #withoutSecrets(text: string): string {
     return this.#secrets.reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
   }
+}
+
+function noAnswer(who: string, place: string, cause: unknown): SyncError {
+  if (!(cause instanceof SyncError)) {
+    const message = `${who} does not answer at ${place}`;
+    return connectFailure(cause, { message, code: 'server_unreachable', caSetting: SERVER_CA, retryable: true });
+  }
+  if (cause.code === 'answer_too_large') {
+    const message = `${cause.message} (SYNC_SERVER_ANSWER_LIMIT_BYTES): ${place}`;
+    return new SyncError(cause.code, message, { retryable: true });
+  }
+  return new SyncError(cause.code, `the sync server redirects to ${place}: ${cause.message}`, {
+    cause,
+    retryable: true,
+  });
 }
 
 function parsed<S extends z.ZodType>(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { backoffMs, isAbort, sleep, Wakeup } from './async.js';
+import { backoffMs, isAbort, SerialQueue, sleep, Wakeup } from './async.js';
 
 describe('backoff', () => {
   it('has a bound that doubles up to the longest delay', () => {
@@ -103,5 +103,24 @@ describe('a wakeup', () => {
     wakeup.set();
     await assert.rejects(wakeup.wait(stop.signal), { name: 'AbortError' }, 'a stop goes before work');
     await wakeup.wait(new AbortController().signal);
+  });
+});
+
+describe('SerialQueue', () => {
+  it('runs one work after the other, also after one that failed, and settles after the last', async () => {
+    const queue = new SerialQueue();
+    const log: string[] = [];
+    const slow = queue.run(async () => {
+      log.push('a begins');
+      await sleep(5, new AbortController().signal);
+      log.push('a ends');
+      return 1;
+    });
+    const failing = queue.run(() => Promise.reject(new Error('b')));
+    const last = queue.run(() => log.push('c'));
+    await assert.rejects(failing, { message: 'b' });
+    assert.deepEqual([await slow, await last], [1, 3]);
+    await queue.settled();
+    assert.deepEqual(log, ['a begins', 'a ends', 'c']);
   });
 });

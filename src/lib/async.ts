@@ -133,6 +133,23 @@ export class Gate {
   }
 }
 
+/** Runs async work one at a time, in the order of the calls. */
+export class SerialQueue {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Runs `work` after all work before it, whatever became of that; only this caller gets its failure. */
+  run<T>(work: () => T | Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Settles when all work so far has ended. */
+  async settled(): Promise<void> {
+    await this.#last;
+  }
+}
+
 /** Runs long work step by step: between two of them everybody else has the event loop. Rejects with what a step throws. */
 export async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
   for (;;) {

@@ -1,3 +1,5 @@
+import { decoded } from './http-headers.js';
+
 /** The address of `path` at a server whose URL may have a path and a query of its own: the query stays behind the path. */
 export function serverAddress(serverUrl: string, path: string, query?: URLSearchParams): string {
   const [base = '', ...queries] = serverUrl.split('?');
@@ -14,15 +16,7 @@ export function secretsOfUrl(url: string): string[] {
   if (!URL.canParse(url)) return [];
   const { username, password, search, searchParams } = new URL(url);
   const given = [username, password, search.slice(1), ...searchParams.values()];
-  return [...new Set([...given, ...given.map(meant)])]
+  return [...new Set([...given, ...given.map(decoded)])]
     .filter((text) => text.length >= SECRET_LENGTH)
     .sort((a, b) => b.length - a.length);
-}
-
-function meant(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text; // a lone % stands for itself
-  }
 }

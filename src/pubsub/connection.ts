@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
+import { hexId } from '../lib/hex-id.js';
 import type { Logger } from '../lib/log.js';
 import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
 import { Heartbeat } from './heartbeat.js';
-import { type Hub, hexId, type Subscriber } from './hub.js';
+import type { Hub, Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
 import { MAX_CALL_BYTES, withoutPublished } from './large-frame.js';
 import { atTime, type Peer } from './peer.js';

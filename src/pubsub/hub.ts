@@ -1,5 +1,5 @@
-import { randomBytes, randomUUID } from 'node:crypto';
 import { failureFields } from '../lib/errors.js';
+import { hexId } from '../lib/hex-id.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { notifyFrame } from '../wire/frames.js';
 import { ALL_TOPICS } from '../wire/topics.js';
@@ -107,7 +107,7 @@ export function createHub(log: Logger = silentLogger()): Hub {
     publish(publication) {
       const { topics, except, limitedTo } = publication;
       const framesOf = new Map<PublicationData, Map<string, TextFrame>>();
-      const ids = { ...owner, call: callId() };
+      const ids = { ...owner, call: hexId() };
       const frameFor = (topic: string, { extended, permittedTopics }: Subscriber): TextFrame => {
         const data =
           permittedTopics === undefined || limitedTo === undefined ? publication : limitedTo(permittedTopics);
@@ -137,15 +137,4 @@ export function createHub(log: Logger = silentLogger()): Hub {
     },
   };
   return hub;
-}
-
-/** Another one for each publication, in the same form: from random bytes that Node has in store. */
-function callId(): string {
-  return randomUUID().replaceAll('-', '');
-}
-
-/** 32 hex digits, the form of OPAL's ids (protocol-facts 0.2). */
-export function hexId(): string {
-  // Not a UUID without its dashes: that would be a tree of nine strings, kept with each connection.
-  return randomBytes(16).toString('hex');
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { SyncError } from '../lib/errors.js';
+import { retryAfterSeconds } from '../lib/http-headers.js';
 import { redactUrl } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
 
@@ -13,14 +14,14 @@ const REFUSAL_TEXT_MS = 2000;
 export async function refusalOf(url: string, response: IncomingMessage): Promise<SyncError> {
   const text = await refusalText(response);
   const { statusCode, headers } = response;
-  const seconds = retryAfterSeconds(headers['retry-after']);
+  const seconds = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS) ?? 0;
   const why = text === '' ? '' : `: ${problemText(text)}`;
   return new SyncError(
     statusCode === 401 ? 'token_refused' : 'server_refused',
     `${redactUrl(url)} refused the connection with ${statusCode ?? 'no status'}${why}`,
     {
       retryable: true,
-      ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
+      ...(seconds > 0 ? { retryAfterSeconds: seconds } : {}),
     },
   );
 }
@@ -42,10 +43,4 @@ async function refusalText(response: IncomingMessage): Promise<string> {
     clearTimeout(timer);
   }
   return Buffer.concat(chunks).subarray(0, REFUSAL_TEXT_BYTES).toString('utf8');
-}
-
-function retryAfterSeconds(header: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  const seconds = /^\d+$/.test(header.trim()) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
-  return seconds > 0 ? Math.min(seconds, RETRY_AFTER_MAX_SECONDS) : undefined;
 }

@@ -5,6 +5,7 @@ import { aborted } from '../lib/async.js';
 import type { Dial } from '../lib/connect.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
+import { hexId } from '../lib/hex-id.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import {
   notifyArguments,
@@ -15,7 +16,6 @@ import {
   responseFrame,
 } from '../wire/frames.js';
 import { Heartbeat } from './heartbeat.js';
-import { hexId } from './hub.js';
 import { argumentText, readFrame } from './incoming.js';
 import { refusalOf } from './link-refusal.js';
 

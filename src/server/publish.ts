@@ -1,4 +1,5 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { hexId } from '../lib/hex-id.js';
 import { printJson } from '../lib/json-text.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import type { Publication, PublicationData, Subscriber } from '../pubsub/hub.js';
@@ -135,7 +136,7 @@ export function createPublisher(
       const records = await updateLog.appendFrom((fold) =>
         choose(fold).map(({ entries, expiresMs }) => {
           const retain = expiresMs === undefined ? true : Math.max(1, expiresMs - Date.now()) / 1000;
-          return { id: newId(), publisher, reason, entries, callbacks: [], retain };
+          return { id: hexId(), publisher, reason, entries, callbacks: [], retain };
         }),
       );
       return records.map((recorded) => told(recorded, false, startedMs));
@@ -192,15 +193,10 @@ function partOf(record: LogRecord, kept: readonly boolean[]): LogRecord {
   return { ...record, entries, prev };
 }
 
-/** 32 hex digits, as OPAL makes its ids (protocol-facts 0.2). */
-function newId(): string {
-  return randomUUID().replaceAll('-', '');
-}
-
 function newRecord(update: DataUpdate, publisher: string | null, retainDefault: Retain): NewRecord {
   const retain = update.retain ?? retainDefault;
   return {
-    id: update.id ?? newId(),
+    id: update.id ?? hexId(),
     publisher,
     reason: update.reason ?? null,
     entries: update.entries.map((entry) => ({ ...entry, topics: expandTopics(entry.topics) })),

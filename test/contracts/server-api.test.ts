@@ -76,6 +76,23 @@ test('user name and password of the place that the server redirects to are used 
   assert.deepEqual(other.asked, [{ path: '/config', authorization }]);
 });
 
+test('the place that the server redirects to is not asked for a compressed answer, which would not be read', async () => {
+  const headers: IncomingMessage['headers'][] = [];
+  await using other = await listening(
+    createServer((request, response) => {
+      headers.push(request.headers);
+      response.end('{"entries":[]}');
+    }),
+  );
+  await using server = await startServer({ '/data/config': { status: 307, headers: { location: other.url } } });
+  await using client = apiOf(server.url);
+  await client.api.dataConfig(new AbortController().signal);
+  assert.deepEqual(
+    headers.map((sent) => [sent['accept-encoding'], sent.accept]),
+    [[undefined, 'application/json']],
+  );
+});
+
 for (const [name, headers] of [
   ['without a place', {}],
   ['to another scheme', { location: 'ftp://files.invalid/x' }],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { errorText, SyncError } from '../../src/lib/errors.js';
+import { hexId } from '../../src/lib/hex-id.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
 import type { BackboneTimes } from '../../src/server/backbone/session-keeper.js';
@@ -263,7 +263,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
 }
 
 function newName(): string {
-  return `t${randomUUID().replaceAll('-', '').slice(0, 12)}`;
+  return `t${hexId().slice(0, 12)}`;
 }
 
 function row(text: string, more: Partial<NewRow> = {}): NewRow {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { hexId } from '../../src/pubsub/hub.js';
+import { hexId } from '../../src/lib/hex-id.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../src/wire/frames.js';
 import { field } from './http.js';
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { type Dispatcher, interceptors, request } from 'undici';
+import { type Dispatcher, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { followRedirects, isRedirect } from '../../lib/redirects.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
 import type { Env } from './opa-version.js';
 
@@ -52,11 +53,21 @@ function agentFor({ env, timeouts }: DownloadOptions): Dispatcher & AsyncDisposa
 
 async function fetchVerified(options: DownloadOptions, agent: Dispatcher): Promise<void> {
   const { url, signal, limitBytes = 500_000_000 } = options;
-  const answer = await request(url, {
-    dispatcher: agent.compose(interceptors.redirect({ maxRedirections: 5 })),
-    ...(signal === undefined ? {} : { signal }),
-  });
-  if (answer.statusCode !== 200) throw new Error(`the server answers ${answer.statusCode}`);
+  const { response: answer } = await followRedirects(
+    { url: new URL(url), headers: {} },
+    {
+      max: 5,
+      send: async (at) => {
+        const response = await request(at.url, { dispatcher: agent, ...(signal === undefined ? {} : { signal }) });
+        const { statusCode: status, headers, body } = response;
+        if (isRedirect(status)) await body.dump();
+        return { status, headers, body };
+      },
+      next: (at, to) => ({ ...at, url: to }),
+      fail: (_at, why) => new Error(`the server ${why}`),
+    },
+  );
+  if (answer.status !== 200) throw new Error(`the server answers ${answer.status}`);
   const totalBytes = lengthOf(answer.headers['content-length']);
   const hash = createHash('sha256');
   let receivedBytes = 0;

@@ -1,11 +1,12 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { type AnswerHeaders, type Hop, headerText } from './http-rules.js';
+import { type HeaderValues, headerText } from '../../lib/http-headers.js';
+import type { Hop } from './http-rules.js';
 
 /** What came back for one request. */
 export interface HttpAnswer {
   readonly status: number;
-  readonly headers: AnswerHeaders;
+  readonly headers: HeaderValues;
   /** All of it where it is small; else a stream, which whoever has the answer reads to its end or destroys. */
   readonly body: Readable | readonly Uint8Array[];
 }
@@ -65,7 +66,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     if (this.#signal.aborted) this.#onAbort();
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
     if (status < 200) return; // the answer is still to come
     const length = Number(headerText(headers['content-length']) ?? Number.NaN);
     if (length <= SMALL_BYTES) {

@@ -1,13 +1,7 @@
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import {
-  type AnswerHeaders,
-  type Hop,
-  headerText,
-  isRetryableStatus,
-  retryAfterSeconds,
-  shownUrl,
-} from './http-rules.js';
+import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/http-headers.js';
+import { type Hop, isRetryableStatus, shownUrl } from './http-rules.js';
 
 /** What went wrong with a read, in words that name the source and show no secret. */
 
@@ -16,6 +10,9 @@ const EXCERPT_LENGTH = 200;
 /** Headers whose values are no secrets of an entry, and would be missed in the text of an answer. */
 const PUBLIC_HEADERS = ['accept', 'accept-encoding', 'cache-control', 'content-type', 'host', 'user-agent'];
 
+/** An hour: a source that asks for more is asked again anyway, so that a mistake of its clock cannot silence it. */
+const RETRY_AFTER_MAX_SECONDS = 3600;
+
 /** How long the parts of a read may take. */
 export interface FetchTimes {
   /** Longest silence: to connect, to answer, between two parts of a body. */
@@ -23,9 +20,9 @@ export interface FetchTimes {
 }
 
 /** The error for an answer with a status that has no document. `start`: of its body, longer than what is shown. */
-export function statusFailure(hop: Hop, status: number, headers: AnswerHeaders, start: Uint8Array): SyncError {
+export function statusFailure(hop: Hop, status: number, headers: HeaderValues, start: Uint8Array): SyncError {
   const excerpt = excerptOf(hop, start);
-  const wait = retryAfterSeconds(headerText(headers['retry-after']), Date.now());
+  const wait = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS);
   return new SyncError('fetch_failed', `${hopName(hop)} answered ${status}${excerpt === '' ? '' : `: ${excerpt}`}`, {
     retryable: isRetryableStatus(status),
     ...(wait !== undefined && (status === 429 || status === 503) ? { retryAfterSeconds: wait } : {}),
@@ -33,7 +30,7 @@ export function statusFailure(hop: Hop, status: number, headers: AnswerHeaders, 
 }
 
 /** The error for a document that was refused on its way in (`spool`), with the name of the source. */
-export function bodyFailure(hop: Hop, status: number, headers: AnswerHeaders, cause: SyncError): SyncError {
+export function bodyFailure(hop: Hop, status: number, headers: HeaderValues, cause: SyncError): SyncError {
   const type = headerText(headers['content-type']) ?? 'none';
   const answer = cause.code === 'fetch_not_json' ? ` answered ${status} with content type ${JSON.stringify(type)}` : '';
   return new SyncError(cause.code, `${hopName(hop)}${answer}: ${cause.message}`, { cause, retryable: cause.retryable });

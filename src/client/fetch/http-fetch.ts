@@ -1,6 +1,8 @@
 import { pipeline, Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { SyncError } from '../../lib/errors.js';
+import { headerText } from '../../lib/http-headers.js';
+import { followRedirects, isRedirect } from '../../lib/redirects.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
@@ -14,7 +16,7 @@ import {
   readFailure,
   statusFailure,
 } from './http-failure.js';
-import { firstHop, type Hop, headerText, httpConfigOf, isRedirect, nextHop, validatorsOf } from './http-rules.js';
+import { firstHop, type Hop, httpConfigOf, nextHop, validatorsOf } from './http-rules.js';
 import { charsetOf, jsonStringOf } from './http-text.js';
 import type { FetchContext, FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
 import type { OwnedBody } from './spool.js';
@@ -55,31 +57,36 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
     return hop;
   }
 
-  /** Follows redirects to an answer that is none. `at` always holds the current request, for messages. */
+  /** `at` always holds the current request, for messages. */
   async function read(at: { hop: Hop }, isJson: boolean, context: FetchContext): Promise<FetchResult> {
     const { signal } = context;
-    for (let redirects = 0; ; redirects++) {
-      const { hop } = at;
-      const answer = await exchange(dispatcher, hop, { signal, silenceTimeoutMs: options.silenceTimeoutMs });
-      const { status, headers } = answer;
-      if (status === 304 && hop.conditional) {
-        await drain(answer);
-        return { outcome: 'unchanged' };
-      }
-      if (isRedirect(status)) {
-        await drain(answer);
-        if (redirects === MAX_REDIRECTS) throw answerFailure(hop, `more than ${MAX_REDIRECTS} redirects`);
-        at.hop = nextHop(hop, status, headerText(headers.location));
-        continue;
-      }
-      // 206 is a part of the document, and no part was asked for.
-      if (status < 200 || status > 299 || status === 206) {
-        throw statusFailure(hop, status, headers, await startOf(answer, () => decoded(hop, answer)));
-      }
-      const document = await take(hop, answer, isJson, context);
-      const validators = redirects === 0 && hop.method === 'GET' ? validatorsOf(headers) : {};
-      return { outcome: 'body', body: document, ...validators };
+    const {
+      request: hop,
+      response: answer,
+      redirects,
+    } = await followRedirects<Hop, HttpAnswer>(at.hop, {
+      max: MAX_REDIRECTS,
+      send: async (next) => {
+        at.hop = next;
+        const answer = await exchange(dispatcher, next, { signal, silenceTimeoutMs: options.silenceTimeoutMs });
+        if (isRedirect(answer.status)) await drain(answer);
+        return answer;
+      },
+      next: (from, to, { status }) => nextHop(from, to, status),
+      fail: (from, why) => answerFailure(from, why),
+    });
+    const { status, headers } = answer;
+    if (status === 304 && hop.conditional) {
+      await drain(answer);
+      return { outcome: 'unchanged' };
     }
+    // 206 is a part of the document, and no part was asked for.
+    if (status < 200 || status > 299 || status === 206) {
+      throw statusFailure(hop, status, headers, await startOf(answer, () => decoded(hop, answer)));
+    }
+    const document = await take(hop, answer, isJson, context);
+    const validators = redirects === 0 && hop.method === 'GET' ? validatorsOf(headers) : {};
+    return { outcome: 'body', body: document, ...validators };
   }
 
   async function take(hop: Hop, answer: HttpAnswer, isJson: boolean, { sink }: FetchContext): Promise<OwnedBody> {

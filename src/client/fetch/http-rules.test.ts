@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { statusFailure } from './http-failure.js';
-import { firstHop, isRetryableStatus, nextHop, retryAfterSeconds, shownUrl, validatorsOf } from './http-rules.js';
+import { firstHop, isRetryableStatus, nextHop, shownUrl, validatorsOf } from './http-rules.js';
 
 const url = 'https://source.example/users?team=a';
 
@@ -97,6 +97,7 @@ describe('first request of a read', () => {
 });
 
 describe('redirect', () => {
+  const elsewhere = new URL('/b', url);
   const secrets = {
     Authorization: 'Bearer t',
     Cookie: 'c=1',
@@ -107,12 +108,12 @@ describe('redirect', () => {
   const start = firstHop({ url, config: { method: 'post', data: { a: 1 }, headers: secrets } });
 
   it('keeps configured headers within the origin and drops all of them elsewhere', () => {
-    const same = nextHop(start, 307, '/moved');
+    const same = nextHop(start, new URL('/moved', url), 307);
     assert.equal(same.url.href, 'https://source.example/moved');
     assert.equal(same.headers.authorization, 'Bearer t');
     assert.equal(same.headers.cookie, 'c=1');
     for (const location of ['https://other.example/', 'http://source.example/', 'https://source.example:8443/']) {
-      const other = nextHop(start, 307, location);
+      const other = nextHop(start, new URL(location), 307);
       assert.deepEqual(
         ['authorization', 'cookie', 'proxy-authorization', 'host', 'x-own'].map((name) => other.headers[name]),
         [undefined, undefined, undefined, undefined, undefined],
@@ -124,30 +125,24 @@ describe('redirect', () => {
 
   it('keeps method and body, or turns into GET, by status', () => {
     for (const status of [307, 308]) {
-      const next = nextHop(start, status, '/b');
+      const next = nextHop(start, elsewhere, status);
       assert.deepEqual([next.method, next.body], ['POST', '{"a":1}']);
     }
     for (const status of [301, 302, 303]) {
-      const next = nextHop(start, status, '/b');
+      const next = nextHop(start, elsewhere, status);
       assert.deepEqual([next.method, next.body, next.headers['content-type']], ['GET', undefined, undefined]);
     }
     const put = firstHop({ url, config: { method: 'put', data: 'x' } });
-    assert.equal(nextHop(put, 302, '/b').method, 'PUT');
-    assert.equal(nextHop(put, 303, '/b').method, 'GET');
-    assert.equal(nextHop(firstHop({ url, config: { method: 'head' } }), 303, '/b').method, 'HEAD');
+    assert.equal(nextHop(put, elsewhere, 302).method, 'PUT');
+    assert.equal(nextHop(put, elsewhere, 303).method, 'GET');
+    assert.equal(nextHop(firstHop({ url, config: { method: 'head' } }), elsewhere, 303).method, 'HEAD');
   });
 
   it('asks the new place for its document, not for a change of the other one', () => {
-    const next = nextHop(firstHop({ url, previous: { etag: '"1"', lastModified: 'x' } }), 302, '/b');
+    const next = nextHop(firstHop({ url, previous: { etag: '"1"', lastModified: 'x' } }), elsewhere, 302);
     assert.equal(next.headers['if-none-match'], undefined);
     assert.equal(next.headers['if-modified-since'], undefined);
     assert.equal(next.conditional, false);
-  });
-
-  it('refuses to go nowhere or to another scheme', () => {
-    assert.throws(() => nextHop(start, 302, undefined), { message: /answered 302 without saying where to go/ });
-    assert.throws(() => nextHop(start, 302, 'file:///etc/passwd'), { message: /only http and https are read/ });
-    assert.throws(() => nextHop(start, 302, 'http://['), { message: /not a URL/ });
   });
 });
 
@@ -173,16 +168,6 @@ describe('failed answer', () => {
   it('says by its status whether trying again may help', () => {
     for (const status of [408, 425, 429, 500, 502, 503, 504]) assert.ok(isRetryableStatus(status));
     for (const status of [300, 304, 400, 401, 403, 404, 410, 422]) assert.ok(!isRetryableStatus(status));
-  });
-
-  it('says how long to wait, as a number or a date, within an hour', () => {
-    const now = Date.parse('2026-11-21T10:00:00Z');
-    assert.equal(retryAfterSeconds('120', now), 120);
-    assert.equal(retryAfterSeconds(' 0 ', now), 0);
-    assert.equal(retryAfterSeconds('Sat, 21 Nov 2026 10:00:30 GMT', now), 30);
-    assert.equal(retryAfterSeconds('Sat, 21 Nov 2026 09:00:00 GMT', now), 0);
-    assert.equal(retryAfterSeconds('999999999', now), 3600);
-    for (const bad of [undefined, '', 'soon', '-5x']) assert.equal(retryAfterSeconds(bad, now), undefined);
   });
 
   it('is told in one short line without what the request kept secret', () => {

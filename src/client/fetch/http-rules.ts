@@ -1,5 +1,7 @@
 import { SyncError } from '../../lib/errors.js';
+import { basicAuthorization, type HeaderValues, headerText } from '../../lib/http-headers.js';
 import { redactUrl } from '../../lib/log.js';
+import { redirectedHeaders } from '../../lib/redirects.js';
 import { type FETCH_METHODS, type FetcherConfig, fetcherConfig } from '../../wire/data.js';
 import type { FetchRequest, Validators } from './provider.js';
 
@@ -15,9 +17,6 @@ export interface Hop {
   /** True while validators of the caller's copy are among the headers. */
   conditional: boolean;
 }
-
-/** Header values of an answer, as undici gives them. */
-export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /** What every read sends. */
 const OWN_HEADERS = {
@@ -77,34 +76,21 @@ function bodyText(data: unknown, contentType: string): string {
   return new URLSearchParams(pairs).toString();
 }
 
-/** True for the status codes that name another place for the document (RFC 9110 section 15.4). */
-export function isRedirect(status: number): boolean {
-  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
-}
-
-/** The place that a `Location` header names, seen from `from`; undefined for none, or one that HTTP does not go to. */
-export function redirectPlace(location: string | undefined, from: URL): URL | undefined {
-  if (location === undefined || location === '' || !URL.canParse(location, from.href)) return undefined;
-  const url = new URL(location, from);
-  return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined;
-}
-
 /**
- * The request that follows a redirect: 303 becomes GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4);
- * configured headers stay within their origin, but for the type of a body that is sent on. Throws `fetch_failed`, not retryable, where `location` leads nowhere.
+ * The request that follows a redirect: 303 becomes GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4). Validators
+ * belong to the first URL and are dropped.
  */
-export function nextHop(hop: Hop, status: number, location: string | undefined): Hop {
-  if (location === undefined) throw refused(hop.url.href, `answered ${status} without saying where to go`);
-  const url = parseHttpUrl(location, hop.url);
+export function nextHop(hop: Hop, to: URL, status: number, ownHeaders: Hop['headers'] = OWN_HEADERS): Hop {
   const toGet =
     (status === 303 && hop.method !== 'HEAD') || ((status === 301 || status === 302) && hop.method === 'POST');
   const drop = [...VALIDATOR_HEADERS, ...(toGet ? BODY_HEADERS : [])];
-  const kept = Object.entries(hop.headers).filter(([name]) => !drop.includes(name));
-  const headers =
-    url.origin === hop.url.origin
-      ? Object.fromEntries(kept)
-      : { ...OWN_HEADERS, ...Object.fromEntries(kept.filter(([name]) => name === 'content-type')) };
-  const next: Hop = { url, method: toGet ? 'GET' : hop.method, headers, conditional: false };
+  const kept = Object.entries(redirectedHeaders(hop, to, ownHeaders)).filter(([name]) => !drop.includes(name));
+  const next: Hop = {
+    url: to,
+    method: toGet ? 'GET' : hop.method,
+    headers: Object.fromEntries(kept),
+    conditional: false,
+  };
   if (!toGet && hop.body !== undefined) next.body = hop.body;
   return withUserInfo(next);
 }
@@ -114,7 +100,7 @@ export function nextHop(hop: Hop, status: number, location: string | undefined):
  * sent: times have a resolution of a second, entity tags of many file servers are made of them, and so a second change
  * within that second would never be seen (RFC 9110 section 8.8.2.2; the minute, from RFC 7232, covers unequal clocks).
  */
-export function validatorsOf(headers: AnswerHeaders): Validators {
+export function validatorsOf(headers: HeaderValues): Validators {
   const etag = headerText(headers.etag);
   const lastModified = headerText(headers['last-modified']);
   const changed = Date.parse(lastModified ?? '');
@@ -124,24 +110,9 @@ export function validatorsOf(headers: AnswerHeaders): Validators {
   return etag === undefined ? { lastModified } : { etag, lastModified };
 }
 
-/** An hour: a source that asks for more is asked again anyway, so that a mistake of its clock cannot silence it. */
-const RETRY_AFTER_MAX_SECONDS = 3600;
-
-/** Seconds of a `Retry-After` header (a number or a date, RFC 9110 section 10.2.3), at most an hour. */
-export function retryAfterSeconds(value: string | undefined, nowMs: number): number | undefined {
-  const text = value?.trim() ?? '';
-  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - nowMs) / 1000);
-  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(0, seconds), RETRY_AFTER_MAX_SECONDS);
-}
-
 /** True for answers that may be other ones soon without anybody doing anything. */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
-}
-
-/** One header's value; where it was sent several times, the list form. */
-export function headerText(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.join(', ') : value;
 }
 
 /** A URL text for messages: no credentials, no query, also where it is not a URL. */
@@ -151,20 +122,14 @@ export function shownUrl(url: string): string {
   return JSON.stringify(place.replace(/^[^/]*@/, '***@').slice(0, 200));
 }
 
-function parseHttpUrl(text: string, base?: URL): URL {
+function parseHttpUrl(text: string): URL {
   if (text === '') throw refused(text, 'there is no URL');
-  if (!URL.canParse(text, base?.href)) throw refused(text, 'this is not a URL');
-  const url = new URL(text, base);
+  if (!URL.canParse(text)) throw refused(text, 'this is not a URL');
+  const url = new URL(text);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw refused(url.href, `only http and https are read, not ${url.protocol.slice(0, -1)}`);
   }
   return url;
-}
-
-/** User name and password of a URL as the `authorization` header has them; undefined where it has neither. */
-export function basicAuthorization({ username, password }: URL): string | undefined {
-  if (username === '' && password === '') return undefined;
-  return `Basic ${Buffer.from(`${unescaped(username)}:${unescaped(password)}`).toString('base64')}`;
 }
 
 /** Moves a user name and password of the URL into the header that HTTP has for them. */
@@ -175,14 +140,6 @@ function withUserInfo(hop: Hop): Hop {
   url.username = '';
   url.password = '';
   return { ...hop, url, headers: { authorization, ...hop.headers } };
-}
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text; // a lone % stands for itself
-  }
 }
 
 function lowerCased(headers: Record<string, string>): Record<string, string> {

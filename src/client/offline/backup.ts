@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
-import { isAbort, sleep } from '../../lib/async.js';
+import { isAbort, SerialQueue, sleep } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { makePrivate, openFolderProblem } from '../../lib/private-files.js';
@@ -32,7 +32,7 @@ export class Backup {
   readonly #capture: () => Promise<Captured | undefined>;
   readonly #seal: (seal: Seal, writes: number) => Promise<void>;
   readonly #log: Logger;
-  #tail: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   /** What the file has, and the seal of an engine that has it too. */
   #last: Fingerprint | undefined;
   #fileSeal: Seal | undefined;
@@ -90,15 +90,14 @@ export class Backup {
    * sealed after that; nobody waits for it but the next save, and {@link settled}.
    */
   save(): Promise<SaveResult> {
-    const saved = this.#tail.then(() => this.#save());
-    // The chain goes on whatever became of this save; its caller has the failure.
-    this.#tail = saved.then(({ sealable }) => sealable?.()).catch(() => undefined);
+    const saved = this.#queue.run(() => this.#save());
+    this.#queue.run(async () => (await saved).sealable?.()).catch(() => undefined); // the caller of the save has its failure
     return saved.then(({ result }) => result);
   }
 
   /** Settles when no save is under way. */
   async settled(): Promise<void> {
-    await this.#tail;
+    await this.#queue.settled();
   }
 
   /** Saves at the interval until the signal aborts; failures are told, and tried again. */

@@ -1,4 +1,4 @@
-import { isAbort } from '../../lib/async.js';
+import { isAbort, SerialQueue } from '../../lib/async.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { Applier } from '../reconcile/applier.js';
@@ -50,7 +50,7 @@ export class Offline {
   readonly #options: OfflineOptions;
   readonly #deps: OfflineDeps;
   #state: ConnectivityState = 'starting';
-  #tail: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #backupLoaded = false;
   #signal: AbortSignal | undefined;
 
@@ -76,7 +76,7 @@ export class Offline {
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal;
     try {
-      await this.#enqueue(async () => {
+      await this.#queue.run(async () => {
         // The engine has the backup before the server is asked for anything, whether it is to be asked or not.
         if (this.#options.offlineMode) await this.#restore(signal);
         signal.throwIfAborted();
@@ -86,7 +86,7 @@ export class Offline {
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
     }
-    await this.#tail;
+    await this.#queue.settled();
   }
 
   /** Follows the server again. Answers once that has begun; what it brings arrives in the background. */
@@ -104,24 +104,19 @@ export class Offline {
 
   /** The engine came back empty and has been given what the client holds. */
   engineRestarted(): void {
-    this.#enqueue(() => this.#take('engine_restarted')).catch((error: unknown) => {
-      if (this.#signal?.aborted !== true) this.#deps.log.error(failureFields(error), 'after the engine restarted');
-    });
+    this.#queue
+      .run(() => this.#take('engine_restarted'))
+      .catch((error: unknown) => {
+        if (this.#signal?.aborted !== true) this.#deps.log.error(failureFields(error), 'after the engine restarted');
+      });
   }
 
   async #ask(event: 'enable' | 'disable'): Promise<ConnectivityAnswer> {
     // While the start waits for the engine nobody should wait for the start.
-    const outcome = this.#state === 'starting' ? this.#take(event) : this.#enqueue(() => this.#take(event));
+    const outcome = this.#state === 'starting' ? this.#take(event) : this.#queue.run(() => this.#take(event));
     const answer = await outcome;
     if (answer === undefined) throw new Error(`${event} has no answer in state ${this.#state}`);
     return answer;
-  }
-
-  #enqueue<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#tail.then(work);
-    // The chain goes on whatever became of this one; its caller has the failure.
-    this.#tail = result.catch(() => undefined);
-    return result;
   }
 
   get #conditions(): ConnectivityConditions {

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { hexId } from '../../lib/hex-id.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
 import type { DataEvents } from '../status/data-events.js';
@@ -29,7 +29,7 @@ export class UpdateIntake {
   /** An update that has just come; `seq` is undefined for a server whose updates have no places. */
   take(update: PeerUpdate, topic: string, seq: number | undefined): void {
     const { events, log, state, topics } = this.#deps;
-    const id = update.id ?? randomUUID().replaceAll('-', '');
+    const id = update.id ?? hexId();
     const reason = update.reason ?? '';
     log.info({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
     const callbacks = update.callback?.callbacks ?? [];

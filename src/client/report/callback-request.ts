@@ -1,5 +1,6 @@
+import { basicAuthorization } from '../../lib/http-headers.js';
 import type { Secret } from '../../lib/log.js';
-import { basicAuthorization, redirectPlace } from '../fetch/http-rules.js';
+import { redirectedHeaders } from '../../lib/redirects.js';
 import type { CallbackTarget } from './targets.js';
 
 /** One HTTP request to a callback. */
@@ -19,8 +20,7 @@ export interface OwnServer {
 
 /** They belong to the connection, or are computed from the body. */
 const NOT_CONFIGURABLE = ['content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'expect'];
-/** What every receiver may see. All others were configured for one origin. */
-const FOR_EVERY_ORIGIN = ['accept', 'content-type', 'user-agent'];
+const OWN_HEADERS = { accept: '*/*', 'user-agent': 'policysync' };
 
 /** Where a server of ours takes reports. */
 const REPORT_PATH = '/data/callback_report';
@@ -37,11 +37,7 @@ export function callbackRequest(
   isConfigured: boolean,
 ): CallbackRequest {
   const place = new URL(url);
-  const headers: Record<string, string> = {
-    accept: '*/*',
-    'content-type': 'application/json',
-    'user-agent': 'policysync',
-  };
+  const headers: Record<string, string> = { ...OWN_HEADERS, 'content-type': 'application/json' };
   const basic = basicAuthorization(place);
   if (basic !== undefined) headers.authorization = basic;
   for (const [name, value] of Object.entries(config.headers ?? {})) headers[name.toLowerCase()] = value;
@@ -58,18 +54,13 @@ export function callbackRequest(
 
 /**
  * The request that follows a redirect, with the same method and report: a report that became a GET would be lost
- * unnoticed. Another origin gets none of the configured headers and not our token. Undefined: `location` leads nowhere.
+ * unnoticed. Another origin gets none of the configured headers and not our token.
  */
-export function redirected(request: CallbackRequest, location: string | undefined): CallbackRequest | undefined {
-  const url = redirectPlace(location, request.url);
-  if (url === undefined) return undefined;
+export function redirected(request: CallbackRequest, to: URL): CallbackRequest {
+  const url = new URL(to);
   url.username = '';
   url.password = '';
-  if (url.origin === request.url.origin) return { ...request, url };
-  const headers = Object.fromEntries(
-    Object.entries(request.headers).filter(([name]) => FOR_EVERY_ORIGIN.includes(name)),
-  );
-  return { ...request, url, headers };
+  return { ...request, url, headers: redirectedHeaders(request, to, OWN_HEADERS) };
 }
 
 function isOwn(place: URL, serverUrl: string): boolean {

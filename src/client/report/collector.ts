@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { failureFields } from '../../lib/errors.js';
+import { hexId } from '../../lib/hex-id.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
@@ -154,7 +155,7 @@ export class ReportCollector implements UpdateObserver {
     // Its update is just being told: the entry will be named in a moment.
     if (this.#drafts.has(known.transaction) || this.#waiting.has(known)) return;
     const key = `refresh/${randomUUID()}`;
-    this.begin(key, { id: randomUUID().replaceAll('-', ''), callbacks: [], isLoad: false });
+    this.begin(key, { id: hexId(), callbacks: [], isLoad: false });
     this.concerns(key, known.entry, known);
     this.sealed(key);
   }

@@ -2,10 +2,11 @@ import { type Dispatcher, request } from 'undici';
 import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
+import type { HeaderValues } from '../../lib/http-headers.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
+import { followRedirects } from '../../lib/redirects.js';
 import { TaskSet } from '../../lib/task-set.js';
 import { timerMs } from '../../lib/timer.js';
-import { headerText, isRedirect } from '../fetch/http-rules.js';
 import { createLimiter } from '../fetch/limiter.js';
 import type { OutboundGate } from '../outbound/gate.js';
 import { type CallbackRequest, callbackRequest, type OwnServer, redirected } from './callback-request.js';
@@ -54,6 +55,11 @@ export interface SenderDeps {
   /** Says which methods and `Host` headers a peer may ask for. */
   readonly gate: Pick<OutboundGate, 'methodProblem' | 'checkHostHeader'>;
   readonly log: Logger;
+}
+
+interface CallbackAnswer {
+  readonly status: number;
+  readonly headers: HeaderValues;
 }
 
 interface Delivery {
@@ -195,18 +201,17 @@ export class ReportSender {
     if (!delivery.isConfigured) await this.#checkRequest(first);
     delivery.busy = true;
     try {
-      let at = first;
-      for (let redirects = 0; ; redirects++) {
-        const isOurs = delivery.isConfigured && at.url.origin === first.url.origin;
-        const { status, location } = await this.#ask(at, isOurs ? this.#deps.dispatcher : this.#deps.gated, signal);
-        // 303 answers that the report was taken, and names a page about it.
-        if ((status >= 200 && status <= 299) || status === 303) return;
-        if (!isRedirect(status)) throw failure(at, `answered ${status}`, status >= 500);
-        if (redirects === MAX_REDIRECTS) throw failure(at, `more than ${MAX_REDIRECTS} redirects`, false);
-        const next = redirected(at, location);
-        if (next === undefined) throw failure(at, `answered ${status} and names no place to go`, false);
-        at = next;
-      }
+      const { request: last, response } = await followRedirects<CallbackRequest, CallbackAnswer>(first, {
+        max: MAX_REDIRECTS,
+        send: (at) => {
+          const isOurs = delivery.isConfigured && at.url.origin === first.url.origin;
+          return this.#ask(at, isOurs ? this.#deps.dispatcher : this.#deps.gated, signal);
+        },
+        next: redirected,
+        fail: (at, why) => failure(at, why, false),
+      });
+      const { status } = response;
+      if (status < 200 || status > 299) throw failure(last, `answered ${status}`, status >= 500);
     } finally {
       delivery.busy = false;
     }
@@ -224,11 +229,7 @@ export class ReportSender {
     }
   }
 
-  async #ask(
-    at: CallbackRequest,
-    dispatcher: Dispatcher,
-    signal: AbortSignal,
-  ): Promise<{ status: number; location: string | undefined }> {
+  async #ask(at: CallbackRequest, dispatcher: Dispatcher, signal: AbortSignal): Promise<CallbackAnswer> {
     const { url, method, headers, body } = at;
     let answer: Dispatcher.ResponseData;
     try {
@@ -244,7 +245,8 @@ export class ReportSender {
     // The status is the answer; what goes wrong with the rest of it changes nothing.
     answer.body.on('error', () => undefined);
     await answer.body.dump({ limit: DRAIN_BYTES, signal }).catch(() => undefined);
-    return { status: answer.statusCode, location: headerText(answer.headers.location) };
+    // 303: the report was taken, and there is a page about it.
+    return { status: answer.statusCode === 303 ? 200 : answer.statusCode, headers: answer.headers };
   }
 }
 

@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig } from 'pg';
 import { SyncError } from '../../lib/errors.js';
+import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
@@ -73,7 +73,7 @@ export class PostgresSession implements Session {
   }
 
   async renewEpoch(old: string): Promise<void> {
-    await this.write(`UPDATE ${this.#place.names.meta} SET epoch = $2 WHERE epoch = $1`, [old, newEpoch()]);
+    await this.write(`UPDATE ${this.#place.names.meta} SET epoch = $2 WHERE epoch = $1`, [old, hexId()]);
   }
 
   /** Makes the tables where there are none; answers the epoch. */
@@ -96,7 +96,7 @@ export class PostgresSession implements Session {
       await this.write(postgresSchema(names));
       await this.write(`INSERT INTO ${names.meta} (form, epoch) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
         POSTGRES_FORM,
-        newEpoch(),
+        hexId(),
       ]);
       await this.write('COMMIT');
       form = await this.#form();
@@ -156,10 +156,6 @@ export class PostgresSession implements Session {
     if (/^(57014|55P03|40...)$/.test(state)) return unavailable(what, (error as Error).message, error);
     return error;
   }
-}
-
-function newEpoch(): string {
-  return randomUUID().replaceAll('-', '');
 }
 
 async function connectClient(config: ClientConfig, hooks: SessionHooks): Promise<Client> {

@@ -1,6 +1,7 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Redis, RedisOptions } from 'ioredis';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { ANSWER, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
@@ -93,13 +94,13 @@ export class RedisSession implements Session {
   }
 
   async renewEpoch(old: string): Promise<void> {
-    await this.run(RENEW, [this.#place.keys.meta], [old, newEpoch()]);
+    await this.run(RENEW, [this.#place.keys.meta], [old, hexId()]);
   }
 
   /** Makes the log where there is none; answers its epoch. */
   async prepare(): Promise<string> {
     const { keys, what } = this.#place;
-    const [epoch, form] = (await this.run(OPEN, [keys.meta, keys.log], [newEpoch()])) as [string, string];
+    const [epoch, form] = (await this.run(OPEN, [keys.meta, keys.log], [hexId()])) as [string, string];
     if (Number(form) > REDIS_FORM) {
       throw new SyncError(
         'log_damaged',
@@ -180,10 +181,6 @@ export class RedisSession implements Session {
     if (/^(BUSY|TRYAGAIN|NOREPLICAS)\b/.test(text)) return unavailable(what, text, error);
     return error;
   }
-}
-
-function newEpoch(): string {
-  return randomUUID().replaceAll('-', '');
 }
 
 const SHAS = new Map<string, string>();

@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import type { Database } from 'libsql';
+import { hexId } from '../../lib/hex-id.js';
 
 /** Raised with every change of the tables; a store with a higher one was written by a newer version. */
 const SCHEMA_VERSION = 2;
@@ -36,7 +36,7 @@ export function migrate(database: Database, nowMs: number): void {
   if (version === 1) fromFirst(database, nowMs);
   database.exec(SCHEMA);
   database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
-  database.prepare("INSERT OR IGNORE INTO meta VALUES ('epoch', ?)").run(randomUUID().replaceAll('-', ''));
+  database.prepare("INSERT OR IGNORE INTO meta VALUES ('epoch', ?)").run(hexId());
 }
 
 /**

@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import type { Caller } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
+import { hexId } from '../../lib/hex-id.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
 import { clientKey, derivedName } from '../sessions/client-names.js';
@@ -50,7 +50,7 @@ const clientInfo = z.object({
  * are made from the connections of this process as they are now, so nothing can leak or go stale.
  */
 export function statisticsRoutes(app: FastifyInstance, options: StatisticsOptions, deps: StatisticsDeps): void {
-  const workerId = randomUUID().replaceAll('-', '');
+  const workerId = hexId();
   const uptime = pythonDatetime(Date.now());
   const common = { method: 'GET', access: ['datasource', 'listener'], tag: 'Statistics' } as const;
   const off = { 501: { description: 'SYNC_STATISTICS_ENABLED is not set' } };

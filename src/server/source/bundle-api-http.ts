@@ -5,7 +5,9 @@ import type { Dispatcher } from 'undici';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { connectText } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
+import { type HeaderValues, headerText } from '../../lib/http-headers.js';
 import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
+import { followRedirects } from '../../lib/redirects.js';
 import { timerMs } from '../../lib/timer.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { signGet } from './sigv4.js';
@@ -61,49 +63,30 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
   const fail = (why: string, cause?: unknown): SyncError =>
     new SyncError('bundle_server_failed', `${location.display}: ${why}`, { cause, retryable: true });
 
-  /** Follows redirects to an answer that is none. */
-  async function ask(
-    etag: string | undefined,
-    dispatcher: Dispatcher,
-    signal: AbortSignal,
-  ): Promise<Dispatcher.ResponseData> {
-    let url = location.url;
-    for (let redirects = 0; ; redirects++) {
-      const hop = requestOf(location, url, etag);
-      const answer = await dispatcher.request({
-        origin: hop.url.origin,
-        path: `${hop.url.pathname}${hop.url.search}`,
-        method: 'GET',
-        headers: hop.headers,
-        signal,
-      });
-      answer.body.on('error', () => undefined); // whoever reads the body gets its error
-      if (![301, 302, 303, 307, 308].includes(answer.statusCode)) return answer;
-      if (redirects === MAX_REDIRECTS) throw fail(`more than ${MAX_REDIRECTS} redirects`);
-      url = redirectTarget(url, answer);
-    }
-  }
-
-  function redirectTarget(from: URL, answer: Dispatcher.ResponseData): URL {
-    const to = text(answer.headers.location);
-    const region = text(answer.headers['x-amz-bucket-region']);
-    const hint = region === undefined ? '' : `; the bucket is in region ${JSON.stringify(region)}`;
-    if (to === undefined || !URL.canParse(to, from.href)) {
-      throw fail(`answered ${answer.statusCode} without saying where to go${hint}`);
-    }
-    const target = new URL(to, from.href);
-    if (target.origin !== from.origin) {
-      throw fail(
-        `answered ${answer.statusCode} to ${target.origin}; only redirects within the origin are followed, set SYNC_POLICY_BUNDLE_URL${hint}`,
-      );
-    }
-    return target;
+  async function ask(etag: string | undefined, dispatcher: Dispatcher, signal: AbortSignal): Promise<ServerAnswer> {
+    const { response } = await followRedirects<ArchiveRequest, ServerAnswer>(requestOf(location, location.url, etag), {
+      max: MAX_REDIRECTS,
+      send: async ({ url, headers }) => {
+        const path = `${url.pathname}${url.search}`;
+        const answer = await dispatcher.request({ origin: url.origin, path, method: 'GET', headers, signal });
+        answer.body.on('error', () => undefined); // whoever reads the body gets its error
+        return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+      },
+      next: ({ url }, to, answer) => {
+        if (to.origin === url.origin) return requestOf(location, to, etag);
+        throw fail(
+          `answered ${answer.status} to ${to.origin}; only redirects within the origin are followed, set SYNC_POLICY_BUNDLE_URL${regionHint(answer)}`,
+        );
+      },
+      fail: (_request, why, answer) => fail(`${why}${regionHint(answer)}`),
+    });
+    return response;
   }
 
   /** The hash of the archive, now in the file; undefined when it is over the limit. */
-  async function save(answer: Dispatcher.ResponseData, file: string): Promise<string | undefined> {
+  async function save(answer: ServerAnswer, file: string): Promise<string | undefined> {
     const limit = options.limitBytes;
-    if (Number(text(answer.headers['content-length'])) > limit) return undefined;
+    if (Number(answer.headers['content-length']) > limit) return undefined;
     const sha256 = createHash('sha256');
     let size = 0;
     async function* withinLimit(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -125,11 +108,11 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
     signal: AbortSignal,
   ): Promise<BundleAnswer> {
     const answer = await ask(etag, dispatcher, signal);
-    const { statusCode: status, headers } = answer;
+    const { status, headers } = answer;
     if (status === 304 && etag !== undefined) return { outcome: 'unchanged' };
     if (status === 404) throw fail('answered 404: there is no bundle');
     if (status !== 200) throw fail(`answered ${status}${await s3Code(location, answer)}`);
-    const newTag = usableEtag(text(headers.etag));
+    const newTag = usableEtag(headerText(headers.etag));
     // Servers that do not know If-None-Match send the archive again, under the same tag.
     if (etag !== undefined && newTag === etag) return { outcome: 'unchanged' };
     const sha256 = await save(answer, file);
@@ -158,12 +141,25 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
   };
 }
 
-/** What is sent for one hop: each is signed for itself. */
-function requestOf(
-  { auth }: BundleLocation,
-  url: URL,
-  etag: string | undefined,
-): { url: URL; headers: Record<string, string> } {
+interface ArchiveRequest {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface ServerAnswer {
+  readonly status: number;
+  readonly headers: HeaderValues;
+  readonly body: Dispatcher.ResponseData['body'];
+}
+
+/** The region of a bucket elsewhere, which S3 names in a redirect. */
+function regionHint({ headers }: ServerAnswer): string {
+  const region = headerText(headers['x-amz-bucket-region']);
+  return region === undefined ? '' : `; the bucket is in region ${JSON.stringify(region)}`;
+}
+
+/** What is sent to one place: each request is signed for itself. */
+function requestOf({ auth }: BundleLocation, url: URL, etag: string | undefined): ArchiveRequest {
   const headers: Record<string, string> = {
     accept: 'application/gzip, application/octet-stream;q=0.9, */*;q=0.5',
     // The archive is compressed already; its bytes are what is hashed.
@@ -188,7 +184,7 @@ async function createDispatcher(silence: number, proxy: HttpProxy | undefined): 
 }
 
 /** The code of an S3 error, ` (NoSuchKey)`. Nothing else of an answer is shown: it repeats what was sent. */
-async function s3Code({ auth }: BundleLocation, answer: Dispatcher.ResponseData): Promise<string> {
+async function s3Code({ auth }: BundleLocation, answer: ServerAnswer): Promise<string> {
   if (auth.kind !== 's3') return '';
   let start = '';
   for await (const chunk of answer.body as AsyncIterable<Buffer>) {
@@ -201,10 +197,6 @@ async function s3Code({ auth }: BundleLocation, answer: Dispatcher.ResponseData)
 
 function usableEtag(etag: string | undefined): string | undefined {
   return etag !== undefined && USABLE_ETAG.test(etag) ? etag : undefined;
-}
-
-function text(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value[0] : value;
 }
 
 /** The code of an error of the disk. No path goes into the message: the health answer shows it to everyone. */

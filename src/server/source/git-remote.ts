@@ -1,6 +1,7 @@
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
+import { decoded } from '../../lib/http-headers.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
 
 /** Those that git is let use; whatever else a URL names, only another URL mends. */
@@ -46,14 +47,14 @@ export function parseGitRemote(text: string): GitRemote {
   if (parsed.protocol === 'http:' || parsed.protocol === 'https:') return httpRemote(parsed);
   // ssh takes no password from a URL; the user name is part of the address.
   if (parsed.password === '') return plain(text);
-  const secrets = [parsed.password, decode(parsed.password)];
+  const secrets = [parsed.password, decoded(parsed.password)];
   parsed.password = '';
   return { ...plain(parsed.href), secrets };
 }
 
 function httpRemote(parsed: URL): GitRemote {
-  const user = decode(parsed.username);
-  const password = decode(parsed.password);
+  const user = decoded(parsed.username);
+  const password = decoded(parsed.password);
   const raw = password === '' ? parsed.username : parsed.password;
   parsed.username = '';
   parsed.password = '';
@@ -65,16 +66,8 @@ function httpRemote(parsed: URL): GitRemote {
     display: redactUrl(url),
     config: [[`http.${url}.extraHeader`, `Authorization: Basic ${basic}`]],
     // A user name beside a password is no secret, and hiding it would garble messages that contain the word.
-    secrets: [basic, raw, decode(raw)],
+    secrets: [basic, raw, decoded(raw)],
   };
-}
-
-function decode(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part; // a % that stands for itself
-  }
 }
 
 function withoutUserPart(text: string): string {
