@@ -1,5 +1,5 @@
-import { chmod, lstat, readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, lstat, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 
 /** What others than the owner may: read, write, enter. */
@@ -66,5 +66,29 @@ export function withPrivateFiles<T>(work: () => T): T {
     return work();
   } finally {
     process.umask(before);
+  }
+}
+
+/** Replaces a file by one that only its owner may read. A crash leaves the old one or the new one, and perhaps a `tmp_` file beside it. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const temporary = join(dirname(path), `tmp_${basename(path)}`);
+  await rm(temporary, { force: true }); // the mode counts only for a new file
+  const file = await open(temporary, 'wx', 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, path);
+}
+
+/** The text of a file; undefined where there is none. */
+export async function readIfPresent(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
   }
 }

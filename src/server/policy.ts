@@ -17,7 +17,7 @@ import { createBundleSource } from './source/bundle-api-source.js';
 import type { GitObjects } from './source/git-objects.js';
 import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
-import { repositoryIdentity } from './source/repository-identity.js';
+import { repositoryIdentity } from './source/repository-address.js';
 import type { PolicyHeadChange, PolicySource } from './source/source.js';
 import { createTracker, type Tracker } from './source/tracker.js';
 

@@ -11,7 +11,7 @@ import { SERVER_SETTINGS } from '../../src/server/options.js';
 import { bundleLocation } from '../../src/server/source/bundle-api-config.js';
 import { type BundleSourceOptions, createBundleSource } from '../../src/server/source/bundle-api-source.js';
 import { createGitCommand } from '../../src/server/source/git-command.js';
-import { type ImportFile, importCommit } from '../../src/server/source/local-repo.js';
+import { type ImportFile, importCommit } from '../../src/server/source/import-commit.js';
 import { BAD_ARCHIVES, bundleOf, TEST_LIMITS, tarGz } from '../support/archive.js';
 import { type BundleHttpServer, bundleHttpServer } from '../support/bundle-http-server.js';
 import { runGit } from '../support/git-repo.js';

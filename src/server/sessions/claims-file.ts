@@ -1,9 +1,9 @@
-import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { IdClaims } from './id-claims.js';
+import { readIfPresent, replaceFile } from '../../lib/private-files.js';
+import { type IdClaim, IdClaims } from './id-claims.js';
 
 /** Whose client ids are whose, kept in the state folder: a restart of the server gives no id to somebody else. */
 export interface KeptClaims {
@@ -13,7 +13,6 @@ export interface KeptClaims {
 }
 
 const FILE = 'client-ids.json';
-const TEMPORARY_FILE = `${FILE}.new`;
 /** Changes of one moment are written together. */
 const GATHER_MS = 1000;
 
@@ -45,7 +44,7 @@ export async function openClaims(
     const text = `${JSON.stringify({ version: 1, claims: claims.list(Date.now()) })}\n`;
     writing = writing.then(async () => {
       try {
-        await replaceFile(stateDir, text);
+        await replaceFile(path, text);
         isFailing = false;
       } catch (error) {
         if (!isFailing) log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be kept');
@@ -67,25 +66,12 @@ export async function openClaims(
   };
 }
 
-async function readClaims(path: string, log: Logger): Promise<z.infer<typeof fileSchema>['claims']> {
+async function readClaims(path: string, log: Logger): Promise<readonly IdClaim[]> {
   try {
-    return fileSchema.parse(JSON.parse(await readFile(path, 'utf8'))).claims;
+    const text = await readIfPresent(path);
+    return text === undefined ? [] : fileSchema.parse(JSON.parse(text)).claims;
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    if (!isMissing) log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be read');
+    log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be read');
     return [];
   }
-}
-
-/** A crash leaves the old file or the new one. */
-async function replaceFile(stateDir: string, text: string): Promise<void> {
-  const temporary = join(stateDir, TEMPORARY_FILE);
-  const file = await open(temporary, 'w', 0o600);
-  try {
-    await file.writeFile(text);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(temporary, join(stateDir, FILE));
 }

@@ -7,7 +7,7 @@ import { isAbort } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { ArchiveFraming } from './archive-framing.js';
 import { ArchiveNames, archivePath } from './archive-names.js';
-import type { ImportFile } from './local-repo.js';
+import type { ImportFile } from './import-commit.js';
 
 /** Larger pieces than zlib's default of 16 KiB: fewer turns. */
 const CHUNK_BYTES = 65_536;

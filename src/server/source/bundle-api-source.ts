@@ -1,16 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import type { ArchiveLimits } from './archive.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { type BundleAnswer, type BundleServer, createBundleServer } from './bundle-api-http.js';
-import { type BundleState, readBundleState, writeBundleState } from './bundle-api-state.js';
-import { createGitCommand, type GitCommand } from './git-command.js';
-import { createGitObjects, type GitObjects } from './git-objects.js';
-import { importCommit, type LocalRepo, localRepo } from './local-repo.js';
-import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
-import type { PolicySource } from './source.js';
+import { importCommit } from './import-commit.js';
+import { MirrorSource } from './mirror-source.js';
 
 /** Times for one read where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
 const DEFAULT_TIMEOUT_MS = 600_000;
@@ -25,6 +23,19 @@ const DOWNLOAD_FILE = 'tmp_bundle.tar.gz';
 /** The commit of the archive that was taken last; and the one that passed all checks last. */
 const FETCHED_REF = 'refs/policysync/fetched';
 const SERVED_REF = 'refs/policysync/served/bundle';
+/** In the repository folder: which archive was taken last, and what it became. */
+const STATE_FILE = 'policysync-bundle.json';
+
+const bundleState = z.strictObject({
+  version: z.literal(1),
+  /** The commit that the archive became. */
+  commit: z.string(),
+  /** Entity tag that the archive came with. */
+  etag: z.string().optional(),
+  /** Of the archive, hexadecimal. */
+  sha256: z.string(),
+});
+type BundleState = Omit<z.infer<typeof bundleState>, 'version'>;
 
 /** What a bundle source is made with. */
 export interface BundleSourceOptions extends ArchiveLimits {
@@ -47,12 +58,9 @@ export interface BundleSourceOptions extends ArchiveLimits {
  * Follows a `bundle.tar.gz` on an HTTP or S3 server (spec, "Bundle source tracking"). Each archive becomes one commit of a
  * local bare repository that has exactly the archive's files; the commit depends on nothing but these, so the same content
  * is the same commit, on every server instance. An archive is checked whole before anything of it is taken. While its entity
- * tag stays, it is read once more after a minute and then no more, also when it was refused. One call of `open` or `fetch` at a time; the objects may be read meanwhile.
+ * tag stays, it is read once more after a minute and then no more, also when it was refused.
  */
-export function createBundleSource(
-  options: BundleSourceOptions,
-  deps: { log: Logger },
-): PolicySource & { readonly objects: GitObjects } {
+export function createBundleSource(options: BundleSourceOptions, deps: { log: Logger }): MirrorSource {
   return new BundleSource(options, deps.log);
 }
 
@@ -63,61 +71,51 @@ interface Refusal {
   error: SyncError;
 }
 
-class BundleSource implements PolicySource {
-  readonly objects: GitObjects;
+class BundleSource extends MirrorSource {
   readonly #options: BundleSourceOptions;
-  readonly #log: Logger;
   readonly #server: BundleServer;
-  readonly #folder: MirrorFolder;
-  readonly #git: GitCommand;
-  readonly #repo: LocalRepo;
   /** The archive that {@link FETCHED_REF} is of. */
   #taken: BundleState | undefined;
   #refused: Refusal | undefined;
   /** When the tag that was seen last is not relied on, once. */
   #confirmAtMs: number | undefined;
-  #served: string | undefined;
-  #open = false;
-  #distrusted = false;
 
   constructor(options: BundleSourceOptions, log: Logger) {
-    this.#options = options;
-    this.#log = log;
-    const timeoutMs = options.fetchTimeoutMs || DEFAULT_TIMEOUT_MS;
-    this.#server = createBundleServer({ ...options, timeoutMs });
     const url = options.location.display;
-    this.#folder = mirrorFolder(
-      { path: resolve(options.repoPath), url, isSame: (other) => other === url, isOwn: options.isOwnFolder ?? false },
-      { log },
-    );
     const config = [
       // Names that differ in case are different files, whatever the file system of the repository thinks.
       ['core.ignorecase', 'false'],
       // The fastest: a new bundle is waited for, and the disk is ours.
       ['core.compression', '1'],
     ] as const;
-    this.#git = createGitCommand({ gitDir: this.#folder.path, env: options.env, config });
-    this.#repo = localRepo(this.#git, this.#folder);
-    this.objects = createGitObjects(this.#git);
+    super(
+      {
+        path: resolve(options.repoPath),
+        url,
+        isSame: (other) => other === url,
+        isOwn: options.isOwnFolder ?? false,
+        servedRef: SERVED_REF,
+        fetchedRef: FETCHED_REF,
+        git: { env: options.env, config },
+      },
+      log,
+    );
+    this.#options = options;
+    this.#server = createBundleServer({ ...options, timeoutMs: options.fetchTimeoutMs || DEFAULT_TIMEOUT_MS });
   }
 
-  async open(signal: AbortSignal): Promise<string | undefined> {
-    const found = await this.#repo.open([SERVED_REF, FETCHED_REF], signal);
-    const state = await readBundleState(this.#folder.path);
-    const taken = state && (await this.#repo.resolve(state.commit, signal));
-    this.#taken = taken === undefined ? undefined : state;
+  override async open(signal: AbortSignal): Promise<string | undefined> {
+    const head = await super.open(signal);
+    const state = await readState(join(this.folder.path, STATE_FILE));
+    this.#taken = state && (await this.resolve(state.commit, signal)) ? state : undefined;
     this.#confirmLater();
-    this.#open = true;
-    if (found === undefined || found.isWhole) return found?.head;
-    this.#log.warn({ folder: this.#folder.path }, 'the local policy repository is damaged and will be made anew');
-    this.#distrusted = true;
-    return undefined;
+    return head;
   }
 
   async fetch(signal: AbortSignal): Promise<string> {
-    if (!this.#open) await this.open(signal);
-    const file = join(this.#folder.path, DOWNLOAD_FILE);
-    const taken = this.#distrusted ? undefined : this.#taken;
+    if (!this.isOpen) await this.open(signal);
+    const file = join(this.folder.path, DOWNLOAD_FILE);
+    const taken = this.isDamaged ? undefined : this.#taken;
     const seen = this.#refused ?? taken;
     const confirms = this.#confirmAtMs !== undefined && Date.now() >= this.#confirmAtMs;
     try {
@@ -135,22 +133,13 @@ class BundleSource implements PolicySource {
     return taken.commit;
   }
 
-  async has(hash: string): Promise<boolean> {
-    return await this.objects.hasCommit(hash);
-  }
-
   /** Archives have no history of their own: one that was never served came after those that were. */
   async isSuccessor(hash: string, _of: string, earlier: readonly string[]): Promise<boolean> {
     return !earlier.includes(hash);
   }
 
-  async markServed(hash: string): Promise<void> {
-    await this.#repo.setRef(SERVED_REF, hash);
-    this.#served = hash;
-  }
-
-  distrust(): void {
-    this.#distrusted = true;
+  override distrust(): void {
+    super.distrust();
     this.#refused = undefined;
   }
 
@@ -178,7 +167,7 @@ class BundleSource implements PolicySource {
     if (taken?.sha256 === sha256) return this.#remember({ commit: taken.commit, etag, sha256 });
     const files = await this.#check(file, { etag, sha256 }, signal);
     const commit = await this.#import(file, signal);
-    this.#log.info({ hash: commit, etag, sha256, files }, 'policy bundle taken');
+    this.log.info({ hash: commit, etag, sha256, files }, 'policy bundle taken');
     return this.#remember({ commit, etag, sha256 });
   }
 
@@ -195,17 +184,16 @@ class BundleSource implements PolicySource {
   async #import(file: string, signal: AbortSignal): Promise<string> {
     const { archiveFiles } = await import('./archive.js');
     try {
-      if (this.#distrusted) await this.#repo.init(signal, [DOWNLOAD_FILE]); // the old copy goes only now that there is a new one
-      await importCommit(this.#git, FETCHED_REF, archiveFiles(file, this.#options, signal), signal);
-      const commit = await this.#repo.resolve(FETCHED_REF, signal);
+      if (this.isDamaged) await this.makeAnew(signal, [DOWNLOAD_FILE]); // only now that there is something new
+      await importCommit(this.git, FETCHED_REF, archiveFiles(file, this.#options, signal), signal);
+      const commit = await this.resolve(FETCHED_REF, signal);
       if (commit === undefined)
         throw new SyncError('git_failed', 'git fast-import made no commit', { retryable: true });
-      if (this.#distrusted && commit === this.#served) await this.markServed(commit);
-      this.#distrusted = false;
+      if (this.isDamaged) await this.mended(signal);
       return commit;
     } catch (error) {
       // Whatever ended the import may have left locks behind: the next fetch starts with a look at the repository.
-      this.#open = false;
+      this.isOpen = false;
       throw error;
     }
   }
@@ -213,7 +201,7 @@ class BundleSource implements PolicySource {
   async #remember(state: BundleState): Promise<string> {
     this.#refused = undefined;
     if (state.etag !== this.#taken?.etag || state.sha256 !== this.#taken?.sha256) {
-      await writeBundleState(this.#folder.path, state);
+      await replaceFile(join(this.folder.path, STATE_FILE), `${JSON.stringify({ version: 1, ...state })}\n`);
     }
     this.#taken = state;
     return state.commit;
@@ -224,4 +212,15 @@ class BundleSource implements PolicySource {
 function isKnown(answer: BundleAnswer, seen: Pick<Refusal, 'etag' | 'sha256'> | BundleState | undefined): boolean {
   if (answer.outcome === 'unchanged') return true;
   return answer.etag === seen?.etag && (answer.outcome === 'too-large' || answer.sha256 === seen?.sha256);
+}
+
+/** The state in a repository folder; undefined where there is none that can be read: then the archive is asked for anew. */
+async function readState(path: string): Promise<BundleState | undefined> {
+  const text = await readIfPresent(path);
+  try {
+    const { version: _, ...state } = bundleState.parse(JSON.parse(text ?? ''));
+    return state;
+  } catch {
+    return undefined; // none, not ours, or of another version
+  }
 }

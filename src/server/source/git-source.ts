@@ -1,13 +1,10 @@
 import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger, Secret } from '../../lib/log.js';
-import { createGitCommand, type GitCommand, GitExit } from './git-command.js';
-import { createGitObjects, type GitObjects } from './git-objects.js';
+import { type GitCommand, GitExit } from './git-command.js';
 import { type GitRemote, parseGitRemote, provideSshKey, sshCommand } from './git-remote.js';
-import { type LocalRepo, localRepo } from './local-repo.js';
-import { type MirrorFolder, mirrorFolder } from './mirror-folder.js';
-import { repositoryIdentity } from './repository-identity.js';
-import type { PolicySource } from './source.js';
+import { MirrorSource } from './mirror-source.js';
+import { repositoryIdentity } from './repository-address.js';
 
 /** Times for one fetch where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first one brings everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;
@@ -35,87 +32,63 @@ export interface GitSourceOptions {
   env: NodeJS.ProcessEnv;
 }
 
-/** A followed branch, and the objects of its mirror. */
-export interface GitSource extends PolicySource {
-  readonly objects: GitObjects;
-}
-
 /**
  * Follows one branch of a git repository in a bare mirror (design 5). History is never pruned, so a commit that was served
  * once stays readable as the base of a delta, also after a force-push. Throws `config_invalid` for a URL or a branch name
- * that cannot be used. One call of `open` or `fetch` at a time; the objects may be read meanwhile.
+ * that cannot be used.
  */
-export function createGitSource(options: GitSourceOptions, deps: { log: Logger }): GitSource {
-  return new Mirror(options, deps.log);
+export function createGitSource(options: GitSourceOptions, deps: { log: Logger }): MirrorSource {
+  return new GitSource(options, parseGitRemote(options.url), deps.log);
 }
 
-class Mirror implements GitSource {
-  readonly objects: GitObjects;
+class GitSource extends MirrorSource {
   readonly #options: GitSourceOptions;
-  readonly #log: Logger;
   readonly #remote: GitRemote;
-  readonly #folder: MirrorFolder;
-  readonly #repo: LocalRepo;
   readonly #branchRef: string;
-  /** The head that passed all checks last. The branch itself may point at a commit that was refused. */
-  readonly #servedRef: string;
-  #served: string | undefined;
   /** The mirror has the branch: the next fetch brings what is new, not everything. */
   #hasBranch = false;
-  #open = false;
-  #distrusted = false;
   #progress: string | undefined;
 
-  constructor(options: GitSourceOptions, log: Logger) {
-    this.#options = options;
-    this.#log = log;
-    this.#branchRef = `refs/heads/${checkedBranch(options.branch)}`;
-    this.#servedRef = `refs/policysync/served/${options.branch}`;
-    this.#remote = parseGitRemote(options.url);
-    const { url } = this.#remote;
-    this.#folder = mirrorFolder(
+  constructor(options: GitSourceOptions, remote: GitRemote, log: Logger) {
+    const branchRef = `refs/heads/${checkedBranch(options.branch)}`;
+    const { url, config, secrets } = remote;
+    super(
       {
         path: resolve(options.clonePath),
         url,
         isSame: (other) => repositoryIdentity(other) === repositoryIdentity(url),
         isOwn: options.isOwnFolder ?? false,
+        servedRef: `refs/policysync/served/${options.branch}`,
+        fetchedRef: branchRef,
+        git: { env: options.env, config, secrets },
       },
-      { log },
+      log,
     );
-    const git = this.#command(undefined);
-    this.#repo = localRepo(git, this.#folder);
-    this.objects = createGitObjects(git);
+    this.#options = options;
+    this.#remote = remote;
+    this.#branchRef = branchRef;
   }
 
-  async open(signal: AbortSignal): Promise<string | undefined> {
-    const found = await this.#repo.open([this.#servedRef, this.#branchRef], signal);
-    this.#open = true;
+  override async open(signal: AbortSignal): Promise<string | undefined> {
     this.#hasBranch = false; // asked anew
-    if (found === undefined || found.isWhole) return found?.head;
-    this.#log.warn({ folder: this.#folder.path }, 'the local mirror is damaged and will be made anew');
-    this.#distrusted = true;
-    return undefined;
+    return await super.open(signal);
   }
 
   async fetch(signal: AbortSignal): Promise<string> {
-    if (!this.#open) await this.open(signal);
+    if (!this.isOpen) await this.open(signal);
     try {
-      let git = await this.#remoteGit();
-      if (this.#distrusted) {
-        await this.#branches(git, signal); // the old copy goes only when the remote answers
-        await this.#repo.init(signal);
+      if (this.isDamaged) {
+        await this.#branches(await this.#remoteGit(), signal); // the old copy is removed only when the remote answers
+        await this.makeAnew(signal); // the key file is removed with it
         this.#hasBranch = false;
-        git = await this.#remoteGit(); // the key file went with the old copy
-        await this.#fetchBranch(git, signal);
-        await this.#markServedAgain(signal);
-        this.#distrusted = false;
-      } else await this.#fetchBranch(git, signal);
-      const head = await this.#repo.resolve(this.#branchRef, signal);
+        await this.#fetchBranch(signal);
+        await this.mended(signal);
+      } else await this.#fetchBranch(signal);
+      const head = await this.resolve(this.#branchRef, signal);
       if (head === undefined) throw new SyncError('git_failed', 'git fetch brought no commit', { retryable: true });
       return head;
     } catch (error) {
-      // Whatever ended the fetch may have left locks behind: the next one starts with a look at the mirror.
-      this.#open = false;
+      this.isOpen = false;
       throw error;
     }
   }
@@ -124,31 +97,13 @@ class Mirror implements GitSource {
     return this.#progress;
   }
 
-  async has(hash: string): Promise<boolean> {
-    return await this.objects.hasCommit(hash);
-  }
-
   async isSuccessor(hash: string, of: string): Promise<boolean> {
     return await this.objects.isAncestor(of, hash);
   }
 
-  async markServed(hash: string): Promise<void> {
-    await this.#repo.setRef(this.#servedRef, hash);
-    this.#served = hash;
-  }
-
-  distrust(): void {
-    this.#distrusted = true;
-  }
-
-  /** In a mirror made anew; the commit may be gone from the branch. */
-  async #markServedAgain(signal: AbortSignal): Promise<void> {
-    const served = this.#served && (await this.#repo.resolve(this.#served, signal));
-    if (served !== undefined) await this.markServed(served);
-  }
-
-  async #fetchBranch(git: GitCommand, signal: AbortSignal): Promise<void> {
-    this.#hasBranch ||= (await this.#repo.resolve(this.#branchRef, signal)) !== undefined;
+  async #fetchBranch(signal: AbortSignal): Promise<void> {
+    const git = await this.#remoteGit();
+    this.#hasBranch ||= (await this.resolve(this.#branchRef, signal)) !== undefined;
     const timeoutMs =
       this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
@@ -179,7 +134,7 @@ class Mirror implements GitSource {
       this.#progress = text;
       if (performance.now() - toldMs < PROGRESS_EVERY_MS) return;
       toldMs = performance.now();
-      this.#log.info({ repository: this.#remote.display }, `first fetch of the policy repository: ${text}`);
+      this.log.info({ repository: this.#remote.display }, `first fetch of the policy repository: ${text}`);
     };
   }
 
@@ -193,17 +148,7 @@ class Mirror implements GitSource {
   /** Git with the credentials for the remote. */
   async #remoteGit(): Promise<GitCommand> {
     const { sshKey } = this.#options;
-    return this.#command(sshKey && sshCommand(await provideSshKey(sshKey, this.#folder.sshKeyPath)));
-  }
-
-  #command(ssh: string | undefined): GitCommand {
-    return createGitCommand({
-      gitDir: this.#folder.path,
-      env: this.#options.env,
-      config: this.#remote.config,
-      secrets: this.#remote.secrets,
-      sshCommand: ssh,
-    });
+    return this.gitWith(sshKey && sshCommand(await provideSshKey(sshKey, this.folder.sshKeyPath)));
   }
 }
 

@@ -1,14 +1,19 @@
 import type { Dirent } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { makePrivate, makeTreePrivate, openFolderProblem } from '../../lib/private-files.js';
+import {
+  makePrivate,
+  makeTreePrivate,
+  openFolderProblem,
+  readIfPresent,
+  replaceFile,
+} from '../../lib/private-files.js';
 
 /** Says that a folder is ours, and of which repository. Written before anything else, so a crash never hides it. */
 const MARKER_FILE = 'policysync-mirror.json';
-const TEMPORARY_MARKER = 'tmp_policysync-mirror.json';
 /** The ssh key, where it came as text. */
 const SSH_KEY_FILE = 'policysync-ssh-key';
 /** Made by file systems at the root of a volume. */
@@ -57,13 +62,8 @@ export interface MirrorFolderOptions {
 export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }): MirrorFolder {
   const { path, url } = options;
   let warned = false;
-  // By a rename: a mirror whose marker was cut short would be taken for something else.
-  const mark = async (): Promise<void> => {
-    const temporary = join(path, TEMPORARY_MARKER);
-    await rm(temporary, { force: true });
-    await writeFile(temporary, `${JSON.stringify({ version: 1, url, private: true })}\n`, { mode: 0o600 });
-    await rename(temporary, join(path, MARKER_FILE));
-  };
+  const mark = (): Promise<void> =>
+    replaceFile(join(path, MARKER_FILE), `${JSON.stringify({ version: 1, url, private: true })}\n`);
   const refused = (why: string, cause?: unknown): SyncError => refusal(options, why, cause);
   const empty = async (keep: readonly string[] = []): Promise<void> => {
     const names = await ourNames(path);
@@ -116,13 +116,8 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
 }
 
 async function readMarker(path: string, unreadable: (cause: unknown) => Marker): Promise<Marker | undefined> {
-  let text: string;
-  try {
-    text = await readFile(join(path, MARKER_FILE), 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
+  const text = await readIfPresent(join(path, MARKER_FILE));
+  if (text === undefined) return undefined;
   // An empty marker was cut short by a crash. It was the first write, so nothing else can be there.
   if (text.trim() === '') {
     await rm(join(path, MARKER_FILE));
@@ -138,7 +133,9 @@ async function readMarker(path: string, unreadable: (cause: unknown) => Marker):
 /** Everything in the folder but the marker. */
 async function ourNames(path: string): Promise<string[]> {
   const names = await readdir(path);
-  return names.filter((name) => name !== MARKER_FILE && name !== TEMPORARY_MARKER && !FOREIGN_BUT_HARMLESS.has(name));
+  return names.filter(
+    (name) => name !== MARKER_FILE && name !== `tmp_${MARKER_FILE}` && !FOREIGN_BUT_HARMLESS.has(name),
+  );
 }
 
 async function removeMatching(folder: string, recursive: boolean): Promise<void> {

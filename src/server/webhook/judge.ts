@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { SyncError } from '../../lib/errors.js';
 import { redactUrl } from '../../lib/log.js';
-import { isRepository } from './match.js';
+import { isRepository } from '../source/repository-address.js';
 import type { WebhookParams } from './params.js';
 import { type PayloadObject, type PushPayload, readPush, textAt } from './payload.js';
 import { headerValue } from './verify.js';

@@ -1,6 +1,6 @@
 import { invalidRequest } from '../../http/json-body.js';
 import type { SyncError } from '../../lib/errors.js';
-import type { NamedRepository } from './match.js';
+import type { NamedRepository } from '../source/repository-address.js';
 
 /** The body of a webhook: a JSON object of which nothing else is known. */
 export type PayloadObject = Readonly<Record<string, unknown>>;

@@ -1,0 +1,120 @@
+import { SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import { createGitCommand, type GitCommand, type GitCommandOptions, GitExit, type GitRun } from './git-command.js';
+import { createGitObjects, type GitObjects } from './git-objects.js';
+import { type MirrorFolder, type MirrorFolderOptions, mirrorFolder } from './mirror-folder.js';
+import type { PolicySource } from './source.js';
+
+/** Longest time of a git call that stays on this machine. */
+const LOCAL_TIMEOUT_MS = 60_000;
+
+/** What a {@link MirrorSource} is made with. */
+export interface MirrorOptions extends MirrorFolderOptions {
+  /** Ref of the head that passed all checks last. */
+  readonly servedRef: string;
+  /** Ref of the head that was fetched last; it may have been refused. */
+  readonly fetchedRef: string;
+  readonly git: Omit<GitCommandOptions, 'gitDir' | 'sshCommand'>;
+}
+
+/**
+ * A policy source whose commits end in a bare local repository, the mirror. It has no work tree: nothing in it is ever a file
+ * of its own name. One call of `open` or `fetch` at a time; the objects may be read meanwhile.
+ */
+export abstract class MirrorSource implements PolicySource {
+  readonly objects: GitObjects;
+  protected readonly log: Logger;
+  protected readonly folder: MirrorFolder;
+  protected readonly git: GitCommand;
+  /** False: a failure may have left locks behind, which the next `open` removes. */
+  protected isOpen = false;
+  /** True: the mirror cannot be read, and the next fetch makes it anew. */
+  protected isDamaged = false;
+  readonly #options: MirrorOptions;
+  #served: string | undefined;
+
+  constructor(options: MirrorOptions, log: Logger) {
+    this.#options = options;
+    this.log = log;
+    this.folder = mirrorFolder(options, { log });
+    this.git = this.gitWith(undefined);
+    this.objects = createGitObjects(this.git);
+  }
+
+  abstract fetch(signal: AbortSignal): Promise<string>;
+  abstract isSuccessor(hash: string, of: string, earlier: readonly string[]): Promise<boolean>;
+
+  async open(signal: AbortSignal): Promise<string | undefined> {
+    const head = (await this.folder.claim()) === 'existing' ? await this.#lastHead(signal) : undefined;
+    if (head === undefined) await this.makeAnew(signal); // there is nothing to lose
+    this.isOpen = true;
+    if (head === undefined || (await this.#isWhole(head, signal))) return head;
+    this.log.warn({ folder: this.folder.path }, 'the local mirror is damaged and will be rebuilt');
+    this.isDamaged = true;
+    return undefined;
+  }
+
+  async has(hash: string): Promise<boolean> {
+    return await this.objects.hasCommit(hash);
+  }
+
+  async markServed(hash: string): Promise<void> {
+    await this.git.run(['update-ref', this.#options.servedRef, hash], { timeoutMs: LOCAL_TIMEOUT_MS });
+    this.#served = hash;
+  }
+
+  distrust(): void {
+    this.isDamaged = true;
+  }
+
+  /** Makes the repository anew and empty. Files of the folder with one of the names in `keep` stay. */
+  protected async makeAnew(signal: AbortSignal, keep?: readonly string[]): Promise<void> {
+    await this.folder.empty(keep);
+    await this.git.run(['init', '--quiet', '--bare', '--template=', this.folder.path], local(signal));
+  }
+
+  /** The repository that was made anew is filled: marks the served commit again, unless the source has lost it. */
+  protected async mended(signal: AbortSignal): Promise<void> {
+    const served = this.#served && (await this.resolve(this.#served, signal));
+    if (served !== undefined) await this.markServed(served);
+    this.isDamaged = false;
+  }
+
+  /** The commit that a ref or an id means; undefined where there is none. */
+  protected async resolve(revision: string, signal: AbortSignal): Promise<string | undefined> {
+    const args = ['rev-parse', '--verify', '--quiet', `${revision}^{commit}`];
+    return (await answered(this.git.run(args, local(signal))))?.toString('utf8').trim();
+  }
+
+  /** Git for this repository, with a GIT_SSH_COMMAND. */
+  protected gitWith(sshCommand: string | undefined): GitCommand {
+    return createGitCommand({ ...this.#options.git, gitDir: this.folder.path, sshCommand });
+  }
+
+  /** The head to serve after a restart. */
+  async #lastHead(signal: AbortSignal): Promise<string | undefined> {
+    await this.folder.removeLeftovers();
+    const { servedRef, fetchedRef } = this.#options;
+    return (await this.resolve(servedRef, signal)) ?? (await this.resolve(fetchedRef, signal));
+  }
+
+  /** Whether every object of a commit is there. Git says what is missing, which does not matter: all of it is replaced. */
+  async #isWhole(commit: string, signal: AbortSignal): Promise<boolean> {
+    const walk = this.git.run(['rev-list', '--objects', '--no-walk', '--quiet', commit], local(signal));
+    return (await answered(walk)) !== undefined;
+  }
+}
+
+function local(signal: AbortSignal): GitRun {
+  return { timeoutMs: LOCAL_TIMEOUT_MS, signal };
+}
+
+/** The output of a call; undefined when git itself said no. */
+async function answered(call: Promise<Buffer>): Promise<Buffer | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof SyncError && error.cause instanceof GitExit) return undefined;
+    throw error;
+  }
+}
