@@ -12,5 +12,5 @@ export { CLIENT_SETTINGS, type ClientSettings } from './client/options.js';
 export { ERROR_CODES, type ErrorCode, SyncError } from './lib/errors.js';
 export { createLogger, type Logger, type LogOptions, Secret, silentLogger } from './lib/log.js';
 export { type LoadedSettings, loadSettings } from './lib/options.js';
-export { SERVER_SETTINGS, type ServerSettings } from './server/options.js';
-export { createServer, type Server, type ServerOptions } from './server/server.js';
+export { SERVER_SETTINGS, type ServerOptions, type ServerSettings } from './server/options.js';
+export { createServer, type Server } from './server/server.js';

@@ -6,7 +6,7 @@ import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
 import type { Subscriber } from './hub.js';
 import { ANY_PEER, type Peer } from './peer.js';
-import { type PeerInfo, upgradeQuery } from './peer-info.js';
+import { upgradeQuery } from './peer-info.js';
 import { Tarpit } from './tarpit.js';
 import { Turns } from './turns.js';
 
@@ -32,6 +32,8 @@ export interface SocketServerOptions {
 
 /** What a socket server works with. */
 export interface SocketServerDeps extends ConnectionDeps {
+  /** Open connections: filled here, read by whoever wants to know who is connected. */
+  connections?: Set<Connection>;
   /** Called first for each upgrade; refuses by a throw of a `SyncError` whose status is answered. */
   screen?(request: IncomingMessage): void;
   /** Where a peer is. Default: where its connection comes from. */
@@ -53,8 +55,6 @@ export interface SocketServerDeps extends ConnectionDeps {
 export interface SocketServer {
   /** Open connections. */
   readonly connectionCount: number;
-  /** Who is connected. */
-  peers(): PeerInfo[];
   /** Bytes that peers have not read yet, in all and of the slowest one. */
   queued(): { totalBytes: number; largestBytes: number };
   /** For the `upgrade` event of an `http.Server`. Answers every request, never throws. */
@@ -77,6 +77,7 @@ const REFUSED_RETRY_SECONDS = 10;
 /** Makes a socket server; it does nothing until upgrades are handed to it. */
 export function createSocketServer(options: SocketServerOptions, deps: SocketServerDeps): SocketServer {
   const { path = '/ws', refusalDelayMs = 1000, closeGraceMs = 2000 } = options;
+  const { connections = new Set<Connection>() } = deps;
   const limits = {
     bufferLimitBytes: options.bufferLimitBytes,
     pingIntervalMs: options.pingIntervalMs ?? 20_000,
@@ -98,7 +99,6 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     const version = negotiated(request);
     if (version !== undefined) headers.push(`${PROTOCOL_HEADER}: ${version}`);
   });
-  const connections = new Set<Connection>();
   let onLastGone = (): void => undefined;
   const admissions = new Map<Promise<void>, Duplex>();
   let authenticating = 0;
@@ -217,7 +217,6 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     get connectionCount() {
       return connections.size;
     },
-    peers: () => [...connections].map(({ info }) => info),
     queued: () => {
       let totalBytes = 0;
       let largestBytes = 0;

@@ -492,3 +492,6 @@ export const SERVER_SETTINGS = {
 
 /** Typed values of {@link SERVER_SETTINGS}. */
 export type ServerSettings = SettingValues<typeof SERVER_SETTINGS>;
+
+/** Settings of a server; unlike the program, the library asks for a state folder. */
+export type ServerOptions = Omit<ServerSettings, 'stateDir'> & { stateDir: string };

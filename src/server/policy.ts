@@ -51,21 +51,25 @@ export type PolicyOptions = Pick<
 
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
 export interface Policy {
-  tracker: Tracker;
-  bundles: PolicyBundles;
-  freshness: PolicyFreshness;
+  /** Undefined where no policy source is configured. */
+  readonly tracker: Tracker | undefined;
+  readonly bundles: PolicyBundles;
+  readonly freshness: PolicyFreshness;
+  /**
+   * Follows the source until the signal aborts. `onHead`: another commit is served; subscribers of these topics have a notice of it.
+   * Rejects like {@link Tracker.run}.
+   */
+  run(deps: { onHead: (noticed: ReadonlySet<string>) => void }, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Makes the parts; they do nothing until `tracker.run`. Undefined where no policy source is configured. Throws
- * `config_invalid` for a URL or branch that cannot be used, and for settings of a bundle server that do not fit together.
+ * Makes the parts; they do nothing until `run`. Throws `config_invalid` for a URL or branch that cannot be used, and for
+ * settings of a bundle server that do not fit together.
  */
 export function createPolicy(
   options: PolicyOptions,
   deps: {
     hub: Delivery;
-    /** Another commit is served; subscribers of these topics have a notice of it. */
-    onHead?: ((noticed: ReadonlySet<string>) => void) | undefined;
     updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy' | 'status'>;
     /** Other instances use the same update log. */
     isShared: boolean;
@@ -74,12 +78,12 @@ export function createPolicy(
     /** Wraps the source for whoever measures it. */
     measured?: ((source: PolicySource) => PolicySource) | undefined;
   },
-): Policy | undefined {
+): Policy {
   const log = deps.log.child({ component: 'policy' });
   assertNotOurs(options.policyRepoEnv, 'SYNC_POLICY_REPO_ENV');
   // git, and the ssh that it starts, get no more of our environment than they need.
   const source = createSource(options, { log, env: childEnv(deps.env, 'git', options.policyRepoEnv) });
-  if (source === undefined) return undefined;
+  if (source === undefined) return NO_POLICY;
   const { objects } = source;
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;
   const snapshots = createSnapshots({ policyExtensions, manifestPath, ignore }, { objects });
@@ -95,11 +99,6 @@ export function createPolicy(
       review: createCommitReview({ objects, snapshots, log }),
       heads,
       log,
-      onChange: (change) => {
-        const notices = change.changedDirectories.length === 0 ? [] : policyNotices(change);
-        for (const notice of notices) deps.hub.publish(notice);
-        deps.onHead?.(new Set(notices.flatMap(({ topics }) => topics)));
-      },
     },
   );
   const bundles = createPolicyBundles(
@@ -109,7 +108,17 @@ export function createPolicy(
   const freshness = isShared
     ? createPolicyFreshness({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
     : ALWAYS_FRESH;
-  return { tracker, bundles, freshness };
+  return {
+    ...{ tracker, bundles, freshness },
+    run({ onHead }, signal) {
+      const onServed = (change: PolicyHeadChange): void => {
+        const notices = change.changedDirectories.length === 0 ? [] : policyNotices(change);
+        for (const notice of notices) deps.hub.publish(notice);
+        onHead(new Set(notices.flatMap(({ topics }) => topics)));
+      };
+      return tracker.run({ onServed }, signal);
+    },
+  };
 }
 
 /** Names the source in the update log, without secrets. */
@@ -165,9 +174,10 @@ function createSource(
   );
 }
 
-/** Bundles of a server that has no policy source: OPAL's answer for it (protocol-facts 2.2). */
-export function noBundles(): PolicyBundles {
-  return {
+/** A server that has no policy source: OPAL's answer for it (protocol-facts 2.2). */
+const NO_POLICY: Policy = {
+  tracker: undefined,
+  bundles: {
     get: async () => {
       throw new SyncError('policy_not_ready', 'SYNC_POLICY_REPO_URL is not set: this server serves no policy', {
         detail: 'policy repo was not found',
@@ -175,8 +185,10 @@ export function noBundles(): PolicyBundles {
         retryable: true,
       });
     },
-  };
-}
+  },
+  freshness: ALWAYS_FRESH,
+  run: async () => undefined,
+};
 
 /** One publication: the same data on several topics. */
 export interface PolicyNotice {

@@ -58,12 +58,11 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
       review: createCommitReview({ objects, snapshots, log }),
       heads: ownHeads(),
       log,
-      onChange: (change) => void changes.push(change),
     },
   );
   const bundles = createPolicyBundles({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
   const stop = new AbortController();
-  const run = tracker.run(stop.signal);
+  const run = tracker.run({ onServed: (change) => changes.push(change) }, stop.signal);
   // Whoever waits for it hears of it.
   const settled = run.catch(() => undefined);
   return {

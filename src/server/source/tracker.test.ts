@@ -82,9 +82,9 @@ function start(source = new FakeSource(), options: Partial<TrackerOptions> = {},
   const stop = new AbortController();
   const tracker = createTracker(
     { pollingIntervalMs: 0, retry: RETRY, ...options },
-    { source, review: source, heads, log: silentLogger(), onChange: (change) => void changes.push(change) },
+    { source, review: source, heads, log: silentLogger() },
   );
-  const run = tracker.run(stop.signal);
+  const run = tracker.run({ onServed: (change) => changes.push(change) }, stop.signal);
   return {
     source,
     tracker,
@@ -111,12 +111,12 @@ test('serves what an earlier run left at once, then what it fetches', async () =
   const changes: PolicyHeadChange[] = [];
   const tracker = createTracker(
     { pollingIntervalMs: 0 },
-    { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: (change) => void changes.push(change) },
+    { source, review: source, heads: ownHeads(), log: silentLogger() },
   );
   source.gate = new Promise((resolve) => {
     stop.signal.addEventListener('abort', () => resolve());
   });
-  const run = tracker.run(stop.signal);
+  const run = tracker.run({ onServed: (change) => changes.push(change) }, stop.signal);
   await until(() => source.fetches === 1, { withinMs: 20_000, what: 'the fetch' });
   assert.equal(tracker.head(), 'h0');
   stop.abort();
@@ -182,7 +182,7 @@ test('a look that is asked for without waiting begins after the call; all that a
   const stop = new AbortController();
   const tracker = createTracker(
     { pollingIntervalMs: 0 },
-    { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: () => undefined },
+    { source, review: source, heads: ownHeads(), log: silentLogger() },
   );
   const looks = async (count: number): Promise<void> => {
     await until(() => source.fetches === count && source.running === 0, { withinMs: 20_000, what: `${count} looks` });
@@ -194,7 +194,7 @@ test('a look that is asked for without waiting begins after the call; all that a
   source.gate = new Promise((resolve) => {
     open = resolve;
   });
-  const run = tracker.run(stop.signal);
+  const run = tracker.run({ onServed: () => undefined }, stop.signal);
   await until(() => source.running === 1, { withinMs: 20_000, what: 'the first copy is being made' });
   ask(1_000);
   source.gate = undefined;
@@ -218,10 +218,10 @@ test('a look that is asked for before the tracker runs, or after a failure, is n
   const stop = new AbortController();
   const tracker = createTracker(
     { pollingIntervalMs: 0, retry: { minMs: 1e6, maxMs: 1e6 } },
-    { source, review: source, heads: ownHeads(), log: silentLogger(), onChange: () => undefined },
+    { source, review: source, heads: ownHeads(), log: silentLogger() },
   );
   tracker.requestLook();
-  const run = tracker.run(stop.signal);
+  const run = tracker.run({ onServed: () => undefined }, stop.signal);
   await until(() => source.fetches === 2, { withinMs: 20_000, what: 'the look of the call' });
   source.problem = undefined;
   tracker.requestLook();

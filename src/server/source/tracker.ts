@@ -26,8 +26,12 @@ export interface TrackerDeps {
   /** What the instances agreed on. A commit is served when it stands there, not before. */
   heads: SharedPolicyHead;
   log: Logger;
+}
+
+/** What a tracker tells while it runs. */
+export interface TrackerEvents {
   /** Called for each head, also for one that changes nothing, after it is being served. */
-  onChange(change: PolicyHeadChange): void | Promise<void>;
+  onServed(change: PolicyHeadChange): void;
 }
 
 /**
@@ -40,7 +44,7 @@ export interface Tracker {
    * interval; a commit that was refused is looked at again when there is another one. Rejects with `config_invalid` for what only
    * other settings mend.
    */
-  run(signal: AbortSignal): Promise<void>;
+  run(events: TrackerEvents, signal: AbortSignal): Promise<void>;
   /**
    * Asks for a look. Resolves when one that began after the call has ended, well or not (see `status`), or when the
    * tracker stops. Looks never overlap; all that ask during one share the next.
@@ -71,6 +75,7 @@ class SourceTracker implements Tracker {
   readonly #deps: TrackerDeps;
   readonly #wakeup = new Wakeup();
   readonly #doubt: StaleHeadGuard;
+  #onServed: TrackerEvents['onServed'] = () => undefined;
   #waiting: (() => void)[] = [];
   #ended = false;
 
@@ -137,7 +142,8 @@ class SourceTracker implements Tracker {
     this.#wakeup.set();
   }
 
-  async run(signal: AbortSignal): Promise<void> {
+  async run({ onServed }: TrackerEvents, signal: AbortSignal): Promise<void> {
+    this.#onServed = onServed;
     const unwatch = this.#deps.heads.onChange((hash) => {
       this.#doubt.clear();
       this.#shownBefore = hash === this.#shown || hash === this.#proposed ? undefined : this.#shown;
@@ -301,7 +307,7 @@ class SourceTracker implements Tracker {
     this.#warnings = warnings;
     this.#refused = undefined;
     this.#deps.log.info({ hash, old_hash: previous, directories: changedDirectories.length }, 'policy commit served');
-    await this.#deps.onChange({ oldHash: previous ?? hash, hash, changedDirectories });
+    this.#onServed({ oldHash: previous ?? hash, hash, changedDirectories });
   }
 
   async #review(hash: string, previous: string | undefined): Promise<Reviewed> {

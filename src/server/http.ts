@@ -1,0 +1,172 @@
+import type { FastifyInstance } from 'fastify';
+import type { ServerSecurity } from '../auth/security.js';
+import { AddressLimits } from '../http/address-limits.js';
+import { createHttpApp } from '../http/app.js';
+import { ClientAddresses } from '../http/client-address.js';
+import { refuseForeignPages } from '../http/cors.js';
+import { docsRoutes } from '../http/docs.js';
+import { createHostCheck, type HostCheck } from '../http/host-check.js';
+import { metricsRoute } from '../http/metrics-route.js';
+import { consumeRateLimit } from '../http/rate-limit.js';
+import { onWebSocketUpgrade } from '../http/upgrade.js';
+import type { Logger } from '../lib/log.js';
+import type { Metrics } from '../lib/metrics.js';
+import { RateLimit } from '../lib/rate.js';
+import type { TlsFiles } from '../lib/tls.js';
+import { packageVersion } from '../lib/version.js';
+import type { Connection } from '../pubsub/connection.js';
+import type { Hub } from '../pubsub/hub.js';
+import type { PeerInfo } from '../pubsub/peer-info.js';
+import { createSocketServer, type SocketServer } from '../pubsub/socket-server.js';
+import { authorizeUpdate } from './authorize-update.js';
+import type { UpdateLog } from './log/update-log.js';
+import type { ServerOptions } from './options.js';
+import type { Policy } from './policy.js';
+import type { Publisher } from './publish.js';
+import { clientsRoutes } from './routes/clients.js';
+import { dataRoutes } from './routes/data.js';
+import { dataLogRoutes } from './routes/data-log.js';
+import { dataRefreshRoutes } from './routes/data-refresh.js';
+import { dataUpdatesRoutes } from './routes/data-updates.js';
+import { healthRoutes, loadLimitRoutes, rootRoutes } from './routes/health.js';
+import { policyRoutes } from './routes/policy.js';
+import { statisticsRoutes } from './routes/statistics.js';
+import { jwksRoutes, tokenRoutes } from './routes/token.js';
+import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
+import { addServerReadings, type ServerMetrics } from './server-metrics.js';
+import type { Sessions } from './sessions/sessions.js';
+import { socketPeer } from './socket-peer.js';
+import { socketUpdate } from './socket-update.js';
+
+/** The parts that the API serves. */
+export interface ServerHttpDeps {
+  readonly security: ServerSecurity;
+  readonly tls: TlsFiles | undefined;
+  readonly updateLog: UpdateLog;
+  readonly isShared: boolean;
+  readonly hub: Hub;
+  readonly publisher: Publisher;
+  readonly policy: Policy;
+  readonly sessions: Sessions;
+  /** The socket server adds and removes them. */
+  readonly connections: Set<Connection>;
+  readonly peers: () => readonly PeerInfo[];
+  readonly metrics: Metrics;
+  readonly meter: ServerMetrics;
+  readonly log: Logger;
+}
+
+/** What keeps callers out, on the socket and on the API alike. */
+interface Guards {
+  readonly limits: AddressLimits;
+  readonly checkHost: HostCheck;
+  readonly rateLimit: RateLimit | undefined;
+}
+
+/** Connections for requests beside those that SYNC_MAX_CONNECTIONS allows for sockets: a full server still answers /healthcheck. */
+const REQUEST_CONNECTIONS = 1024;
+
+/** The HTTP API and the sockets of the server. The caller listens, and closes both. */
+export async function serverHttp(
+  options: ServerOptions,
+  deps: ServerHttpDeps,
+): Promise<{ app: FastifyInstance; sockets: SocketServer }> {
+  const log = deps.log.child({ component: 'http' });
+  const { connectionsPerAddress, unauthenticatedBytesPerAddress } = options;
+  const guards = {
+    limits: new AddressLimits(
+      { connections: connectionsPerAddress, bytes: unauthenticatedBytesPerAddress },
+      { addresses: new ClientAddresses(options.trustedProxies), log },
+    ),
+    checkHost: createHostCheck({ host: options.host, names: options.allowedHosts }),
+    rateLimit: options.rateLimit === undefined ? undefined : new RateLimit(options.rateLimit),
+  };
+  const sockets = createSockets(options, guards, deps);
+  const { tls, security } = deps;
+  const app = createHttpApp({ ...options, tls, authenticator: security.authenticator, ...guards }, { log });
+  await addRoutes(app, options, deps);
+  addServerReadings(deps.metrics, {
+    log: deps.updateLog,
+    logUp: () => deps.updateLog.status.up,
+    sockets,
+    sessions: deps.sessions.summary,
+    policy: () => deps.policy.tracker?.status(),
+  });
+  onWebSocketUpgrade(app.server, sockets.handleUpgrade);
+  app.server.maxConnections = options.maxConnections + REQUEST_CONNECTIONS;
+  return { app, sockets };
+}
+
+function createSockets(
+  options: ServerOptions,
+  { limits, checkHost, rateLimit }: Guards,
+  { hub, publisher, sessions, connections, meter, security, log }: ServerHttpDeps,
+): SocketServer {
+  const { addresses } = limits;
+  return createSocketServer(
+    {
+      frameLimitBytes: options.frameLimitBytes,
+      bufferLimitBytes: options.subscriberBufferBytes,
+      maxConnections: options.maxConnections,
+    },
+    {
+      ...{ hub, connections, sessions: sessions.handler, meter: meter.sockets },
+      addressOf: (request) => addresses.of(request),
+      screen: (request) => {
+        checkHost(request);
+        if (rateLimit !== undefined) consumeRateLimit(rateLimit, addresses.of(request));
+        if (limits.requested(request)) request.socket.once('close', () => limits.done(request));
+        refuseForeignPages(request.headers, options.allowedOrigins);
+      },
+      authenticate: async (request) => {
+        const peer = await socketPeer(security.authenticator, request.headers.authorization);
+        limits.letIn(request);
+        return peer;
+      },
+      onPublish: async (topics, dataText, peer, except) => {
+        const update = socketUpdate(topics, dataText);
+        authorizeUpdate(update, peer);
+        await publisher.publish(update, peer.subject, { except });
+      },
+      log: log.child({ component: 'socket' }),
+    },
+  );
+}
+
+async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: ServerHttpDeps): Promise<void> {
+  const { security, updateLog, isShared, publisher, policy, sessions, peers, metrics, meter } = deps;
+  const logOf = (component: string): Logger => deps.log.child({ component });
+  const { tracker } = policy;
+  rootRoutes(app);
+  healthRoutes(app, { policySource: tracker, log: updateLog, isShared });
+  policyRoutes(app, { bundles: meter.bundles(policy.bundles), freshness: policy.freshness });
+  await webhookRoutes(app, webhookOptions(options), {
+    requestLook: () => tracker?.requestLook(),
+    log: logOf('webhook'),
+  });
+  const measured = { ...sessions, waitApplied: meter.waits(sessions.waitApplied) };
+  dataRoutes(app, options, { publisher, updateLog, sessions: measured, log: logOf('data') });
+  dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
+  dataLogRoutes(app, { updateLog });
+  dataRefreshRoutes(app, { updateLog, publisher });
+  tokenRoutes(app, { masterToken: options.authMasterToken }, security);
+  loadLimitRoutes(app, options);
+  statisticsRoutes(app, options, { peers, version: packageVersion() });
+  clientsRoutes(app, { sessions, policySource: tracker });
+  metricsRoute(app, options.metricsAccess, metrics);
+  const description = 'Serves policy bundles, takes data updates, and tells subscribers of both.';
+  docsRoutes(app, { title: 'PolicySync server', version: packageVersion(), description });
+  // Last, since its path is the operator's and must not be one of the others.
+  jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
+}
+
+function webhookOptions(options: ServerOptions): WebhookRouteOptions {
+  return {
+    sourceType: options.policySourceType,
+    sourceUrl: options.policySourceType === 'API' ? options.policyBundleUrl : options.policyRepoUrl,
+    branch: options.policyRepoBranch,
+    secret: options.policyRepoWebhookSecret,
+    params: options.policyRepoWebhookParams,
+    enforceBranch: options.policyRepoWebhookEnforceBranch,
+  };
+}
