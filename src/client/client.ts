@@ -156,7 +156,10 @@ export function createClient(
       },
     );
     // It takes as long to start as all other parts together. Of a failure `ended` tells.
-    const engineRun = engine.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, signal);
+    const engineRun = engine.run(
+      { onStarted: () => keeper.started(), onGone: (reason) => keeper.ended(reason) },
+      signal,
+    );
     engineRun.catch(() => undefined);
     ends.push(() => engineRun.catch(() => undefined));
     const healthWriter =

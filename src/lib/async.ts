@@ -49,6 +49,18 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
+/** The result of work that goes on for others, or the signal's reason as soon as it aborts: but not once `hasBegun`. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, hasBegun = () => false): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      if (!hasBegun()) reject(signal.reason);
+    };
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
 /** A condition that one part sets and one loop waits for; several sets before the wait count as one. */
 export class Wakeup {
   #set = false;

@@ -69,7 +69,7 @@ export async function startEngine(
     { engine: running.engine, applier, status, log },
   );
   const done = Promise.all([
-    running.run({ onStarted: () => keeper.lost(), onGone: (reason) => keeper.gone(reason) }, stop.signal),
+    running.run({ onStarted: () => keeper.started(), onGone: (reason) => keeper.ended(reason) }, stop.signal),
     keeper.run(stop.signal),
   ]);
   await until(() => status.engine.online, { withinMs: 20_000, what: 'the engine holds our state' });

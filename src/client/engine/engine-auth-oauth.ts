@@ -1,6 +1,7 @@
 import { type Dispatcher, request } from 'undici';
 import * as z from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
+import { unlessAborted } from '../../lib/async.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { type Logger, redactUrl, Secret } from '../../lib/log.js';
@@ -176,14 +177,4 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
       await deps.dispatcher.destroy();
     },
   };
-}
-
-/** The result, or the reason of the signal as soon as it aborts; the work itself goes on for others. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

@@ -33,7 +33,7 @@ export function createOffline(
       // Only what a client that is ready holds is worth the place of the last backup.
       capture: () => keeper.between(() => (status.ready ? captureContent(deps, settings) : undefined)),
       seal: (seal, writes) =>
-        keeper.ifOurs(async () => {
+        keeper.ifHolding(async () => {
           try {
             await engine.seals?.seal(seal, writes, AbortSignal.timeout(SEAL_MS));
           } catch (error) {

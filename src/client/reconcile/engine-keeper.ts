@@ -1,51 +1,57 @@
 import { withAnySignal } from '../../lib/any-signal.js';
-import { type BackoffOptions, Gate, isAbort, sleep } from '../../lib/async.js';
-import { errorText, failureFields, SyncError } from '../../lib/errors.js';
+import { type BackoffOptions, Gate, SerialQueue, unlessAborted } from '../../lib/async.js';
+import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
-import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
+import { EngineProbe, type EngineProbeOptions } from './engine-probe.js';
+import { type EngineEffect, type EngineEvent, type EngineState, engineTransition } from './engine-state.js';
 
 const NOT_OURS = 'the engine does not hold our state yet';
 
 /** How the keeper looks after the engine. */
-export interface EngineKeeperOptions {
+export interface EngineKeeperOptions extends EngineProbeOptions {
   /** The engine tells when it starts and ends (our own child); otherwise it is taken to be there. */
   readonly tellsStart: boolean;
   readonly probeEnabled: boolean;
-  readonly probeIntervalMs: number;
-  readonly probeTimeoutMs: number;
   /** Nothing is written before {@link EngineKeeper.resume} or {@link EngineKeeper.begin}. Default: it may begin at once. */
   readonly mayResume?: boolean;
   readonly backoff: BackoffOptions;
 }
 
+/** Where the keeper shows how the engine is. */
+export interface EngineStatus {
+  readonly engine: { readonly online: boolean };
+  engineSeen(online: boolean, error?: string): void;
+}
+
+/** What the keeper works with. */
+export interface EngineKeeperDeps {
+  readonly engine: PolicyEngine;
+  readonly applier: Applier;
+  readonly status: EngineStatus;
+  readonly log: Logger;
+  /** An engine that had lost our state holds it again; not for the first fill. */
+  readonly onRefilled?: () => void;
+  /** An engine that was away, or in doubt, takes writes again. */
+  readonly onBack?: () => void;
+}
+
 /**
- * Owns the way to the engine: one step at a time, and none before the engine has our state. An engine that started anew
- * is noticed by its process, by the marker document that is gone, or after any failed call; then everything is written
- * again from what the client holds (design 9.7).
+ * Owns the way to the engine: one step at a time, and none before the engine holds our state. `engine-state.ts` says what
+ * each event means; an engine that lost our state is filled from what the client holds (design 9.7).
  */
 export class EngineKeeper {
   readonly #options: EngineKeeperOptions;
-  readonly #engine: PolicyEngine;
-  readonly #applier: Applier;
-  readonly #status: Status;
-  readonly #log: Logger;
-  /** Called when an engine that had started anew holds our state again; not for the first start. */
-  readonly #onRefilled: () => void;
-  /** Called when an engine that was away, or in doubt, takes writes again. */
-  readonly #onBack: () => void;
-  #wasOurs = false;
-  /** The last look at the engine had no answer. */
-  #isSilent = false;
+  readonly #deps: EngineKeeperDeps;
+  readonly #probe: EngineProbe;
   readonly #restoreLoop: RetryLoop;
-  #tail: Promise<unknown> = Promise.resolve();
+  #state: EngineState;
+  /** It has held our state before. */
+  #hasHeld = false;
+  readonly #queue = new SerialQueue();
   #signal: AbortSignal | undefined;
-  /** `lost`: write everything; `doubtful`: look at the marker first. */
-  #state: 'lost' | 'doubtful' | 'ours' = 'lost';
-  /** Counts what was lost: a restore that was overtaken by the next loss has to be made again. */
-  #losses = 0;
   readonly #present: Gate;
   /** Opens once it is known whether the client goes on with what the engine holds. */
   readonly #begun: Gate;
@@ -54,45 +60,61 @@ export class EngineKeeper {
   /** What wants to look between two steps. */
   readonly #lookers: (() => void)[] = [];
 
-  constructor(
-    options: EngineKeeperOptions,
-    deps: {
-      engine: PolicyEngine;
-      applier: Applier;
-      status: Status;
-      log: Logger;
-      onRefilled?: () => void;
-      onBack?: () => void;
-    },
-  ) {
+  constructor(options: EngineKeeperOptions, deps: EngineKeeperDeps) {
     this.#options = options;
+    this.#deps = deps;
+    this.#state = options.tellsStart ? 'gone' : 'starting';
     this.#present = new Gate(!options.tellsStart);
     this.#begun = new Gate(options.mayResume !== true);
-    this.#engine = deps.engine;
-    this.#applier = deps.applier;
-    this.#status = deps.status;
-    this.#log = deps.log;
-    this.#onRefilled = deps.onRefilled ?? (() => undefined);
-    this.#onBack = deps.onBack ?? (() => undefined);
+    this.#probe = new EngineProbe(options, { marker: deps.engine.marker, log: deps.log });
     this.#restoreLoop = new RetryLoop('bringing the engine up to date', options.backoff, deps.log, async () => {
       await this.exclusive(() => Promise.resolve());
     });
   }
 
   /** The engine started, or started again: it holds nothing. */
-  lost(): void {
-    this.#losses++;
-    this.#state = 'lost';
-    this.#status.engineSeen(false, NOT_OURS);
-    this.#present.open();
-    this.#restoreLoop.request();
+  started(): void {
+    this.#on('started');
   }
 
   /** The engine ended: nothing can be asked of it until it starts again. */
-  gone(reason: string): void {
-    this.#present.close();
-    this.#state = 'lost';
-    this.#status.engineSeen(false, reason);
+  ended(reason: string): void {
+    this.#on('ended', reason);
+  }
+
+  #on(event: EngineEvent, reason?: string): void {
+    const { next, effects } = engineTransition(this.#state, event);
+    this.#state = next;
+    if (next === 'gone') this.#present.close();
+    else if (!this.#present.isOpen) this.#present.open();
+    for (const effect of effects) this.#carryOut(effect, reason);
+    this.#hasHeld ||= next === 'holding';
+  }
+
+  #carryOut(effect: EngineEffect, reason: string | undefined): void {
+    const { status, log, onBack, onRefilled } = this.#deps;
+    switch (effect) {
+      case 'show_holding':
+        status.engineSeen(true);
+        break;
+      case 'show_empty':
+        status.engineSeen(false, NOT_OURS);
+        break;
+      case 'show_failure':
+        status.engineSeen(false, reason);
+        break;
+      case 'warn_lost':
+        log.warn({}, 'the engine lost our state: writing everything again');
+        break;
+      case 'restore':
+        this.#restoreLoop.request();
+        break;
+      case 'nudge':
+        onBack?.();
+        break;
+      case 'tell_refilled':
+        if (this.#hasHeld) onRefilled?.();
+    }
   }
 
   /**
@@ -101,7 +123,7 @@ export class EngineKeeper {
    */
   readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>, caller?: AbortSignal): Promise<T> => {
     let hasBegun = false;
-    const result = this.#tail.then(async () => {
+    const result = this.#queue.run(async () => {
       const signal = this.#signal;
       if (signal === undefined) throw new Error('the engine keeper does not run');
       signal.throwIfAborted();
@@ -112,26 +134,21 @@ export class EngineKeeper {
         });
       }
       caller?.throwIfAborted();
-      await this.#ensureOurs(signal);
+      if (this.#state !== 'holding') await this.#makeHold(signal);
       caller?.throwIfAborted();
       hasBegun = true;
       this.#stepping = true;
       try {
         return await step(signal);
       } catch (error) {
-        if (!(error instanceof EngineRefusal) && this.#state === 'ours') {
-          this.#state = 'doubtful';
-          this.#restoreLoop.request();
-        }
+        if (!(error instanceof EngineRefusal)) this.#on('failed', errorText(error));
         throw error;
       } finally {
         this.#stepping = false;
         for (const look of this.#lookers.splice(0)) look();
       }
     });
-    // The chain goes on whatever became of this step; its caller has the failure.
-    this.#tail = result.catch(() => undefined);
-    return caller === undefined ? result : untilAborted(result, caller, () => hasBegun);
+    return caller === undefined ? result : unlessAborted(result, caller, () => hasBegun);
   };
 
   /**
@@ -140,9 +157,8 @@ export class EngineKeeper {
    */
   async resume(take: () => Promise<boolean>): Promise<boolean> {
     if (this.#begun.isOpen || !(await take())) return false;
-    // Looked at once more, as after a failure: whatever is not as it should be is written.
-    this.#state = 'doubtful';
-    this.#wasOurs = true;
+    this.#hasHeld = true;
+    this.#on('resumed');
     return true;
   }
 
@@ -151,12 +167,11 @@ export class EngineKeeper {
     this.#begun.open();
   }
 
-  /** Runs work between two steps, if the engine has our state then; also when this does not run any more. */
-  ifOurs(work: () => Promise<void>): Promise<void> {
-    const result = this.#tail.then(() => (this.#state === 'ours' && this.#applier.isCertain ? work() : undefined));
-    // The chain goes on whatever became of it; its caller has the failure.
-    this.#tail = result.catch(() => undefined);
-    return result;
+  /** Runs work between two steps, if the engine holds our state then; also when this does not run any more. */
+  ifHolding(work: () => Promise<void>): Promise<void> {
+    return this.#queue.run(() => {
+      return this.#state === 'holding' && this.#deps.applier.isCertain ? work() : undefined;
+    });
   }
 
   /** Looks at what the client holds while no step changes it; never waits for an engine that is away. */
@@ -174,12 +189,15 @@ export class EngineKeeper {
     });
   }
 
-  async #ensureOurs(signal: AbortSignal): Promise<void> {
-    if (this.#state === 'ours') return;
+  async #makeHold(signal: AbortSignal): Promise<void> {
     try {
-      await this.#makeOurs(signal);
+      while (this.#state !== 'holding') {
+        if (this.#state === 'doubtful') await this.#settle(signal);
+        else if (this.#state !== 'gone') await this.#fill(signal);
+        else throw new SyncError('engine_unreachable', 'the engine ended while it was filled', { retryable: true });
+      }
     } catch (error) {
-      if (!signal.aborted) this.#status.engineSeen(false, errorText(error));
+      if (!signal.aborted) this.#on('failed', errorText(error));
       if (!(error instanceof EngineRefusal)) throw error;
       // Nobody's step was refused, but what the engine held before: that is no verdict on what waits for it.
       throw new SyncError('engine_unreachable', 'the engine refuses what it held before', {
@@ -189,35 +207,21 @@ export class EngineKeeper {
     }
   }
 
-  async #makeOurs(signal: AbortSignal): Promise<void> {
-    if (this.#state === 'doubtful') {
-      if (await this.#look(signal)) {
-        await this.#applier.settleDoubts(signal);
-        this.#state = 'ours';
-        this.#status.engineSeen(true);
-        this.#onBack();
-        return;
-      }
-      this.#state = 'lost';
-    }
+  async #settle(signal: AbortSignal): Promise<void> {
+    if (!(await this.#look(signal))) return;
+    await this.#deps.applier.settleDoubts(signal);
+    this.#on('settled');
+  }
+
+  async #fill(signal: AbortSignal): Promise<void> {
+    const { applier, log } = this.#deps;
     const startedMs = Date.now();
-    while (this.#state !== 'ours') {
-      const losses = this.#losses;
-      await this.#applier.restore(signal);
-      if (losses === this.#losses) this.#state = 'ours';
-    }
-    this.#status.engineSeen(true);
-    this.#log.info(
-      {
-        duration_ms: Date.now() - startedMs,
-        documents: this.#applier.layers.size,
-        policy: this.#applier.policy?.hash ?? null,
-      },
-      'engine holds our state',
-    );
-    this.#onBack();
-    if (this.#wasOurs) this.#onRefilled();
-    this.#wasOurs = true;
+    this.#on('fill');
+    await applier.restore(signal);
+    this.#on('filled');
+    if (this.#state !== 'holding') return;
+    const held = { documents: applier.layers.size, policy: applier.policy?.hash ?? null };
+    log.info({ duration_ms: Date.now() - startedMs, ...held }, 'engine holds our state');
   }
 
   /** Runs probe and restore until the signal aborts. */
@@ -226,89 +230,38 @@ export class EngineKeeper {
     this.#restoreLoop.request();
     await Promise.all([
       this.#restoreLoop.run(signal),
-      this.#options.probeEnabled ? this.#probe(signal) : Promise.resolve(),
+      this.#options.probeEnabled ? this.#probe.run(this.#watch(signal), signal) : undefined,
     ]);
-    await this.#tail;
+    await this.#queue.settled();
   }
 
-  async #probe(signal: AbortSignal): Promise<void> {
-    try {
-      for (;;) {
-        await sleep(probeWaitMs(this.#options), signal);
-        await this.#present.pass(signal);
-        const known = this.#state;
-        const wasSilent = this.#isSilent;
-        try {
-          const ours = await this.#look(signal);
-          // It answers: what waits to bring it up to date waits no longer.
-          if (this.#state !== 'ours') {
-            if (wasSilent) this.#restoreLoop.restart();
-            else this.#restoreLoop.request();
-          }
-          if (known === 'ours' && this.#state === 'ours' && !ours) {
-            this.#log.warn({}, 'the engine lost our state: writing everything again');
-            this.lost();
-          }
-        } catch (error) {
-          if (isAbort(error, signal) || signal.aborted) return;
-          if (this.#state === 'ours') this.#state = 'doubtful';
-          this.#restoreLoop.request();
-        }
+  /** One look of the probe: an engine that answers is brought up to date without waiting for a back-off. */
+  #watch(signal: AbortSignal): () => Promise<void> {
+    let wasSilent = false;
+    return async () => {
+      await this.#present.pass(signal);
+      try {
+        await this.#look(signal);
+        if (this.#state !== 'holding' && wasSilent) this.#restoreLoop.restart();
+        wasSilent = false;
+      } catch {
+        signal.throwIfAborted();
+        wasSilent = true; // the look has told why
       }
-    } catch (error) {
-      if (!isAbort(error, signal)) throw error;
-    }
+      if (this.#state !== 'holding') this.#restoreLoop.request();
+    };
   }
 
-  /** Asks the engine for the marker, and records whether it answers. */
+  /** Asks the engine for the marker; what it says of a state that changed meanwhile counts for nothing. */
   async #look(signal: AbortSignal): Promise<boolean> {
-    const before = this.#status.engine.online;
+    const before = this.#state;
     try {
-      const ask = (within: AbortSignal): Promise<boolean> => this.#engine.marker.isThere(within);
-      const found = await withAnySignal([signal], ask, this.#options.probeTimeoutMs);
-      this.#isSilent = false;
-      if (!before) this.#log.info({}, 'the engine answers');
-      const isOurs = found && this.#state !== 'lost';
-      this.#status.engineSeen(isOurs, isOurs ? undefined : NOT_OURS);
-      return found;
+      const found = await this.#probe.look(this.#deps.status.engine.online, signal);
+      if (this.#state === before) this.#on(found ? 'marked' : 'unmarked');
+      return found && this.#state === before;
     } catch (error) {
-      if (!signal.aborted) {
-        this.#isSilent = true;
-        if (before) this.#log.error(failureFields(error), 'the engine does not answer');
-        this.#status.engineSeen(false, errorText(error));
-      }
+      if (!signal.aborted) this.#on('silent', errorText(error));
       throw error;
     }
   }
-}
-
-/**
- * Time between two looks. An engine that freezes right after a look is noticed when the next one has timed out; that is
- * within one interval (spec "Health states") as long as the time-out leaves half of the interval to wait.
- */
-export function probeWaitMs(options: { probeIntervalMs: number; probeTimeoutMs: number }): number {
-  const { probeIntervalMs, probeTimeoutMs } = options;
-  return Math.max(probeIntervalMs - probeTimeoutMs, probeIntervalMs / 2);
-}
-
-/** Rejects as soon as the signal aborts, unless the work has begun by then. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal, hasBegun: () => boolean): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      if (!hasBegun()) reject(signal.reason);
-    };
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    const done = (): void => signal.removeEventListener('abort', onAbort);
-    work.then(
-      (value) => {
-        done();
-        resolve(value);
-      },
-      (error: unknown) => {
-        done();
-        reject(error);
-      },
-    );
-  });
 }

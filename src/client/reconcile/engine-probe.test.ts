@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { probeWaitMs } from './engine-keeper.js';
+import { probeWaitMs } from './engine-probe.js';
 
 test('an engine that freezes right after a look is noticed within one interval, where the time-out leaves room', () => {
   const rows: [interval: number, timeout: number, wait: number][] = [
