@@ -1,4 +1,4 @@
-// Breaks everything that can break while publishers write, and holds what comes out against a plain model (docs/faults.md).
+// Breaks everything that can break while publishers write, and holds what comes out against a plain model (docs/internals/faults.md).
 //
 //   npm run test:faults                              the short form, another seed each time
 //   npm run test:faults -- --seed 7 --verbose        a run again, with its timeline

@@ -1,4 +1,4 @@
-// Writes docs/performance.md from the JSON lines of a run:
+// Writes docs/internals/performance.md from the JSON lines of a run:
 //
 //   npm run bench -- --peer opal --json out.jsonl
 //   node scripts/performance-doc.mjs out.jsonl

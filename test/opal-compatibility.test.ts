@@ -10,7 +10,7 @@ import { cellsOf } from './support/spec-page.js';
 
 /** docs/opal-compatibility.md tells the truth about settings: each of OPAL's is read here, or is in the table of those that are not. */
 
-/** Every setting of OPAL 0.9.x, without the prefix `OPAL_` (protocol-facts 8.2). */
+/** Every setting of OPAL 0.9.x, without the prefix `OPAL_` (opal-protocol P8.2). */
 const OPAL_SETTINGS = {
   common: `ALLOWED_ORIGINS LOG_FORMAT_INCLUDE_PID LOG_FORMAT LOG_TRACEBACK LOG_DIAGNOSE LOG_COLORIZE LOG_SERIALIZE
     LOG_PIPE_TO_STDERR LOG_SHOW_CODE_LINE LOG_LEVEL LOG_MODULE_EXCLUDE_LIST LOG_MODULE_INCLUDE_LIST LOG_PATCH_UVICORN_LOGS

@@ -15,7 +15,7 @@ import { startPeer } from './support/start-peer.js';
 import { startServer } from './support/start-server.js';
 import { testNames } from './support/test-names.js';
 
-/** docs/specification.md holds: every row names a test that is there, and no row has gone. */
+/** docs/internals/specification.md holds: every row names a test that is there, and no row has gone. */
 
 /** Rows of each section. A row that is added or taken away has to be added or taken away here, too. */
 const SECTIONS: Readonly<Record<string, number>> = {
@@ -51,7 +51,7 @@ const SECTIONS: Readonly<Record<string, number>> = {
   Versioning: 4,
 };
 
-const PAGE = readFileSync(join(repoRoot(), 'docs/specification.md'), 'utf8');
+const PAGE = readFileSync(join(repoRoot(), 'docs/internals/specification.md'), 'utf8');
 const ROWS = specRows(PAGE);
 /** A file that runs a shared suite has the tests of that suite, too. */
 const SUITE = /from '\.\.\/(support\/[\w-]+-(?:suite|contract))\.js'/g;

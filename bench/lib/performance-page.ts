@@ -6,7 +6,7 @@ import { megabytes, short } from './report.js';
 import type { Scenario } from './scenario.js';
 
 /** Where the page is, what it is made of, and the lines of the run that it shows; all in the repository. */
-export const PERFORMANCE_PAGE = 'docs/performance.md';
+export const PERFORMANCE_PAGE = 'docs/internals/performance.md';
 export const PERFORMANCE_TEXT = 'bench/performance.md';
 export const PERFORMANCE_RUN = 'bench/measured.jsonl';
 

@@ -9,7 +9,7 @@ const SHOWN_CHARACTERS = 100;
 
 /**
  * Throws `unauthorized` when a caller with a valid token is not of a kind that the route takes. The status is 401 and the
- * text as OPAL's, whose users script against it (protocol-facts 2.3).
+ * text as OPAL's, whose users script against it (opal-protocol P2.3).
  */
 export function authorize(access: Access, caller: Caller): void {
   if (access === 'everyone' || access === 'token') return;
@@ -23,7 +23,7 @@ export function authorize(access: Access, caller: Caller): void {
 
 /**
  * Throws `unauthorized` when a caller whose token has `permitted_topics` publishes on another topic. Topics are compared exactly
- * as they were sent, before each stands for those above it (protocol-facts 2.3).
+ * as they were sent, before each stands for those above it (opal-protocol P2.3).
  */
 export function authorizeTopics(topics: readonly string[], permitted: ReadonlySet<string> | undefined): void {
   if (permitted === undefined) return;

@@ -1,12 +1,12 @@
 import type { Secret } from '../lib/log.js';
 import type { DocPath } from '../wire/doc-path.js';
 
-/** What a token says that its holder is (spec AccessTokenRequest; `datasource` from protocol-facts 3.2). */
+/** What a token says that its holder is (specification token-request.type; `datasource` from opal-protocol P3.2). */
 export const PEER_TYPES = ['client', 'datasource', 'listener'] as const;
 export type PeerType = (typeof PEER_TYPES)[number];
 
 /**
- * Who may call a route while authentication is on (design 9.11): `everyone`; `token`: whoever has a valid token; peer types:
+ * Who may call a route while authentication is on (design D36): `everyone`; `token`: whoever has a valid token; peer types:
  * whoever has a valid token of one of them. While it is off everyone may.
  */
 export type Access = 'everyone' | 'token' | readonly PeerType[];

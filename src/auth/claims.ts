@@ -23,7 +23,7 @@ export interface TokenFacts {
   readonly permittedPaths: readonly DocPath[] | undefined;
 }
 
-/** A refused token: 401 with OPAL's text (protocol-facts 3.2), which never has any part of the token. */
+/** A refused token: 401 with OPAL's text (opal-protocol P3.2), which never has any part of the token. */
 export function tokenRefused(text: string): SyncError {
   return new SyncError('unauthorized', text, { detail: { error: text } });
 }

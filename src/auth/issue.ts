@@ -26,7 +26,7 @@ export interface IssueOptions extends Pick<ExpectedClaims, 'audience' | 'issuer'
   readonly keyId: string;
 }
 
-/** Tokens as OPAL peers verify them (protocol-facts 3.2): integer times, `sub` as 32 hex digits, `peer_type`, custom claims. */
+/** Tokens as OPAL peers verify them (opal-protocol P3.2): integer times, `sub` as 32 hex digits, `peer_type`, custom claims. */
 export async function createIssuer(
   { algorithm, keyId, audience, issuer }: IssueOptions,
   { privateKey, now = Date.now }: { privateKey: KeyObject; now?: () => number },

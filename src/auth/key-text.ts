@@ -14,7 +14,7 @@ const DER_START = 0x30;
 export type KeyMaterial = { readonly text: string } | { readonly der: Buffer };
 
 /**
- * Reads the value of a key setting (protocol-facts 3.1): the text of a key, in which an underscore stands for a newline
+ * Reads the value of a key setting (opal-protocol P3.1): the text of a key, in which an underscore stands for a newline
  * where there is none (PEM has no underscore; an SSH line may have one, in its comment), or the path of a file, `~/` being the
  * home folder; also DER as base64. The form is recognised, whatever the format setting says. Throws a {@link KeyProblem} that never
  * shows the value, since it may be a private key.

@@ -11,7 +11,7 @@ import type { JwtAlgorithm } from './algorithms.js';
 import { readKeyMaterial } from './key-text.js';
 import { loadPrivateKey, loadPublicKey } from './keys.js';
 
-/** Keys that the usual tools make, in all forms of protocol-facts 3.1. */
+/** Keys that the usual tools make, in all forms of opal-protocol P3.1. */
 
 const DIR = mkdtempSync(join(tmpdir(), 'sync-keys-'));
 after(() => rmSync(DIR, { recursive: true, force: true }));

@@ -5,7 +5,7 @@ import { type JwtAlgorithm, whyUnfit } from './algorithms.js';
 import { KeyProblem, readKeyMaterial } from './key-text.js';
 import { isSshLine, parseSshLine } from './ssh-line.js';
 
-/** Forms that the format settings name (protocol-facts 3.1). The real form is recognised: the setting is a hint. */
+/** Forms that the format settings name (opal-protocol P3.1). The real form is recognised: the setting is a hint. */
 export const KEY_FORMATS = ['pem', 'ssh', 'der'] as const;
 
 /**

@@ -20,7 +20,7 @@ export interface ServerSecurity {
 
 /**
  * Authentication of a client: on with SYNC_AUTH_PUBLIC_KEY. Rejects with `config_invalid` for a key that cannot be used: the
- * client then does not start, where OPAL's would run open (protocol-facts 10.56).
+ * client then does not start, where OPAL's would run open (opal-protocol P10.8).
  */
 export async function clientAuthenticator(settings: VerifySettings): Promise<Authenticator> {
   if (settings.authPublicKey === undefined) return anonymousAuth();

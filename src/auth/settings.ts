@@ -4,7 +4,7 @@ import { KEY_FORMATS } from './keys.js';
 
 const AUTH = 'Authentication';
 
-/** Settings of whoever verifies tokens: server and client (protocol-facts 3.1, 8.2). */
+/** Settings of whoever verifies tokens: server and client (opal-protocol P3.1, P8.2). */
 export const VERIFY_SETTINGS = {
   authPublicKey: textSetting({
     env: 'SYNC_AUTH_PUBLIC_KEY',

@@ -4,7 +4,7 @@ import { parseTtl } from './ttl.js';
 
 const DAY = 86_400;
 
-/** Every form of protocol-facts 3.3, and what is none. */
+/** Every form of opal-protocol P3.3, and what is none. */
 const ROWS: [unknown, number | undefined][] = [
   [60, 60],
   [31536000.0, 365 * DAY],

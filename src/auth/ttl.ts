@@ -1,5 +1,5 @@
 /**
- * The forms that the `ttl` of `POST /token` may have (protocol-facts 3.3): seconds as a number or a text, `[D day(s), ]` or
+ * The forms that the `ttl` of `POST /token` may have (opal-protocol P3.3): seconds as a number or a text, `[D day(s), ]` or
  * `[D ]` before `[HH:]MM:SS[.ffffff]`, and ISO 8601 of days, hours, minutes and seconds.
  */
 const CLOCK = /^(?:(\d{1,9}) (?:days?, )?)?(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,12})(?:\.(\d{1,12}))?$/;

@@ -21,7 +21,7 @@ export interface VerifyDeps {
 }
 
 /**
- * Authentication by tokens that the public key verifies (protocol-facts 3.2), with exactly the one algorithm that is set. A
+ * Authentication by tokens that the public key verifies (opal-protocol P3.2), with exactly the one algorithm that is set. A
  * good signature is remembered, since a fleet that reconnects sends the same tokens again; the claims are checked each time.
  * Rejects with `config_invalid` when tokens cannot be verified with this key at all: never is a token let in unverified.
  */

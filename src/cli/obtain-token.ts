@@ -10,7 +10,7 @@ import { serverAddress } from '../lib/server-address.js';
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
 
-/** Units of `--ttl`, in seconds (protocol-facts 8.3). */
+/** Units of `--ttl`, in seconds (opal-protocol P8.3). */
 const UNIT_SECONDS: Readonly<Record<string, number>> = {
   weeks: 604_800,
   days: 86_400,
@@ -35,7 +35,7 @@ interface TokenOptions {
 /** The part of the server's answer that matters; OPAL's is the same. */
 const tokenAnswer = z.looseObject({ token: z.string().min(1) });
 
-/** Adds `obtain-token`: asks a sync server for a token (protocol-facts 8.3). Both programs have it. */
+/** Adds `obtain-token`: asks a sync server for a token (opal-protocol P8.3). Both programs have it. */
 export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv): void {
   program
     .command('obtain-token')

@@ -39,7 +39,7 @@ const publishAnswer = z.object({
 });
 type PublishAnswer = z.infer<typeof publishAnswer>;
 
-/** Adds `publish-data-update`: sends one data update to a sync server (spec "Command line tools"). */
+/** Adds `publish-data-update`: sends one data update to a sync server (specification cli.publish-data-update). */
 export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): void {
   program
     .command('publish-data-update')

@@ -57,7 +57,7 @@ const DISCONNECTED = 'disconnected from the sync server';
 
 /**
  * Everything that follows the sync server: the socket, the policy updater and the data updater. It can be stopped and
- * started again while the engine goes on serving (spec "Client server-connectivity"); what the updaters know of the
+ * started again while the engine goes on serving (specification "Client server-connectivity"); what the updaters know of the
  * engine stays with them meanwhile.
  */
 export class Follower {
@@ -303,7 +303,7 @@ export class Follower {
   }
 }
 
-/** Each client subscribes to one of the two forms of policy notices: the spec's from our servers, OPAL's from OPAL's. */
+/** Each client subscribes to one of the two forms of policy notices: ours from our servers, OPAL's from OPAL's. */
 function policyTopicFor(session: OpenSession, directory: string, scope: string): string {
   return session.protocol === undefined && scope === 'default'
     ? opalPolicyTopic(directory)

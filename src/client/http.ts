@@ -35,7 +35,7 @@ export interface ClientHttpDeps extends HealthRoutesDeps, TriggerDeps {
   readonly tls?: TlsFiles | undefined;
 }
 
-/** The client API (protocol-facts 2.6). The caller listens. */
+/** The client API (opal-protocol P2.6). The caller listens. */
 export function clientHttp(deps: ClientHttpDeps): FastifyInstance {
   const app = createHttpApp(
     {

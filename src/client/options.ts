@@ -29,7 +29,7 @@ const REPORTS = 'Reports';
 const OFFLINE = 'Offline mode';
 const GENERAL = 'General';
 
-/** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (protocol-facts 6.7). */
+/** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (opal-protocol P6.7). */
 export const inlineEngineConfig = z.strictObject({
   addr: z.string().optional(),
   authentication: z.enum(['off', 'token', 'tls']).optional(),
@@ -44,7 +44,7 @@ export const inlineEngineConfig = z.strictObject({
   v0_compatible: z.boolean().optional(),
 });
 
-/** Every setting of the sync client. Defaults that equal OPAL's are from protocol-facts 8.2. */
+/** Every setting of the sync client. Defaults that equal OPAL's are from opal-protocol P8.2. */
 export const CLIENT_SETTINGS = {
   serverUrl: urlSetting({
     env: 'SYNC_SERVER_URL',

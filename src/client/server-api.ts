@@ -26,7 +26,7 @@ const MAX_REDIRECTS = 10;
 /** A server that asks for more is asked again anyway. */
 const RETRY_AFTER_MAX_SECONDS = 300;
 
-/** 503: it starts, or its source is away; nothing newer is known (protocol-facts 2.2). 501: it does not do this at all. */
+/** 503: it starts, or its source is away; nothing newer is known (opal-protocol P2.2). 501: it does not do this at all. */
 const REFUSALS: Readonly<Record<number, ErrorCode>> = {
   401: 'token_refused',
   501: 'not_enabled',
@@ -119,7 +119,7 @@ export class ServerApi {
     return withAnySignal([signal], (within) => this.#follow(url, within, signal), ANSWER_TIMEOUT_MS);
   }
 
-  /** Follows redirects: `GET /data/config` may lead to an external API (spec "External data source API"). */
+  /** Follows redirects: `GET /data/config` may lead to an external API (specification "External data source API"). */
   async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<string> {
     const first = this.#firstHop(url);
     let who = 'the sync server';

@@ -2,7 +2,7 @@ import { type BackoffOptions, backoffMs, sleep } from '../lib/async.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 
-/** Waits between two questions: as OPAL's clients do (protocol-facts 8.2, WAIT_ON_SERVER_LOAD). */
+/** Waits between two questions: as OPAL's clients do (opal-protocol P8.2). */
 const WAITS: BackoffOptions = { minMs: 1000, maxMs: 10_000 };
 
 /** What waiting for the server works with. */

@@ -1,6 +1,6 @@
 /**
  * The directories to subscribe to: normal form (`.` for the root), and none that lies below another one of the list,
- * since a subscription covers what is below (protocol-facts 5.8).
+ * since a subscription covers what is below (opal-protocol P5.8).
  */
 export function outermostDirectories(directories: readonly string[]): string[] {
   const normal = directories.map((directory) =>

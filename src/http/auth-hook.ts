@@ -3,7 +3,7 @@ import { authorize } from '../auth/authorize.js';
 import type { Authenticator } from '../auth/caller.js';
 
 /**
- * Deny by default (design 8): a route that does not say who may call it cannot be added, and no handler runs before its
+ * Deny by default (design D36): a route that does not say who may call it cannot be added, and no handler runs before its
  * caller was let in. That happens before the body is read.
  */
 export function useAuthHook(app: FastifyInstance, authenticator: Authenticator): void {

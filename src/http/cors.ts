@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { SyncError } from '../lib/errors.js';
 
-/** How long a browser may remember what it was told: as OPAL says (protocol-facts 0.3). */
+/** How long a browser may remember what it was told: as OPAL says (opal-protocol P0.3). */
 const MAX_AGE_SECONDS = 600;
 /** Methods that change nothing, whose answers a browser shows to no page that may not see them; and its question itself. */
 const HARMLESS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);

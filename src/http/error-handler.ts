@@ -3,7 +3,7 @@ import { ERROR_CODES, errorText, failureFields, SyncError } from '../lib/errors.
 import { type Logger, redactUrl } from '../lib/log.js';
 
 /**
- * The one place that turns errors into answers (protocol-facts 0.3): `{"detail": ...}` for everything that a caller can
+ * The one place that turns errors into answers (opal-protocol P0.3): `{"detail": ...}` for everything that a caller can
  * act on, and `{"error":"Uncaught server exception"}` for what is our mistake, whose stack goes to the log and never out.
  * Every answer for a {@link SyncError} names its code in the header `x-sync-error`.
  */

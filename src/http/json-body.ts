@@ -11,7 +11,7 @@ const JSON_MEDIA_TYPE = /^application\/([\w.!#$&^-]+\+)?json$/i;
 
 /**
  * Makes the app read request bodies as JSON only: where Content-Type is JSON or absent; any other type is a 422 at
- * `["body"]` (protocol-facts 0.3). Inline data stays text, so its numbers survive as written (design 9.9).
+ * `["body"]` (opal-protocol P0.3). Inline data stays text, so its numbers survive as written (design D33).
  */
 export function useJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -84,7 +84,7 @@ export function invalidRequest(
   return new SyncError('request_invalid', message, { detail: problems });
 }
 
-/** The form that a body has which is not JSON at all (protocol-facts 0.3); the offset is in characters. */
+/** The form that a body has which is not JSON at all (opal-protocol P0.3); the offset is in characters. */
 function jsonInvalid(message: string, offset: number, cause: unknown): SyncError {
   const detail = [
     { type: 'json_invalid', loc: ['body', offset], msg: 'JSON decode error', input: {}, ctx: { error: message } },

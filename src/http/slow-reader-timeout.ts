@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from '../lib/log.js';
 
 /**
- * Cuts off callers that do not read (design 1, promise 4): one that takes nothing of its answer for `silenceMs` would
+ * Cuts off callers that do not read (design D4): one that takes nothing of its answer for `silenceMs` would
  * otherwise keep its connection, and the answer in memory, for as long as it likes. Whoever takes something goes on, however
  * slow. What counts is what the system takes for it, which is looked at once in that time: the cut comes after one to
  * two times of it.

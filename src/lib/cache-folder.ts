@@ -15,7 +15,7 @@ export function cacheFolder({ env, os }: CachePlace): string {
 }
 
 function userCaches(env: CachePlace['env'], os: string): string {
-  // The specification says that a relative path is to be ignored.
+  // The XDG base directory specification says that a relative path is to be ignored.
   if (env.XDG_CACHE_HOME !== undefined && isAbsolute(env.XDG_CACHE_HOME)) return env.XDG_CACHE_HOME;
   if (os === 'win32' && env.LOCALAPPDATA !== undefined) return env.LOCALAPPDATA;
   const home = env.HOME ?? env.USERPROFILE;

@@ -1,6 +1,6 @@
 /**
  * JSON kept as written. Parsing and printing changes numbers (12345678901234567890, 1.0), so documents travel as text
- * and are cut and joined as text (design 9.1, 9.9). The cutting functions expect VALID JSON: check first.
+ * and are cut and joined as text (design D7, D33). The cutting functions expect VALID JSON: check first.
  */
 
 /** One JSON value as its exact text, free of surrounding white space. */

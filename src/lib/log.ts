@@ -7,7 +7,7 @@ export type Logger = Pick<PinoLogger, 'debug' | 'info' | 'warn' | 'error'> & { c
 /** Levels that SYNC_LOG_LEVEL accepts. */
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
-/** What OPAL calls them where it has another name (protocol-facts 8.2: levels of loguru). */
+/** What OPAL calls them where it has another name (opal-protocol P8.2). */
 export const OPAL_LOG_LEVELS = { TRACE: 'debug', SUCCESS: 'info', WARNING: 'warn', CRITICAL: 'error' } as const;
 
 /** How a program logs. */

@@ -2,7 +2,7 @@
 export interface Rate {
   readonly count: number;
   readonly periodMs: number;
-  /** As people read it: `10 per 1 second`, the form of OPAL's answers (protocol-facts 2.1). */
+  /** As people read it: `10 per 1 second`, the form of OPAL's answers (opal-protocol P2.1). */
   readonly text: string;
 }
 

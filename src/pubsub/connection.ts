@@ -36,7 +36,7 @@ export interface ConnectionDeps {
   meter?: { opened(): void; dropped(): void } | undefined;
 }
 
-/** Topics of OPAL's statistics (protocol-facts 1.7): passed on between peers, never stored. */
+/** Topics of OPAL's statistics (opal-protocol P1.7): passed on between peers, never stored. */
 const STATISTICS_PREFIX = '__opal_stats';
 /** More than any client has; both bound what one peer makes us remember: a topic may be as long as a frame. */
 const MAX_TOPICS = 10_000;
@@ -134,7 +134,7 @@ export class Connection implements Subscriber, SessionPeer {
 
   /**
    * Sends one text message without waiting. A subscriber that has not read what it was sent before, beyond the limit, is
-   * cut off; so is an OPAL peer that could not take a frame of this size (protocol-facts 1.1). Both catch up when they
+   * cut off; so is an OPAL peer that could not take a frame of this size (opal-protocol P1.1). Both catch up when they
    * come back.
    *
    * The bytes go to the socket below `ws`, which would print a header for each peer: nothing that `ws` sends by itself is ever
@@ -374,7 +374,7 @@ export class Connection implements Subscriber, SessionPeer {
     if (!this.#permits(topics)) return this.#complainOfTopics('publish', topics);
     for (const topic of topics) {
       if (!topic.startsWith(STATISTICS_PREFIX)) continue;
-      // A publisher gets its own event only when it says that somebody else notifies (protocol-facts 1.3).
+      // A publisher gets its own event only when it says that somebody else notifies (opal-protocol P1.3).
       this.#deps.hub.publish({ topics: [topic], text: dataText, ...(toSelf ? {} : { except: this }) });
     }
     if (lasting.length === 0) return true;

@@ -51,7 +51,7 @@ export interface Hub {
 }
 
 /**
- * An empty hub. A frame is encoded once per topic and variant; its ids are constant for the publication (design 4). A
+ * An empty hub. A frame is encoded once per topic and variant; its ids are constant for the publication (design D30). A
  * subscriber that throws is logged and removed, the others get the publication all the same.
  */
 export function createHub(log: Logger = silentLogger()): Hub {

@@ -3,7 +3,7 @@ import { members } from '../lib/json-text.js';
 import { type Frame, frame } from '../wire/frames.js';
 
 /**
- * Reads one text message. Gives undefined for JSON that is no frame: receivers ignore that (protocol-facts 1.2). Throws
+ * Reads one text message. Gives undefined for JSON that is no frame: receivers ignore that (opal-protocol P1.2). Throws
  * `frame_invalid` for a text that is not JSON.
  */
 export function readFrame(text: string): Frame | undefined {
@@ -18,7 +18,7 @@ export function readFrame(text: string): Frame | undefined {
 }
 
 /**
- * An argument of the request in a frame as its JSON text, so that numbers survive (design 9.9); `null` where it is
+ * An argument of the request in a frame as its JSON text, so that numbers survive (design D33); `null` where it is
  * missing. The text is one that {@link readFrame} gave a request for.
  */
 export function argumentText(text: string, name: string): string {

@@ -23,9 +23,9 @@ export interface PeerInfo {
   readonly protocol: number | undefined;
 }
 
-/** Where OPAL's clients say who they are, when statistics are on there (protocol-facts 1.7). */
+/** Where OPAL's clients say who they are, when statistics are on there (opal-protocol P1.7). */
 export const ANNOUNCE_TOPIC = '__opal_stats_add';
-/** Query parameter by which a client may name itself (protocol-facts 1.6). */
+/** Query parameter by which a client may name itself (opal-protocol P1.6). */
 const CLIENT_ID_PARAMETER = '__opal_client_id';
 /** Longer names are cut: they only serve to be shown. */
 const MAX_NAME = 256;

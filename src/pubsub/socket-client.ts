@@ -17,11 +17,11 @@ export interface SocketClientOptions {
   keepAliveIntervalMs: number;
   /** Longest wait between two attempts. */
   reconnectMaxMs: number;
-  /** Longest wait for the handshake, and for the answer to `subscribe`. Default 10 s (protocol-facts 1.1). */
+  /** Longest wait for the handshake, and for the answer to `subscribe`. Default 10 s (opal-protocol P1.1). */
   openTimeoutMs?: number;
   /** Time between WebSocket pings, and how long one may stay unanswered. Default 20 s. */
   pingIntervalMs?: number;
-  /** Say to the server who this is, by this id, as OPAL's clients do for its statistics (protocol-facts 1.7). */
+  /** Say to the server who this is, by this id, as OPAL's clients do for its statistics (opal-protocol P1.7). */
   announceAs?: string | undefined;
   /** Largest message that is accepted. Default 64 MiB. */
   frameLimitBytes?: number;
@@ -81,7 +81,7 @@ export interface SocketClient {
 /** From then on it is said louder that there is no connection: servers restart, and that is over by then. */
 const WARN_MS = 15_000;
 const ERROR_MS = 60_000;
-/** OPAL's readiness check: this many pings of a second each, then go on all the same (protocol-facts 1.5). */
+/** OPAL's readiness check: this many pings of a second each, then go on all the same (opal-protocol P1.5). */
 const READY_PINGS = 5;
 const READY_PING_MS = 1000;
 const KEEP_ALIVE_ANSWER_MS = 10_000;

@@ -12,13 +12,13 @@ import { Turns } from './turns.js';
 
 /** What {@link createSocketServer} is made with. */
 export interface SocketServerOptions {
-  /** Path of the socket; a query is ignored. Default `/ws` (protocol-facts 1.1). */
+  /** Path of the socket; a query is ignored. Default `/ws` (opal-protocol P1.1). */
   path?: string;
   /** Largest message that is accepted; a larger one ends the connection with 1009. */
   frameLimitBytes: number;
   /** A subscriber with more than this unsent is dropped at the next message. */
   bufferLimitBytes: number;
-  /** Default 20 s, as OPAL (protocol-facts 1.1). */
+  /** Default 20 s, as OPAL (opal-protocol P1.1). */
   pingIntervalMs?: number;
   /** Default 20 s. */
   pongTimeoutMs?: number;
@@ -51,7 +51,7 @@ export interface SocketServerDeps extends ConnectionDeps {
   onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
 }
 
-/** Pub/sub over WebSocket, compatible with OPAL's framing (protocol-facts 1). Owns no port. */
+/** Pub/sub over WebSocket, compatible with OPAL's framing (opal-protocol P1). Owns no port. */
 export interface SocketServer {
   /** Open connections. */
   readonly connectionCount: number;

@@ -17,7 +17,7 @@ interface Seen {
 
 /**
  * Holds refusals back. Python OPAL clients come again at once after a refused handshake, about a hundred times a second
- * (protocol-facts 10.9): an answer that is late slows them down. Each refusal of an address is held twice as long as the one
+ * (opal-protocol P10.2): an answer that is late slows them down. Each refusal of an address is held twice as long as the one
  * before, up to {@link LONGEST} times the first.
  */
 export class Tarpit {

@@ -4,7 +4,7 @@ import { endpointOf, isLoopback } from '../lib/proxy.js';
 import type { ServerDataSources } from '../wire/data.js';
 
 /**
- * Clients are sent to the external data source with their token in the query, so it must be HTTPS (spec Authentication 3). Plain
+ * Clients are sent to the external data source with their token in the query, so it must be HTTPS (specification authentication.3). Plain
  * HTTP is taken for loopback hosts, or with SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE. Throws `config_invalid`.
  */
 export function checkExternalSource(

@@ -25,7 +25,7 @@ const BUNDLE = 'Bundles';
 const DATA = 'Data';
 const GENERAL = 'General';
 
-/** Every setting of the sync server. Defaults that equal OPAL's are from protocol-facts 8.2. */
+/** Every setting of the sync server. Defaults that equal OPAL's are from opal-protocol P8.2. */
 export const SERVER_SETTINGS = {
   host: textSetting({
     env: 'SYNC_SERVER_HOST',

@@ -4,7 +4,7 @@ import type { GitObjects } from './source/git-objects.js';
 import type { PolicySource } from './source/source.js';
 import type { Tracker } from './source/tracker.js';
 
-/** Decides whether this instance may answer `GET /policy` now (design 9.8). */
+/** Decides whether this instance may answer `GET /policy` now (design D24). */
 export interface PolicyFreshness {
   /**
    * Returns when it may. `baseHash`: the commit that the caller holds; `waits`: the caller is a client of ours, which tries

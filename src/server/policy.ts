@@ -174,7 +174,7 @@ function createSource(
   );
 }
 
-/** A server that has no policy source: OPAL's answer for it (protocol-facts 2.2). */
+/** A server that has no policy source: OPAL's answer for it (opal-protocol P2.2). */
 const NO_POLICY: Policy = {
   tracker: undefined,
   bundles: {
@@ -198,8 +198,8 @@ export interface PolicyNotice {
 }
 
 /**
- * What a new head is announced with: the commit hash on the spec's topic of each changed directory (`default:policy:a/b`), and
- * OPAL's object on OPAL's topics (`policy:a/b`; protocol-facts 1.7). A client subscribes to one of the two.
+ * What a new head is announced with: the commit hash on our topic of each changed directory (`default:policy:a/b`), and
+ * OPAL's object on OPAL's topics (`policy:a/b`; opal-protocol P1.7). A client subscribes to one of the two.
  */
 export function policyNotices(change: PolicyHeadChange): PolicyNotice[] {
   const directories = change.changedDirectories;

@@ -39,7 +39,7 @@ export interface PublisherOptions {
 
 /** What a publish may come with. */
 export interface PublishOptions {
-  /** The `Idempotency-Key` (design 9.8). */
+  /** The `Idempotency-Key` (design D27). */
   readonly idempotencyKey?: string | undefined;
   /** A subscriber that is not notified of it: the publisher, where it is one that expects that. */
   readonly except?: Subscriber | undefined;
@@ -48,7 +48,7 @@ export interface PublishOptions {
 /** The one way in for data updates, from HTTP and from sockets. */
 export interface Publisher {
   /**
-   * Checks, records, delivers, in this order (design 3). `publisher` is the subject of the caller's token. Throws
+   * Checks, records, delivers, in this order (design D14). `publisher` is the subject of the caller's token. Throws
    * `request_invalid` and `inline_data_too_large` (nothing recorded), and what {@link UpdateLog.append} rejects with.
    */
   publish(update: DataUpdate, publisher: string | null, options?: PublishOptions): Promise<Published>;
@@ -208,7 +208,7 @@ function newRecord(update: DataUpdate, publisher: string | null, retainDefault: 
 /** Entries of one update that the log shows: there may be thousands. */
 const LOGGED_ENTRIES = 10;
 
-/** What the server logs of an update (spec "Events"); header values and inline data stay out. */
+/** What the server logs of an update (specification event.data-update); header values and inline data stay out. */
 function logFields({ id, reason, publisher, entries }: LogRecord): object {
   return {
     update_id: id,

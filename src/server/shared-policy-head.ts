@@ -19,7 +19,7 @@ export interface SeenHead {
   readonly head: SharedHead | undefined;
 }
 
-/** The head of one policy source as it stands in the update log (design 9.8). */
+/** The head of one policy source as it stands in the update log (design D24). */
 export interface SharedPolicyHead {
   /** False: there is only this instance, and nobody to disagree with. */
   readonly isShared: boolean;

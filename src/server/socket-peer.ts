@@ -2,7 +2,7 @@ import { type Authenticator, expiresAtMs } from '../auth/caller.js';
 import { ANY_PEER, type Peer } from '../pubsub/peer.js';
 
 /**
- * Admits a peer to the socket (issue 4, "Who may do what"): any valid token may subscribe, within its `permitted_topics`; only
+ * Admits a peer to the socket (design D36): any valid token may subscribe, within its `permitted_topics`; only
  * `datasource` peers may publish. With authentication off everyone may do everything. Throws `unauthorized`.
  */
 export async function socketPeer(authenticator: Authenticator, authorization: string | undefined): Promise<Peer> {

@@ -7,7 +7,7 @@ import { checkUpdate } from './update-rules.js';
 
 /**
  * The data update of a `publish` call on a socket: whatever is published on a data topic is one, with the same rules as
- * `POST /data/config` (design 9.8). Each topic of the call must be one that the entries are published on, since a
+ * `POST /data/config` (design D28). Each topic of the call must be one that the entries are published on, since a
  * subscriber of another topic could do nothing with it. Throws `request_invalid`.
  */
 export function socketUpdate(topics: readonly string[], dataText: string): DataUpdate {

@@ -22,7 +22,7 @@ export interface Shown {
 }
 
 /**
- * Decides whether a commit that a source shows is news, or the agreed head is the news and the source lags (design 9.8: a
+ * Decides whether a commit that a source shows is news, or the agreed head is the news and the source lags (design D24: a
  * policy head never goes back by accident). A successor that was no head before is news at once. Anything else has to be shown by two looks or
  * more, and by no other in between, over a time in which the agreed head stays. Pure but for what it remembers.
  */

@@ -4,7 +4,7 @@ import { docPathPointer, docPathText, parseDocPath } from '../wire/doc-path.js';
 import type { FoldedEntry, LogRecord } from './log/update-log.js';
 
 /**
- * Data updates and entries as JSON text, in two forms: the one that OPAL peers read (protocol-facts 4.1, field order of
+ * Data updates and entries as JSON text, in two forms: the one that OPAL peers read (opal-protocol P4.1, field order of
  * 4.2), and ours, negotiated, which adds the position and has DELETE. Inline data stands in both exactly as written.
  */
 
@@ -98,7 +98,7 @@ export function updatesPageText({ updates, ...page }: UpdatesText): string {
   });
 }
 
-/** Only base entries are polled (protocol-facts 4.1): those that were there when an update came never see its interval. */
+/** Only base entries are polled (opal-protocol P4.1): those that were there when an update came never see its interval. */
 function intervalOf({ entry, origin }: Pick<FoldedEntry, 'entry' | 'origin'>): number | null {
   return origin === 'base' ? (entry.periodic_update_interval ?? null) : null;
 }
@@ -127,7 +127,7 @@ function opalEntry(entry: Entry): object[] {
     topics: entry.topics,
     dst_path: write.dst_path,
     save_method: write.save_method,
-    // An explicit null is not a valid JSON patch for an OPAL peer, and it would lose the whole update (protocol-facts 4.1).
+    // An explicit null is not a valid JSON patch for an OPAL peer, and it would lose the whole update (opal-protocol P4.1).
     data: write.data ?? (write.save_method === 'PATCH' ? undefined : null),
   };
   return [known];
@@ -135,7 +135,7 @@ function opalEntry(entry: Entry): object[] {
 
 /**
  * What an OPAL peer has to do for the same effect. It knows neither DELETE nor inline data that is not an object or an
- * array, and drops an update that has one; both are patches of the folder above (design 9.10).
+ * array, and drops an update that has one; both are patches of the folder above (design D32).
  */
 function opalWrite(entry: Entry): Write | undefined {
   const same: Write = { dst_path: entry.dst_path, save_method: entry.save_method, data: entry.data ?? undefined };
@@ -151,7 +151,7 @@ function opalWrite(entry: Entry): Write | undefined {
   const pointer = docPathPointer(path.slice(-1));
   const operation = isDelete ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: entry.data };
   return {
-    // `/` and not the empty path: OPAL clients wrap a list that goes to the empty one (protocol-facts 6.1).
+    // `/` and not the empty path: OPAL clients wrap a list that goes to the empty one (opal-protocol P6.1).
     dst_path: docPathText(path.slice(0, -1)),
     save_method: 'PATCH',
     data: JsonText.trusted(printJson([operation])),
@@ -160,7 +160,7 @@ function opalWrite(entry: Entry): Write | undefined {
 
 /**
  * A patch without null values, which an OPAL client cannot read: it would lose the update, and the whole configuration
- * with it (protocol-facts 4.1). It drops null members anyway, so `replace` becomes `remove` and `add` goes.
+ * with it (opal-protocol P4.1). It drops null members anyway, so `replace` becomes `remove` and `add` goes.
  */
 function withoutNulls(patch: JsonText): JsonText | undefined {
   if (jsonKind(patch.text) !== 'array') return patch;

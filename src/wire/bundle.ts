@@ -7,7 +7,7 @@ export const dataModule = z.object({ path: z.string(), data: z.string() });
 /** A Rego module: its path in the repository and its text. */
 export const policyModule = z.object({ path: z.string(), package_name: z.string().nullish(), rego: z.string() });
 
-/** Answer of `GET /policy` (spec PolicyBundle; protocol-facts 2.2). */
+/** Answer of `GET /policy` (specification "PolicyBundle"; opal-protocol P2.2). */
 export const policyBundle = z.object({
   manifest: list(z.string(), { max: MANY }),
   hash: z.string(),
@@ -23,7 +23,7 @@ export const policyBundle = z.object({
 });
 export type PolicyBundle = z.infer<typeof policyBundle>;
 
-/** OPAL's policy notice (protocol-facts 1.7). The spec's notice is the new hash alone, as a string. */
+/** OPAL's policy notice (opal-protocol P1.7). Ours is the new hash alone, as a string. */
 export const opalPolicyNotice = z.object({
   old_policy_hash: z.string(),
   new_policy_hash: z.string(),

@@ -132,7 +132,7 @@ describe('an entry as OPAL peers send it', () => {
     }
   });
 
-  it('numbers where a text is due are read as they are meant (spec "Versioning": strict types are for requests)', () => {
+  it('numbers where a text is due are read as they are meant (strict types are for requests)', () => {
     const read = peerEntry.parse({ url: 'http://x', dst_path: 7, topics: [1], config: { headers: { n: 1, s: 's' } } });
     assert.deepEqual([read.dst_path, read.topics, read.config], ['7', ['1'], { headers: { n: '1', s: 's' } }]);
     assert.equal(peerEntry.safeParse({ url: 'http://x', config: { headers: { n: {} } } }).success, false);

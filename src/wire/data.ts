@@ -5,8 +5,8 @@ import { parseDocPath } from './doc-path.js';
 import { dict, list, MANY } from './lists.js';
 
 /**
- * Data source entries and data updates: spec "DataSourceEntry", "DataUpdate"; what OPAL adds is in protocol-facts 4.1.
- * Inline data stays text from the request to the engine (design 9.9), so parse bodies as `inline-data.ts` does.
+ * Data source entries and data updates: specification "DataSourceEntry" and specification "DataUpdate"; what OPAL adds is in opal-protocol P4.1.
+ * Inline data stays text from the request to the engine (design D33), so parse bodies as `inline-data.ts` does.
  */
 
 const docPath = z.string().refine(
@@ -31,10 +31,10 @@ export const UPDATE_LIMITS = {
   reasonChars: 10_000,
 } as const;
 
-/** HTTP methods that a fetch may use (protocol-facts 4.8). */
+/** HTTP methods that a fetch may use (opal-protocol P4.8). */
 export const FETCH_METHODS = ['get', 'post', 'put', 'patch', 'head', 'delete'] as const;
 
-/** How HTTP fetches (spec HttpFetcherConfig; members beyond `headers` from protocol-facts 4.8). */
+/** How HTTP fetches (specification data-source-entry.config; members beyond `headers` from opal-protocol P4.8). */
 export const fetcherConfig = z.looseObject({
   fetcher: z.string().nullish(),
   headers: dict(z.string(), { max: UPDATE_LIMITS.headers }).nullish(),
@@ -55,7 +55,7 @@ export function isHttpFetcher(fetcher: string | null | undefined): boolean {
 
 /**
  * `config` of an entry. Where HTTP fetches it has the form of {@link fetcherConfig}; for another provider it is an object
- * that only this provider can judge, on the client (protocol-facts 4.8).
+ * that only this provider can judge, on the client (opal-protocol P4.8).
  */
 export const entryConfig = z.looseObject({ fetcher: z.string().nullish() }).transform((config, context) => {
   if (!isHttpFetcher(config.fetcher)) return config;
@@ -67,7 +67,7 @@ export const entryConfig = z.looseObject({ fetcher: z.string().nullish() }).tran
 export type EntryConfig = z.infer<typeof entryConfig>;
 
 /**
- * What of `config` decides which document an entry gets (design 9.6): of HTTP method and body, of another provider
+ * What of `config` decides which document an entry gets (design D18): of HTTP method and body, of another provider
  * everything. Credentials do not: they may change, and the entry stays the same one.
  */
 export function sourceIdentity(config: EntryConfig | null | undefined): unknown[] {
@@ -85,11 +85,11 @@ function sorted(value: Record<string, unknown>): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Ways to save into the engine: the spec's PUT, OPAL's PATCH (JSON Patch), and DELETE, which is our own. */
+/** Ways to save into the engine: PUT, OPAL's PATCH (JSON Patch), and DELETE, which is our own. */
 export const SAVE_METHODS = ['PUT', 'PATCH', 'DELETE'] as const;
 export type SaveMethod = (typeof SAVE_METHODS)[number];
 
-/** Strict strings are for people (spec "Versioning"): what a server or an external API writes is read as it is meant. */
+/** Strict strings are for people (specification versioning.strict-types): what a server or an external API writes is read as it is meant. */
 function numberAsText(value: unknown): unknown {
   return typeof value === 'number' ? String(value) : value;
 }
@@ -116,11 +116,11 @@ const entryFields = {
   periodic_update_interval: z.number().positive().nullish(),
 };
 
-/** An entry as people send it: strict types, `topics` and `dst_path` required (design 9.11). */
+/** An entry as people send it: strict types, `topics` and `dst_path` required (design D37). */
 export const dataSourceEntry = z.object(entryFields);
 export type DataSourceEntry = z.infer<typeof dataSourceEntry>;
 
-/** An entry as an OPAL peer sends it: defaults where it leaves fields out (protocol-facts 4.1). */
+/** An entry as an OPAL peer sends it: defaults where it leaves fields out (opal-protocol P4.1). */
 export const peerEntry = z.object({
   ...entryFields,
   topics: list(z.coerce.string(), { max: MANY }).default(['policy_data']),
@@ -141,7 +141,7 @@ export type PeerEntry = z.infer<typeof peerEntry>;
 /** One callback: a URL, or a URL with how it is called. */
 export const callbackItem = z.union([z.string(), z.tuple([z.string(), fetcherConfig])]);
 
-/** One-time callbacks of an update (spec UpdateCallbackConfig). */
+/** One-time callbacks of an update (specification "UpdateCallbackConfig"). */
 export const updateCallback = z.object({ callbacks: list(callbackItem, { max: UPDATE_LIMITS.callbacks }).default([]) });
 
 const updateFields = {
@@ -153,12 +153,12 @@ const updateFields = {
 /** Longest time that an update may stay in the fold, where it is not for ever: 10 years. */
 const MAX_RETAIN_SECONDS = 10 * 365 * 24 * 60 * 60;
 
-/** Body of `POST /data/config` (spec DataUpdate). */
+/** Body of `POST /data/config` (specification "DataUpdate"). */
 export const dataUpdate = z.object({
   ...updateFields,
   id: z.string().max(UPDATE_LIMITS.idChars).nullish(),
   reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
-  /** Whether those who come later get it too, or for how many seconds (design 9.6). Default: the server's setting. */
+  /** Whether those who come later get it too, or for how many seconds (design D17). Default: the server's setting. */
   retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),
   entries: list(dataSourceEntry, { max: UPDATE_LIMITS.entries, empty: 'must have at least one entry' }),
 });
@@ -186,12 +186,12 @@ export const peerDataConfig = z.object({
   entries: list(peerEntry, { max: MANY }).default([]),
   epoch: z.string().optional(),
   head: z.number().int().nonnegative().optional(),
-  /** True when the operator set base entries (also to an empty list); only then may missing ones be pruned (design 9.3). */
+  /** True when the operator set base entries (also to an empty list); only then may missing ones be pruned (design D11). */
   base_set: z.boolean().optional(),
 });
 export type PeerDataConfig = z.infer<typeof peerDataConfig>;
 
-/** SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (spec DataSourceConfig). */
+/** SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (specification "DataSourceConfig"). */
 export const serverDataSources = z.union([
   z.strictObject({ config: z.object({ entries: list(peerEntry, { max: MANY }).default([]) }) }),
   z.strictObject({ external_source_url: z.url({ protocol: /^https?$/ }) }),

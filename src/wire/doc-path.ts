@@ -1,6 +1,6 @@
 import { SyncError } from '../lib/errors.js';
 
-/** A place in the engine's document tree in its one normal form: decoded segments; the root is `[]` (design 9.1). */
+/** A place in the engine's document tree in its one normal form: decoded segments; the root is `[]` (design D8). */
 export type DocPath = readonly string[];
 
 /**

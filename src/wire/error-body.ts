@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { MAX_PROBLEMS, unreadOf } from './lists.js';
 
-/** One problem of a request body, in the form that OPAL's users know (protocol-facts 0.3). */
+/** One problem of a request body, in the form that OPAL's users know (opal-protocol P0.3). */
 export interface FieldProblem {
   loc: (string | number)[];
   msg: string;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 /**
- * Pub/sub frames: OPAL's RPC framing over WebSocket text messages (protocol-facts 1.2). One JSON object with a
+ * Pub/sub frames: OPAL's RPC framing over WebSocket text messages (opal-protocol P1.2). One JSON object with a
  * `request`, a `response`, or both. Receivers read liberally; both keys are always written.
  */
 
@@ -9,7 +9,7 @@ import * as z from 'zod';
 export const PROTOCOL_VERSION = 2;
 /** Upgrade header: a client offers its version, a server of ours answers with the one that both speak. */
 export const PROTOCOL_HEADER = 'x-sync-protocol';
-/** Frames towards OPAL peers must stay below this: Python clients drop the connection at 1 MiB (protocol-facts 1.1). */
+/** Frames towards OPAL peers must stay below this: Python clients drop the connection at 1 MiB (opal-protocol P1.1). */
 export const OPAL_FRAME_LIMIT_BYTES = 1_048_576;
 
 const requestPart = z.object({
@@ -50,7 +50,7 @@ export function responseFrame(result: unknown, resultType: 'bool' | 'str' | null
 
 /**
  * A notify frame around data that is JSON text already: the data is spliced in, so it is encoded once for all topics.
- * `ids` are constant for one publication (design 4).
+ * `ids` are constant for one publication (design D30).
  */
 export function notifyFrame(
   topic: string,

@@ -4,7 +4,7 @@ import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
 
 /**
  * Parses what carries inline data: each `entries[].data` that is present and not null stays text, byte by byte as it was
- * written (design 9.9), and everything else is plain. One that is nested deeper than engines read is parsed as well, so that the
+ * written (design D33), and everything else is plain. One that is nested deeper than engines read is parsed as well, so that the
  * schemas refuse it. Inline data may be most of many megabytes: all is looked at once, as bytes, and only what is not
  * inline data becomes values.
  */

@@ -77,7 +77,7 @@ export function nodeAt(node: Node | undefined, path: DocPath): Node | undefined 
 
 /**
  * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are made; a parent that is no
- * object becomes one (a later write below it wins, design 2). Removing what is not there changes nothing.
+ * object becomes one (a later write below it wins, design D6). Removing what is not there changes nothing.
  */
 export function withValue(node: Node | undefined, path: DocPath, value: Node | undefined): Node | undefined {
   const [segment, ...rest] = path;

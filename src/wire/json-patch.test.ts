@@ -11,7 +11,7 @@ function patched(document: string | undefined, patch: unknown): string | undefin
 }
 
 describe('a patch', () => {
-  /** From RFC 6902 appendix A, and design 9.5 where it differs: missing parents are made, removing nothing succeeds. */
+  /** From RFC 6902 appendix A, and design D16 where it differs: missing parents are made, removing nothing succeeds. */
   const TABLE: [string, string | undefined, unknown, unknown][] = [
     ['adds a member', '{"foo":"bar"}', [{ op: 'add', path: '/baz', value: 'qux' }], { foo: 'bar', baz: 'qux' }],
     [

@@ -60,7 +60,7 @@ function pointer(text: string, index: number): DocPath {
 
 /**
  * Applies a patch to a node, all or nothing. Missing parents are made and removing what is not there succeeds (design
- * 9.5); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}.
+ * D16); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}.
  */
 export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Node | undefined {
   const draft = new Draft(node);

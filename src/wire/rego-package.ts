@@ -26,7 +26,7 @@ function packageParts(rego: string): string[] {
 
 /**
  * The package of a Rego module as its text has it (`a.b["c-d"]`), empty where there is none that OPA would read. Unlike
- * OPAL's it knows comments, underscores, brackets and indentation (protocol-facts 5.3, sharp edge 30).
+ * OPAL's it knows comments, underscores, brackets and indentation (opal-protocol P5.3, P10.4).
  */
 export function packageName(rego: string): string {
   return packageParts(rego).join('');

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { list } from './lists.js';
 
 /**
- * What a client says of a data update or policy that it has taken (spec "UpdateReport"; protocol-facts 4.7). Both sides
+ * What a client says of a data update or policy that it has taken (specification "UpdateReport"; opal-protocol P4.7). Both sides
  * share the shape; reading is liberal, since OPAL's clients report to our servers too.
  */
 

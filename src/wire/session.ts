@@ -3,7 +3,7 @@ import { dict, list, MANY } from './lists.js';
 
 /**
  * What our server and our client tell each other beyond OPAL's pub/sub, over the same socket, once both negotiated
- * {@link SESSION_PROTOCOL}: a position with the subscription, a heartbeat, and what the client holds (design 4, 9.7).
+ * {@link SESSION_PROTOCOL}: a position with the subscription, a heartbeat, and what the client holds (design D29, D20).
  * Nothing of it goes to a peer that negotiated less.
  */
 
@@ -30,7 +30,7 @@ const heads = dict(seq, { max: MANY });
 const seqs = z.array(seq).max(MAX_LISTED_SEQS);
 
 /**
- * How far a client is in a log (design 9.7). Everything up to `applied_through` is applied or listed as `unresolved`
+ * How far a client is in a log (design D20). Everything up to `applied_through` is applied or listed as `unresolved`
  * (fetch or engine fails; it is tried again); `applied_beyond` are applied ones above it.
  */
 export const position = z.object({
@@ -57,12 +57,12 @@ export type SessionSubscribe = z.infer<typeof sessionSubscribe>;
 export const sessionAnswer = z.discriminatedUnion('accepted', [
   z.object({
     accepted: z.literal(true),
-    /** Another one than the position's: catch up by fold, and delete nothing by absence (design 9.3). */
+    /** Another one than the position's: catch up by fold, and delete nothing by absence (design D11). */
     epoch: z.string(),
     /** Last seq of the log, of whatever kind. */
     head: seq.optional(),
     /**
-     * Whether the position is one of this log: its epoch, and not ahead of its head. If not, it is worth nothing (design 9.8):
+     * Whether the position is one of this log: its epoch, and not ahead of its head. If not, it is worth nothing (design D25):
      * catch up by fold as after a change of the epoch. Missing: compare yourself.
      */
     resumes: z.boolean().optional(),
@@ -155,7 +155,7 @@ export const sessionReport = z.object({
   failing: list(failure, { max: 20 * MAX_FAILING })
     .transform((entries) => entries.slice(0, MAX_FAILING))
     .default([]),
-  /** Updates that the engine refuses until policy or data change (design 9.2). */
+  /** Updates that the engine refuses until policy or data change (design D10). */
   blocked: seqs.default([]),
   /** How many fail, beyond those that are listed, too. Older clients do not say it. */
   failing_total: z.number().int().nonnegative().optional(),

@@ -4,7 +4,7 @@ import { peerUpdate } from './data.js';
 import { parseKeepingData } from './inline-data.js';
 import { dict, list, MANY } from './lists.js';
 
-/** Query of `GET /data/updates`: what our own clients read to catch up (design 3, 9.7). */
+/** Query of `GET /data/updates`: what our own clients read to catch up (design D15, D20). */
 export interface UpdatesQuery {
   /** The log that `after` is a position in; undefined: none. */
   readonly epoch: string | undefined;
@@ -33,7 +33,7 @@ export const updatesPage = z.object({
 });
 export type UpdatesPage = z.infer<typeof updatesPage>;
 
-/** Parses the text of an {@link updatesPage}; inline data stays text (design 9.9). Throws `SyntaxError` for no JSON. */
+/** Parses the text of an {@link updatesPage}; inline data stays text (design D33). Throws `SyntaxError` for no JSON. */
 export function parseKeepingUpdates(text: string): unknown {
   const page: unknown = JSON.parse(text);
   if (typeof page !== 'object' || page === null || !('updates' in page) || !Array.isArray(page.updates)) return page;

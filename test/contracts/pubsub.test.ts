@@ -13,7 +13,7 @@ import { clientFrame, RawPeer, rawSocket, startCable, startSocketServer, until }
 
 const HEX = /^[0-9a-f]{32}$/;
 
-test('the worked session of protocol-facts 1.9, frame by frame', async () => {
+test('a whole session with an OPAL client, frame by frame', async () => {
   await using server = await startSocketServer();
   await using peer = await RawPeer.connect(server.url);
   peer.ws.send(

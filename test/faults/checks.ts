@@ -18,7 +18,7 @@ export interface Violation {
 }
 
 /**
- * Holds what was seen of an engine against the order of the log (docs/faults.md has the promises):
+ * Holds what was seen of an engine against the order of the log (docs/internals/faults.md has the promises):
  * - per path, never an older entry after a newer one, in one life of the client, restarts of its engine included;
  * - nothing that was gone comes back, while the engine is filled;
  * - nothing older below something newer;

@@ -64,7 +64,7 @@ async function judgeDocuments(client: Client, expected: Json, failures: string[]
 
 /**
  * The log is lost: the server comes back with an empty disk, or the backbone with no data. What is there then is another
- * log, and nobody may lose anything by it (design 9.3). What is published from then on wins.
+ * log, and nobody may lose anything by it (design D11). What is published from then on wins.
  */
 export async function lostLogStory(
   world: World,

@@ -18,7 +18,7 @@ const SHORT_SECONDS = 12;
 const LONG_SECONDS = 30 * 60;
 const BACKBONES: Readonly<Record<string, BackboneKind>> = { postgres: 'Postgres', redis: 'Redis', nats: 'NATS' };
 
-/** The options of a command line (docs/faults.md); a text says what is wrong with it. */
+/** The options of a command line (docs/internals/faults.md); a text says what is wrong with it. */
 export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions | string {
   const { values } = parseArgs({
     args,

@@ -17,7 +17,7 @@ import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 /**
- * Who may call what with authentication on (design 9.11): a literal table, compared with the routes that the programs have, and
+ * Who may call what with authentication on (design D36): a literal table, compared with the routes that the programs have, and
  * each route called by each kind of caller. A new route fails here until it stands in the table.
  */
 

@@ -8,7 +8,7 @@ import { runCommand, startCommand } from '../support/command.js';
 import { request } from '../support/http.js';
 import { tempDir } from '../support/temp-dir.js';
 
-/** Programs never run open, or half configured, because of a key that cannot be used (protocol-facts 10.56). */
+/** Programs never run open, or half configured, because of a key that cannot be used (opal-protocol P10.8). */
 
 const PAIR = keyPair();
 const OTHER = keyPair();

@@ -277,7 +277,7 @@ test("with SYNC_REPORT_HASH_FORM=opal the hash is the one that OPAL's clients re
   source.answer('/x', { text: '{"b":1,\n"a":[1.0,null,"\u00e9"]}' });
   await publishAs(server.url, 'u1', [{ url: `${source.url}/x`, dst_path: '/x' }]);
   const report = await reportOn(receiver, '/cb', 'u1');
-  // The vector of protocol-facts 4.7.
+  // The vector of opal-protocol P4.7.
   const hash = 'e8b339df544cbffa32539a5cce8f31c777fa11d29497107f133073e9313ebce3';
   assert.equal(field(report, 'reports', 0, 'hash'), hash);
 });

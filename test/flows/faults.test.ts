@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { backboneOffer } from '../support/backbone-servers.js';
 
 /**
- * The short form of `npm run test:faults` (docs/faults.md) with seeds that are always the same, so that a change is judged
+ * The short form of `npm run test:faults` (docs/internals/faults.md) with seeds that are always the same, so that a change is judged
  * by what it does and not by what was drawn this time. Other seeds and longer runs are for whoever looks for faults.
  */
 

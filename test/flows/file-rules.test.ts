@@ -9,7 +9,7 @@ import { startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
-/** Spec "Policy bundle rules" and issue 4 "File rules", from a real repository to a real engine. */
+/** The specification "Policy bundle rules", from a real repository to a real engine. */
 
 /** A repository, a server that follows it, and a client with an engine. */
 interface Chain extends AsyncDisposable {

@@ -10,7 +10,7 @@ import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
 /**
- * A large document goes to the engine while it is still read from its source, all but its end (design 1, promises 1 and 4):
+ * A large document goes to the engine while it is still read from its source, all but its end (design D1, D4):
  * nobody sees a part of it, and nobody waits for it.
  */
 

@@ -7,7 +7,7 @@ import { field, postJson, request } from '../support/http.js';
 import { startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 
-/** A server that leads to an external data source for base entries still keeps what is published (design 9.6). */
+/** A server that leads to an external data source for base entries still keeps what is published (design D19). */
 
 const OURS = { 'x-sync-protocol': '2' };
 

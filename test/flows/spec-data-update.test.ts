@@ -14,7 +14,7 @@ import { startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
-/** The data update sequence of the specification, from the publisher to the callbacks, with real parts. */
+/** The specification "Client data-update sequence", from the publisher to the callbacks, with real parts. */
 
 const DATA_ONLY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
 const USERS = '{"ann" : {"role":"admin"}}';

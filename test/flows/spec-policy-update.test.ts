@@ -9,7 +9,7 @@ import { startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
-/** The policy flows of the specification with real git, server, client and OPA: what is asked for, and when. */
+/** The policy flows of specification "Client policy-fetch sequence" with real git, server, client and OPA: what is asked for, and when. */
 
 async function holdsPolicy(client: StartedClient, hash: string): Promise<void> {
   await client.tells(`it holds ${hash}`, (health) => field(health, 'policy', 'hash') === hash);

@@ -12,7 +12,7 @@ export interface AppliedPolicy {
 }
 
 /**
- * Applies a bundle as the simplest client would (protocol-facts 5.9): data files are written one by one in the order of the
+ * Applies a bundle as the simplest client would (opal-protocol P5.9): data files are written one by one in the order of the
  * bundle, each replacing its folder's document; then deleted folders are removed; then modules are set, then removed. A
  * complete bundle starts from nothing. Throws when a delta does not start where the engine is, or deletes a module that is
  * not there.

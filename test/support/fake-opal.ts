@@ -5,7 +5,7 @@ import { field } from './http.js';
 import { listening } from './http-server.js';
 
 /**
- * A server that behaves as OPAL's does towards a client (protocol-facts 1.3 to 1.9, 2.2, 2.3): it knows no extension,
+ * A server that behaves as OPAL's does towards a client (opal-protocol P1.3 to P1.9, P2.2, P2.3): it knows no extension,
  * drops a connection on anything that it does not know, and waits for the answer to each notification.
  */
 export interface FakeOpal extends AsyncDisposable {
@@ -58,7 +58,7 @@ export async function startFakeOpal(): Promise<FakeOpal> {
     ws.on('close', () => connections.delete(connection));
     ws.on('error', () => ws.terminate());
     ws.on('message', (data) => receive(connection, String(data)));
-    // With statistics on, this is the first frame to every client (protocol-facts 1.6).
+    // With statistics on, this is the first frame to every client (opal-protocol P1.6).
     call(connection, '_get_channel_id_', {}).then(
       (id) => {
         if (!/^[0-9a-f]{32}$/.test(String(id))) complaints.push(`channel id ${JSON.stringify(id)}`);

@@ -36,7 +36,7 @@ interface Fleet {
   readonly cable: Cable;
 }
 
-/** What several instances on one backbone promise (issue 5, design 9.8), with real processes. */
+/** What several instances on one backbone promise (design D14, D24), with real processes. */
 export async function instancesSuite(kind: BackboneKind): Promise<void> {
   const offer = await backboneOffer(kind);
   describe(`two server instances over ${kind}`, { skip: offer.missing ?? false }, () => {

@@ -1,10 +1,10 @@
-/** A test that a row of docs/specification.md refers to. */
+/** A test that a row of docs/internals/specification.md refers to. */
 export interface SpecReference {
   readonly file: string;
   readonly name: string;
 }
 
-/** One row of docs/specification.md. */
+/** One row of docs/internals/specification.md. */
 export interface SpecRow {
   readonly section: string;
   readonly id: string;

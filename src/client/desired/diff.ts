@@ -8,7 +8,7 @@ export type DataOp =
 
 /**
  * The operations that lead from one composed subtree to another. An operation never covers a subtree that stays as it is
- * where documents overlap (design 9.1), nor one of the `closed` paths, which are written by other means; the root is
+ * where documents overlap (design D7), nor one of the `closed` paths, which are written by other means; the root is
  * never replaced as a whole.
  */
 export function diffNodes(

@@ -5,7 +5,7 @@ import { applyPatch, type PatchOp, PatchRefused } from '../../wire/json-patch.js
 import { PathIndex, type Placed } from './path-index.js';
 
 /**
- * Order of documents: compared part by part, the greater one is applied later and wins (design 2). Static data of the
+ * Order of documents: compared part by part, the greater one is applied later and wins (design D6). Static data of the
  * bundle has the era {@link STATIC_ERA}; dynamic entries have the era of their log, their seq and their place in it.
  */
 export interface Rank {

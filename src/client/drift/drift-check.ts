@@ -34,7 +34,7 @@ const RECORD_DELAY_MS = 200;
 const MANY_PATHS = 200;
 
 /**
- * Finds documents that somebody else has changed in the engine (design 9.9): the hash of OPA's own answer, recorded after
+ * Finds documents that somebody else has changed in the engine (design D35): the hash of OPA's own answer, recorded after
  * our write, is compared with that of the same question at an interval; what differs is written again. Where: see {@link Places}.
  */
 export class DriftCheck {

@@ -16,7 +16,7 @@ export interface EngineAccess {
 const OAUTH_TIMEOUT_MS = 10_000;
 
 /**
- * Access by the settings (protocol-facts 6.2). SYNC_POLICY_STORE_TLS_CA is the only authority that the engine's
+ * Access by the settings (opal-protocol P6.2). SYNC_POLICY_STORE_TLS_CA is the only authority that the engine's
  * certificate may come from, for every kind of authentication. `outgoing` is for the OAuth server. Rejects with
  * `config_invalid`.
  */

@@ -22,7 +22,7 @@ type Named = readonly [name: string, value: unknown];
 
 /**
  * Refuses, with `config_invalid` and every reason at once, an access to the engine that cannot work: settings that the
- * kind of authentication needs (OPAL refuses to start without them too, protocol-facts 6.2), and an inline engine that
+ * kind of authentication needs (OPAL refuses to start without them too, opal-protocol P6.2), and an inline engine that
  * would not let us in.
  */
 export function checkEngineAccess(settings: EngineAccessSettings): void {

@@ -10,7 +10,7 @@ export interface EngineAuth {
   close(): Promise<void>;
 }
 
-/** The same credentials for ever: none, or a token that is sent as Bearer (protocol-facts 6.2). */
+/** The same credentials for ever: none, or a token that is sent as Bearer (opal-protocol P6.2). */
 export function fixedAuth(token?: Secret): EngineAuth {
   return {
     authorization: async () => (token === undefined ? undefined : `Bearer ${token.reveal()}`),

@@ -23,7 +23,7 @@ export interface EngineProblem {
   readonly message: string;
   readonly file?: string;
   readonly row?: number;
-  /** Document path that collides with a rule (design 9.2). */
+  /** Document path that collides with a rule (design D10). */
   readonly conflictPath?: DocPath;
 }
 
@@ -44,7 +44,7 @@ export class EngineRefusal extends Error {
   }
 }
 
-/** The document by which a client knows the engine's content as its own (design 9.7). */
+/** The document by which a client knows the engine's content as its own (design D23). */
 export interface EngineMarker {
   /** Marks the engine as being filled: it is not ours yet, but a restart from now on will be noticed. */
   begin(signal: AbortSignal): Promise<void>;
@@ -67,7 +67,7 @@ export interface Seal {
 }
 
 /**
- * The seal on an engine that outlives the client (design 9.7): while it is there, the engine holds what the backup of that
+ * The seal on an engine that outlives the client (design D23): while it is there, the engine holds what the backup of that
  * name has, no more and no less, and a client that starts from this backup writes nothing. It is broken before the first
  * write that follows.
  */
@@ -86,7 +86,7 @@ export interface EngineSeals {
 
 /** A policy engine that the client keeps current. Calls are made one at a time. */
 export interface PolicyEngine {
-  /** Which way policy goes in; shown in status (design 9.4). */
+  /** Which way policy goes in; shown in status (design D12). */
   readonly policyMode: 'bundle' | 'modules';
   /**
    * Documents that the client keeps for itself (its marker, the health document): nothing that is delivered lies at or

@@ -13,7 +13,7 @@ import { isEnginesOwn, removeModules } from './stray-modules.js';
 type Change = { readonly id: string; readonly rego: string | undefined };
 
 /**
- * An OPA that somebody else runs: modules go in one by one under their repository paths (protocol-facts 5.9), only those
+ * An OPA that somebody else runs: modules go in one by one under their repository paths (opal-protocol P5.9), only those
  * that differ, checked together beforehand where an OPA program is at hand, and put back when one is refused.
  */
 export class ExternalOpa implements PolicyEngine {

@@ -30,7 +30,7 @@ export interface InlineOpaOptions {
 
 /**
  * Our own OPA child: policy, and the documents that lie at or below its packages, go in as one bundle that OPA activates
- * as a whole; all other documents over REST. OPA refuses to let the two meet (design 9.4).
+ * as a whole; all other documents over REST. OPA refuses to let the two meet (design D12).
  */
 export class InlineOpa implements PolicyEngine {
   readonly policyMode = 'bundle';

@@ -16,7 +16,7 @@ const document = z.object({ client_state: z.string(), filling: z.boolean().defau
 type Found = z.infer<typeof document>;
 
 /**
- * The document that names this life of this client in the engine (design 9.7). Missing or foreign means that the engine
+ * The document that names this life of this client in the engine (design D23). Missing or foreign means that the engine
  * started anew, or that another client fills it.
  *
  * It has another `client_state` after each of our writes to it, and only the one that was there before can be replaced

@@ -17,7 +17,7 @@ export interface OpaArgsOptions {
 }
 
 /**
- * Arguments for `opa` (protocol-facts 6.7), without those for our own configuration, which `configArgs` are. OPA's own
+ * Arguments for `opa` (opal-protocol P6.7), without those for our own configuration, which `configArgs` are. OPA's own
  * look for newer releases is off: the version is chosen by us or by the operator.
  */
 export function opaArgs(options: OpaArgsOptions, configArgs: readonly string[]): string[] {

@@ -41,7 +41,7 @@ interface Attempt {
 
 /**
  * Serves our own OPA child its policy bundle on loopback, by long poll, so that a new bundle starts its activation at
- * once; OPA's status reports tell how it ended. OPA activates a bundle whole or not at all (design 9.4).
+ * once; OPA's status reports tell how it ended. OPA activates a bundle whole or not at all (design D12).
  */
 export class OpaBundleServer {
   readonly #token = randomBytes(24).toString('base64url');

@@ -70,7 +70,7 @@ export interface OpaRestOptions {
   readonly tls?: OutgoingTls;
 }
 
-/** OPA's REST API, as far as the client needs it (protocol-facts 6.1). */
+/** OPA's REST API, as far as the client needs it (opal-protocol P6.1). */
 export class OpaRest {
   readonly #url: string;
   /** The address without user name and password, for messages. */

@@ -38,7 +38,7 @@ const MAX_CODINGS = 3;
 /** Rest of an uninteresting answer that is read so that the connection can be used again; beyond it is closed. */
 const DRAIN_BYTES = 16_384;
 
-/** Reads documents over HTTP (spec "DataSourceEntry", HttpFetcherConfig; protocol-facts 4.8): what an entry gets by default. */
+/** Reads documents over HTTP (specification data-source-entry.config; opal-protocol P4.8): what an entry gets by default. */
 export function createHttpProvider(options: HttpProviderOptions): FetchProvider {
   const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, {
     tls: options.tls,

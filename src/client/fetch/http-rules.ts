@@ -31,7 +31,7 @@ const VALIDATOR_HEADERS = ['if-none-match', 'if-modified-since'];
 
 /**
  * The first request of a read. Throws `fetch_failed`, not retryable, for a URL that is not http or https, and
- * `fetch_config_invalid` for a configuration of another form. Differs from OPAL (protocol-facts 4.8) where that helps: an
+ * `fetch_config_invalid` for a configuration of another form. Differs from OPAL (opal-protocol P4.8) where that helps: an
  * object in `data` is sent as JSON unless a header asks for a form, and caches on the way are asked to look for a newer
  * version, because an update says that there is one.
  */

@@ -7,7 +7,7 @@ export function charsetOf(contentType: string | undefined): string {
 }
 
 /**
- * A text of any length as one JSON string (`is_json: false`, protocol-facts 4.8), piece by piece. Throws `fetch_not_json`
+ * A text of any length as one JSON string (`is_json: false`, opal-protocol P4.8), piece by piece. Throws `fetch_not_json`
  * for bytes that are not of the charset, and for a charset that is not known.
  */
 export async function* jsonStringOf(bytes: FetchSource, charset: string): AsyncGenerator<Uint8Array> {

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 
 /**
  * How many jobs run at once: overall, and per host. The point is that a host that hangs costs the others nothing but
- * its own few slots (design 1, promise 4).
+ * its own few slots (design D4).
  */
 export interface LimiterOptions {
   /** Jobs that have a slot at the same time. As many again, or {@link OVERDUE}, may run that are overdue. */

@@ -33,7 +33,7 @@ export type SslMode = (typeof SSL_MODES)[number];
 const text = z.string().min(1);
 const port = z.coerce.number().int().min(1).max(65_535);
 
-/** `config` of an entry (protocol-facts 4.8, "External providers"). */
+/** `config` of an entry (opal-protocol P4.8). */
 const postgresConfig = z.strictObject({
   fetcher: z.string().nullish(),
   query: text,

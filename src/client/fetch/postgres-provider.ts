@@ -28,7 +28,7 @@ const END_MS = 1000;
 
 /**
  * Reads documents from Postgres: the rows of one query, in a read-only transaction, by a connection of their own
- * (protocol-facts 4.8, "External providers"). The database itself prints the rows as JSON, so that numbers of any size
+ * (opal-protocol P4.8). The database itself prints the rows as JSON, so that numbers of any size
  * arrive as they are. `pg` is loaded with the first read.
  */
 export function createPostgresProvider(options: PostgresProviderOptions): FetchProvider {

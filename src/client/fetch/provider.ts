@@ -6,7 +6,7 @@ import type { CheckedAddress } from '../outbound/gate.js';
 import type { OwnedBody } from './spool.js';
 
 /**
- * The seam behind which data sources are read. `config.fetcher` of an entry names the provider (protocol-facts 4.8); HTTP
+ * The seam behind which data sources are read. `config.fetcher` of an entry names the provider (opal-protocol P4.8); HTTP
  * and Postgres are built in, programs add their own.
  */
 export interface FetchProvider {

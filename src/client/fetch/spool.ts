@@ -33,7 +33,7 @@ export interface SpoolOptions {
 /** Hears of a document that is large, while it arrives. Must return at once. */
 export type OnLarge = (arriving: ArrivingBody) => void;
 
-/** Takes documents in: checks and hashes them on the way, and keeps large ones in files (design 6). */
+/** Takes documents in: checks and hashes them on the way, and keeps large ones in files (design D34). */
 export interface Spool {
   readonly limitBytes: number;
   /**

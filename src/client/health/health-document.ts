@@ -1,12 +1,12 @@
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { Status, TransactionResult } from '../status/status.js';
 
-/** Where the engine has the health document (spec "Health document in the policy engine"). */
+/** Where the engine has the health document (specification "Health document"). */
 const SYNC_PATH = parseDocPath('system/sync');
-/** Where OPAL has it (protocol-facts 6.4). */
+/** Where OPAL has it (opal-protocol P6.4). */
 const OPAL_PATH = parseDocPath('system/opal');
 
-/** One transaction as the health document has it: the spec's members and no others. */
+/** One transaction as the health document has it: the members of specification "Health document" and no others. */
 interface HealthTransaction {
   readonly actions: readonly string[];
   /** Empty when there was none, and in the place of a transaction that never was. */
@@ -21,7 +21,7 @@ export interface HealthDocument {
   readonly healthy: boolean;
   readonly last_policy_transaction: HealthTransaction;
   readonly last_data_transaction: HealthTransaction;
-  // Beyond the spec, by OPAL's names.
+  // Beyond the specification, by OPAL's names.
   readonly last_failed_policy_transaction: HealthTransaction;
   readonly last_failed_data_transaction: HealthTransaction;
   readonly transaction_policy_statistics: { readonly successful: number; readonly failed: number };

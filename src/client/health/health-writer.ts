@@ -20,7 +20,7 @@ export interface HealthWriterState {
 /**
  * Keeps the health document in the engine as the status is: written again after every transaction and whenever the
  * engine is back, several changes of one moment at once. It is plain base data, so that nothing is ever compiled for it
- * (design 9.4). Nobody waits for it: a write that fails is tried again and changes no transaction.
+ * (design D13). Nobody waits for it: a write that fails is tried again and changes no transaction.
  */
 export class HealthWriter {
   readonly #paths: readonly DocPath[];

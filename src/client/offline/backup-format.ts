@@ -8,7 +8,7 @@ import type { DataPosition } from '../reconcile/log-cursor.js';
 
 /**
  * Our backup file: one JSON document whose members stand in a fixed order, each on lines of its own, so that it is
- * written and read as a stream; documents stand in it byte for byte as they were fetched (design 9.9).
+ * written and read as a stream; documents stand in it byte for byte as they were fetched (design D33).
  *
  *     {"format":"policysync-backup","version":1,"header":{...},
  *     "policy":{...},
@@ -85,7 +85,7 @@ export const backupHeader = z.strictObject({
     last_seq: count,
     /** Base entries as they were fetched last: id, hash, rank. */
     seen: z.array(z.tuple([z.string(), z.string(), rank])),
-    /** How far it was in the log (design 9.7); a file without it is of an earlier version. */
+    /** How far it was in the log (design D20); a file without it is of an earlier version. */
     log: z
       .strictObject({
         epoch: z.string(),

@@ -25,7 +25,7 @@ export interface BackupState {
 
 /**
  * The backup of a client, kept last-known-good: it is written when something has changed, and never with less than what
- * a client that is ready holds (protocol-facts 10, edge 44).
+ * a client that is ready holds (opal-protocol P10.7).
  */
 export class Backup {
   readonly #options: { path: string; intervalMs: number };

@@ -40,7 +40,7 @@ const starts: ConnectivityOutcome = { next: 'connected', effects: ['start_follow
 const warns: ConnectivityOutcome = { next: 'connected', effects: ['warn_connecting', 'start_following'] };
 const busy: ConnectivityOutcome = { next: 'starting', effects: [], answer: 'starting' };
 
-/** The spec's table, every cell of it: leaving one out does not compile. */
+/** The table of specification "Client server-connectivity", every cell of it: leaving one out does not compile. */
 const EXPECTED: Record<ConnectivityState, Record<ConnectivityEvent, Record<Case, ConnectivityOutcome>>> = {
   starting: {
     start: {

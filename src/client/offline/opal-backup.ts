@@ -4,7 +4,7 @@ import { STATIC_ERA } from '../desired/layers.js';
 import type { Spool } from '../fetch/spool.js';
 import type { BackupContent, BackupDocument } from './backup-format.js';
 
-/** OPAL's backup file (protocol-facts 6.6). */
+/** OPAL's backup file (opal-protocol P6.6). */
 const opalBackup = z.object({ policies: z.record(z.string(), z.string()), data: z.looseObject({}) });
 
 /** Below static data: a mirror of all that an OPAL client wrote, and anything that is known better stands above it. */
@@ -15,7 +15,7 @@ const RESERVED = 'system';
 
 /**
  * Reads a backup that an OPAL client wrote. It tells neither commit nor places in a log: the policy is served until the
- * server's complete bundle is here, and its data stay, member by member, until something is written there (design 9.3:
+ * server's complete bundle is here, and its data stay, member by member, until something is written there (design D11:
  * nothing is removed because somebody does not list it). Adds to `made` what it has spooled. Throws when it is no such
  * file.
  */

@@ -12,7 +12,7 @@ export interface ResumeDeps {
 }
 
 /**
- * Goes on with an engine that another life of this client left (design 9.7): if its seal is that of the backup, it holds
+ * Goes on with an engine that another life of this client left (design D23): if its seal is that of the backup, it holds
  * exactly that, and nothing is written. True: so it is. Throws what the engine throws, and when the content does not fit
  * the settings of this client.
  */

@@ -24,12 +24,12 @@ export interface Outbound {
   close(): void;
 }
 
-/** Longest wait for a connection to the server, the handshake of a tunnel included (protocol-facts 1.1). */
+/** Longest wait for a connection to the server, the handshake of a tunnel included (opal-protocol P1.1). */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
  * Connections by the settings. The CA file counts only where SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED says so, as with
- * OPAL (protocol-facts 8.2), and then beside the well-known authorities; verification is never off. Our own certificate is
+ * OPAL (opal-protocol P8.2), and then beside the well-known authorities; verification is never off. Our own certificate is
  * shown to the sync server alone, not to data sources. Rejects with `config_invalid`.
  */
 export async function openOutbound(

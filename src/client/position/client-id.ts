@@ -6,7 +6,7 @@ import type { ClientSettings } from '../options.js';
 export type ClientIdSettings = Pick<ClientSettings, 'clientId' | 'serverUrl' | 'engineUrl' | 'host' | 'port'>;
 
 /**
- * The name of a client, stable over its restarts and unique in the fleet (design 9.7): SYNC_CLIENT_ID, else the host's name
+ * The name of a client, stable over its restarts and unique in the fleet (design D22): SYNC_CLIENT_ID, else the host's name
  * with 8 hex digits of the SHA-256 of where server, engine and client API are.
  */
 export function clientIdOf({ clientId, serverUrl, engineUrl, host, port }: ClientIdSettings): string {

@@ -24,7 +24,7 @@ interface Waiting {
 }
 
 /**
- * Those who wait until this client has applied an update (design 9.7: read your writes). They are looked at when something
+ * Those who wait until this client has applied an update (design D21: read your writes). They are looked at when something
  * has changed, not at intervals.
  */
 export class PositionWaits {

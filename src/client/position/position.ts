@@ -3,13 +3,13 @@ import { MAX_LISTED_SEQS, type Position } from '../../wire/session.js';
 /** Last seq by topic, as notices (`prev`) and servers (`heads`) tell it; a missing topic: none. */
 export type SeqByTopic = Readonly<Record<string, number>>;
 
-/** A position with the topics that it is of: what a backup keeps (design 9.7). */
+/** A position with the topics that it is of: what a backup keeps (design D20). */
 export interface PositionRecord extends Position {
   readonly topics: readonly string[];
 }
 
 /**
- * Where a client is in an update log (design 9.7): which updates it has learned of, and which of them the engine does not
+ * Where a client is in an update log (design D20): which updates it has learned of, and which of them the engine does not
  * hold yet. Pure rules, no I/O. `through`: every update up to here is known. Updates beyond it have arrived while one
  * before them may be missing; they count as soon as that is ruled out.
  *

@@ -31,7 +31,7 @@ export function behind(head: number, known: number): SyncError {
 }
 
 /**
- * Reads what comes after a position, page by page (design 3, 9.7, 9.8): the tail after a short absence, the fold where the
+ * Reads what comes after a position, page by page (design D15, D20, D25): the tail after a short absence, the fold where the
  * server has no tail that goes back so far, or where its log is another one. Throws what `ask` throws; whoever reads goes on
  * from what it was given, so nothing is lost by a failure in between.
  */

@@ -17,7 +17,7 @@ const ANSWER_MS = 10_000;
 const REFUSED_MS = 1000;
 
 /**
- * Tells the server how this client stands (design 4): soon after it changed, and with every heartbeat, so that a report
+ * Tells the server how this client stands (design D31): soon after it changed, and with every heartbeat, so that a report
  * that was lost does not matter. Nobody waits for it, and a server that does not answer holds up nothing.
  */
 export class StateReporter {

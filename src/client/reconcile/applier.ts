@@ -405,7 +405,7 @@ export class Applier {
 
   /**
    * An engine that outlives the client may have what another life of it wrote: an explicit deletion removes that, too, also
-   * where nothing is known to be there (design 9.3). One by one, since a transaction ends at what is not there.
+   * where nothing is known to be there (design D11). One by one, since a transaction ends at what is not there.
    */
   async #clear(layers: readonly Layer[], ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     if (this.#engine.seals === undefined) return;

@@ -5,7 +5,7 @@ import type { LogCursor } from './log-cursor.js';
 
 /**
  * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
- * that overlaps its paths (design 9.7). Of an update that does not concern this client it is `applied`, too.
+ * that overlaps its paths (design D21). Of an update that does not concern this client it is `applied`, too.
  */
 export function applyStatusOf(seq: number, state: LogCursor, table: EntryTable): ApplyStatus {
   const { position } = state;
@@ -25,7 +25,7 @@ export function blockedSeqs(state: LogCursor, table: EntryTable): number[] {
 }
 
 /**
- * What the engine holds though no log and no configuration has it (any more): nothing removes it by itself (design 9.3).
+ * What the engine holds though no log and no configuration has it (any more): nothing removes it by itself (design D11).
  * `unlisted`: base entries that the configuration does not list.
  */
 export function orphansOf(state: LogCursor, table: EntryTable, unlisted: ReadonlySet<string>): KnownEntry[] {

@@ -4,7 +4,7 @@ import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/l
 import { DOOR_PATH, DOOR_REASON } from '../engine/door.js';
 import { EngineRefusal } from '../engine/engine.js';
 
-/** A layer that the engine refuses as long as policy and the documents around it stay as they are (design 9.2). */
+/** A layer that the engine refuses as long as policy and the documents around it stay as they are (design D10). */
 export interface BlockedLayer {
   readonly layer: Layer;
   readonly reason: string;

@@ -19,7 +19,7 @@ export type FetchConfig = (signal: AbortSignal) => Promise<PeerDataConfig>;
 export interface ConfigReaderDeps {
   /** All that is desired at once: of an OPAL server, and of one of ours without sessions. */
   readonly fetchConfig: FetchConfig;
-  /** Base entries alone, of a server with sessions (design 3). */
+  /** Base entries alone, of a server with sessions (design D15). */
   readonly fetchBase: FetchConfig;
   readonly topics: ReadonlySet<string>;
   readonly session: ServerSession;
@@ -133,7 +133,7 @@ export class ConfigReader {
     this.#wasRead = true;
     if (epoch !== undefined && epoch !== state.epoch) state.enter(epoch);
     this.#foldEpoch = epoch;
-    // What an external API lists ranks below every update (design 9.6).
+    // What an external API lists ranks below every update (design D19).
     const seen = this.#learn(config, 0, asks);
     this.#settle(config, seen);
     this.#deps.onLoaded(seen.size);
@@ -160,7 +160,7 @@ export class ConfigReader {
         const { seq = unplaced, origin = 'base' } = entry;
         const isUpdate = origin === 'update' && entry.seq !== undefined;
         // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
-        // a reconnect nor a new log supersedes what was published below it (design 9.3).
+        // a reconnect nor a new log supersedes what was published below it (design D11).
         const id = isUpdate ? state.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
         seen.add(id);
         return { entry, id, seq, origin, isUpdate };

@@ -39,7 +39,7 @@ export interface DataUpdaterDeps {
   readonly fetch: Fetcher['fetch'];
   /** All that is desired at once: of an OPAL server, and of one of ours without sessions. */
   readonly fetchConfig: FetchConfig;
-  /** Base entries and updates apart, of a server with sessions (design 3). */
+  /** Base entries and updates apart, of a server with sessions (design D15). */
   readonly fetchBase?: FetchConfig | undefined;
   readonly fetchUpdates?: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
   /** The position, or what at-least asks about, may have changed. Must return at once. */
@@ -51,7 +51,7 @@ export interface DataUpdaterDeps {
 }
 
 /**
- * Learns what the engine's documents should be (design 2): entries of the base configuration and data updates, each with
+ * Learns what the engine's documents should be (design D6): entries of the base configuration and data updates, each with
  * its place in the order. Here is what happens when the server says something; what is read of it, what is desired then
  * and where the log is are parts of their own.
  */
@@ -103,7 +103,7 @@ export class DataUpdater {
     return this.#state.snapshot(this.#entries.seen);
   }
 
-  /** How far it is in the server's log (design 9.7); undefined where there is none. */
+  /** How far it is in the server's log (design D20); undefined where there is none. */
   get logPosition(): PositionRecord | undefined {
     return this.#state.position.record;
   }
@@ -200,7 +200,7 @@ export class DataUpdater {
     else this.resync();
   }
 
-  /** The server says where its log is now: what is missing is asked for at once (design 4). */
+  /** The server says where its log is now: what is missing is asked for at once (design D31). */
   heartbeat({ epoch, heads }: { epoch: string; heads: SeqByTopic }): void {
     if (!this.#session.isApart) return;
     if (epoch !== this.#state.epoch) {

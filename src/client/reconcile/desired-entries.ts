@@ -34,7 +34,7 @@ export interface EntryPlace {
 }
 
 /**
- * The entries that are desired, each with its place in the order (design 2): what joins them, what goes because a later
+ * The entries that are desired, each with its place in the order (design D6): what joins them, what goes because a later
  * one replaces it. The fetcher gets their contents, the writer brings them in; one that fails holds up nothing else.
  */
 export class DesiredEntries {
@@ -220,7 +220,7 @@ export class DesiredEntries {
   }
 
   /**
-   * Removes what a complete fold of this very log, up to `head`, no longer has (design 9.3). Nothing is ever removed on the
+   * Removes what a complete fold of this very log, up to `head`, no longer has (design D11). Nothing is ever removed on the
    * word of a server without an epoch, or of another log. What a later entry covers goes when that one comes in.
    */
   pruneMissing(origin: KnownEntry['origin'], head: number, seen: ReadonlySet<string>): void {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** The same update on several topics of a server without seqs arrives within this time (protocol-facts sharp edge 3). */
+/** The same update on several topics of a server without seqs arrives within this time (opal-protocol P10.1). */
 const WINDOW_MS = 5_000;
 
 /**

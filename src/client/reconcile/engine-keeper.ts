@@ -40,7 +40,7 @@ export interface EngineKeeperDeps {
 
 /**
  * Owns the way to the engine: one step at a time, and none before the engine holds our state. `engine-state.ts` says what
- * each event means; an engine that lost our state is filled from what the client holds (design 9.7).
+ * each event means; an engine that lost our state is filled from what the client holds (design D23).
  */
 export class EngineKeeper {
   readonly #options: EngineKeeperOptions;

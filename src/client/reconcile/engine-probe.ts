@@ -50,7 +50,7 @@ export class EngineProbe {
 
 /**
  * Time between two looks. An engine that freezes right after a look is noticed when the next one has timed out; that is
- * within one interval (spec "Health states") as long as the time-out leaves half of the interval to wait.
+ * within one interval (specification health.one-interval) as long as the time-out leaves half of the interval to wait.
  */
 export function probeWaitMs({ probeIntervalMs, probeTimeoutMs }: EngineProbeOptions): number {
   return Math.max(probeIntervalMs - probeTimeoutMs, probeIntervalMs / 2);

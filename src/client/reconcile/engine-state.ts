@@ -1,5 +1,5 @@
 /**
- * What the client knows of its engine, as a table without I/O (docs/states.md). Steps are taken in `holding` only.
+ * What the client knows of its engine, as a table without I/O (docs/internals/states.md). Steps are taken in `holding` only.
  * `starting`: it is there and holds nothing of ours, or not all of it. `filling`: everything is being written to it.
  * `doubtful`: a call failed, so it may have restarted; its marker tells. `gone`: it is not there; everything waits.
  */

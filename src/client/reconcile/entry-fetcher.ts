@@ -148,7 +148,7 @@ export class EntryFetcher {
 
   /**
    * Time until the next poll after a read; undefined: there is none. Reads in between, as after a reconnect, leave the
-   * rhythm alone (protocol-facts 10, edge 42). `isPoll`: this read was a poll; its timer may have come before its time.
+   * rhythm alone (opal-protocol P10.6). `isPoll`: this read was a poll; its timer may have come before its time.
    */
   #untilPoll(entry: KnownEntry, isPoll: boolean): number | undefined {
     const seconds = entry.entry.periodic_update_interval;

@@ -151,7 +151,7 @@ export class EntryWriter {
     return Number(this.#troubled.has(a)) - Number(this.#troubled.has(b)) || compareRank(a.rank, b.rank);
   }
 
-  /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design 9.1). */
+  /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design D7). */
   #waits(entry: KnownEntry): boolean {
     if (entryReplaces(entry.entry)) return false;
     return this.#deps.table
@@ -244,7 +244,7 @@ export class EntryWriter {
     await this.#writeBatch(written.slice(half), signal);
   }
 
-  /** Tries withheld documents again that overlap what has just changed (design 9.2); each success may free others. */
+  /** Tries withheld documents again that overlap what has just changed (design D10); each success may free others. */
   async #retryBlocked(changed: readonly DocPath[], signal: AbortSignal): Promise<void> {
     const { applier, table } = this.#deps;
     for (const { layer } of [...applier.blocked.values()]) {

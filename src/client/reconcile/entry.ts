@@ -52,7 +52,7 @@ export function entryReplaces(entry: PeerEntry): boolean {
 }
 
 /**
- * True when the log has given a base entry another place (design 9.6), as when it is to be fetched again: it counts from
+ * True when the log has given a base entry another place (design D18), as when it is to be fetched again: it counts from
  * there, also where its source has what it had. In another log, or without one, places do not compare.
  */
 export function isMoved({ seq, origin }: PeerEntry, before: Rank, now: Rank): boolean {
@@ -77,7 +77,7 @@ export function isPeriodic({ entry }: KnownEntry): boolean {
 
 /**
  * True when a client with these topics takes part in the entry. Entries of a scope carry `data:<topic>` while the client
- * subscribes to `<scope>:data:<topic>` (protocol-facts 9.3): both mean the same.
+ * subscribes to `<scope>:data:<topic>` (opal-protocol P9.3): both mean the same.
  */
 export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<string>): boolean {
   return entry.topics.some(

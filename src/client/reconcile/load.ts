@@ -5,7 +5,7 @@ export type LoadPart = 'base' | 'updates';
 
 /**
  * The transaction of what a client reads after it has connected: base entries and, where it cannot go on from its position,
- * the fold. It is complete when every part that it was to have has been read (spec "Health states": ready).
+ * the fold. It is complete when every part that it was to have has been read (specification health.ready).
  */
 export class Load {
   readonly #events: DataEvents;

@@ -4,7 +4,7 @@ import { type PositionRecord, PositionTracker } from '../position/position.js';
 import { entryIdentity, entryPath, type KnownEntry } from './entry.js';
 import type { SeenContent } from './entry-fetcher.js';
 
-/** The order of what a client holds, as it has to come back after a restart of the client (design 9.7). */
+/** The order of what a client holds, as it has to come back after a restart of the client (design D20). */
 export interface DataPosition {
   /** The log that {@link lastSeq} and the seqs of the entries are of; undefined for an OPAL server. */
   readonly epoch: string | undefined;
@@ -60,7 +60,7 @@ export class LogCursor {
 
   /**
    * What the entries of this log are told apart by: its epoch, and after the first log the era. The epoch alone does not do:
-   * a log that has gone back has other updates at the same seqs (design 9.8), and one that the client comes back to wins
+   * a log that has gone back has other updates at the same seqs (design D25), and one that the client comes back to wins
    * over what came between.
    */
   get name(): string | undefined {

@@ -71,7 +71,7 @@ export class PolicyUpdater {
     if (!isBase) this.#completeAsked++;
   }
 
-  /** The next bundle is asked for whole, whenever that is, and compared with what is held (spec: "full rehydration"). */
+  /** The next bundle is asked for whole, whenever that is, and compared with what is held (specification connectivity.enable). */
   wantComplete(): void {
     this.#completeAsked++;
   }

@@ -5,7 +5,7 @@ import type { LogCursor } from './log-cursor.js';
 
 /**
  * Where a document of the fold stands among the entries of its update: `at`, or after the patches of the same update that are
- * known already. A patch is worked into its document there, which takes its place (design 9.5): on top of that it would be
+ * known already. A patch is worked into its document there, which takes its place (design D16): on top of that it would be
  * applied once more, and taken out before the document is in it would be missing meanwhile. `ids` are those of the fold.
  */
 export function indexInFold(

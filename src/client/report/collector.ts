@@ -62,7 +62,7 @@ interface Draft {
 }
 
 /**
- * Puts together one report for each data update (spec "Client data-update sequence" step 5): it goes out once every entry
+ * Puts together one report for each data update (specification data-sequence.callbacks): it goes out once every entry
  * is in the engine, or replaced by a later update. With `failures` a first one goes out when each entry has been tried
  * once and one of them failed. What it keeps is in proportion to the entries that are still on their way.
  */
@@ -149,7 +149,7 @@ export class ReportCollector implements UpdateObserver {
 
   /**
    * New content that no update brought, because a source is read at an interval, is an update of its own, as OPAL has it
-   * (protocol-facts 4.6).
+   * (opal-protocol P4.6).
    */
   #observeRefresh(known: KnownEntry): void {
     // Its update is just being told: the entry will be named in a moment.

@@ -1,5 +1,5 @@
 /**
- * A JSON text as Python's `json.dumps(json.loads(text))` prints it: what OPAL hashes (protocol-facts 4.7). Separators are
+ * A JSON text as Python's `json.dumps(json.loads(text))` prints it: what OPAL hashes (opal-protocol P4.7). Separators are
  * `, ` and `: `, text beyond ASCII is escaped, floats are in their shortest form with a point or an exponent, integers
  * keep all digits, and of a repeated name the last value stands at the first one's place. `text` must be valid JSON.
  * Works without recursion: a document may be nested as deep as the fetcher lets in.

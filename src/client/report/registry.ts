@@ -27,8 +27,8 @@ export class CallbackRegistry {
 
   /**
    * Registers a target and answers it with its key. Without a key it is found under {@link targetKey}, so the same target
-   * is never called twice; under a key of its own it takes the place of that twin, and of what had the key (protocol-facts
-   * 2.6). Throws `callback_limit`.
+   * is never called twice; under a key of its own it takes the place of that twin, and of what had the key (opal-protocol
+   * P2.6). Throws `callback_limit`.
    */
   put(target: CallbackTarget, key?: string): CallbackEntry {
     const automatic = targetKey(target);

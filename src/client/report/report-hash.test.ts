@@ -6,7 +6,7 @@ import { OPAL_HASH_LIMIT_BYTES, opalHash, reportHash } from './report-hash.js';
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Of protocol-facts 4.7, as OPAL's own code computes them. */
+/** Of opal-protocol P4.7, as OPAL's own code computes them. */
 const OPAL: readonly (readonly [text: string, hash: string])[] = [
   ['{}', '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'],
   ['"plain"', 'a116c9ed46d6207734a43317d30fd88f52ac8634c37d904bbf4e41d865f90475'],

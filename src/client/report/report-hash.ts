@@ -27,7 +27,7 @@ export function reportHash(form: HashForm, body: Hashable): string | null {
 }
 
 /**
- * OPAL's hash of a JSON text (protocol-facts 4.7): hex SHA-256 of a string's own characters, and of what `json.dumps`
+ * OPAL's hash of a JSON text (opal-protocol P4.7): hex SHA-256 of a string's own characters, and of what `json.dumps`
  * prints for everything else.
  */
 export function opalHash(text: string): string {

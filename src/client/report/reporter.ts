@@ -39,7 +39,7 @@ export interface ReporterDetails extends SenderCounts {
   readonly registered: number;
 }
 
-/** The reports of a client: who is told, of what, and the telling (spec "Update report"). */
+/** The reports of a client: who is told, of what, and the telling (specification event.update-report). */
 export class Reporter {
   /** Callbacks of every update; kept, and changed over the client API, also while reports are off. */
   readonly registry: CallbackRegistry;

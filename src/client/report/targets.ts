@@ -5,8 +5,8 @@ import { callbackItem, type FetcherConfig, fetcherConfig, isHttpFetcher } from '
 import { pythonJson } from './python-json.js';
 
 /**
- * The configuration of a callback, complete: member names, order and defaults are OPAL's (protocol-facts 2.6), except
- * that the method is POST wherever none is named (spec "Events": "POST by default"; OPAL sends GET).
+ * The configuration of a callback, complete: member names, order and defaults are OPAL's (opal-protocol P2.6), except
+ * that the method is POST wherever none is named (specification callback-config.pair; OPAL sends GET).
  */
 export interface CallbackConfig {
   readonly fetcher: string | null;
@@ -41,7 +41,7 @@ export const callbackConfig = fetcherConfig
     message: 'a name or value is not one that HTTP can carry',
   });
 
-/** SYNC_DEFAULT_UPDATE_CALLBACKS (spec UpdateCallbackConfig). */
+/** SYNC_DEFAULT_UPDATE_CALLBACKS (specification "UpdateCallbackConfig"). */
 export const configuredCallbacks = z.strictObject({
   callbacks: z.array(z.union([callbackUrl, z.tuple([callbackUrl, callbackConfig])])),
 });
@@ -82,7 +82,7 @@ export function readTarget(item: unknown, defaults: CallbackConfig): CallbackTar
   return { url, config: given === undefined ? defaults : completeConfig(given) };
 }
 
-/** What identifies a target (protocol-facts 2.6): hex SHA-256 of its URL and of its configuration as Python prints it. */
+/** What identifies a target (opal-protocol P2.6): hex SHA-256 of its URL and of its configuration as Python prints it. */
 export function targetKey({ url, config }: CallbackTarget): string {
   const { fetcher, headers, is_json, process_data, method, data } = config;
   const printed = pythonJson(JSON.stringify({ fetcher, headers, is_json, process_data, method, data }));

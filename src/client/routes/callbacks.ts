@@ -38,7 +38,7 @@ const shownEntry = z.object({
 
 const unknown = { description: 'No callback has this key' };
 
-/** The register of callbacks, `/callbacks` (protocol-facts 2.6). Header values are never shown: they are often secrets. */
+/** The register of callbacks, `/callbacks` (opal-protocol P2.6). Header values are never shown: they are often secrets. */
 export function callbackRoutes(app: FastifyInstance, { registry, defaults }: CallbackRoutesDeps): void {
   const declared = { access: ['listener'], tag: 'Callbacks' } as const;
 

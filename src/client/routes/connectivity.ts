@@ -7,7 +7,7 @@ import type { Offline } from '../offline/offline.js';
 /** Seconds after which to ask a client again that is being started. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** The spec's path and OPAL's, each with the name that its users read (protocol-facts 2.6). */
+/** Our path and OPAL's, each with the name that its users read (opal-protocol P2.6). */
 const FORMS = [
   { base: '/sync-server/connectivity', field: 'sync_server_connectivity_disabled', server: 'sync' },
   { base: '/opal-server/connectivity', field: 'opal_server_connectivity_disabled', server: 'OPAL' },
@@ -18,7 +18,7 @@ const SUMMARIES = {
   disable: 'Stop following the sync server; the engine keeps serving, and a backup is saved',
 } as const;
 
-/** `GET` of server connectivity, and the switches for it (spec "Client server-connectivity"). */
+/** `GET` of server connectivity, and the switches for it (specification "Client server-connectivity"). */
 export function connectivityRoutes(
   app: FastifyInstance,
   { offline }: { offline: Pick<Offline, 'view' | 'enable' | 'disable'> },

@@ -122,7 +122,7 @@ const UNAVAILABLE: AnswerDeclaration = {
   schema: z.object({ status: z.literal('unavailable'), ...details }),
 };
 
-/** `GET /`, `/healthy`, `/healthcheck` and `/ready` (spec "Health states"; protocol-facts 2.6). */
+/** `GET /`, `/healthy`, `/healthcheck` and `/ready` (specification "Health states"; opal-protocol P2.6). */
 export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void {
   const { status } = deps;
 
@@ -170,7 +170,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void
   );
 }
 
-/** Disconnected on purpose, with an engine that serves what it was given before (protocol-facts 2.6). */
+/** Disconnected on purpose, with an engine that serves what it was given before (opal-protocol P2.6). */
 function servesOffline({ status, offline }: HealthRoutesDeps): boolean {
   return offline.view.disabled && status.ready && status.engine.online;
 }

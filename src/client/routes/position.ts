@@ -35,7 +35,7 @@ const shownPosition = z.object({
 });
 const answer = shownPosition.extend({ status: z.enum(['ok', 'applied', 'pending', 'blocked']) });
 
-/** `GET /position` (read your writes, design 9.7) and `POST /orphans/prune` (design 9.3). */
+/** `GET /position` (read your writes, design D21) and `POST /orphans/prune` (design D11). */
 export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRoutesDeps): void {
   addRoute(
     app,

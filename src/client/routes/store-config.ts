@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
 
-/** How the client presents itself to its engine (protocol-facts 6.2). */
+/** How the client presents itself to its engine (opal-protocol P6.2). */
 export interface StoreAuth {
   readonly type: 'none' | 'token' | 'oauth' | 'tls';
   readonly token?: Secret | undefined;
@@ -31,8 +31,8 @@ const storeDetails = z.object({
 });
 
 /**
- * `GET /policy-store/config` (protocol-facts 2.6): where the engine is and how one gets in. With authentication off nobody
- * gets a secret (edge 41). A member without a value is left out.
+ * `GET /policy-store/config` (opal-protocol P2.6): where the engine is and how one gets in. With authentication off nobody
+ * gets a secret (opal-protocol P10.5). A member without a value is left out.
  */
 export function storeConfigRoute(app: FastifyInstance, options: StoreConfigOptions): void {
   addRoute(

@@ -17,8 +17,8 @@ const OK: AnswerDeclaration = { description: 'It is under way', schema: z.object
 const DISABLED: AnswerDeclaration = { description: 'The updater is disabled, or the client is disconnected' };
 
 /**
- * `POST /policy-updater/trigger` and `POST /data-updater/trigger` (protocol-facts 2.6): what an operator uses after a
- * repair. Unlike OPAL's they are for listeners only (protocol-facts, edge 41).
+ * `POST /policy-updater/trigger` and `POST /data-updater/trigger` (opal-protocol P2.6): what an operator uses after a
+ * repair. Unlike OPAL's they are for listeners only (opal-protocol P10.5).
  */
 export function triggerRoutes(app: FastifyInstance, deps: TriggerDeps): void {
   addRoute(

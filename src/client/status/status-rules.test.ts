@@ -93,7 +93,7 @@ function stateOf({ status }: Story): Expected {
   return status.healthy ? 'healthy' : 'ready';
 }
 
-/** Each rule of the spec's table "Health states", and the decisions of design 9.11, as stories: what happens, what then holds. */
+/** Each rule of specification "Health states", and the decisions of design D39, as stories: what happens, what then holds. */
 const RULES: readonly {
   rule: string;
   enabled?: { policy?: boolean; data?: boolean };

@@ -3,7 +3,7 @@ import type { KnownEntry } from '../reconcile/entry.js';
 import { type Failing, Failures, kindOf } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-standing.js';
 
-/** Outcome of the last policy or data transaction (spec, health document). */
+/** Outcome of the last policy or data transaction (specification "Health document"). */
 export interface TransactionResult {
   readonly id: string;
   readonly success: boolean;
@@ -46,7 +46,7 @@ export interface FinishedTransaction extends TransactionResult {
   readonly durationMs: number;
 }
 
-/** Data half of the status: which updates are under way, and which entries fail (spec "Health states"). */
+/** Data half of the status: which updates are under way, and which entries fail (specification "Health states"). */
 export interface DataStatus {
   /** Opens a transaction and answers its key. */
   begin(id: string, reason: string): string;
@@ -67,13 +67,13 @@ export interface DataStatus {
 const CONFIG = 'data configuration';
 /** Id of the transactions that load what the configuration lists. */
 const LOAD = 'initial-load';
-/** What a write is called in `actions`, as OPAL calls it (protocol-facts 6.3). */
+/** What a write is called in `actions`, as OPAL calls it (opal-protocol P6.3). */
 const ACTIONS = { PUT: 'set_policy_data', PATCH: 'patch_policy_data', DELETE: 'delete_policy_data' } as const;
 
 /**
  * What the client knows of itself: the last transactions, failing entries, whether the engine answers. `ready` and
- * `healthy` follow the spec; a failure counts from the first failed attempt, and heals when nothing fails any more
- * (design 9.11).
+ * `healthy` follow specification "Health states"; a failure counts from the first failed attempt, and heals when nothing fails any more
+ * (design D39).
  */
 export class Status implements DataStatus {
   readonly #policyEnabled: boolean;
@@ -107,7 +107,7 @@ export class Status implements DataStatus {
     this.#onFinished = onFinished;
   }
 
-  /** Policy was synced once, and all initial data sources or a later update too (spec "Health states"). */
+  /** Policy was synced once, and all initial data sources or a later update too (specification "Health states"). */
   get ready(): boolean {
     return (!this.#policyEnabled || this.#policyOnce) && (!this.#dataEnabled || this.#dataOnce);
   }

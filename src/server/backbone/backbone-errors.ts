@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SyncError } from '../../lib/errors.js';
 
-/** A second row with the same `dedup` is not written for this long (design 9.8, `Idempotency-Key`). */
+/** A second row with the same `dedup` is not written for this long (design D27, `Idempotency-Key`). */
 export const DEDUP_MS = 24 * 60 * 60 * 1000;
 
 /** For `Retry-After`: a lost backbone is looked for every few seconds. */
@@ -16,7 +16,7 @@ export function unavailable(what: string, reason: string, cause?: unknown): Sync
   });
 }
 
-/** `backbone_replaced`: what is there now is not the log that this instance has read (design 9.8). */
+/** `backbone_replaced`: what is there now is not the log that this instance has read (design D25). */
 export function replaced(what: string, reason: string): SyncError {
   return new SyncError('backbone_replaced', said(what, reason), { retryable: true });
 }

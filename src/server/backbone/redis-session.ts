@@ -135,7 +135,7 @@ export class RedisSession implements Session {
 
   /**
    * Reading its append-only file, Redis checks transactions (what a script writes is one) against the rights of the user `default`, and
-   * drops them silently where it has none: redis/redis issue 14541, valkey-io/valkey issue 3983. Which versions are cured cannot be asked.
+   * drops them silently where it has none: redis/redis#14541, valkey-io/valkey#3983. Which versions are cured cannot be asked.
    */
   async #replayProblem(): Promise<string[]> {
     let answer: unknown[];

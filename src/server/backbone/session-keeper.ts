@@ -359,7 +359,7 @@ interface VerifiedSession extends Session {
   durability(): Promise<Durability>;
 }
 
-/** {@link SessionKeeper.open}, and looks at the durability of the backbone at the start (design 9.8). */
+/** {@link SessionKeeper.open}, and looks at the durability of the backbone at the start (design D26). */
 export async function openVerified<S extends VerifiedSession>(
   deps: Omit<KeeperDeps<S>, 'prepare'>,
 ): Promise<{ keeper: SessionKeeper<S>; durability: Durability }> {

@@ -54,7 +54,7 @@ export function withAncestors(directories: Iterable<string>): string[] {
   return [...all].sort(comparePaths);
 }
 
-/** Byte order of the UTF-8 texts: the alphabet of design 9.11, and the order in which git lists a tree. */
+/** Byte order of the UTF-8 texts: the alphabet of design D38, and the order in which git lists a tree. */
 export function comparePaths(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

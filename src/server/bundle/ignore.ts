@@ -2,8 +2,8 @@
 export type Ignore = (path: string) => boolean;
 
 /**
- * SYNC_BUNDLE_IGNORE (spec; protocol-facts 5.4). `/` and `/**` leave out everything; `dir/**` the folder `dir`, taken
- * literally, and all below. Any other pattern is compared with the last segments of the path, as many as it has: `*` and
+ * SYNC_BUNDLE_IGNORE (specification versioning.bundle-ignore; opal-protocol P5.4). `/` and `/**` leave out everything;
+ * `dir/**` the folder `dir`, taken literally, and all below. Any other pattern is compared with the last segments of the path, as many as it has: `*` and
  * `**` are any characters within a segment, `?` is one, `[abc]` and `[!abc]` are sets. A pattern that starts with `/`
  * matches nothing, because no path in a repository does.
  */

@@ -69,7 +69,7 @@ export function rootManifest(manifestPath: string, hasDirectory: (directory: str
 }
 
 /**
- * Reads manifests from the root one on (spec, policy bundle rule 3; protocol-facts 5.5). One path a line, relative to the
+ * Reads manifests from the root one on (specification bundle-rule.manifest-form; opal-protocol P5.5). One path a line, relative to the
  * manifest, taken literally. A folder stands for what its own `.manifest` lists. Skipped with a warning: absolute paths,
  * paths that do not lie inside the manifest's folder, missing, ignored and repeated ones. Order only: what no manifest
  * lists follows later.

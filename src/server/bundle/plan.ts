@@ -19,8 +19,8 @@ export function planComplete(head: Snapshot, directories: readonly string[]): Bu
 
 /**
  * The delta between two commits for directories; undefined where only a complete bundle leads to the right state: a manifest
- * that takes part has changed (design 9.1), or a client that writes data files one by one and then deletes folders
- * (protocol-facts 5.9) would not end where a complete bundle ends.
+ * that takes part has changed (design D9), or a client that writes data files one by one and then deletes folders
+ * (opal-protocol P5.9) would not end where a complete bundle ends.
  *
  * What counts is which files of the directories each commit has. So a rename is an addition and a deletion, one across
  * the border of the directories is only that half which lies inside, and a file that turned into a link is deleted.

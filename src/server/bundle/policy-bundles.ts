@@ -53,7 +53,7 @@ class Bundles implements PolicyBundles {
     const hash = this.#deps.tracker.head();
     if (hash === undefined) {
       throw new SyncError('policy_not_ready', 'the policy source has not been fetched yet', {
-        detail: 'policy repo is not ready', // OPAL's words (protocol-facts 2.2)
+        detail: 'policy repo is not ready', // OPAL's words (opal-protocol P2.2)
         retryAfterSeconds: NOT_READY_RETRY_SECONDS,
         retryable: true,
       });
@@ -134,7 +134,7 @@ function checkDirectories(directories: readonly string[], head: Snapshot, base: 
 }
 
 /**
- * The bundle of a plan (spec PolicyBundle), members in the order of protocol-facts 2.2; both module lists are in load order.
+ * The bundle of a plan (specification "PolicyBundle"), members in the order of opal-protocol P2.2; both module lists are in load order.
  * `contents` has the bytes by object id, kept as they are (a byte order mark too). Throws `policy_commit_refused` for bytes
  * that are not UTF-8: those of a served commit are, it was checked before.
  */

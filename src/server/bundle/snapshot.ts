@@ -43,7 +43,7 @@ export function treeDirectories(tree: readonly TreeFile[]): Set<string> {
 
 /**
  * The snapshot of a commit from its files (in byte order of their paths) and the texts of its manifests. Pure. A file that
- * no manifest lists is never left out: manifests give order only (protocol-facts 5.5).
+ * no manifest lists is never left out: manifests give order only (opal-protocol P5.5).
  */
 export function takeSnapshot(
   commit: { hash: string; tree: readonly TreeFile[]; manifestText(path: string): string | undefined },
@@ -78,7 +78,7 @@ export function takeSnapshot(
 /** What a file is to a bundle. */
 export type FileKind = 'policy' | 'data';
 
-/** Spec, policy bundle rule 2: every file matching `.*data.json`. */
+/** Every file that matches `.*data.json` (specification bundle-rule.data-files). */
 const DATA_FILE = /data\.json$/;
 
 /**

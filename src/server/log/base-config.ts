@@ -9,7 +9,7 @@ import type { LogView } from './log-view.js';
 /** Instances that start together may all be beaten to it, once each. */
 const ADOPT_ATTEMPTS = 20;
 
-/** Brings the operator's base entries of this instance into the log (design 9.6). No append may be under way meanwhile. */
+/** Brings the operator's base entries of this instance into the log (design D18). No append may be under way meanwhile. */
 export class BaseConfig {
   readonly #exclusive: boolean;
   readonly #deps: { store: LogStore; view: LogView; janitor: Janitor; log: Logger };

@@ -4,7 +4,7 @@ import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 
 /**
- * What makes two base entries the same one (design 9.6): url, method, body, dst_path, topics and save_method; headers
+ * What makes two base entries the same one (design D18): url, method, body, dst_path, topics and save_method; headers
  * may change. Inline data counts as body, so that what stands at a position never changes for those who have read it.
  */
 export function baseIdentity(entry: PeerEntry): string {

@@ -4,7 +4,7 @@ import { isSame } from './patch-targets.js';
 import { comparePlace } from './place.js';
 import type { RowRefs } from './row-refs.js';
 
-/** What of the live items a document that was written anew stands for (design 9.5). */
+/** What of the live items a document that was written anew stands for (design D16). */
 
 /** The document of which this one is a part, written anew: patches up to its place are still to be worked into it. */
 export function documentOf(live: LiveItems, written: FoldItem): FoldItem | undefined {

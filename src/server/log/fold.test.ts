@@ -123,7 +123,7 @@ const anyEntry = fc
   .map(({ save_method, path, topics }) => entry(save_method, path.join('/'), topics));
 const anyRecords = fc.array(fc.array(anyEntry, { minLength: 1, maxLength: 3 }), { maxLength: 25, size: 'max' });
 
-/** The rule of design 9.6, word by word. */
+/** The rule of design D17, word by word. */
 function naive(entries: readonly DataSourceEntry[]): DataSourceEntry[] {
   return entries.filter((older, at) => {
     const covers = (topic: string) =>

@@ -32,7 +32,7 @@ export interface FoldRecord {
 }
 
 /**
- * The live entries of a log, kept up to date record by record (design 3, 9.5, 9.6). Rows that it needs are counted in
+ * The live entries of a log, kept up to date record by record (design D15, D16, D17). Rows that it needs are counted in
  * `refs`. An entry is visited once for each of its topics in all its life: an update costs time in proportion to its
  * topics and its depth, not to the number of live entries; only a PATCH looks at what overlaps it.
  */

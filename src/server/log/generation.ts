@@ -16,7 +16,7 @@ export interface NextGeneration {
 }
 
 /**
- * Decides it (design 9.6): the same generation changes nothing; neither does one that the log knows as an earlier one,
+ * Decides it (design D18): the same generation changes nothing; neither does one that the log knows as an earlier one,
  * since the instance was started with an old configuration - unless the log is the instance's own. An entry keeps its
  * place while its identity stays.
  */

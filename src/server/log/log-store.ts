@@ -1,5 +1,5 @@
 /**
- * The narrow interface between the update log and where it is kept (design 3, 9.8): the embedded store, or a backbone that
+ * The narrow interface between the update log and where it is kept (design D14, D26): the embedded store, or a backbone that
  * several instances share. A store knows rows and their order; what they mean is for `folded-log.ts`. The contract suite
  * `test/contracts/log-store.test.ts` runs against every implementation.
  */
@@ -7,7 +7,7 @@
 /** What a row is: data update, generation of the base configuration, head of the policy source. */
 export type RowKind = 'update' | 'base' | 'policy';
 
-/** One row. Its body is JSON text, numbers as written (design 9.9). */
+/** One row. Its body is JSON text, numbers as written (design D33). */
 export interface StoredRow {
   /** 1 for the first row of an epoch. A reader never sees a row before all lower ones that it will ever see. */
   readonly seq: number;
@@ -23,7 +23,7 @@ export interface NewRow {
   readonly body: string;
   /**
    * Makes a repeated append harmless: within 24 h a second row with the same text is not written, and the answer names
-   * the first one (design 9.8, `Idempotency-Key`).
+   * the first one (design D27, `Idempotency-Key`).
    */
   readonly dedup?: string | undefined;
 }

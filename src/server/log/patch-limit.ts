@@ -8,7 +8,7 @@ import type { NewRecord } from './update-log.js';
 const NEAR_PART = 16;
 
 /**
- * Bounds the patches that stack at one path on one topic: nobody could catch up by thousands (design 9.5). By topic, so that a
+ * Bounds the patches that stack at one path on one topic: nobody could catch up by thousands (design D16). By topic, so that a
  * publisher that is limited to one topic leaves the publishers of others their room.
  */
 export class PatchLimit {

@@ -3,7 +3,7 @@ import { type DocPath, docPathPointer } from '../../wire/doc-path.js';
 import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
 import { applyPatch, type PatchOp, PatchRefused, parsePatch } from '../../wire/json-patch.js';
 
-/** How patches stack and fold (design 9.5): pure rules. */
+/** How patches stack and fold (design D16): pure rules. */
 
 /** One operation, and its text as published. */
 export interface PatchPart {

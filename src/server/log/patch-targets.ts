@@ -4,7 +4,7 @@ import type { LiveItems } from './live-items.js';
 import { isPlain, type PatchPart, partsLeft } from './patch-rules.js';
 import { comparePlace, type Place } from './place.js';
 
-/** What of the live items a patch changes, so that it need not stack on top (design 9.5). */
+/** What of the live items a patch changes, so that it need not stack on top (design D16). */
 
 /**
  * The inline document that a patch can be worked into: it has the same readers, and since it was written nothing else

@@ -7,7 +7,7 @@ import type { StoredRow } from './log-store.js';
 import type { Buried, Compaction, PlacedBase } from './place.js';
 import type { Idempotency, LogRecord, NewRecord } from './update-log.js';
 
-/** What the bodies of rows say, as JSON text (numbers as written, design 9.9). */
+/** What the bodies of rows say, as JSON text (numbers as written, design D33). */
 
 const place = z.tuple([z.number(), z.number()]);
 const updateBody = z.object({
@@ -41,7 +41,7 @@ export type UpdateRow =
   | { readonly kind: 'record'; readonly record: LogRecord; readonly digest: string | undefined }
   | { readonly kind: 'compaction'; readonly compaction: Compaction };
 
-/** A generation of the base configuration (design 9.6): all its entries, each with its place. */
+/** A generation of the base configuration (design D18): all its entries, each with its place. */
 export interface Generation {
   /** Digest of the configuration. */
   readonly generation: string;

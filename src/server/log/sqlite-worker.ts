@@ -10,7 +10,7 @@ import type { OpenedStore, StoreReply, StoreRequest } from './sqlite-thread.js';
 const LOCK_WAIT_MS = 1000;
 /** Dropping old rows must not hold up an append: the rest goes with the next call. */
 const DROP_PER_CALL = 5000;
-/** How long a `dedup` text counts (design 9.8). */
+/** How long a `dedup` text counts (design D27). */
 const DEDUP_MS = 24 * 60 * 60 * 1000;
 
 const COLUMNS = 'seq, kind, time_ms AS timeMs, body';

@@ -2,11 +2,11 @@ import type { PeerEntry } from '../../wire/data.js';
 import type { Durability, StoreStatus } from './log-store.js';
 
 /**
- * The update log: the one ordered, durable record of data updates (design 3). Everything that publishes appends here
+ * The update log: the one ordered, durable record of data updates (design D14). Everything that publishes appends here
  * first; everything that delivers hears of records here, in order, whoever appended them.
  */
 
-/** How long an update stays in the fold: for ever, not at all, or for so many seconds (design 9.6). */
+/** How long an update stays in the fold: for ever, not at all, or for so many seconds (design D17). */
 export type Retain = boolean | number;
 
 /** A data update as it is recorded. */
@@ -54,7 +54,7 @@ export interface FoldedEntry {
   expiresMs?: number | undefined;
 }
 
-/** What makes a repeated append the same one (design 9.8). */
+/** What makes a repeated append the same one (design D27). */
 export interface Idempotency {
   /** Of the publisher alone: another publisher's same key is another one. */
   key: string;
@@ -81,7 +81,7 @@ export interface UpdateLog {
   readonly head: number;
   readonly durability: Durability;
   readonly status: StoreStatus;
-  /** True: another instance of a newer configuration has set other base entries; those count (design 9.6). */
+  /** True: another instance of a newer configuration has set other base entries; those count (design D18). */
   readonly configDiffers: boolean;
   /**
    * Rejects when the log has failed for good: only another start helps. Otherwise never settles. Its rejection counts as
@@ -108,7 +108,7 @@ export interface UpdateLog {
   appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly LogRecord[]>;
   /**
    * Takes the operator's base entries: one that the log has not seen takes its place now, one that was removed leaves
-   * the fold (design 9.6). `undefined` (nothing configured) changes nothing. Rejects like {@link UpdateLog.append}.
+   * the fold (design D18). `undefined` (nothing configured) changes nothing. Rejects like {@link UpdateLog.append}.
    */
   adoptBase(entries: readonly PeerEntry[] | undefined): Promise<void>;
   /**
@@ -135,7 +135,7 @@ export interface UpdateLog {
    * what of them counts. Answers how to end it.
    */
   onSkipped(listener: () => void): () => void;
-  /** The last row of kind `policy`: the head of the policy source that the instances agreed on (design 9.8). */
+  /** The last row of kind `policy`: the head of the policy source that the instances agreed on (design D24). */
   readonly policy: PolicyHead | undefined;
   /**
    * Appends a head of the policy source if the last one is still the one at `lastSeq` (0: there is none). Resolves when it is

@@ -84,7 +84,7 @@ async function pageOf(
   shown: Shown,
 ): Promise<Omit<UpdatesText, 'heads'>> {
   const { epoch } = log;
-  // A head behind the position is another log, whatever its name (design 9.8): a file that was restored.
+  // A head behind the position is another log, whatever its name (design D25): a file that was restored.
   const isKnown = query.epoch === epoch && query.after <= log.head;
   const after = isKnown ? query.after : 0;
   if (isKnown && log.head - after <= Math.max(LONG_TAIL, log.fold().length)) {

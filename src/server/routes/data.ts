@@ -57,7 +57,7 @@ const publishedAnswer = z.object({
   subscribers: z.number(),
 });
 
-/** `/data/config`, `/data/callback_report` and the empty default source `/policy-data` (spec Endpoints; protocol-facts 2.3). */
+/** `/data/config`, `/data/callback_report` and the empty default source `/policy-data` (specification "Sync server"; opal-protocol P2.3). */
 export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, deps: DataRoutesDeps): void {
   const configTexts = new ConfigTexts(options, deps.updateLog);
 
@@ -162,7 +162,7 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
   );
 }
 
-/** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design 4). */
+/** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design D29). */
 function speaksOurs(request: FastifyRequest): boolean {
   const offered = request.headers[PROTOCOL_HEADER];
   return typeof offered === 'string' && Number(offered) >= 1;
@@ -252,7 +252,7 @@ class ConfigTexts {
   #position(): ConfigPosition {
     const baseSet = this.#options.dataSources !== undefined;
     // An answer without the updates is not a complete fold. With no epoch a client compares nothing and so removes
-    // nothing (design 9.3).
+    // nothing (design D11).
     if (!this.#options.updatesRetained) return { baseSet };
     return { epoch: this.#log.epoch, head: this.#log.head, baseSet };
   }
@@ -263,7 +263,7 @@ function limitedTexts(): ByteCache<{ text: Buffer; bytes: number }> {
 }
 
 /**
- * 307 to the operator's API with the caller's token set as `token` (spec Authentication 3). The API identifies the caller
+ * 307 to the operator's API with the caller's token set as `token` (specification authentication.3). The API identifies the caller
  * by it, so without one there is nothing to redirect to: 401.
  */
 function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuery, unknown>): FastifyReply {

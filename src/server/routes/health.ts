@@ -85,7 +85,7 @@ function backboneState(status: StoreStatus): { up: boolean; since?: string; reas
   return { up: false, since: new Date(status.sinceMs).toISOString(), reason: status.reason };
 }
 
-/** `GET /`: says that the process answers (protocol-facts 2.1). Open to everyone (design 9.11). */
+/** `GET /`: says that the process answers (opal-protocol P2.1). Open to everyone (design D36). */
 export function rootRoutes(app: FastifyInstance): void {
   addRoute(
     app,
@@ -102,7 +102,7 @@ export function rootRoutes(app: FastifyInstance): void {
 }
 
 /**
- * `GET /loadlimit` (protocol-facts 2.1): clients with SYNC_WAIT_ON_SERVER_LOAD ask here before they start, so that a fleet
+ * `GET /loadlimit` (opal-protocol P2.1): clients with SYNC_WAIT_ON_SERVER_LOAD ask here before they start, so that a fleet
  * starts at the rate that the operator set: 200 `null`, or 429 with `Retry-After`. The rate is over all clients.
  */
 export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | undefined }): void {

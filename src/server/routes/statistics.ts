@@ -46,7 +46,7 @@ const clientInfo = z.object({
 });
 
 /**
- * OPAL's views of who is connected, in its shapes (protocol-facts 2.5): `/statistics`, `/stats`, `/pubsub_client_info`. They
+ * OPAL's views of who is connected, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`, `/pubsub_client_info`. They
  * are made from the connections of this process as they are now, so nothing can leak or go stale.
  */
 export function statisticsRoutes(app: FastifyInstance, options: StatisticsOptions, deps: StatisticsDeps): void {
@@ -103,7 +103,7 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
   );
 }
 
-/** The text is OPAL's, with our name of the setting beside its own (protocol-facts 2.5). */
+/** The text is OPAL's, with our name of the setting beside its own (opal-protocol P2.5). */
 function assertEnabled(options: StatisticsOptions): void {
   if (options.statisticsEnabled) return;
   const text =
@@ -123,7 +123,7 @@ function visible(
 }
 
 /**
- * Connections by client id; one without an id goes by its address (protocol-facts 1.6). An id is that of the subject which connected
+ * Connections by client id; one without an id goes by its address (opal-protocol P1.6). An id is that of the subject which connected
  * first with it: another one is listed under a derived name.
  */
 function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {

@@ -15,7 +15,7 @@ import { dict } from '../../wire/lists.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
 
 const DAY_SECONDS = 86_400;
-/** Default of OPAL (protocol-facts 3.3). */
+/** Default of OPAL (opal-protocol P3.3). */
 const DEFAULT_TTL_SECONDS = 365 * DAY_SECONDS;
 /** Largest request for a token. */
 const BODY_LIMIT_BYTES = 64 * 1024;
@@ -59,7 +59,7 @@ const claims = dict(z.unknown(), { max: 1_000 })
     'Custom claims. `permitted_topics` (a list) limits the topics of the holder, `permitted_paths` where it may publish.',
   );
 
-/** Body of `POST /token` (spec AccessTokenRequest). A member that is not known is refused: a misspelt `claims` would be a token without limits. */
+/** Body of `POST /token` (specification "AccessTokenRequest"). A member that is not known is refused: a misspelt `claims` would be a token without limits. */
 const tokenRequest = z.strictObject({
   id: z.string().refine(isUuid, 'must be a UUID').optional().describe('Subject of the token. Default: a new one.'),
   type: z.enum(PEER_TYPES).default('client'),
@@ -85,7 +85,7 @@ export interface TokenRoutesOptions {
 }
 
 /**
- * `POST /token` (spec; protocol-facts 3.3): signs a token for whoever has the master token. Without keys it answers 503, without
+ * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for whoever has the master token. Without keys it answers 503, without
  * a master token 403 (`tokens_not_issued`): nobody may mint tokens by default, unlike OPAL.
  */
 export function tokenRoutes(

@@ -40,7 +40,7 @@ const outcome = z.union([
 ]);
 
 /**
- * `POST /webhook` (spec Endpoints; protocol-facts 2.4): has the policy source looked at. Answers before the look, so that a
+ * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): has the policy source looked at. Answers before the look, so that a
  * remote that hangs holds up no git service. Rejects with `config_invalid` for a regular expression that cannot be used.
  */
 export async function webhookRoutes(

@@ -19,7 +19,7 @@ export interface HeartbeatDeps {
 
 /**
  * Tells each client where its topics and the policy stand, once in `intervalMs`, until the signal aborts: one that missed a
- * notification notices then (design 4).
+ * notification notices then (design D31).
  */
 export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: AbortSignal): void {
   let turn = 0;

@@ -46,7 +46,7 @@ export interface SessionHandlerDeps {
 /** A connection over the longest of networks answers a ping in a fraction of it. */
 const ALIVE_MS = 2000;
 
-/** Opens sessions, and takes reports (design 4, 9.7). */
+/** Opens sessions, and takes reports (design D29, D20). */
 export function createSessionHandler(options: SessionHandlerOptions, deps: SessionHandlerDeps): SessionHandler {
   const { aliveMs = ALIVE_MS, catchUpMs } = options;
   const { registry, log, logger, otherName } = deps;
@@ -101,7 +101,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     }
   }
 
-  /** A head behind a client's position is a new epoch (design 9.8), unless this instance only has not seen it yet. */
+  /** A head behind a client's position is a new epoch (design D25), unless this instance only has not seen it yet. */
   async function isOfThisLog(position: Position): Promise<boolean> {
     return position.epoch === log.epoch && (await hasReached(log, highestOf(position), catchUpMs));
   }

@@ -41,7 +41,7 @@ export interface SessionsDeps {
   readonly logger: Logger;
 }
 
-/** Who is there and what they hold: the server half of "you can see it" (issue 5; design 9.7). */
+/** Who is there and what they hold: the server half of "you can see it" (design D5, D20). */
 export interface Sessions {
   /** For the socket server. */
   readonly handler: SessionHandler;

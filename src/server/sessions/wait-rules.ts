@@ -18,7 +18,7 @@ export type ApplyStatus =
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'open'; readonly reason: string };
 
-/** Judges one client (design 9.7). Superseded counts as applied: clients let their position pass what is superseded. */
+/** Judges one client (design D21). Superseded counts as applied: clients let their position pass what is superseded. */
 export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
   const { position: at, state, awaySinceMs } = client;
   const away = awaySinceMs === null ? undefined : `away since ${new Date(awaySinceMs).toISOString()}`;

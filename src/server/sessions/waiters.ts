@@ -23,7 +23,7 @@ export interface WaitAnswer {
 export interface Waiters {
   /**
    * Waits until every client that was subscribed when the record was appended, on whatever instance, has applied it
-   * (design 9.7), nothing is open any more (what the engine refuses is not waited for), the time is up, the signal aborts or
+   * (design D21), nothing is open any more (what the engine refuses is not waited for), the time is up, the signal aborts or
    * the server stops. Never rejects.
    */
   waitApplied(update: AwaitedUpdate, timeoutMs: number, signal?: AbortSignal): Promise<WaitAnswer>;

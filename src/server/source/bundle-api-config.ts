@@ -2,7 +2,7 @@ import { SyncError } from '../../lib/errors.js';
 import { redactUrl, Secret } from '../../lib/log.js';
 import { canonicalPath, type SigV4Credentials } from './sigv4.js';
 
-/** What a bundle server serves (spec, "Bundle server"). */
+/** What a bundle server serves (specification "Bundle server"). */
 const BUNDLE_NAME = 'bundle.tar.gz';
 
 /** Settings of a bundle server, as the operator gave them. */

@@ -43,7 +43,7 @@ export type BundleAnswer =
   /** It is over the limit and was not read to its end. */
   | { outcome: 'too-large'; etag: string | undefined };
 
-/** One archive over HTTP (spec, "Bundle server"; protocol-facts 7). */
+/** One archive over HTTP (specification "Bundle server"; opal-protocol P7). */
 export interface BundleServer {
   /**
    * Reads the archive into `file`, which is written anew, unless it still has `etag`. Redirects are followed within the

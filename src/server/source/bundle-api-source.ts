@@ -55,7 +55,7 @@ export interface BundleSourceOptions extends ArchiveLimits {
 }
 
 /**
- * Follows a `bundle.tar.gz` on an HTTP or S3 server (spec, "Bundle source tracking"). Each archive becomes one commit of a
+ * Follows a `bundle.tar.gz` on an HTTP or S3 server (specification "Bundle source tracking"). Each archive becomes one commit of a
  * local bare repository that has exactly the archive's files; the commit depends on nothing but these, so the same content
  * is the same commit, on every server instance. An archive is checked whole before anything of it is taken. While its entity
  * tag stays, it is read once more after a minute and then no more, also when it was refused.

@@ -76,7 +76,7 @@ function withoutUserPart(text: string): string {
 
 /**
  * SYNC_POLICY_REPO_SSH_KEY as a file for ssh: the path itself, or, where the setting is the text of a key, `keyFile`, which is
- * written with mode 0600. In a text without newlines an underscore stands for one (protocol-facts 5.1).
+ * written with mode 0600. In a text without newlines an underscore stands for one (opal-protocol P5.1).
  */
 export async function provideSshKey(key: Secret, keyFile: string): Promise<string> {
   const value = key.reveal().trim();

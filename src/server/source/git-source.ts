@@ -33,7 +33,7 @@ export interface GitSourceOptions {
 }
 
 /**
- * Follows one branch of a git repository in a bare mirror (design 5). History is never pruned, so a commit that was served
+ * Follows one branch of a git repository in a bare mirror (design D40). History is never pruned, so a commit that was served
  * once stays readable as the base of a delta, also after a force-push. Throws `config_invalid` for a URL or a branch name
  * that cannot be used.
  */

@@ -68,7 +68,7 @@ export interface NamedRepository {
 /**
  * True when a payload is about the configured repository: one of its URLs has the same {@link repositoryKey}, or one of
  * its names is the path of that key. OPAL compares URLs exactly, ignores names where there are URLs, and knows no names
- * for the scp form (protocol-facts 2.4, 10.31), so it misses pushes; a match too many only costs a look.
+ * for the scp form (opal-protocol P2.4, P10.3), so it misses pushes; a match too many only costs a look.
  */
 export function isRepository(configuredUrl: string, { urls, names }: NamedRepository): boolean {
   const key = repositoryKey(configuredUrl);

@@ -36,7 +36,7 @@ export interface TrackerEvents {
 
 /**
  * Follows a policy source: which commit is served, and why it is not a newer one. A new commit that passed the review is proposed
- * to the update log; what stands in the log is served, whichever instance proposed it (design 9.8).
+ * to the update log; what stands in the log is served, whichever instance proposed it (design D24).
  */
 export interface Tracker {
   /**
@@ -213,7 +213,7 @@ class SourceTracker implements Tracker {
   async #fetch(signal: AbortSignal): Promise<boolean> {
     const { source, heads } = this.#deps;
     await this.#tryAgreed(signal); // what is here already waits for no source
-    const seen = heads.look(); // before the fetch: what was agreed on then had been at the source (design 9.8)
+    const seen = heads.look(); // before the fetch: what was agreed on then had been at the source (design D24)
     const hash = await source.fetch(signal);
     this.#shown = hash;
     if (hash !== this.#shownBefore) this.#shownBefore = undefined;

@@ -6,7 +6,7 @@ import type { WebhookParams } from './params.js';
 import { type PayloadObject, type PushPayload, readPush, textAt } from './payload.js';
 import { headerValue } from './verify.js';
 
-/** Event of a request that names none (protocol-facts 2.4). */
+/** Event of a request that names none (opal-protocol P2.4). */
 const UNNAMED_EVENT = 'ping';
 /** Longest name of an event that is repeated in an answer. */
 const EVENT_LIMIT = 128;
@@ -31,7 +31,7 @@ export interface Verdict {
 }
 
 /**
- * Judges a webhook whose sender is believed (protocol-facts 2.4). An event that is named and is no push is never an error,
+ * Judges a webhook whose sender is believed (opal-protocol P2.4). An event that is named and is no push is never an error,
  * since not every one has a repository. Throws `webhook_unreadable` (400) for a push that names no repository where that
  * matters.
  */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** The services whose webhooks are known by name (spec, presets table). */
+/** The services whose webhooks are known by name (specification "Webhook presets"). */
 export const WEBHOOK_PRESETS = {
   github: {
     secret_header_name: 'x-hub-signature-256',
@@ -59,8 +59,8 @@ export function readWebhookParams(text: string): unknown {
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be a header name');
 
 /**
- * How a git service sends its webhooks (spec "Webhook parameters model"; `match_sender_url` and the defaults from
- * protocol-facts 2.4). An unknown member is refused, so that a typing error does not silently change who is believed.
+ * How a git service sends its webhooks (specification "Webhook parameters"; `match_sender_url` and the defaults from
+ * opal-protocol P2.4). An unknown member is refused, so that a typing error does not silently change who is believed.
  */
 export const webhookParams = z
   .strictObject(

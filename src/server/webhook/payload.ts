@@ -13,7 +13,7 @@ export interface PushPayload extends NamedRepository {
 
 const FORM_MEDIA_TYPE = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 
-/** Places of the repository's URLs, by member names (protocol-facts 2.4; the last two of Azure DevOps and Bitbucket). */
+/** Places of the repository's URLs, by member names (opal-protocol P2.4; the last two of Azure DevOps and Bitbucket). */
 const URL_PLACES: readonly (readonly string[])[] = [
   ['repository', 'git_url'],
   ['repository', 'ssh_url'],

@@ -17,7 +17,7 @@ export interface SecretCheck {
 }
 
 /**
- * Makes the check of a webhook's secret (spec Authentication 5; texts from protocol-facts 2.4). It is over the bytes of the
+ * Makes the check of a webhook's secret (specification authentication.5; texts from opal-protocol P2.4). It is over the bytes of the
  * body as they came, before anything is parsed, and takes the same time wherever the first difference is. With no secret
  * everyone is believed, as in OPAL. Rejects with `config_invalid` for an expression that cannot be used.
  */
@@ -71,7 +71,7 @@ export type FirstMatch = (text: string) => string | undefined;
 const PREFIX_THEN_ALL = /^([\w\-=:/ ]*)\(\.\*\)$/;
 
 /**
- * Makes the function that applies an expression as `re.findall(...)[0]` of OPAL does (protocol-facts 2.4): the first match
+ * Makes the function that applies an expression as `re.findall(...)[0]` of OPAL does (opal-protocol P2.4): the first match
  * anywhere, of that the first group where there is one. RE2 semantics, so the time is linear in the text whatever the
  * expression is. The RE2 program costs 8 MB and is loaded only for an expression that needs it. Rejects with
  * `config_invalid`: not a regular expression, or one with look-around or back-references, which RE2 has not.
