@@ -141,7 +141,7 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: Ser
   healthRoutes(app, { policySource: tracker, log: updateLog, isShared });
   policyRoutes(app, { bundles: meter.bundles(policy.bundles), freshness: policy.freshness });
   await webhookRoutes(app, webhookOptions(options), {
-    requestLook: () => tracker?.requestLook(),
+    requestRefresh: () => tracker?.requestRefresh(),
     log: logOf('webhook'),
   });
   const measured = { ...sessions, waitApplied: meter.waits(sessions.waitApplied) };

@@ -4,7 +4,7 @@ import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { OpalPolicyNotice } from '../wire/bundle.js';
 import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
-import { createPolicyBundles, type PolicyBundles } from './bundle/policy-bundles.js';
+import { PolicyBundles } from './bundle/policy-bundles.js';
 import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshot.js';
 import type { UpdateLog } from './log/update-log.js';
@@ -19,7 +19,7 @@ import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
 import { repositoryIdentity } from './source/repository-address.js';
 import type { PolicyHeadChange, PolicySource } from './source/source.js';
-import { createTracker, type Tracker } from './source/tracker.js';
+import { Tracker } from './source/tracker.js';
 
 /** What a caller is told to wait where no policy will come before the server is configured anew. */
 const NO_SOURCE_RETRY_SECONDS = 30;
@@ -53,7 +53,7 @@ export type PolicyOptions = Pick<
 export interface Policy {
   /** Undefined where no policy source is configured. */
   readonly tracker: Tracker | undefined;
-  readonly bundles: PolicyBundles;
+  readonly bundles: Pick<PolicyBundles, 'get'>;
   readonly freshness: PolicyFreshness;
   /**
    * Follows the source until the signal aborts. `onHead`: another commit is served; subscribers of these topics have a notice of it.
@@ -92,7 +92,7 @@ export function createPolicy(
     { source: sourceName(options), isSame: isSameSource(sourceName(options)), isShared },
     { updateLog, log },
   );
-  const tracker = createTracker(
+  const tracker = new Tracker(
     { pollingIntervalMs: options.policyRepoPollingIntervalMs },
     {
       source: deps.measured?.(source) ?? source,
@@ -101,7 +101,7 @@ export function createPolicy(
       log,
     },
   );
-  const bundles = createPolicyBundles(
+  const bundles = new PolicyBundles(
     { cacheBytes: options.bundleCacheBytes },
     { objects, snapshots, tracker, log: deps.log.child({ component: 'bundles' }) },
   );

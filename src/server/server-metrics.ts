@@ -15,7 +15,7 @@ export interface ServerMetrics {
   /** How long it takes to hand a publication to all sockets. */
   delivery(delivery: Delivery): Delivery;
   /** How long bundles take, cached ones included. */
-  bundles(bundles: PolicyBundles): PolicyBundles;
+  bundles(bundles: Pick<PolicyBundles, 'get'>): Pick<PolicyBundles, 'get'>;
   /** How long looks at the policy source take. */
   source<S extends PolicySource>(source: S): S;
   /** From the append of an update to the word of a client that it is applied. */

@@ -9,63 +9,68 @@ export interface StaleHeadTimes {
 }
 
 /** Answers of one load-balanced git service differ for seconds; copies that lag for ten minutes are broken. */
-export const STALE_HEAD_TIMES: StaleHeadTimes = { movedMs: 10_000, unseenMs: 600_000 };
-
-/** What a source shows, beside what was agreed on. */
-export interface Shown {
-  readonly hash: string;
-  readonly seen: SeenHead;
-  /** By history, `hash` came after the agreed head. */
-  readonly isSuccessor: boolean;
-  /** The agreed head is in the local copy, and the source shows something else than when that was agreed on. */
-  readonly hasMoved: boolean;
-}
+const STALE_HEAD_TIMES: StaleHeadTimes = { movedMs: 10_000, unseenMs: 600_000 };
 
 /**
  * Decides whether a commit that a source shows is news, or the agreed head is the news and the source lags (design D24: a
- * policy head never goes back by accident). A successor that was no head before is news at once. Anything else has to be shown by two looks or
- * more, and by no other in between, over a time in which the agreed head stays. Pure but for what it remembers.
+ * policy head never goes back by accident). A successor that was no head before is news at once. Anything else has to be shown twice
+ * or more, and nothing else in between, over a time in which the agreed head stays.
  */
 export class StaleHeadGuard {
   readonly #times: StaleHeadTimes;
-  readonly #now: () => number;
+  /** What the source showed last; and what it showed when the agreed head changed, while it shows that still. */
+  #shown: string | undefined;
+  #shownBefore: string | undefined;
   #doubted: { hash: string; agreed: string; sinceMs: number; untilMs: number } | undefined;
 
-  constructor(times: StaleHeadTimes, now: () => number = () => performance.now()) {
+  constructor(times: StaleHeadTimes = STALE_HEAD_TIMES) {
     this.#times = times;
-    this.#now = now;
   }
 
-  /** True: propose it. */
-  isNews({ hash, seen, isSuccessor, hasMoved }: Shown): boolean {
-    const { hash: agreed, earlier = [] } = seen.head ?? {};
+  /** The instances agreed on a commit: nothing is in doubt any more. `isOwn`: this instance proposed it. */
+  agreed(hash: string, isOwn: boolean): void {
+    this.#doubted = undefined;
+    this.#shownBefore = isOwn || hash === this.#shown ? undefined : this.#shown;
+  }
+
+  /** The source shows a commit. */
+  shows(hash: string, { head }: SeenHead): void {
+    this.#shown = hash;
+    if (hash !== this.#shownBefore) this.#shownBefore = undefined;
+    if (hash === head?.hash) this.#doubted = undefined;
+  }
+
+  /**
+   * True: propose the commit that is shown. `isSuccessor`: by history, it came after the agreed head; `isAgreedHere`: that is in the
+   * local copy.
+   */
+  isNews(
+    hash: string,
+    { head }: SeenHead,
+    by: { readonly isSuccessor: boolean; readonly isAgreedHere: boolean },
+  ): boolean {
+    const { hash: agreed, earlier = [] } = head ?? {};
     // A branch may have been moved back from `hash` to the agreed head, which is its ancestor.
-    if (agreed === undefined || (isSuccessor && !earlier.includes(hash))) {
+    if (agreed === undefined || (by.isSuccessor && !earlier.includes(hash))) {
       this.#doubted = undefined;
       return true;
     }
-    const now = this.#now();
+    const now = performance.now();
+    const hasMoved = by.isAgreedHere && hash !== this.#shownBefore;
     const waitMs = hasMoved ? this.#times.movedMs : this.#times.unseenMs;
-    if (this.#doubted?.hash !== hash || this.#doubted.agreed !== agreed) {
-      this.#doubted = { hash, agreed, sinceMs: now, untilMs: now + waitMs };
-      return false;
-    }
-    this.#doubted.untilMs = this.#doubted.sinceMs + waitMs;
-    return now >= this.#doubted.untilMs;
-  }
-
-  /** The source shows the agreed head, or that has changed: what was seen before says nothing any more. */
-  clear(): void {
-    this.#doubted = undefined;
+    const isRepeated = this.#doubted?.hash === hash && this.#doubted.agreed === agreed;
+    const sinceMs = isRepeated && this.#doubted ? this.#doubted.sinceMs : now;
+    this.#doubted = { hash, agreed, sinceMs, untilMs: sinceMs + waitMs };
+    return isRepeated && now >= this.#doubted.untilMs;
   }
 
   /** The commit that is not believed yet. */
-  get hash(): string | undefined {
+  get doubted(): string | undefined {
     return this.#doubted?.hash;
   }
 
   /** Until it is worth to look again; undefined: nothing is in doubt. */
   get leftMs(): number | undefined {
-    return this.#doubted === undefined ? undefined : Math.max(0, this.#doubted.untilMs - this.#now());
+    return this.#doubted && Math.max(0, this.#doubted.untilMs - performance.now());
   }
 }

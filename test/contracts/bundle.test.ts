@@ -7,7 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import type { FastifyInstance } from 'fastify';
 import { createHttpApp } from '../../src/http/app.js';
 import { silentLogger } from '../../src/lib/log.js';
-import { createPolicyBundles } from '../../src/server/bundle/policy-bundles.js';
+import { PolicyBundles } from '../../src/server/bundle/policy-bundles.js';
 import { createSnapshots } from '../../src/server/bundle/snapshot.js';
 import { policyRoutes } from '../../src/server/routes/policy.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
@@ -336,7 +336,7 @@ test('many callers at once share one build, and later ones take it from memory',
   };
   const snapshots = createSnapshots({ policyExtensions: ['.rego'], manifestPath: '', ignore: [] }, { objects });
   const deps = { objects: counted, snapshots, tracker: server.part.tracker, log: silentLogger() };
-  const bundles = createPolicyBundles({ cacheBytes: 1_000_000 }, deps);
+  const bundles = new PolicyBundles({ cacheBytes: 1_000_000 }, deps);
   const answers = await Promise.all(Array.from({ length: 50 }, () => bundles.get({ directories: ['/'] })));
   assert.equal(new Set(answers).size, 1);
   await bundles.get({ directories: [] });
@@ -344,7 +344,7 @@ test('many callers at once share one build, and later ones take it from memory',
   await bundles.get({ directories: [], baseHash: base });
   for (let caller = 0; caller < 5; caller++) await bundles.get({ directories: [], baseHash: base });
   assert.deepEqual([reads, looks], [2, 1], 'git is asked once for a base that many have');
-  const uncached = createPolicyBundles({ cacheBytes: 0 }, deps);
+  const uncached = new PolicyBundles({ cacheBytes: 0 }, deps);
   await uncached.get({ directories: [] });
   await uncached.get({ directories: [] });
   assert.equal(reads, 4);
@@ -362,7 +362,7 @@ test('a bundle that failed to build is built again for the next caller', async (
       return objects.blobs(ids);
     },
   };
-  const bundles = createPolicyBundles(
+  const bundles = new PolicyBundles(
     { cacheBytes: 1_000_000 },
     { objects: flaky, snapshots, tracker: server.part.tracker, log: silentLogger() },
   );

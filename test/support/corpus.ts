@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { silentLogger } from '../../src/lib/log.js';
-import { createPolicyBundles } from '../../src/server/bundle/policy-bundles.js';
+import { PolicyBundles } from '../../src/server/bundle/policy-bundles.js';
 import { createSnapshots } from '../../src/server/bundle/snapshot.js';
 import { createGitCommand } from '../../src/server/source/git-command.js';
 import { createGitObjects, type GitObjects } from '../../src/server/source/git-objects.js';
@@ -59,7 +59,7 @@ export function serveHistory(gitDir: string, overlay: ObjectsOverlay = (objects)
   const objects = overlay(createGitObjects(createGitCommand({ gitDir, env: process.env })));
   const snapshots = createSnapshots({ policyExtensions: ['.rego'], manifestPath: '', ignore: [] }, { objects });
   let head: string | undefined;
-  const service = createPolicyBundles(
+  const service = new PolicyBundles(
     { cacheBytes: 0 },
     { objects, snapshots, tracker: { head: () => head, reportDamage: () => undefined }, log: silentLogger() },
   );

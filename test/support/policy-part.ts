@@ -1,12 +1,12 @@
 import { silentLogger } from '../../src/lib/log.js';
-import { createPolicyBundles, type PolicyBundles } from '../../src/server/bundle/policy-bundles.js';
+import { PolicyBundles } from '../../src/server/bundle/policy-bundles.js';
 import { createCommitReview } from '../../src/server/bundle/review.js';
 import { createSnapshots } from '../../src/server/bundle/snapshot.js';
 import { ALWAYS_FRESH, type PolicyFreshness } from '../../src/server/policy-freshness.js';
 import type { GitObjects } from '../../src/server/source/git-objects.js';
 import { createGitSource, type GitSourceOptions } from '../../src/server/source/git-source.js';
 import type { PolicyHeadChange, PolicySource } from '../../src/server/source/source.js';
-import { createTracker, type Tracker } from '../../src/server/source/tracker.js';
+import { Tracker } from '../../src/server/source/tracker.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import { ownHeads } from './shared-policy-head.js';
 import { until } from './until.js';
@@ -51,7 +51,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
     { policyExtensions: ['.rego'], manifestPath: options.manifestPath ?? '', ignore: options.ignore ?? [] },
     { objects },
   );
-  const tracker = createTracker(
+  const tracker = new Tracker(
     { pollingIntervalMs: options.pollingIntervalMs ?? 0, retry: { minMs: 10, maxMs: 100 } },
     {
       source,
@@ -60,7 +60,7 @@ export function followSource(source: Source, options: PolicyPartOptions = {}): P
       log,
     },
   );
-  const bundles = createPolicyBundles({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
+  const bundles = new PolicyBundles({ cacheBytes: 16 * 1024 * 1024 }, { objects, snapshots, tracker, log });
   const stop = new AbortController();
   const run = tracker.run({ onServed: (change) => changes.push(change) }, stop.signal);
   // Whoever waits for it hears of it.

@@ -20,13 +20,7 @@ export interface BundleRequest {
   baseHash?: string | undefined;
 }
 
-/** Bundles of the served commit, built once for each (head, base, directories). */
-export interface PolicyBundles {
-  /** Throws `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory), `git_failed`. */
-  get(request: BundleRequest): Promise<EncodedBundle>;
-}
-
-/** What a bundle service works with. */
+/** What {@link PolicyBundles} works with. */
 export interface PolicyBundlesDeps {
   objects: GitObjects;
   snapshots: Snapshots;
@@ -34,21 +28,19 @@ export interface PolicyBundlesDeps {
   log: Logger;
 }
 
-/** Makes a {@link PolicyBundles}. `cacheBytes`: SYNC_BUNDLE_CACHE_BYTES. */
-export function createPolicyBundles(options: { cacheBytes: number }, deps: PolicyBundlesDeps): PolicyBundles {
-  return new Bundles(options, deps);
-}
-
-class Bundles implements PolicyBundles {
+/** Bundles of the served commit, built once for each (head, base, directories). */
+export class PolicyBundles {
   readonly #deps: PolicyBundlesDeps;
   readonly #ready: ByteCache<EncodedBundle>;
   readonly #building = new Map<string, Promise<EncodedBundle>>();
 
+  /** `cacheBytes`: SYNC_BUNDLE_CACHE_BYTES. */
   constructor(options: { cacheBytes: number }, deps: PolicyBundlesDeps) {
     this.#deps = deps;
     this.#ready = new ByteCache(options.cacheBytes, ({ size }) => size);
   }
 
+  /** Throws `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory), `git_failed`. */
   async get(request: BundleRequest): Promise<EncodedBundle> {
     const hash = this.#deps.tracker.head();
     if (hash === undefined) {
@@ -85,20 +77,19 @@ class Bundles implements PolicyBundles {
     }
   }
 
-  #bundle(head: Snapshot, base: Snapshot | undefined, directories: readonly string[]): Promise<EncodedBundle> {
+  async #bundle(head: Snapshot, base: Snapshot | undefined, directories: readonly string[]): Promise<EncodedBundle> {
     const key = [head.hash, base?.hash ?? '', ...directories].join('\0');
-    const ready = this.#ready.get(key);
-    if (ready !== undefined) return Promise.resolve(ready);
-    const underWay = this.#building.get(key);
-    if (underWay !== undefined) return underWay;
-    const building = this.#build(head, base, directories, (bundle) => this.#ready.measure(key, bundle))
-      .then((bundle) => {
-        this.#ready.set(key, bundle);
-        return bundle;
-      })
-      .finally(() => this.#building.delete(key));
+    const known = this.#ready.get(key) ?? this.#building.get(key);
+    if (known !== undefined) return await known;
+    const building = this.#build(head, base, directories, (bundle) => this.#ready.measure(key, bundle));
     this.#building.set(key, building);
-    return building;
+    try {
+      const bundle = await building;
+      this.#ready.set(key, bundle);
+      return bundle;
+    } finally {
+      this.#building.delete(key);
+    }
   }
 
   async #build(
@@ -109,16 +100,12 @@ class Bundles implements PolicyBundles {
   ): Promise<EncodedBundle> {
     const startedMs = performance.now();
     const delta = base && planDelta(base, head, directories);
-    const json = await this.#json(delta ?? planComplete(head, directories));
-    const bundle = encodedBundle(json, head.hash, onGrown);
-    const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: json.length };
+    const plan = delta ?? planComplete(head, directories);
+    const contents = await this.#deps.objects.blobs(plan.files.map((file) => file.blob));
+    const bundle = encodedBundle(Buffer.from(JSON.stringify(buildBundle(plan, contents))), head.hash, onGrown);
+    const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: bundle.json.length };
     this.#deps.log.debug({ ...fields, duration_ms: Math.round(performance.now() - startedMs) }, 'bundle built');
     return bundle;
-  }
-
-  async #json(plan: BundlePlan): Promise<Buffer> {
-    const contents = await this.#deps.objects.blobs(plan.files.map((file) => file.blob));
-    return Buffer.from(JSON.stringify(buildBundle(plan, contents)));
   }
 }
 

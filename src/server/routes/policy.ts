@@ -9,7 +9,7 @@ import type { PolicyFreshness } from '../policy-freshness.js';
 
 /** What the policy route needs. */
 export interface PolicyRoutesDeps {
-  bundles: PolicyBundles;
+  bundles: Pick<PolicyBundles, 'get'>;
   freshness: PolicyFreshness;
 }
 

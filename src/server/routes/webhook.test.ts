@@ -38,7 +38,7 @@ async function start(options: Partial<WebhookRouteOptions>): Promise<{ app: Fast
       enforceBranch: false,
       ...options,
     },
-    { requestLook: () => void looks++, log: silentLogger() },
+    { requestRefresh: () => void looks++, log: silentLogger() },
   );
   return { app, looks: () => looks };
 }

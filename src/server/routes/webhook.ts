@@ -27,7 +27,7 @@ export interface WebhookRouteOptions {
 /** What the webhook works with. */
 export interface WebhookRouteDeps {
   /** Asks for a look at the policy source that begins after the call; must not wait for it. */
-  requestLook(): void;
+  requestRefresh(): void;
   log: Logger;
 }
 
@@ -84,7 +84,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       const payload = parsePayload(request.headers['content-type'], raw);
       const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
       if (kind === 'push') {
-        deps.requestLook();
+        deps.requestRefresh();
         log.info({ event }, 'webhook: the policy repository is looked at');
       } else log.info({ event, reason }, 'webhook ignored');
       if (kind === 'other-branch') return reply.type('application/json').send('null');
@@ -112,7 +112,7 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
     },
     () => {
       if (sourceUrl === undefined) return { status: 'ignored', event };
-      deps.requestLook();
+      deps.requestRefresh();
       deps.log.info({ event }, 'webhook: the bundle server is looked at');
       return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
     },

@@ -5,7 +5,7 @@ import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import type { PolicyHeadChange, PolicySource, Reviewed } from './source.js';
-import { createTracker, type Tracker, type TrackerOptions } from './tracker.js';
+import { Tracker, type TrackerOptions } from './tracker.js';
 
 const RETRY = { minMs: 1, maxMs: 5 };
 
@@ -80,7 +80,7 @@ interface Running extends AsyncDisposable {
 function start(source = new FakeSource(), options: Partial<TrackerOptions> = {}, heads = ownHeads()): Running {
   const changes: PolicyHeadChange[] = [];
   const stop = new AbortController();
-  const tracker = createTracker(
+  const tracker = new Tracker(
     { pollingIntervalMs: 0, retry: RETRY, ...options },
     { source, review: source, heads, log: silentLogger() },
   );
@@ -109,7 +109,7 @@ test('serves what an earlier run left at once, then what it fetches', async () =
   source.existing = 'h0';
   const stop = new AbortController();
   const changes: PolicyHeadChange[] = [];
-  const tracker = createTracker(
+  const tracker = new Tracker(
     { pollingIntervalMs: 0 },
     { source, review: source, heads: ownHeads(), log: silentLogger() },
   );
@@ -180,7 +180,7 @@ test('looks never overlap, and all that ask during one share the next', async ()
 test('a look that is asked for without waiting begins after the call; all that ask during one share the next', async () => {
   const source = new FakeSource();
   const stop = new AbortController();
-  const tracker = createTracker(
+  const tracker = new Tracker(
     { pollingIntervalMs: 0 },
     { source, review: source, heads: ownHeads(), log: silentLogger() },
   );
@@ -188,7 +188,7 @@ test('a look that is asked for without waiting begins after the call; all that a
     await until(() => source.fetches === count && source.running === 0, { withinMs: 20_000, what: `${count} looks` });
   };
   const ask = (times: number): void => {
-    for (let time = 0; time < times; time++) tracker.requestLook();
+    for (let time = 0; time < times; time++) tracker.requestRefresh();
   };
   let open: () => void = () => undefined;
   source.gate = new Promise((resolve) => {
@@ -208,7 +208,7 @@ test('a look that is asked for without waiting begins after the call; all that a
   assert.deepEqual([source.fetches, source.mostRunning, tracker.head()], [4, 1, 'h1']);
   stop.abort();
   await run;
-  tracker.requestLook();
+  tracker.requestRefresh();
   assert.equal(source.fetches, 4);
 });
 
@@ -216,15 +216,15 @@ test('a look that is asked for before the tracker runs, or after a failure, is n
   const source = new FakeSource();
   source.problem = new SyncError('git_failed', 'away');
   const stop = new AbortController();
-  const tracker = createTracker(
+  const tracker = new Tracker(
     { pollingIntervalMs: 0, retry: { minMs: 1e6, maxMs: 1e6 } },
     { source, review: source, heads: ownHeads(), log: silentLogger() },
   );
-  tracker.requestLook();
+  tracker.requestRefresh();
   const run = tracker.run({ onServed: () => undefined }, stop.signal);
   await until(() => source.fetches === 2, { withinMs: 20_000, what: 'the look of the call' });
   source.problem = undefined;
-  tracker.requestLook();
+  tracker.requestRefresh();
   await until(() => tracker.head() === 'h1', { withinMs: 20_000, what: 'the head' });
   stop.abort();
   await run;
@@ -301,7 +301,7 @@ function fleet(options: Partial<TrackerOptions> = {}): {
       const source = new FakeSource();
       source.history = history;
       source.head = shows;
-      return start(source, { doubt: { movedMs: 1e6, unseenMs: 1e6 }, ...options }, heads.handle(true));
+      return start(source, { staleHead: { movedMs: 1e6, unseenMs: 1e6 }, ...options }, heads.handle(true));
     },
   };
 }
@@ -365,7 +365,7 @@ test('an instance with a source that lags proposes nothing, serves nothing newer
 });
 
 test('one answer of a load-balanced source that is older changes nothing; a branch that was moved back does', async () => {
-  const { heads, instance } = fleet({ doubt: { movedMs: 60, unseenMs: 1e6 }, pollingIntervalMs: 5 });
+  const { heads, instance } = fleet({ staleHead: { movedMs: 60, unseenMs: 1e6 }, pollingIntervalMs: 5 });
   await using one = instance('h2');
   await using other = instance('h2');
   await serve('h2', one, other);
@@ -381,7 +381,7 @@ test('one answer of a load-balanced source that is older changes nothing; a bran
 });
 
 test('a source that lags when a branch was moved back does not bring the commit back that was taken away', async () => {
-  const { heads, instance } = fleet({ doubt: { movedMs: 30, unseenMs: 1e6 }, pollingIntervalMs: 5 });
+  const { heads, instance } = fleet({ staleHead: { movedMs: 30, unseenMs: 1e6 }, pollingIntervalMs: 5 });
   await using one = instance('h1');
   await using lagging = instance('h1');
   await serve('h1', one, lagging);
