@@ -11,6 +11,8 @@ import {
   listSetting,
   loadSettings,
   numberSetting,
+  opalFlagSetting,
+  rateSetting,
   type Setting,
   secondsSetting,
   secretSetting,
@@ -22,11 +24,8 @@ const spec = { env: 'SYNC_X', group: 'G', description: 'An x.' };
 
 /** The value of a text, or the message that refuses it. */
 function read<T>(setting: Setting<T>, text: string): T | string {
-  try {
-    return setting.parse(text);
-  } catch (error) {
-    return error instanceof Error ? `refused: ${error.message}` : 'refused';
-  }
+  const { success, data, error } = setting.schema(setting.env).safeParse(text);
+  return success ? data : `refused: ${error.issues[0]?.message}`;
 }
 
 describe('kinds of settings', () => {
@@ -136,13 +135,30 @@ describe('kinds of settings', () => {
     });
   }
 
-  it('a fallback is what the default text says', () => {
-    assert.deepEqual([NUMBER.fallback, NUMBER.defaultText], [5, '5']);
-    const seconds = secondsSetting({ ...spec, default: 2.5 });
-    assert.deepEqual([seconds.fallback, seconds.defaultText], [2500, '2.5']);
-    const list = listSetting({ ...spec, separator: ':', default: ['a', 'b'] });
-    assert.deepEqual([list.fallback, list.defaultText], [['a', 'b'], 'a:b']);
-    assert.deepEqual([textSetting(spec).fallback, textSetting(spec).defaultText], [undefined, undefined]);
+  it('a default is the text that people write, and is read like one', () => {
+    const settings = {
+      number: NUMBER,
+      seconds: secondsSetting({ ...spec, default: 2.5 }),
+      list: listSetting({ ...spec, separator: ':', default: ['a', 'b'] }),
+      text: textSetting(spec),
+      flag: opalFlagSetting(spec),
+      rate: rateSetting({ ...spec, default: 'none' }),
+    };
+    assert.deepEqual(
+      Object.values(settings).map(({ defaultText }) => defaultText),
+      ['5', '2.5', 'a:b', undefined, 'false', 'none'],
+    );
+    const { values } = loadSettings(settings, { env: {} });
+    assert.deepEqual(Object.values(values), [5, 2500, ['a', 'b'], false, undefined]);
+  });
+
+  it('a flag says that it was turned on by the name of OPAL', () => {
+    const settings = { flag: opalFlagSetting(spec) };
+    const value = (env: Record<string, string>, flags = {}) => loadSettings(settings, { env, flags }).values.flag;
+    assert.equal(value({ OPAL_X: 'on' }), 'opal');
+    assert.equal(value({ OPAL_X: 'off' }), false);
+    assert.equal(value({ OPAL_X: 'on' }, { x: 'on' }), true);
+    assert.equal(value({ OPAL_X: 'on', SYNC_X: 'on' }), true);
   });
 
   it('names: the OPAL name is the default alias, another one or none where that is said', () => {

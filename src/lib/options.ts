@@ -1,10 +1,10 @@
-import type * as z from 'zod';
-import { SyncError } from './errors.js';
+import * as z from 'zod';
+import { errorText, SyncError } from './errors.js';
 import { redactUrl, Secret } from './log.js';
 import { parseRate, type Rate } from './rate.js';
 
 /**
- * One declaration per setting. Environment name, flag, help text, documentation row, parser and type all come from it.
+ * One declaration per setting. Environment name, flag, help text, documentation row, schema and type all come from it.
  * Precedence: flag, environment, default. Every problem is reported at once, by environment name.
  */
 export interface Setting<T> {
@@ -22,10 +22,8 @@ export interface Setting<T> {
   secret: boolean;
   /** False: a bad value does not show in messages, since parts of it may be secret. */
   shown: boolean;
-  /** Reads a value; throws an `Error` whose message says what is due. `env`: the environment name that it came by. */
-  parse(text: string, env?: string): T;
-  /** The value when nothing is set. */
-  fallback: T;
+  /** Reads the text that the variable `env` has; its first issue says what is wrong. */
+  schema(env: string): z.ZodType<T>;
 }
 
 /** What every kind of setting is declared with. */
@@ -40,79 +38,76 @@ export interface SettingSpec {
 }
 
 function declare<T>(
-  spec: SettingSpec,
-  rest: Pick<Setting<T>, 'form' | 'parse' | 'fallback' | 'defaultText'> & { secret?: boolean; shown?: boolean },
+  {
+    env,
+    group,
+    description,
+    opal = env.replace(/^SYNC_/, 'OPAL_'),
+    alsoNamed = [],
+    ...spec
+  }: SettingSpec & { default?: unknown },
+  kind: Pick<Setting<T>, 'form' | 'schema'> & Partial<Setting<T>>,
 ): Setting<T> {
-  const opal = spec.opal === undefined ? spec.env.replace(/^SYNC_/, 'OPAL_') : spec.opal;
-  return {
-    env: spec.env,
-    aliases: [...(opal === null || opal === spec.env ? [] : [opal]), ...(spec.alsoNamed ?? [])],
-    group: spec.group,
-    description: spec.description,
-    secret: false,
-    shown: true,
-    ...rest,
-  };
+  const aliases = [...(opal === null || opal === env ? [] : [opal]), ...alsoNamed];
+  const defaultText = spec.default === undefined ? undefined : String(spec.default);
+  return { env, aliases, group, description, defaultText, secret: false, shown: true, ...kind };
+}
+
+/** Reads a text by a function; the issue is the message of what that throws. */
+function textReadBy<T>(read: (text: string) => T): z.ZodType<T, string> {
+  return z.string().transform((text, context) => {
+    try {
+      return read(text);
+    } catch (error) {
+      context.addIssue(errorText(error));
+      return z.NEVER;
+    }
+  });
 }
 
 /** Text; without a default the value may be undefined. */
-export function textSetting(spec: SettingSpec & { default: string; form?: string }): Setting<string>;
-export function textSetting(spec: SettingSpec & { form?: string }): Setting<string | undefined>;
-export function textSetting(spec: SettingSpec & { default?: string; form?: string }): Setting<string | undefined> {
-  return declare(spec, {
-    form: spec.form ?? 'text',
-    parse: (text) => text,
-    fallback: spec.default,
-    defaultText: spec.default,
-  });
+export function textSetting<D extends string | undefined = undefined>(
+  spec: SettingSpec & { default?: D; form?: string },
+): Setting<string | D> {
+  return declare<string | D>(spec, { form: spec.form ?? 'text', schema: () => z.string() });
 }
 
 /** Text that must never be shown. */
 export function secretSetting(spec: SettingSpec): Setting<Secret | undefined> {
-  return declare<Secret | undefined>(spec, {
-    form: 'text',
-    parse: (text) => new Secret(text),
-    fallback: undefined,
-    defaultText: undefined,
-    secret: true,
-    shown: false,
-  });
+  const schema = () => z.string().transform((text) => new Secret(text));
+  return declare<Secret | undefined>(spec, { form: 'text', schema, secret: true, shown: false });
 }
 
 /** An http(s) or ws(s) URL; kept as text, a trailing slash removed. */
-export function urlSetting(spec: SettingSpec & { default: string }): Setting<string>;
-export function urlSetting(spec: SettingSpec): Setting<string | undefined>;
-export function urlSetting(spec: SettingSpec & { default?: string }): Setting<string | undefined> {
-  return declare<string | undefined>(spec, {
-    form: 'URL',
-    parse: (text) => {
-      if (!URL.canParse(text)) throw new Error('must be a URL');
-      if (!/^(https?|wss?):$/.test(new URL(text).protocol))
-        throw new Error('must start with http://, https://, ws:// or wss://');
-      return text.replace(/\/+$/, '');
-    },
-    fallback: spec.default,
-    defaultText: spec.default,
-  });
+export function urlSetting<D extends string | undefined = undefined>(
+  spec: SettingSpec & { default?: D },
+): Setting<string | D> {
+  const protocol = /^(https?|wss?)$/;
+  const schema = () =>
+    z
+      .url('must be a URL')
+      .pipe(z.url({ protocol, error: 'must start with http://, https://, ws:// or wss://' }))
+      .transform((text) => text.replace(/\/+$/, ''));
+  return declare<string | D>(spec, { form: 'URL', schema });
 }
 
-/** A number within bounds; `seconds` settings are given in seconds and arrive in milliseconds. */
+/** A number within bounds; `scale`: by how much it is multiplied. */
 export function numberSetting(
   spec: SettingSpec & { default: number; min?: number; max?: number; integer?: boolean; unit?: string; scale?: number },
 ): Setting<number> {
-  const { min = 0, max = Number.MAX_SAFE_INTEGER, integer = true, scale = 1 } = spec;
-  return declare(spec, {
-    form: spec.unit ?? 'number',
-    parse: (text) => {
-      const value = Number(text);
-      if (text.trim() === '' || !Number.isFinite(value)) throw new Error('must be a number');
-      if (integer && !Number.isInteger(value)) throw new Error('must be a whole number');
-      if (value < min || value > max) throw new Error(`must be between ${min} and ${max}`);
-      return value * scale;
-    },
-    fallback: spec.default * scale,
-    defaultText: String(spec.default),
-  });
+  const { min = 0, max = Number.MAX_SAFE_INTEGER, integer = true, scale = 1, unit = 'number' } = spec;
+  const outside = `must be between ${min} and ${max}`;
+  const number = z.coerce
+    .number<string>('must be a number')
+    .refine((value) => !integer || Number.isInteger(value), 'must be a whole number');
+  const schema = () =>
+    z
+      .string()
+      .regex(/\S/, 'must be a number')
+      .pipe(number)
+      .pipe(z.number().min(min, outside).max(max, outside))
+      .transform((value) => value * scale);
+  return declare(spec, { form: unit, schema });
 }
 
 /** Seconds in the environment, milliseconds in the program. */
@@ -120,34 +115,26 @@ export function secondsSetting(spec: SettingSpec & { default: number; min?: numb
   return numberSetting({ max: 86_400 * 365, ...spec, integer: false, unit: 'seconds', scale: 1000 });
 }
 
-/** `true`, `1`, `yes`, `on` and their opposites, in any case; anything else is an error. */
+function flag() {
+  const words = { truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] };
+  return z
+    .string()
+    .trim()
+    .pipe(z.stringbool({ ...words, error: 'must be true or false' }));
+}
+
+/** `true`, `1`, `yes`, `on` and their opposites, in any case. */
 export function flagSetting(spec: SettingSpec & { default: boolean }): Setting<boolean> {
-  return declare(spec, {
-    form: 'true|false',
-    parse: parseFlag,
-    fallback: spec.default,
-    defaultText: String(spec.default),
-  });
+  return declare(spec, { form: 'true|false', schema: flag });
 }
 
-/** A flag, off by default, that tells when it was OPAL's name that turned it on. */
+/** A flag, off by default, whose value says when OPAL's name turned it on. */
 export function opalFlagSetting(spec: SettingSpec): Setting<boolean | 'opal'> {
-  return declare<boolean | 'opal'>(spec, {
-    form: 'true|false',
-    parse: (text, env = '') => (parseFlag(text) && env.startsWith('OPAL_') ? 'opal' : parseFlag(text)),
-    fallback: false,
-    defaultText: 'false',
-  });
+  const schema = (env: string) => flag().transform((isOn) => (isOn && env.startsWith('OPAL_') ? 'opal' : isOn));
+  return declare<boolean | 'opal'>({ ...spec, default: false }, { form: 'true|false', schema });
 }
 
-function parseFlag(text: string): boolean {
-  const value = text.trim().toLowerCase();
-  if (['true', '1', 'yes', 'on'].includes(value)) return true;
-  if (['false', '0', 'no', 'off'].includes(value)) return false;
-  throw new Error('must be true or false');
-}
-
-/** One of a fixed set of words; `also` has other words, in upper case, that are taken in any case for one of them. */
+/** One of a fixed set of words; `also` has other words, in upper case, that are accepted in any case for one of them. */
 export function choiceSetting<const T extends string>(
   spec: SettingSpec & {
     choices: readonly T[];
@@ -156,33 +143,24 @@ export function choiceSetting<const T extends string>(
     also?: Readonly<Record<string, NoInfer<T>>>;
   },
 ): Setting<T> {
-  return declare<T>(spec, {
-    form: spec.choices.join('|'),
-    parse: (text) => {
-      const named = new Map(Object.entries(spec.also ?? {})).get(text.toUpperCase());
-      const found =
-        named ??
-        spec.choices.find(
-          (choice) => choice === text || (spec.ignoreCase && choice.toLowerCase() === text.toLowerCase()),
-        );
-      if (found === undefined) throw new Error(`must be one of ${spec.choices.join(', ')}`);
-      return found;
-    },
-    fallback: spec.default,
-    defaultText: spec.default,
-  });
+  const { choices, ignoreCase = false, also = {} } = spec;
+  const sameIn = (text: string, choice: string) => ignoreCase && choice.toLowerCase() === text.toLowerCase();
+  const chosen = (text: string): string =>
+    new Map<string, string>(Object.entries(also)).get(text.toUpperCase()) ??
+    choices.find((choice) => sameIn(text, choice)) ??
+    text;
+  const schema = () =>
+    z
+      .string()
+      .transform(chosen)
+      .pipe(z.enum(choices, `must be one of ${choices.join(', ')}`));
+  return declare<T>(spec, { form: choices.join('|'), schema });
 }
 
 /** A rate such as `10 per second`; `none` is no limit. */
 export function rateSetting(spec: SettingSpec & { default: string }): Setting<Rate | undefined> {
-  const parse = (text: string): Rate | undefined =>
-    text.trim().toLowerCase() === 'none' ? undefined : parseRate(text);
-  return declare<Rate | undefined>(spec, {
-    form: 'rate|none',
-    parse,
-    fallback: parse(spec.default),
-    defaultText: spec.default,
-  });
+  const schema = () => textReadBy((text) => (text.trim().toLowerCase() === 'none' ? undefined : parseRate(text)));
+  return declare<Rate | undefined>(spec, { form: 'rate|none', schema });
 }
 
 /** A list; white space around items is dropped, empty items are skipped. */
@@ -190,20 +168,20 @@ export function listSetting(
   spec: SettingSpec & {
     separator: ',' | ':';
     default: readonly string[];
-    /** Reads an item; throws an `Error` whose message says what is due. Default: as it is. */
+    /** Reads an item; throws an `Error` whose message says what is wrong. Default: as it is. */
     parseItem?: (item: string) => string;
   },
 ): Setting<readonly string[]> {
+  const { separator, parseItem = (item) => item } = spec;
+  const items = (text: string) =>
+    text
+      .split(separator)
+      .map((item) => item.trim())
+      .filter((item) => item !== '');
   return declare<readonly string[]>(spec, {
-    form: `a${spec.separator}b${spec.separator}c`,
-    parse: (text) =>
-      text
-        .split(spec.separator)
-        .map((item) => item.trim())
-        .filter((item) => item !== '')
-        .map(spec.parseItem ?? ((item) => item)),
-    fallback: spec.default,
-    defaultText: spec.default.join(spec.separator),
+    form: ['a', 'b', 'c'].join(separator),
+    schema: () => textReadBy((text) => items(text).map(parseItem)),
+    defaultText: spec.default.join(separator),
   });
 }
 
@@ -211,26 +189,20 @@ export function listSetting(
 export function jsonSetting<S extends z.ZodType>(
   spec: SettingSpec & { schema: S; form?: string; parseText?: (text: string) => unknown },
 ): Setting<z.infer<S> | undefined> {
-  return declare<z.infer<S> | undefined>(spec, {
-    form: spec.form ?? 'JSON',
-    shown: false,
-    parse: (text) => {
-      let value: unknown;
-      try {
-        value = (spec.parseText ?? JSON.parse)(text);
-      } catch (cause) {
-        throw new Error('must be JSON', { cause });
-      }
-      const parsed = spec.schema.safeParse(value);
-      if (parsed.success) return parsed.data;
-      const first = parsed.error.issues[0];
-      throw new Error(
-        `at ${first === undefined || first.path.length === 0 ? 'the top' : first.path.join('.')}: ${first?.message ?? 'is not valid'}`,
-      );
-    },
-    fallback: undefined,
-    defaultText: undefined,
-  });
+  const { form = 'JSON', parseText = JSON.parse } = spec;
+  const read = (text: string): z.infer<S> => {
+    let value: unknown;
+    try {
+      value = parseText(text);
+    } catch {
+      throw new Error('must be JSON');
+    }
+    const { success, data, error } = spec.schema.safeParse(value);
+    if (success) return data;
+    const [issue] = error.issues;
+    throw new Error(`at ${issue?.path.join('.') || 'the top'}: ${issue?.message}`);
+  };
+  return declare<z.infer<S> | undefined>(spec, { form, schema: () => textReadBy(read), shown: false });
 }
 
 /** A program's settings by property name. */
@@ -278,19 +250,15 @@ export function loadSettings<S extends Settings>(
     for (const name of names) known.add(name);
     const flag = sources.flags?.[flagName(setting)];
     const env = names.find((name) => (sources.env[name] ?? '') !== '');
-    const text = flag ?? (env === undefined ? undefined : sources.env[env]);
+    const text = flag ?? (env === undefined ? setting.defaultText : sources.env[env]);
     origins[key] = flag !== undefined ? 'flag' : env === undefined ? 'default' : { env };
-    if (text === undefined) {
-      values[key] = setting.fallback;
-      continue;
-    }
-    try {
-      values[key] = setting.parse(text, flag === undefined ? env : undefined);
-    } catch (error) {
-      const shown = setting.shown ? ` (is ${shownText(text)})` : '';
-      const name = flag !== undefined ? `--${flagName(setting)}` : (env ?? setting.env);
-      problems.push(`${name} ${error instanceof Error ? error.message : String(error)}${shown}`);
-    }
+    if (text === undefined) continue;
+    const { success, data, error } = setting.schema(flag === undefined && env !== undefined ? env : '').safeParse(text);
+    values[key] = data;
+    if (success) continue;
+    const shown = setting.shown ? ` (is ${shownText(text)})` : '';
+    const name = flag !== undefined ? `--${flagName(setting)}` : (env ?? setting.env);
+    problems.push(`${name} ${error.issues[0]?.message}${shown}`);
   }
   if (problems.length > 0) {
     throw new SyncError(
