@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
-import { METRICS_ACCESS } from '../http/metrics-route.js';
-import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
+import { sharedSettings } from '../http/settings.js';
 import {
   choiceSetting,
   flagSetting,
@@ -27,7 +26,8 @@ const POLICY = 'Policy';
 const DATA = 'Data';
 const REPORTS = 'Reports';
 const OFFLINE = 'Offline mode';
-const GENERAL = 'General';
+
+const { allowedHosts, metricsAccess, logLevel, logFormat } = sharedSettings(API);
 
 /** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (opal-protocol P6.7). */
 export const inlineEngineConfig = z.strictObject({
@@ -161,25 +161,9 @@ export const CLIENT_SETTINGS = {
     unit: 'port',
     description: 'Port of the client API; 0 takes a free one.',
   }),
-  metricsAccess: choiceSetting({
-    env: 'SYNC_METRICS_ACCESS',
-    opal: null,
-    group: API,
-    choices: METRICS_ACCESS,
-    default: 'token',
-    description:
-      'Who may read /metrics: everyone; token: whoever has a valid one, if tokens are asked for; off: nobody.',
-  }),
+  metricsAccess,
 
-  allowedHosts: listSetting({
-    env: 'SYNC_ALLOWED_HOSTS',
-    opal: null,
-    group: API,
-    separator: ',',
-    default: [],
-    description:
-      'Names (.example.com for all below it) under which it may be asked, beside loopback names. Empty: any, and on a loopback address loopback names alone.',
-  }),
+  allowedHosts,
 
   apiTlsCertFile: textSetting({
     env: 'SYNC_CLIENT_API_TLS_CERT_FILE',
@@ -569,23 +553,8 @@ export const CLIENT_SETTINGS = {
     description: 'Start without the server where offline mode is on and there is a valid backup.',
   }),
 
-  logLevel: choiceSetting({
-    env: 'SYNC_LOG_LEVEL',
-    group: GENERAL,
-    choices: LOG_LEVELS,
-    default: 'info',
-    ignoreCase: true,
-    also: OPAL_LOG_LEVELS,
-    description: 'Least severe level that is logged.',
-  }),
-  logFormat: choiceSetting({
-    env: 'SYNC_LOG_FORMAT',
-    opal: null,
-    group: GENERAL,
-    choices: ['auto', 'json', 'pretty'],
-    default: 'auto',
-    description: 'auto: pretty on a terminal, otherwise one JSON object a line.',
-  }),
+  logLevel,
+  logFormat,
 };
 
 function placeItem(text: string): string {

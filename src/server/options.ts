@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
-import { METRICS_ACCESS } from '../http/metrics-route.js';
-import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
+import { sharedSettings } from '../http/settings.js';
 import {
   choiceSetting,
   flagSetting,
@@ -24,6 +23,8 @@ const POLICY = 'Policy source';
 const BUNDLE = 'Bundles';
 const DATA = 'Data';
 const GENERAL = 'General';
+
+const { allowedHosts, metricsAccess, logLevel, logFormat } = sharedSettings(HTTP);
 
 /** Every setting of the sync server. Defaults that equal OPAL's are from opal-protocol P8.2. */
 export const SERVER_SETTINGS = {
@@ -150,15 +151,7 @@ export const SERVER_SETTINGS = {
     description:
       'Addresses and networks of load balancers (10.0.0.0/8) whose X-Forwarded-For says where a caller is, for all limits per address.',
   }),
-  allowedHosts: listSetting({
-    env: 'SYNC_ALLOWED_HOSTS',
-    opal: null,
-    group: HTTP,
-    separator: ',',
-    default: [],
-    description:
-      'Names (.example.com for all below it) under which it may be asked, beside loopback names. Empty: any, and on a loopback address loopback names alone.',
-  }),
+  allowedHosts,
   allowedOrigins: listSetting({
     env: 'SYNC_ALLOWED_ORIGINS',
     group: HTTP,
@@ -188,15 +181,7 @@ export const SERVER_SETTINGS = {
     default: 3600,
     description: 'How long a client that left is still listed, as away.',
   }),
-  metricsAccess: choiceSetting({
-    env: 'SYNC_METRICS_ACCESS',
-    opal: null,
-    group: HTTP,
-    choices: METRICS_ACCESS,
-    default: 'token',
-    description:
-      'Who may read /metrics: everyone; token: whoever has a valid one, if tokens are asked for; off: nobody.',
-  }),
+  metricsAccess,
   maxChannelsPerClient: numberSetting({
     env: 'SYNC_MAX_CHANNELS_PER_CLIENT',
     group: HTTP,
@@ -471,23 +456,8 @@ export const SERVER_SETTINGS = {
     description:
       'Folder of the update log and the mirror. Default: policysync/server in XDG_STATE_HOME or ~/.local/state.',
   }),
-  logLevel: choiceSetting({
-    env: 'SYNC_LOG_LEVEL',
-    group: GENERAL,
-    choices: LOG_LEVELS,
-    default: 'info',
-    ignoreCase: true,
-    also: OPAL_LOG_LEVELS,
-    description: 'Least severe level that is logged.',
-  }),
-  logFormat: choiceSetting({
-    env: 'SYNC_LOG_FORMAT',
-    opal: null,
-    group: GENERAL,
-    choices: ['auto', 'json', 'pretty'],
-    default: 'auto',
-    description: 'auto: pretty on a terminal, otherwise one JSON object a line.',
-  }),
+  logLevel,
+  logFormat,
 };
 
 /** Typed values of {@link SERVER_SETTINGS}. */
