@@ -3,7 +3,7 @@ import type { Logger } from '../../lib/log.js';
 import type { PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import type { Fetcher } from '../fetch/providers.js';
-import type { PositionRecord, SeqByTopic } from '../position/position.js';
+import type { PositionRecord, PositionTracker, SeqByTopic } from '../position/position.js';
 import type { ApplyStatus } from '../position/position-waits.js';
 import type { UpdateObserver } from '../report/collector.js';
 import { type DataEvents, dataEvents } from '../status/data-events.js';
@@ -17,6 +17,7 @@ import type { KnownEntry } from './entry.js';
 import type { Exclusive } from './entry-writer.js';
 import { Load, type LoadPart } from './load.js';
 import { type DataPosition, LogCursor } from './log-cursor.js';
+import { actionFor, type DataAction, type Said, type Situation } from './server-said.js';
 import { ServerSession, type SessionStart } from './server-session.js';
 import { UpdateIntake } from './update-intake.js';
 import { UpdateReader } from './update-reader.js';
@@ -160,24 +161,30 @@ export class DataUpdater {
     session.begin(start, this.#deps.fetchBase !== undefined);
     state.forgetPaged();
     state.position.doubt();
-    if (start !== undefined && session.isApart) {
-      const { position } = state;
-      const isSame = start.epoch === state.epoch;
-      const { head, resumes = head === undefined || head >= position.through } = start;
-      // Who has nothing of the log sent no position, and is not told that it resumes.
-      if (isSame && !resumes && (position.through > 0 || position.hasGap)) state.rewind();
-      // Who has nothing yet does not wait.
-      if (this.#config.wasRead) session.spread(start.spreadMs);
-      const isKnown = isSame && position.through > 0 && head !== undefined;
-      if (isKnown && !position.isBehind(start.heads)) {
-        position.pulled(Math.max(position.through, head), true);
-        state.isRead = true;
-        this.#resyncBase();
-        this.#positionChanged();
-        return;
-      }
+    // Who has nothing yet does not wait.
+    if (start !== undefined && session.isApart && this.#config.wasRead) session.spread(start.spreadMs);
+    const log = this.#logOf(start?.epoch);
+    const isComparable = start !== undefined && session.isApart && log === 'same';
+    const action = this.#actionFor('connected', log, isComparable ? positionAt(start, state.position) : 'unknown');
+    if (action === 'rewind') state.rewind();
+    if (action !== 'read_base') {
+      this.resync();
+      return;
     }
-    this.resync();
+    state.position.pulled(Math.max(state.position.through, start?.head ?? 0), true);
+    state.isRead = true;
+    this.#resyncBase();
+    this.#positionChanged();
+  }
+
+  #logOf(epoch: string | undefined): Situation['log'] {
+    if (this.#state.epoch === undefined) return 'none';
+    return epoch === this.#state.epoch ? 'same' : 'other';
+  }
+
+  #actionFor(said: Said, log: Situation['log'], position: Situation['position']): DataAction {
+    const session = this.#session.isApart ? 'apart' : 'whole';
+    return actionFor(said, { session, log, position, isReading: !this.#updates.loop.idle });
   }
 
   /** Reads base configuration and updates again. */
@@ -202,11 +209,11 @@ export class DataUpdater {
 
   /** The server says where its log is now: what is missing is asked for at once (design D31). */
   heartbeat({ epoch, heads }: { epoch: string; heads: SeqByTopic }): void {
-    if (!this.#session.isApart) return;
-    if (epoch !== this.#state.epoch) {
-      // While the log is being read for the first time there is nothing to compare with.
-      if (this.#updates.loop.idle) this.resync();
-    } else if (this.#state.position.isBehind(heads)) this.catchUp();
+    const log = this.#logOf(epoch);
+    const isBehind = this.#session.isApart && log === 'same' && this.#state.position.isBehind(heads);
+    const action = this.#actionFor('heartbeat', log, isBehind ? 'behind' : 'current');
+    if (action === 'read_all') this.resync();
+    else if (action === 'catch_up') this.catchUp();
   }
 
   /**
@@ -240,26 +247,26 @@ export class DataUpdater {
 
   /** Takes a data update that arrived on a topic; `text` is its exact text. */
   receive(update: PeerUpdate, topic: string, text: string): void {
-    const [state, updates] = [this.#state, this.#updates.loop];
+    const state = this.#state;
     if (!this.#config.wasRead) state.namedByUpdate(update.epoch);
-    const { seq } = update;
-    // A server that retains nothing has no epoch in its configuration; its updates count as they arrive.
-    if (state.epoch === undefined || seq === undefined) {
-      if (!this.#duplicates.seen(topic, text, Date.now())) this.#intake.take(update, topic, undefined);
-      return;
+    const { seq, epoch } = update;
+    const isRead = seq !== undefined && state.isPaged(seq);
+    const log = seq === undefined ? 'none' : this.#logOf(epoch);
+    const action = this.#actionFor('update', log, isRead ? 'read' : 'current');
+    if (action === 'read_all') this.resync();
+    else if (action === 'take' && seq !== undefined) this.#take(update, topic, seq);
+    else if (action === 'take_unplaced' && !this.#duplicates.seen(topic, text, Date.now())) {
+      this.#intake.take(update, topic, undefined);
     }
-    if (update.epoch !== state.epoch) {
-      // Another log than the one whose fold we hold: only reading it again tells where this update belongs.
-      this.resync();
-      return;
-    }
-    if (state.isPaged(seq)) return;
+  }
+
+  #take(update: PeerUpdate, topic: string, seq: number): void {
+    const [state, updates] = [this.#state, this.#updates.loop];
     if (updates.idle) state.noticed(seq);
     this.#intake.take(update, topic, seq);
-    // A server without sessions does not say what was before: it keeps the order, and is asked after each reconnect.
-    const { isApart } = this.#session;
-    const isGap = state.position.arrived(seq, isApart ? update.prev : {});
-    if (isGap && isApart && updates.idle) {
+    // A server without sessions does not say what was before: it keeps the order.
+    const isGap = state.position.arrived(seq, this.#session.isApart ? update.prev : {});
+    if (this.#actionFor('taken', 'same', isGap ? 'behind' : 'current') === 'catch_up') {
       this.#deps.log.info({ seq }, 'a data update before this one may be missing: asking the server');
       updates.request();
     }
@@ -296,4 +303,13 @@ export class DataUpdater {
   #positionChanged(): void {
     this.#events.emit({ kind: 'position' });
   }
+}
+
+/** How a session of the log that is followed relates to the position. */
+function positionAt(start: SessionStart, position: PositionTracker): Situation['position'] {
+  const { head, resumes = head === undefined || head >= position.through } = start;
+  // Who has nothing of the log sent no position, and is not told that it resumes.
+  if (!resumes && (position.through > 0 || position.hasGap)) return 'gone_back';
+  if (position.through === 0 || head === undefined) return 'unknown';
+  return position.isBehind(start.heads) ? 'behind' : 'current';
 }
