@@ -149,7 +149,5 @@ function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): Kno
     transaction: '',
     state: blocked === undefined ? { kind: 'applied' } : { kind: 'blocked', error: blocked },
     fetched: entry.fetched,
-    // It has no source until the configuration lists it again.
-    reads: undefined,
   };
 }

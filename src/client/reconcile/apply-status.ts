@@ -1,13 +1,13 @@
 import type { ApplyStatus } from '../position/position-waits.js';
 import type { KnownEntry } from './entry.js';
-import type { EntryTable } from './entry-table.js';
+import type { Entries } from './entry-table.js';
 import type { LogCursor } from './log-cursor.js';
 
 /**
  * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
  * that overlaps its paths (design D21). Of an update that does not concern this client it is `applied`, too.
  */
-export function applyStatusOf(seq: number, state: LogCursor, table: EntryTable): ApplyStatus {
+export function applyStatusOf(seq: number, state: LogCursor, table: Entries): ApplyStatus {
   const { position } = state;
   if (!position.knows(seq) || (position.isDoubtful && seq > position.through)) return 'unknown';
   const own = [...table.all()].filter((entry) => entry.rank.seq === seq && state.has(entry));
@@ -19,7 +19,7 @@ export function applyStatusOf(seq: number, state: LogCursor, table: EntryTable):
 }
 
 /** Seqs of updates of the log that the engine refuses until policy or data change. */
-export function blockedSeqs(state: LogCursor, table: EntryTable): number[] {
+export function blockedSeqs(state: LogCursor, table: Entries): number[] {
   const blocked = [...table.all()].filter((entry) => entry.state.kind === 'blocked' && state.has(entry));
   return [...new Set(blocked.map(({ rank }) => rank.seq))].sort((a, b) => a - b);
 }
@@ -28,19 +28,14 @@ export function blockedSeqs(state: LogCursor, table: EntryTable): number[] {
  * What the engine holds though no log and no configuration has it (any more): nothing removes it by itself (design D11).
  * `unlisted`: base entries that the configuration does not list.
  */
-export function orphansOf(state: LogCursor, table: EntryTable, unlisted: ReadonlySet<string>): KnownEntry[] {
+export function orphansOf(state: LogCursor, table: Entries, unlisted: ReadonlySet<string>): KnownEntry[] {
   return [...table.all()].filter((entry) => isOrphan(entry, state, table, unlisted));
 }
 
 /** Whether it is one of {@link orphansOf}. */
-export function isOrphan(
-  entry: KnownEntry,
-  state: LogCursor,
-  table: EntryTable,
-  unlisted: ReadonlySet<string>,
-): boolean {
+export function isOrphan(entry: KnownEntry, state: LogCursor, table: Entries, unlisted: ReadonlySet<string>): boolean {
   const { origin, id, path, rank, epoch } = entry;
   const isOld = rank.era < state.era && epoch !== state.name;
   const isLeft = origin === 'base' ? unlisted.has(id) : state.isRead && isOld;
-  return isLeft && table.holds(entry) && !table.covered(path, rank);
+  return isLeft && entry.state.kind !== 'gone' && !table.covered(path, rank);
 }

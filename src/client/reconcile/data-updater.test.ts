@@ -6,6 +6,7 @@ import { type PeerDataConfig, type PeerUpdate, peerDataConfig, peerUpdate } from
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText } from '../desired/text-body.js';
+import { EngineRefusal } from '../engine/engine.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
@@ -15,13 +16,15 @@ const never = new AbortController().signal;
 
 interface Parts {
   exclusive?: Exclusive;
+  /** What becomes of a write. */
+  write?: () => Promise<void>;
   config?: () => Promise<PeerDataConfig>;
   /** Text of the one source. */
   source?: () => string;
 }
 
 function updaterWith(more: Parts = {}) {
-  const applier = new Applier(ACCEPTING_ENGINE);
+  const applier = new Applier({ ...ACCEPTING_ENGINE, ...(more.write === undefined ? {} : { write: more.write }) });
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
   const updater = new DataUpdater(
     { topics: ['policy_data'], backoff: { minMs: 1, maxMs: 2 } },
@@ -83,7 +86,7 @@ async function winsOverBackup(epoch: string | undefined): Promise<void> {
     {
       ...{ id: layer.id, path: ['a'], rank, later: undefined, origin: 'update', epoch, transaction: '' },
       entry: { url: '', topics: ['policy_data'], dst_path: '/a', save_method: 'PUT' },
-      ...{ state: { kind: 'applied' }, fetched: undefined, reads: undefined },
+      ...{ state: { kind: 'applied' }, fetched: undefined },
     },
   ]);
   const stop = new AbortController();
@@ -179,4 +182,41 @@ describe('a base entry that is read again after a reconnect', () => {
     stop.abort();
     await run;
   });
+
+  for (const [when, slowWrite] of [
+    ['refused', 1],
+    ['tried again', 3],
+  ] as const) {
+    it(`has the newest content, also where that arrives while the one before is ${when}`, async () => {
+      let text = '{"b":1}';
+      let writes = 0;
+      let goOn: () => void = () => undefined;
+      const gate = new Promise<void>((resolve) => (goOn = resolve));
+      const { updater, status, value } = updaterWith({
+        config,
+        source: () => text,
+        write: async () => {
+          writes++;
+          if (writes === slowWrite) await gate;
+          if (writes === 1) throw new EngineRefusal('a rule is there', []);
+        },
+      });
+      const stop = new AbortController();
+      const run = updater.run(stop.signal);
+      updater.resync();
+      if (slowWrite > 1) {
+        await settled(() => status.failing.size === 1);
+        // Another document changes where the withheld one lies: that one is tried again.
+        receive(updater, 0, { seq: 2, epoch: 'e' });
+      }
+      await settled(() => writes === slowWrite);
+      text = '{"b":2}';
+      await updater.refresh();
+      await settled(() => updater.pending.some((line) => line.includes(': ready')));
+      goOn();
+      await settled(() => updater.pending.length === 0 && status.failing.size === 0 && value('/b') === '2');
+      stop.abort();
+      await run;
+    });
+  }
 });

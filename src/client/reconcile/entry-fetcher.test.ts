@@ -3,25 +3,26 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import { TaskSet } from '../../lib/task-set.js';
-import { peerEntry } from '../../wire/data.js';
+import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
-import { type KnownEntry, stopReads } from './entry.js';
+import type { KnownEntry } from './entry.js';
 import { EntryFetcher } from './entry-fetcher.js';
+import type { EntryEvent } from './entry-state.js';
 import { EntryTable } from './entry-table.js';
 
 /** Everything that happened, in order: reads, and the timers that a test sets to compare with. */
 let events: string[];
 let tasks: TaskSet;
-let entries: KnownEntry[];
+let ends: (() => void)[];
 beforeEach(() => {
   events = [];
   tasks = new TaskSet(silentLogger());
-  entries = [];
+  ends = [];
 });
 afterEach(async () => {
-  for (const entry of entries) stopReads(entry);
+  for (const end of ends) end();
   await tasks.settled();
 });
 
@@ -31,16 +32,18 @@ type Source = (request: FetchRequest, count: number) => Promise<FetchResult> | F
 function fetcherOver(
   source: Source,
   pollMinMs = 10,
-): { fetcher: EntryFetcher; written: string[]; reads: () => number } {
+): { fetcher: EntryFetcher; known: (fields: object) => KnownEntry; written: string[]; reads: () => number } {
   const written: string[] = [];
   const layers = new Map<string, object>();
   let reads = 0;
-  const table = new EntryTable({
-    onSettled: () => undefined,
-    onForgotten: () => undefined,
-    discard: () => undefined,
-    onStoppedFetching: () => undefined,
-  });
+  const table = new EntryTable();
+  const apply = (entry: KnownEntry, event: EntryEvent): void => {
+    table.apply(entry, event);
+    if (event.kind !== 'arrived' || entry.state.kind !== 'ready') return;
+    written.push(event.body?.text() ?? 'none');
+    layers.set(entry.id, { content: { kind: 'put', body: event.body } });
+    table.apply(entry, { kind: 'written', of: entry.state, keepsBody: true });
+  };
   const fetcher = new EntryFetcher(
     { backoff: { minMs: 1, maxMs: 2 }, pollMinMs },
     {
@@ -52,19 +55,20 @@ function fetcherOver(
         events.push('read');
         return source(request, reads);
       },
-      onArrived: (entry, body) => {
-        written.push(body?.text() ?? 'none');
-        layers.set(entry.id, { content: { kind: 'put', body } });
-        table.settle(entry, { kind: 'applied' });
-      },
+      apply,
       log: silentLogger(),
     },
   );
-  return { fetcher, written, reads: () => reads };
+  const known = (fields: object): KnownEntry => {
+    const entry = entryWith(fields);
+    ends.push(() => fetcher.stop(entry));
+    return entry;
+  };
+  return { fetcher, known, written, reads: () => reads };
 }
 
-function known(fields: object): KnownEntry {
-  const entry: KnownEntry = {
+function entryWith(fields: object): KnownEntry {
+  return {
     id: 'e',
     path: ['a'],
     rank: { era: 1, seq: 1, index: 0 },
@@ -75,10 +79,12 @@ function known(fields: object): KnownEntry {
     transaction: 't',
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    reads: undefined,
   };
-  entries.push(entry);
-  return entry;
+}
+
+/** The entry is listed with something else in it. */
+function relist(known: KnownEntry, fields: Partial<PeerEntry>): void {
+  new EntryTable().relist(known, { ...known.entry, ...fields }, known.epoch, known.rank);
 }
 
 function document(text: string, etag?: string): FetchResult {
@@ -106,7 +112,7 @@ function mark(name: string, ms: number): Promise<void> {
 
 describe('a source that is read at an interval', () => {
   it('keeps its rhythm when connections come and go: no timer starts anew, none is added', async () => {
-    const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
+    const { fetcher, known, reads } = fetcherOver((_request, count) => document(String(count)));
     const entry = known({ periodic_update_interval: 2 });
     fetcher.obtain(entry);
     await readTimes(1);
@@ -125,7 +131,7 @@ describe('a source that is read at an interval', () => {
 
   it('is polled once when its interval is over, also where a timer comes a moment early', async () => {
     const times: number[] = [];
-    const { fetcher } = fetcherOver((_request, count) => {
+    const { fetcher, known } = fetcherOver((_request, count) => {
       times.push(performance.now());
       return document(String(count));
     });
@@ -141,7 +147,7 @@ describe('a source that is read at an interval', () => {
 
   it('is asked with what it said of its document, and what has not changed is not written', async () => {
     const asked: (string | undefined)[] = [];
-    const { fetcher, written } = fetcherOver((request, count) => {
+    const { fetcher, known, written } = fetcherOver((request, count) => {
       asked.push(request.previous?.etag);
       if (count <= 2) return count === 1 ? document('1', 'v1') : { outcome: 'unchanged' };
       return count === 3 ? document('1') : document('2', 'v2');
@@ -155,14 +161,14 @@ describe('a source that is read at an interval', () => {
   });
 
   it('is read by its new interval once that is known, and no more when it has none', async () => {
-    const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
+    const { fetcher, known, reads } = fetcherOver((_request, count) => document(String(count)));
     const entry = known({ periodic_update_interval: 3600 });
     fetcher.obtain(entry);
     await readTimes(1);
-    entry.entry = { ...entry.entry, periodic_update_interval: 0.01 };
+    relist(entry, { periodic_update_interval: 0.01 });
     fetcher.obtain(entry);
     await readTimes(4);
-    entry.entry = { ...entry.entry, periodic_update_interval: null };
+    relist(entry, { periodic_update_interval: null });
     fetcher.obtain(entry);
     const before = reads();
     await tasks.settled();
@@ -170,7 +176,7 @@ describe('a source that is read at an interval', () => {
   });
 
   it('is not read more often than allowed, whatever its entry asks for', async () => {
-    const { fetcher } = fetcherOver((_request, count) => document(String(count)), 60);
+    const { fetcher, known } = fetcherOver((_request, count) => document(String(count)), 60);
     fetcher.obtain(known({ periodic_update_interval: 0.001 }));
     await readTimes(1);
     await Promise.all([mark('shorter', 50), readTimes(2)]);
@@ -178,7 +184,7 @@ describe('a source that is read at an interval', () => {
   });
 
   it('may have an interval that is longer than a timer can be', async () => {
-    const { fetcher, reads } = fetcherOver((_request, count) => document(String(count)));
+    const { fetcher, known, reads } = fetcherOver((_request, count) => document(String(count)));
     fetcher.obtain(known({ periodic_update_interval: 1e9 }));
     await readTimes(1);
     await pause(30);
@@ -192,7 +198,7 @@ describe('a read that is asked for', () => {
     const slow = new Promise<void>((resolve) => {
       finish = resolve;
     });
-    const { fetcher, written } = fetcherOver(async (_request, count) => {
+    const { fetcher, known, written } = fetcherOver(async (_request, count) => {
       if (count === 1) await slow;
       return document(String(count));
     });
@@ -207,7 +213,7 @@ describe('a read that is asked for', () => {
 
   it('with other headers is not asked with what the source said to the ones before', async () => {
     const asked: unknown[] = [];
-    const { fetcher, written } = fetcherOver(({ config, previous }) => {
+    const { fetcher, known, written } = fetcherOver(({ config, previous }) => {
       asked.push([config?.headers, previous?.etag]);
       return previous === undefined
         ? document(JSON.stringify(config?.headers ?? null), 'v1')
@@ -219,7 +225,7 @@ describe('a read that is asked for', () => {
     await tasks.settled();
     fetcher.obtain(entry);
     await tasks.settled();
-    entry.entry = { ...entry.entry, config: { headers: { tenant: 'b' } } };
+    relist(entry, { config: { headers: { tenant: 'b' } } });
     fetcher.obtain(entry);
     await tasks.settled();
     assert.deepEqual(asked, [
@@ -231,21 +237,21 @@ describe('a read that is asked for', () => {
   });
 
   it('ends the one under way where that asks for something else', async () => {
-    const { fetcher, written } = fetcherOver(async ({ config }, count) => {
+    const { fetcher, known, written } = fetcherOver(async ({ config }, count) => {
       if (config === null) await pause(20);
       return document(String(count));
     });
     const entry = known({});
     fetcher.obtain(entry);
     await readTimes(1);
-    entry.entry = { ...entry.entry, config: { headers: { a: '1' } } };
+    relist(entry, { config: { headers: { a: '1' } } });
     fetcher.obtain(entry);
     await tasks.settled();
     assert.deepEqual(written, ['2']);
   });
 
   it('waits as long as the source has asked for', async () => {
-    const { fetcher, written } = fetcherOver((_request, count) => {
+    const { fetcher, known, written } = fetcherOver((_request, count) => {
       if (count === 1) throw new SyncError('fetch_failed', 'later', { retryable: true, retryAfterSeconds: 0.1 });
       return document(String(count));
     });
@@ -259,7 +265,7 @@ describe('a read that is asked for', () => {
   });
 
   it('is not tried again where its entry cannot be read as it is', async () => {
-    const { fetcher, reads } = fetcherOver(() => {
+    const { fetcher, known, reads } = fetcherOver(() => {
       throw new SyncError('fetch_config_invalid', 'no such provider');
     });
     const entry = known({ periodic_update_interval: 0.01 });

@@ -3,14 +3,14 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { TaskSet } from '../../lib/task-set.js';
 import { docPathText } from '../../wire/doc-path.js';
-import type { Body } from '../../wire/json-node.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
-import { isMoved, type KnownEntry, stopReads } from './entry.js';
-import type { EntryTable } from './entry-table.js';
+import { isMoved, type KnownEntry } from './entry.js';
+import type { EntryEvent } from './entry-state.js';
+import type { Entries } from './entry-table.js';
 
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;
@@ -22,22 +22,38 @@ export interface EntryFetcherOptions {
   readonly pollMinMs: number;
 }
 
-/** A read that is under way. */
-interface Reading {
-  /** What is asked for. */
-  readonly request: string;
+/** The reads of a source, one after another, until they are stopped. */
+interface Reads {
+  readonly stop: AbortController;
+  /** What the read under way asks for; undefined between two reads. */
+  request: string | undefined;
   /** Asked for again meanwhile. */
   isStale: boolean;
 }
 
+/** What is known of the source of an entry. */
+interface Source {
+  reads: Reads | undefined;
+  /** When the last poll was due, or the first read; the interval counts from there. */
+  polledAt: number | undefined;
+  /** Until when the source has asked to be left alone. */
+  notBefore: number;
+  /** It is asked for something newer than what is held: see {@link EntryFetcher.revalidate}. */
+  isQuiet: boolean;
+  /** What was asked for when its validators were sent: with other headers it may be another document. */
+  validFor: string | undefined;
+}
+
+/** Why a fetch ends that nobody waits for any more. One for all: making a reason for each costs as much as writing a small document. */
+const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');
+
 /** What the fetcher of entries works with. */
 export interface EntryFetcherDeps {
   readonly applier: Applier;
-  readonly table: EntryTable;
+  readonly table: Entries;
   readonly tasks: TaskSet;
   readonly fetch: Fetcher['fetch'];
-  /** The content of an entry is here; undefined for DELETE. */
-  readonly onArrived: (entry: KnownEntry, body: Body | undefined) => void;
+  readonly apply: (entry: KnownEntry, event: EntryEvent) => void;
   readonly log: Logger;
 }
 
@@ -52,15 +68,7 @@ export class EntryFetcher {
   readonly #backoff: BackoffOptions;
   readonly #pollMinMs: number;
   readonly #deps: EntryFetcherDeps;
-  readonly #reading = new WeakMap<KnownEntry, Reading>();
-  /** When the last poll of an entry was due, or its first read; its interval counts from there. */
-  readonly #polledAt = new WeakMap<KnownEntry, number>();
-  /** Until when a source has asked to be left alone. */
-  readonly #notBefore = new WeakMap<KnownEntry, number>();
-  /** Entries whose source is asked for something newer than what is held: see {@link revalidate}. */
-  readonly #quiet = new WeakSet<KnownEntry>();
-  /** What was asked for when the validators of an entry were sent: with other headers it may be another document. */
-  readonly #validFor = new WeakMap<KnownEntry, string>();
+  readonly #sources = new WeakMap<KnownEntry, Source>();
   /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
   readonly #seen = new Map<string, SeenContent>();
 
@@ -86,15 +94,30 @@ export class EntryFetcher {
    */
   obtain(entry: KnownEntry): void {
     const { data, save_method: method } = entry.entry;
-    const reading = this.#reading.get(entry);
-    if (reading !== undefined && entry.reads !== undefined && reading.request === requestText(entry)) {
-      reading.isStale = true;
+    const reads = this.#sources.get(entry)?.reads;
+    if (reads?.request !== undefined && reads.request === requestText(entry)) {
+      reads.isStale = true;
       return;
     }
-    stopReads(entry);
-    if (method === 'DELETE') this.#deps.onArrived(entry, undefined);
-    else if (data !== null && data !== undefined) this.#deps.onArrived(entry, bodyOfText(data.text));
-    else this.#deps.tasks.add(this.#follow(entry));
+    this.stop(entry);
+    const isInline = data !== null && data !== undefined;
+    if (method !== 'DELETE' && !isInline) this.#deps.tasks.add(this.#follow(entry));
+    else {
+      const body = method === 'DELETE' || !isInline ? undefined : bodyOfText(data.text);
+      this.#deps.apply(entry, { kind: 'arrived', body, fetched: undefined });
+    }
+  }
+
+  /** True while the source of the entry is read, or waits to be. */
+  reads(entry: KnownEntry): boolean {
+    return this.#sources.get(entry)?.reads !== undefined;
+  }
+
+  /** Ends the reads of an entry's source: nobody waits for what they give. */
+  stop(entry: KnownEntry): void {
+    const source = this.#sources.get(entry);
+    source?.reads?.stop.abort(NOT_DESIRED);
+    if (source !== undefined) source.reads = undefined;
   }
 
   /**
@@ -104,22 +127,38 @@ export class EntryFetcher {
   revalidate(entry: KnownEntry): void {
     if (!this.#isHeld(entry)) return;
     this.obtain(entry);
-    this.#quiet.add(entry);
+    this.#sourceOf(entry).isQuiet = true;
+  }
+
+  #sourceOf(entry: KnownEntry): Source {
+    const known = this.#sources.get(entry);
+    if (known !== undefined) return known;
+    const source: Source = {
+      reads: undefined,
+      polledAt: undefined,
+      notBefore: 0,
+      isQuiet: false,
+      validFor: undefined,
+    };
+    this.#sources.set(entry, source);
+    return source;
   }
 
   async #follow(entry: KnownEntry): Promise<void> {
-    const reads = new AbortController();
-    entry.reads = reads;
+    const source = this.#sourceOf(entry);
+    const reads: Reads = { stop: new AbortController(), request: undefined, isStale: false };
+    source.reads = reads;
     try {
-      await this.#read(entry, reads.signal);
+      await this.#read(entry, source, reads);
     } finally {
-      if (entry.reads === reads) entry.reads = undefined;
+      if (source.reads === reads) source.reads = undefined;
     }
   }
 
   /** Fetches until it succeeds, and then again at the entry's interval, if it has one. */
-  async #read(entry: KnownEntry, signal: AbortSignal): Promise<void> {
-    let waitMs: number | undefined = (this.#notBefore.get(entry) ?? 0) - performance.now();
+  async #read(entry: KnownEntry, source: Source, reads: Reads): Promise<void> {
+    const { signal } = reads.stop;
+    let waitMs: number | undefined = source.notBefore - performance.now();
     let isPoll = false;
     for (let attempt = 1; waitMs !== undefined; attempt++) {
       try {
@@ -128,20 +167,20 @@ export class EntryFetcher {
       } catch {
         return; // The entry was dropped or the client stops: nobody waits for it any more.
       }
-      const reading: Reading = { request: requestText(entry), isStale: false };
-      this.#reading.set(entry, reading);
+      reads.request = requestText(entry);
+      reads.isStale = false;
       try {
-        await this.#fetchOnce(entry, signal);
+        await this.#fetchOnce(entry, source, reads.request, signal);
         if (signal.aborted) return;
-        this.#quiet.delete(entry);
+        source.isQuiet = false;
         attempt = 0;
-        waitMs = reading.isStale ? 0 : this.#untilPoll(entry, isPoll);
-        isPoll ||= !reading.isStale;
+        waitMs = reads.isStale ? 0 : this.#untilPoll(entry, source, isPoll);
+        isPoll ||= !reads.isStale;
       } catch (error) {
         if (signal.aborted) return;
-        waitMs = this.#failed(entry, error, attempt);
+        waitMs = this.#failed(entry, source, error, attempt);
       } finally {
-        if (this.#reading.get(entry) === reading) this.#reading.delete(entry);
+        reads.request = undefined;
       }
     }
   }
@@ -150,25 +189,24 @@ export class EntryFetcher {
    * Time until the next poll after a read; undefined: there is none. Reads in between, as after a reconnect, leave the
    * rhythm alone (opal-protocol P10.6). `isPoll`: this read was a poll; its timer may have come before its time.
    */
-  #untilPoll(entry: KnownEntry, isPoll: boolean): number | undefined {
-    const seconds = entry.entry.periodic_update_interval;
+  #untilPoll({ entry }: KnownEntry, source: Source, isPoll: boolean): number | undefined {
+    const seconds = entry.periodic_update_interval;
     if (seconds === null || seconds === undefined) return undefined;
     const intervalMs = Math.max(seconds * 1000, this.#pollMinMs);
     const now = performance.now();
-    let polledAt = this.#polledAt.get(entry) ?? now;
-    if (isPoll || polledAt + intervalMs <= now) polledAt = now;
-    this.#polledAt.set(entry, polledAt);
-    return polledAt + intervalMs - now;
+    const { polledAt = now } = source;
+    source.polledAt = isPoll || polledAt + intervalMs <= now ? now : polledAt;
+    return source.polledAt + intervalMs - now;
   }
 
-  async #fetchOnce(entry: KnownEntry, signal: AbortSignal): Promise<void> {
+  async #fetchOnce(entry: KnownEntry, source: Source, request: string, signal: AbortSignal): Promise<void> {
     const { url, config } = entry.entry;
-    const asked = requestText(entry);
-    const isValid = this.#isHeld(entry) && (this.#validFor.get(entry) ?? asked) === asked;
+    const { apply } = this.#deps;
+    const isValid = this.#isHeld(entry) && (source.validFor ?? request) === request;
     const previous = isValid && entry.fetched !== undefined ? { previous: entry.fetched } : {};
     const result = await this.#deps.fetch({ url, config: config ?? null, ...previous }, signal, this.#ahead(entry));
     if (result.outcome === 'unchanged') {
-      if (!signal.aborted) this.#unchanged(entry);
+      if (!signal.aborted) apply(entry, { kind: 'unchanged', fetched: undefined });
       return;
     }
     const { body, etag, lastModified } = result;
@@ -178,23 +216,17 @@ export class EntryFetcher {
     if (same || isSuperseded || signal.aborted) await body.dispose();
     if (signal.aborted) return;
     if (isSuperseded) {
-      this.#deps.table.forget(entry);
+      apply(entry, { kind: 'dropped' });
       return;
     }
-    entry.fetched = {
+    const fetched = {
       hash: body.hash,
       ...(etag === undefined ? {} : { etag }),
       ...(lastModified === undefined ? {} : { lastModified }),
     };
-    this.#validFor.set(entry, asked);
-    if (same) {
-      this.#unchanged(entry);
-      return;
-    }
-    if (entry.later !== undefined) entry.rank = entry.later;
-    entry.later = undefined;
-    if (entry.origin === 'base') this.#seen.set(entry.id, { hash: body.hash, rank: entry.rank });
-    this.#deps.onArrived(entry, body);
+    source.validFor = request;
+    apply(entry, same ? { kind: 'unchanged', fetched } : { kind: 'arrived', body, fetched });
+    if (!same && entry.origin === 'base') this.#seen.set(entry.id, { hash: body.hash, rank: entry.rank });
   }
 
   /**
@@ -223,26 +255,16 @@ export class EntryFetcher {
     return this.#deps.table.covered(entry.path, past.rank);
   }
 
-  /** What was fetched last is still the newest, and keeps its place. Only the writer moves on what waits or is withheld. */
-  #unchanged(entry: KnownEntry): void {
-    entry.later = undefined;
-    if (entry.state.kind === 'fetching' || entry.state.kind === 'applied') {
-      this.#deps.table.settle(entry, { kind: 'applied' });
-    }
-  }
-
-  /** Records a failed attempt and answers the time until the next one; undefined where another one would be the same. */
-  #failed(entry: KnownEntry, error: unknown, attempt: number): number | undefined {
-    if (this.#quiet.has(entry) && this.#isHeld(entry)) return this.#failedQuietly(entry, error, attempt);
-    const { state } = entry;
-    if (state.kind === 'ready') this.#deps.table.settle(entry, { ...state, error: errorText(error) });
-    else if (state.kind !== 'blocked') this.#deps.table.settle(entry, { kind: 'fetching', error: errorText(error) });
+  /** Records a failed attempt and returns the time until the next one; undefined where another one would be the same. */
+  #failed(entry: KnownEntry, source: Source, error: unknown, attempt: number): number | undefined {
+    if (source.isQuiet && this.#isHeld(entry)) return this.#failedQuietly(entry, source, error, attempt);
+    this.#deps.apply(entry, { kind: 'fetch_failed', error: errorText(error) });
     const path = docPathText(entry.path);
     if (isForGood(error)) {
       this.#deps.log.error({ path, ...failureFields(error) }, 'data source cannot be read as its entry is');
       return undefined;
     }
-    const waitMs = this.#pause(entry, error, attempt);
+    const waitMs = this.#pause(source, error, attempt);
     this.#deps.log[attempt <= 3 ? 'warn' : 'error'](
       { path, attempt, retry_in_ms: Math.round(waitMs), ...failureFields(error) },
       'data source failed, will try again',
@@ -251,10 +273,10 @@ export class EntryFetcher {
   }
 
   /** What is held stays; whether there is something newer is asked again while an answer may come. */
-  #failedQuietly(entry: KnownEntry, error: unknown, attempt: number): number | undefined {
+  #failedQuietly(entry: KnownEntry, source: Source, error: unknown, attempt: number): number | undefined {
     const mayPass = !(error instanceof SyncError) || error.retryable;
-    const waitMs = mayPass ? this.#pause(entry, error, attempt) : this.#untilPoll(entry, false);
-    if (!mayPass) this.#quiet.delete(entry);
+    const waitMs = mayPass ? this.#pause(source, error, attempt) : this.#untilPoll(entry, source, false);
+    if (!mayPass) source.isQuiet = false;
     this.#deps.log.info(
       { path: docPathText(entry.path), attempt, error: errorText(error) },
       'the source of an update does not say whether it has something newer: what is held stays',
@@ -263,9 +285,9 @@ export class EntryFetcher {
   }
 
   /** Time until the next attempt. */
-  #pause(entry: KnownEntry, error: unknown, attempt: number): number {
+  #pause(source: Source, error: unknown, attempt: number): number {
     const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
-    if (floorMs > 0) this.#notBefore.set(entry, performance.now() + floorMs);
+    if (floorMs > 0) source.notBefore = performance.now() + floorMs;
     // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
     const lasting = error instanceof SyncError && (!error.retryable || error.code === 'address_refused');
     return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#backoff, floorMs);

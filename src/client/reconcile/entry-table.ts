@@ -1,56 +1,22 @@
+import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { Body } from '../../wire/json-node.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import { PathIndex } from '../desired/path-index.js';
-import { type EntryState, entryReplaces, type KnownEntry, stopReads } from './entry.js';
+import { entryReplaces, isMoved, isRead, type KnownEntry } from './entry.js';
+import { type EntryEvent, type EntryOutcome, transition } from './entry-state.js';
 
-/** The entries that a client knows of, and what becomes of them when their state changes. */
+type OwnedEntry = { -readonly [K in keyof KnownEntry]: KnownEntry[K] };
+
+/** The entries that a client knows of, to read. */
+export type Entries = Omit<EntryTable, 'set' | 'delete' | 'apply' | 'relist' | 'join'>;
+
+/** Owns the entries that a client knows of: nothing else changes one. */
 export class EntryTable extends PathIndex<KnownEntry> {
-  readonly #onSettled: (entry: KnownEntry) => void;
-  readonly #onForgotten: (entry: KnownEntry) => void;
-  readonly #discard: (body: Body) => void;
-  readonly #onStoppedFetching: () => void;
   readonly #arriving = new Set<KnownEntry>();
-
-  /** `onStoppedFetching`: an entry that others may wait for is no longer being fetched. */
-  constructor(deps: {
-    onSettled: (entry: KnownEntry) => void;
-    onForgotten: (entry: KnownEntry) => void;
-    discard: (body: Body) => void;
-    onStoppedFetching: () => void;
-  }) {
-    super();
-    this.#onSettled = deps.onSettled;
-    this.#onForgotten = deps.onForgotten;
-    this.#discard = deps.discard;
-    this.#onStoppedFetching = deps.onStoppedFetching;
-  }
 
   /** How many entries have a content on its way, and no attempt to get it has failed. */
   get arriving(): number {
     return this.#arriving.size;
-  }
-
-  override set(entry: KnownEntry): void {
-    super.set(entry);
-    this.#count(entry);
-  }
-
-  override delete(id: string): void {
-    const entry = this.get(id);
-    if (entry !== undefined) this.#arriving.delete(entry);
-    super.delete(id);
-  }
-
-  #count(entry: KnownEntry): void {
-    const { state } = entry;
-    if (state.kind === 'fetching' && state.error === undefined) this.#arriving.add(entry);
-    else this.#arriving.delete(entry);
-  }
-
-  /** True while this very entry (and not one that took its place) is desired. */
-  holds(entry: KnownEntry): boolean {
-    return this.get(entry.id) === entry;
   }
 
   /** True when a later entry replaces everything at the path: what has this rank is no longer desired. */
@@ -63,25 +29,71 @@ export class EntryTable extends PathIndex<KnownEntry> {
     return this.atOrAbove(path).find((other) => entryReplaces(other.entry) && compareRank(other.rank, rank) > 0);
   }
 
-  /**
-   * Moves an entry to another state. Of one that was forgotten meanwhile nobody is told: a write that was under way then
-   * may still fail, and would leave it among the failing entries for good.
-   */
-  settle(entry: KnownEntry, state: EntryState): void {
-    const wasFetching = entry.state.kind === 'fetching';
-    entry.state = state;
-    if (!this.holds(entry)) return;
+  override set(entry: KnownEntry): void {
+    super.set(entry);
     this.#count(entry);
-    this.#onSettled(entry);
-    if (wasFetching && state.kind !== 'fetching') this.#onStoppedFetching();
   }
 
-  /** Takes an entry out: it is no longer desired, or another one took its place. */
-  forget(entry: KnownEntry): void {
-    if (this.holds(entry)) this.delete(entry.id);
-    stopReads(entry);
-    if (entry.state.kind === 'ready' && entry.state.body !== undefined) this.#discard(entry.state.body);
-    this.#onForgotten(entry);
-    if (entry.state.kind === 'fetching') this.#onStoppedFetching();
+  /** Moves an entry to its next state; what has to be done then is for the caller. */
+  apply(entry: KnownEntry, event: EntryEvent): EntryOutcome {
+    const owned: OwnedEntry = entry;
+    const wasGone = entry.state.kind === 'gone';
+    const outcome = transition(entry.state, event);
+    owned.state = outcome.state;
+    if (!wasGone) this.#takeContent(owned, event);
+    if (outcome.state.kind !== 'gone') {
+      if (wasGone) this.set(entry);
+      else this.#count(entry);
+    } else if (!wasGone) {
+      this.#arriving.delete(entry);
+      this.delete(entry.id);
+    }
+    return outcome;
+  }
+
+  #takeContent(owned: OwnedEntry, event: EntryEvent): void {
+    switch (event.kind) {
+      case 'arrived':
+        owned.rank = owned.later ?? owned.rank;
+        owned.later = undefined;
+        owned.fetched = event.fetched;
+        break;
+      case 'unchanged':
+        owned.later = undefined;
+        owned.fetched = event.fetched ?? owned.fetched;
+        break;
+      case 'unlisted':
+        owned.entry = { ...owned.entry, periodic_update_interval: null };
+    }
+  }
+
+  /**
+   * An entry is listed again, at this place. True: the log has moved it (see {@link isMoved}), so what it has is written there,
+   * too: at once what is inline, all else once it has arrived.
+   */
+  relist(known: KnownEntry, entry: PeerEntry, epoch: string | undefined, rank: Rank): boolean {
+    const owned: OwnedEntry = known;
+    const moves = known.origin === 'base' && isMoved(entry, known.rank, rank);
+    owned.entry = entry;
+    owned.epoch = epoch;
+    if (compareRank(known.rank, rank) !== 0) owned.later = rank;
+    if (!moves) return false;
+    owned.fetched = undefined;
+    if (isRead(entry)) return true;
+    owned.rank = rank;
+    owned.later = undefined;
+    return true;
+  }
+
+  /** An entry counts for another transaction from now on. */
+  join(entry: KnownEntry, transaction: string): void {
+    const owned: OwnedEntry = entry;
+    owned.transaction = transaction;
+  }
+
+  #count(entry: KnownEntry): void {
+    const { state } = entry;
+    if (state.kind === 'fetching' && state.error === undefined) this.#arriving.add(entry);
+    else this.#arriving.delete(entry);
   }
 }

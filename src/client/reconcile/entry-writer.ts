@@ -7,10 +7,11 @@ import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js'
 import type { Body } from '../../wire/json-node.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
-import { EngineRefusal } from '../engine/engine.js';
+import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Applier } from './applier.js';
 import { entryReplaces, type KnownEntry } from './entry.js';
-import type { EntryTable } from './entry-table.js';
+import type { EntryEvent, ReadyState } from './entry-state.js';
+import type { Entries } from './entry-table.js';
 
 /** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
 const BATCH_LAYERS = 500;
@@ -30,9 +31,17 @@ export type Exclusive = <T>(step: (signal: AbortSignal) => Promise<T>) => Promis
 export interface EntryWriterDeps {
   readonly applier: Applier;
   readonly exclusive: Exclusive;
-  readonly table: EntryTable;
+  readonly table: Entries;
   readonly tasks: TaskSet;
+  readonly apply: (entry: KnownEntry, event: EntryEvent) => void;
   readonly log: Logger;
+}
+
+/** An entry that is being written, and the state that has what is written. */
+interface Write {
+  readonly entry: KnownEntry;
+  readonly of: ReadyState;
+  readonly layer: Layer;
 }
 
 /** Hands contents that have arrived to the engine, in rank order, many small ones in one transaction. */
@@ -57,12 +66,9 @@ export class EntryWriter {
     return this.#loop;
   }
 
-  /** Takes the content of an entry; undefined for DELETE. */
-  arrived(entry: KnownEntry, body: Body | undefined): void {
-    const before = entry.state.kind === 'ready' ? entry.state.body : undefined;
-    if (before !== undefined && before !== body) this.discard(before);
+  /** Takes an entry that has become ready. */
+  take(entry: KnownEntry): void {
     this.#ready.add(entry);
-    this.#deps.table.settle(entry, { kind: 'ready', body, error: undefined });
     this.#loop.request();
   }
 
@@ -73,7 +79,7 @@ export class EntryWriter {
   }
 
   /** Looks again: an entry that a patch waited for has arrived, or is gone. */
-  look(): void {
+  recheck(): void {
     if (this.#ready.size > 0) this.#loop.request();
   }
 
@@ -109,9 +115,7 @@ export class EntryWriter {
         stop.throwIfAborted(); // a stop that was asked for is no failure of what waits
         for (const entry of batch) {
           this.#troubled.add(entry);
-          if (entry.state.kind === 'ready' && this.#ready.has(entry)) {
-            this.#deps.table.settle(entry, { ...entry.state, error: errorText(error) });
-          }
+          this.#deps.apply(entry, { kind: 'write_failed', error: errorText(error) });
         }
         throw error;
       }
@@ -131,7 +135,7 @@ export class EntryWriter {
 
   #nextBatch(): KnownEntry[] {
     for (const entry of this.#ready) {
-      if (entry.state.kind !== 'ready' || !this.#deps.table.holds(entry)) this.#ready.delete(entry);
+      if (entry.state.kind !== 'ready') this.#ready.delete(entry);
     }
     for (const entry of this.#troubled) if (!this.#ready.has(entry)) this.#troubled.delete(entry);
     const batch: KnownEntry[] = [];
@@ -165,88 +169,89 @@ export class EntryWriter {
   }
 
   async #writeBatch(batch: readonly KnownEntry[], signal: AbortSignal): Promise<void> {
-    const { applier, table } = this.#deps;
-    const layers: Layer[] = [];
-    const written: KnownEntry[] = [];
-    for (const entry of batch) {
-      if (entry.state.kind !== 'ready' || !table.holds(entry)) continue;
-      try {
-        layers.push({ id: entry.id, path: entry.path, rank: entry.rank, content: contentOf(entry, entry.state.body) });
-        written.push(entry);
-      } catch (error) {
-        if (!(error instanceof PatchRefused || error instanceof EngineRefusal)) throw error;
-        this.#refused(entry, error.message);
-      }
-    }
-    if (layers.length === 0) return;
-    const previous = layers.flatMap(({ id }) => [applier.layers.get(id), applier.blocked.get(id)?.layer]);
-    const taken = new Map(written.map((entry) => [entry, entry.state]));
-    const bodies = written.flatMap(({ state }) =>
-      state.kind === 'ready' && state.body !== undefined ? [state.body] : [],
-    );
+    const { applier } = this.#deps;
+    const writes = this.#writesOf(batch);
+    if (writes.length === 0) return;
+    const bodies = writes.flatMap(({ of }) => of.body ?? []);
+    /** Bodies that the applier holds from now on. */
+    const kept = new Set<Body>();
     for (const body of bodies) this.#writing.add(body);
-    let dropped: readonly Layer[] | undefined;
-    let refusal: EngineRefusal | undefined;
     try {
-      dropped = await applier.applyLayers({ set: layers, drop: [] }, signal);
-    } catch (error) {
-      refusal = asRefusal(error);
-      if (refusal === undefined) throw error;
+      const layers = writes.map(({ layer }) => layer);
+      const previous = layers.flatMap(({ id }) => [applier.layers.get(id), applier.blocked.get(id)?.layer]);
+      let dropped: readonly Layer[];
+      try {
+        dropped = await applier.applyLayers({ set: layers, drop: [] }, signal);
+      } catch (error) {
+        const refusal = asRefusal(error);
+        if (refusal === undefined) throw error;
+        await this.#splitRefused(writes, kept, refusal, signal);
+        return;
+      }
+      for (const { content } of layers) if (content.kind === 'put') kept.add(content.body);
+      for (const layer of previous) await disposeOf(layer, kept);
+      await this.#release(dropped);
+      for (const { entry, of, layer } of writes) {
+        this.#settle(entry, { kind: 'written', of, keepsBody: layer.content.kind === 'put' });
+      }
+      await this.#retryBlocked(
+        layers.map(({ path }) => path),
+        signal,
+      );
     } finally {
       for (const body of bodies) {
         this.#writing.delete(body);
-        if (this.#discarded.delete(body) && dropped === undefined) await body.dispose();
+        if (this.#discarded.delete(body) && !kept.has(body)) await body.dispose();
       }
     }
-    if (dropped === undefined) {
-      await this.#splitRefused(layers, written, refusal ?? new EngineRefusal('refused', []), signal);
-      return;
+  }
+
+  #writesOf(batch: readonly KnownEntry[]): Write[] {
+    const writes: Write[] = [];
+    for (const entry of batch) {
+      const { id, path, rank, state: of } = entry;
+      if (of.kind !== 'ready') continue;
+      try {
+        writes.push({ entry, of, layer: { id, path, rank, content: contentOf(entry, of.body) } });
+      } catch (error) {
+        if (!(error instanceof PatchRefused || error instanceof EngineRefusal)) throw error;
+        this.#refused(entry, { kind: 'refused', of, error: error.message, keepsBody: false });
+      }
     }
-    const kept = new Set(layers.map((layer) => (layer.content.kind === 'put' ? layer.content.body : undefined)));
-    for (const layer of previous) {
-      if (layer?.content.kind === 'put' && !kept.has(layer.content.body)) await layer.content.body.dispose();
-    }
-    await this.#release(dropped);
-    for (const entry of written) {
-      // Something newer may have arrived meanwhile: that is for the next batch.
-      const state = taken.get(entry);
-      if (entry.state !== state || state?.kind !== 'ready') continue;
-      this.#ready.delete(entry);
-      table.settle(entry, { kind: 'applied' });
-      if (entry.entry.save_method === 'PATCH') await state.body?.dispose();
-    }
-    await this.#retryBlocked(
-      layers.map((layer) => layer.path),
-      signal,
-    );
+    return writes;
   }
 
   async #splitRefused(
-    layers: readonly Layer[],
-    written: readonly KnownEntry[],
+    writes: readonly Write[],
+    kept: Set<Body>,
     error: EngineRefusal,
     signal: AbortSignal,
   ): Promise<void> {
-    const [layer, ...moreLayers] = layers;
-    const [entry] = written;
-    if (layer === undefined || entry === undefined) throw error;
-    if (moreLayers.length === 0) {
-      const before = this.#deps.applier.blocked.get(layer.id)?.layer.content;
-      await this.#release(await this.#deps.applier.withhold(layer, refusalText(error), signal));
-      const { content } = layer;
-      const isReplaced = before?.kind === 'put' && !(content.kind === 'put' && content.body === before.body);
-      if (isReplaced) await before.body.dispose();
-      this.#refused(entry, refusalText(error));
+    const [write, ...more] = writes;
+    if (write === undefined) throw error;
+    if (more.length > 0) {
+      const entries = writes.map(({ entry }) => entry);
+      const half = Math.ceil(entries.length / 2);
+      await this.#writeBatch(entries.slice(0, half), signal);
+      await this.#writeBatch(entries.slice(half), signal);
       return;
     }
-    const half = Math.ceil(written.length / 2);
-    await this.#writeBatch(written.slice(0, half), signal);
-    await this.#writeBatch(written.slice(half), signal);
+    const { entry, of, layer } = write;
+    // Something newer has arrived meanwhile: that is for the next batch.
+    if (entry.state !== of) return;
+    const { applier } = this.#deps;
+    const before = applier.blocked.get(layer.id)?.layer;
+    const reason = refusalText(error);
+    await this.#release(await applier.withhold(layer, reason, signal));
+    const keepsBody = layer.content.kind === 'put';
+    if (layer.content.kind === 'put') kept.add(layer.content.body);
+    await disposeOf(before, kept);
+    this.#refused(entry, { kind: 'refused', of, error: reason, keepsBody });
   }
 
   /** Tries withheld documents again that overlap what has just changed (design D10); each success may free others. */
   async #retryBlocked(changed: readonly DocPath[], signal: AbortSignal): Promise<void> {
-    const { applier, table } = this.#deps;
+    const { applier, table, apply } = this.#deps;
     for (const { layer } of [...applier.blocked.values()]) {
       const entry = table.get(layer.id);
       // What is ready has newer content than the one that is withheld: the writer brings that in.
@@ -263,7 +268,7 @@ export class EntryWriter {
         await this.#release(await applier.withhold(layer, refusalText(error), signal));
         continue;
       }
-      table.settle(entry, { kind: 'applied' });
+      apply(entry, { kind: 'admitted' });
       await this.#retryBlocked([layer.path], signal);
     }
   }
@@ -272,19 +277,28 @@ export class EntryWriter {
   async #release(layers: readonly Layer[]): Promise<void> {
     for (const layer of layers) {
       const entry = this.#deps.table.get(layer.id);
-      if (entry !== undefined && compareRank(entry.rank, layer.rank) === 0) this.#deps.table.forget(entry);
-      if (layer.content.kind === 'put') await layer.content.body.dispose();
+      if (entry !== undefined && compareRank(entry.rank, layer.rank) === 0)
+        this.#deps.apply(entry, { kind: 'dropped' });
+      await disposeOf(layer);
     }
   }
 
-  #refused(entry: KnownEntry, reason: string): void {
-    this.#ready.delete(entry);
+  #refused(entry: KnownEntry, event: EntryEvent & { kind: 'refused' }): void {
     this.#deps.log.warn(
-      { path: docPathText(entry.path), ...failureFields(new SyncError('engine_refused', reason)) },
+      { path: docPathText(entry.path), ...failureFields(new SyncError('engine_refused', event.error)) },
       'data is withheld: the engine refuses it',
     );
-    this.#deps.table.settle(entry, { kind: 'blocked', error: reason });
+    this.#settle(entry, event);
   }
+
+  #settle(entry: KnownEntry, event: EntryEvent): void {
+    this.#deps.apply(entry, event);
+    if (entry.state.kind !== 'ready') this.#ready.delete(entry);
+  }
+}
+
+async function disposeOf(layer: Layer | undefined, kept?: ReadonlySet<Body>): Promise<void> {
+  if (layer?.content.kind === 'put' && kept?.has(layer.content.body) !== true) await layer.content.body.dispose();
 }
 
 function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
@@ -302,10 +316,6 @@ function asRefusal(error: unknown): EngineRefusal | undefined {
   return error instanceof SyncError && !error.retryable ? new EngineRefusal(error.message, []) : undefined;
 }
 
-function refusalText(error: EngineRefusal): string {
-  const places = error.problems.map(({ file, row, message }) => {
-    const place = file === undefined ? '' : `${file}${row === undefined ? '' : `:${row}`}: `;
-    return place + message;
-  });
-  return places.length > 0 ? places.join('; ') : error.message;
+function refusalText({ problems, message }: EngineRefusal): string {
+  return problems.length > 0 ? problems.map(problemText).join('; ') : message;
 }

@@ -1,38 +1,25 @@
 import { createHash } from 'node:crypto';
 import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
-import type { Body } from '../../wire/json-node.js';
 import type { Rank } from '../desired/layers.js';
 import type { Placed } from '../desired/path-index.js';
+import type { EntryState, FetchedContent } from './entry-state.js';
 
-/** Where an entry stands on its way into the engine. */
-export type EntryState =
-  /** Its content is being fetched, or will be tried again. */
-  | { readonly kind: 'fetching'; readonly error: string | undefined }
-  /** Its content is here (none for DELETE), and waits for the engine. */
-  | { readonly kind: 'ready'; readonly body: Body | undefined; readonly error: string | undefined }
-  /** The engine holds it. */
-  | { readonly kind: 'applied' }
-  /** The engine refuses it until policy or data change. */
-  | { readonly kind: 'blocked'; readonly error: string };
-
-/** One desired entry that this client knows of. */
+/** One entry that this client knows of. Only `EntryTable` changes it. */
 export interface KnownEntry extends Placed {
   /** Its place in the order: what the engine's layer has, once it is applied. */
-  rank: Rank;
+  readonly rank: Rank;
   /** The place that a base entry takes when its source turns out to have something new; see {@link rank}. */
-  later: Rank | undefined;
+  readonly later: Rank | undefined;
   readonly origin: 'base' | 'update';
   /** The name of the log that has it (`LogCursor.name`); undefined for OPAL servers. */
-  epoch: string | undefined;
-  entry: PeerEntry;
+  readonly epoch: string | undefined;
+  readonly entry: PeerEntry;
   /** The transaction that it counts for now. */
-  transaction: string;
-  state: EntryState;
+  readonly transaction: string;
+  readonly state: EntryState;
   /** Hash and validators of the content that was fetched last. */
-  fetched: { hash: string; etag?: string; lastModified?: string } | undefined;
-  /** Ends the reads of its source; undefined while nothing reads it. */
-  reads: AbortController | undefined;
+  readonly fetched: FetchedContent | undefined;
 }
 
 /** What makes an entry the same one when it is seen again: everything but credentials and topics. */
@@ -64,12 +51,6 @@ export function isRead({ data, save_method: method }: PeerEntry): boolean {
   return (data ?? null) === null && method !== 'DELETE';
 }
 
-/** Ends the reads of an entry's source: nobody waits for what they give. */
-export function stopReads(entry: KnownEntry): void {
-  entry.reads?.abort(NOT_DESIRED);
-  entry.reads = undefined;
-}
-
 /** True when the source of the entry is read at an interval. */
 export function isPeriodic({ entry }: KnownEntry): boolean {
   return isRead(entry) && (entry.periodic_update_interval ?? null) !== null;
@@ -84,6 +65,3 @@ export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<s
     (topic) => topics.has(topic) || (topic.startsWith('data:') && [...topics].some((own) => own.endsWith(`:${topic}`))),
   );
 }
-
-/** Why a fetch ends that nobody waits for any more. One for all: making a reason for each costs as much as writing a small document. */
-const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');

@@ -1,6 +1,6 @@
 import type { PeerEntry } from '../../wire/data.js';
 import { entryPath, entryReplaces } from './entry.js';
-import type { EntryTable } from './entry-table.js';
+import type { Entries } from './entry-table.js';
 import type { LogCursor } from './log-cursor.js';
 
 /**
@@ -11,7 +11,7 @@ import type { LogCursor } from './log-cursor.js';
 export function indexInFold(
   entry: PeerEntry,
   { seq, at, ids }: { readonly seq: number; readonly at: number; readonly ids: ReadonlySet<string> },
-  { state, table }: { readonly state: LogCursor; readonly table: EntryTable },
+  { state, table }: { readonly state: LogCursor; readonly table: Entries },
 ): number {
   if (!entryReplaces(entry)) return at;
   const worked = table

@@ -4,7 +4,8 @@ import { silentLogger } from '../../lib/log.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
 import { bodyOfText } from '../desired/text-body.js';
-import type { EntryState, KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../reconcile/entry.js';
+import type { EntryState } from '../reconcile/entry-state.js';
 import { ReportCollector } from './collector.js';
 
 /** One update per call of `update`; reports as `id: path fetched saved hash`. */
@@ -40,7 +41,6 @@ function setup(failures = false) {
       transaction: '',
       state: { kind: 'fetching', error: undefined },
       fetched: undefined,
-      reads: undefined,
     };
   }
 
@@ -48,14 +48,14 @@ function setup(failures = false) {
     const key = `${id}#${++count}`;
     collector.begin(key, { id, callbacks: [id], isLoad });
     for (const each of entries) {
-      each.transaction = key;
+      Object.assign(each, { transaction: key });
       collector.concerns(key, each.entry, each);
     }
     collector.sealed(key);
   }
 
   function settle(entry: KnownEntry, state: EntryState): void {
-    entry.state = state;
+    Object.assign(entry, { state });
     collector.settled(entry);
   }
 

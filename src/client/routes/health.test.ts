@@ -44,7 +44,6 @@ function failingEntry(id: string, transaction: string, error: string): KnownEntr
     transaction,
     state: { kind: 'fetching', error },
     fetched: undefined,
-    reads: undefined,
   };
 }
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { peerEntry } from '../../wire/data.js';
 import { healthDocument } from '../health/health-document.js';
-import type { EntryState, KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../reconcile/entry.js';
+import type { EntryState } from '../reconcile/entry-state.js';
 import { Status } from './status.js';
 
 /** A status whose story a test tells in short words. */
@@ -28,7 +29,7 @@ class Story {
       const known = this.#entries.get(name);
       if (known !== undefined) this.status.left(known);
       const entry = known ?? newEntry(name, method, key);
-      entry.transaction = key;
+      Object.assign(entry, { transaction: key });
       this.#entries.set(name, entry);
       this.status.joined(key, entry);
     }
@@ -37,7 +38,7 @@ class Story {
 
   settle(name: string, state: EntryState): void {
     const entry = this.#entry(name);
-    entry.state = state;
+    Object.assign(entry, { state });
     this.status.settled(entry);
   }
 
@@ -79,7 +80,6 @@ function newEntry(name: string, method: string, transaction: string): KnownEntry
     transaction,
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    reads: undefined,
   };
 }
 

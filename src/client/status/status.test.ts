@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { peerEntry } from '../../wire/data.js';
-import type { EntryState, KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../reconcile/entry.js';
+import type { EntryState } from '../reconcile/entry-state.js';
 import { type FinishedTransaction, Status } from './status.js';
 
 function start(enabled: { policy?: boolean; data?: boolean } = {}): {
@@ -26,7 +27,6 @@ function entry(id: string, transaction: string): KnownEntry {
     transaction,
     state: { kind: 'fetching', error: undefined },
     fetched: undefined,
-    reads: undefined,
   };
 }
 
@@ -41,7 +41,7 @@ function transaction(status: Status, id: string, ...ids: string[]): KnownEntry[]
 
 function settle(status: Status, each: KnownEntry | undefined, state: EntryState): void {
   assert(each !== undefined);
-  each.state = state;
+  Object.assign(each, { state });
   status.settled(each);
 }
 
