@@ -1,11 +1,11 @@
 import { docPathUrl } from '../../wire/doc-path.js';
+import { concerns, type KnownEntry } from '../desired/entry.js';
 import { type Layer, STATIC_ERA } from '../desired/layers.js';
 import { staticLayers } from '../desired/policy-content.js';
 import type { PolicyEngine, Seal } from '../engine/engine.js';
 import type { ClientSettings } from '../options.js';
 import type { Applier, EngineContent } from '../reconcile/applier.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
-import { concerns, type KnownEntry } from '../reconcile/entry.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import { outermostDirectories } from '../topics.js';
 import type { BackupContent, BackupDocument, BackupEntry } from './backup-format.js';

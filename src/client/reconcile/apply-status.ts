@@ -1,6 +1,6 @@
+import type { KnownEntry } from '../desired/entry.js';
+import type { Entries } from '../desired/entry-table.js';
 import type { ApplyStatus } from '../position/position-waits.js';
-import type { KnownEntry } from './entry.js';
-import type { Entries } from './entry-table.js';
 import type { LogCursor } from './log-cursor.js';
 
 /**

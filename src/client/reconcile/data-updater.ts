@@ -2,6 +2,7 @@ import type { BackoffOptions } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
+import type { KnownEntry } from '../desired/entry.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { PositionRecord, PositionTracker, SeqByTopic } from '../position/position.js';
 import type { ApplyStatus } from '../position/position-waits.js';
@@ -13,7 +14,6 @@ import { applyStatusOf, blockedSeqs, isOrphan, orphansOf } from './apply-status.
 import { ConfigReader, type FetchConfig } from './config-reader.js';
 import { DesiredEntries } from './desired-entries.js';
 import { Duplicates } from './duplicates.js';
-import type { KnownEntry } from './entry.js';
 import type { Exclusive } from './entry-writer.js';
 import { Load, type LoadPart } from './load.js';
 import { type DataPosition, LogCursor } from './log-cursor.js';

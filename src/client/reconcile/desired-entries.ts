@@ -4,14 +4,14 @@ import type { RetryLoop } from '../../lib/retry-loop.js';
 import { TaskSet } from '../../lib/task-set.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { docPathText } from '../../wire/doc-path.js';
+import { entryPath, entryReplaces, isPeriodic, isRead, type KnownEntry } from '../desired/entry.js';
+import type { EntryEvent } from '../desired/entry-state.js';
+import { type Entries, EntryTable } from '../desired/entry-table.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import type { Fetcher } from '../fetch/providers.js';
 import { type DataEvents, isLoad } from '../status/data-events.js';
 import type { Applier } from './applier.js';
-import { entryPath, entryReplaces, isPeriodic, isRead, type KnownEntry } from './entry.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
-import type { EntryEvent } from './entry-state.js';
-import { type Entries, EntryTable } from './entry-table.js';
 import { EntryWriter, type Exclusive } from './entry-writer.js';
 import type { LogCursor } from './log-cursor.js';
 

@@ -4,13 +4,13 @@ import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import { TaskSet } from '../../lib/task-set.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
+import type { KnownEntry } from '../desired/entry.js';
+import type { EntryEvent } from '../desired/entry-state.js';
+import { EntryTable } from '../desired/entry-table.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
-import type { KnownEntry } from './entry.js';
 import { EntryFetcher } from './entry-fetcher.js';
-import type { EntryEvent } from './entry-state.js';
-import { EntryTable } from './entry-table.js';
 
 /** Everything that happened, in order: reads, and the timers that a test sets to compare with. */
 let events: string[];

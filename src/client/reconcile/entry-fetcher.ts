@@ -3,14 +3,14 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { TaskSet } from '../../lib/task-set.js';
 import { docPathText } from '../../wire/doc-path.js';
+import { isMoved, type KnownEntry } from '../desired/entry.js';
+import type { EntryEvent } from '../desired/entry-state.js';
+import type { Entries } from '../desired/entry-table.js';
 import type { Rank } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
-import { isMoved, type KnownEntry } from './entry.js';
-import type { EntryEvent } from './entry-state.js';
-import type { Entries } from './entry-table.js';
 
 /** A failure that does not pass by itself starts with the wait of this many tries later. */
 const LASTING_HEAD_START = 4;

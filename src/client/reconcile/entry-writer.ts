@@ -6,12 +6,12 @@ import type { TaskSet } from '../../lib/task-set.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
 import type { Body } from '../../wire/json-node.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
+import { entryReplaces, type KnownEntry } from '../desired/entry.js';
+import type { EntryEvent, ReadyState } from '../desired/entry-state.js';
+import type { Entries } from '../desired/entry-table.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Applier } from './applier.js';
-import { entryReplaces, type KnownEntry } from './entry.js';
-import type { EntryEvent, ReadyState } from './entry-state.js';
-import type { Entries } from './entry-table.js';
 
 /** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
 const BATCH_LAYERS = 500;

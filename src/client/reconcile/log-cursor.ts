@@ -1,7 +1,7 @@
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
+import { entryIdentity, entryPath, type KnownEntry } from '../desired/entry.js';
 import { type PositionRecord, PositionTracker } from '../position/position.js';
-import { entryIdentity, entryPath, type KnownEntry } from './entry.js';
 import type { SeenContent } from './entry-fetcher.js';
 
 /** The order of what a client holds, as it has to come back after a restart of the client (design D20). */

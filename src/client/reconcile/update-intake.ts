@@ -1,9 +1,9 @@
 import { hexId } from '../../lib/hex-id.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
+import { concerns } from '../desired/entry.js';
 import type { DataEvents } from '../status/data-events.js';
 import type { DesiredEntries, EntryPlace } from './desired-entries.js';
-import { concerns } from './entry.js';
 import type { Load } from './load.js';
 import type { LogCursor } from './log-cursor.js';
 import { indexInFold } from './worked-in.js';

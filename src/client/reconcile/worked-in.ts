@@ -1,6 +1,6 @@
 import type { PeerEntry } from '../../wire/data.js';
-import { entryPath, entryReplaces } from './entry.js';
-import type { Entries } from './entry-table.js';
+import { entryPath, entryReplaces } from '../desired/entry.js';
+import type { Entries } from '../desired/entry-table.js';
 import type { LogCursor } from './log-cursor.js';
 
 /**

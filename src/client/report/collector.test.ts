@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
+import type { KnownEntry } from '../desired/entry.js';
+import type { EntryState } from '../desired/entry-state.js';
 import { bodyOfText } from '../desired/text-body.js';
-import type { KnownEntry } from '../reconcile/entry.js';
-import type { EntryState } from '../reconcile/entry-state.js';
 import { ReportCollector } from './collector.js';
 
 /** One update per call of `update`; reports as `id: path fetched saved hash`. */

@@ -4,7 +4,7 @@ import { hexId } from '../../lib/hex-id.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
-import type { KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../desired/entry.js';
 import { dataReport, type EntryOutcome } from './report.js';
 import { type HashForm, reportHash } from './report-hash.js';
 

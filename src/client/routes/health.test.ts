@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createHttpApp } from '../../http/app.js';
 import { silentLogger } from '../../lib/log.js';
 import { peerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../desired/entry.js';
 import { Status } from '../status/status.js';
 import { type HealthRoutesDeps, healthRoutes } from './health.js';
 

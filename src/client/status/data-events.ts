@@ -1,5 +1,5 @@
 import type { PeerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../desired/entry.js';
 import type { LogCursor } from '../reconcile/log-cursor.js';
 import type { ObservedUpdate, UpdateObserver } from '../report/collector.js';
 import type { DataStatus } from './status.js';

@@ -1,6 +1,6 @@
 import type { Failure, FailureKind } from '../../wire/session.js';
 import { MAX_FAILING, MAX_FAILING_TEXT } from '../../wire/session.js';
-import type { EntryState } from '../reconcile/entry-state.js';
+import type { EntryState } from '../desired/entry-state.js';
 
 /** One thing that fails: what, why, of what kind, and when that began (milliseconds since 1970). */
 export interface Failing {

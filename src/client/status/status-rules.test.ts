@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { peerEntry } from '../../wire/data.js';
+import type { KnownEntry } from '../desired/entry.js';
+import type { EntryState } from '../desired/entry-state.js';
 import { healthDocument } from '../health/health-document.js';
-import type { KnownEntry } from '../reconcile/entry.js';
-import type { EntryState } from '../reconcile/entry-state.js';
 import { Status } from './status.js';
 
 /** A status whose story a test tells in short words. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { peerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../reconcile/entry.js';
-import type { EntryState } from '../reconcile/entry-state.js';
+import type { KnownEntry } from '../desired/entry.js';
+import type { EntryState } from '../desired/entry-state.js';
 import { type FinishedTransaction, Status } from './status.js';
 
 function start(enabled: { policy?: boolean; data?: boolean } = {}): {

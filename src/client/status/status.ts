@@ -1,5 +1,5 @@
 import type { Failure, PolicyStanding } from '../../wire/session.js';
-import type { KnownEntry } from '../reconcile/entry.js';
+import type { KnownEntry } from '../desired/entry.js';
 import { type Failing, Failures, kindOf } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-standing.js';
 

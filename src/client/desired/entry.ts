@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
-import type { Rank } from '../desired/layers.js';
-import type { Placed } from '../desired/path-index.js';
 import type { EntryState, FetchedContent } from './entry-state.js';
+import type { Rank } from './layers.js';
+import type { Placed } from './path-index.js';
 
 /** One entry that this client knows of. Only `EntryTable` changes it. */
 export interface KnownEntry extends Placed {

@@ -1,9 +1,9 @@
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { compareRank, type Rank } from '../desired/layers.js';
-import { PathIndex } from '../desired/path-index.js';
 import { entryReplaces, isMoved, isRead, type KnownEntry } from './entry.js';
 import { type EntryEvent, type EntryOutcome, transition } from './entry-state.js';
+import { compareRank, type Rank } from './layers.js';
+import { PathIndex } from './path-index.js';
 
 type OwnedEntry = { -readonly [K in keyof KnownEntry]: KnownEntry[K] };
 
