@@ -45,7 +45,7 @@ const EVENTS = {
 type Case = keyof typeof EVENTS;
 
 /**
- * The table of docs/states.md, every cell of it: leaving one out does not compile. A cell is the next state (with its error),
+ * The table of docs/internals/states.md, every cell of it: leaving one out does not compile. A cell is the next state (with its error),
  * what has to be done, and the body that is discarded. `-`: nothing happens.
  */
 const EXPECTED: Record<Case, Record<StateKind, string>> = {

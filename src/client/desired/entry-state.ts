@@ -1,7 +1,7 @@
 import type { Body } from '../../wire/json-node.js';
 
 /**
- * The life of one entry as a state machine, without I/O (docs/states.md). `DesiredEntries` hands events in and has the
+ * The life of one entry as a state machine, without I/O (docs/internals/states.md). `DesiredEntries` hands events in and has the
  * effects carried out: the fetcher those on the source, the writer those on the engine. Only `EntryTable` changes an entry.
  *
  *     fetching --arrived--> ready --written--> applied     any --dropped--> gone
