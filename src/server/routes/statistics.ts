@@ -6,7 +6,8 @@ import { SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { PeerInfo } from '../../pubsub/peer-info.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
-import { clientKey, derivedName } from '../sessions/client-names.js';
+import { derivedName } from '../sessions/client-names.js';
+import { clientKey } from '../sessions/known-client.js';
 
 /** What the statistics routes need. */
 export interface StatisticsDeps {

@@ -35,25 +35,6 @@ function byRight(a: KnownClient, b: KnownClient): number {
   return a.claimedMs - b.claimedMs || (a.key < b.key ? -1 : 1);
 }
 
-/** What tells one client from every other. */
-export interface ClientIdentity {
-  readonly kind: 'session' | 'plain';
-  /** Subject of its token; null where there is none. */
-  readonly subject: string | null;
-  /** What it calls itself. */
-  readonly clientId: string;
-  /** Its connection, where another one of the same subject and id is the client's; undefined: it is the client. */
-  readonly twin?: string | undefined;
-}
-
-/**
- * The key by which a client is known. The subject is part of it: whoever uses an id that belongs to somebody else is another client,
- * and nothing that it says counts for the first one.
- */
-export function clientKey({ kind, subject, clientId, twin }: ClientIdentity): string {
-  return JSON.stringify([kind, subject, clientId, ...(twin === undefined ? [] : [twin])]);
-}
-
 /** Hex digits that follow the id in a derived name. */
 const DERIVED_DIGITS = 8;
 

@@ -1,6 +1,25 @@
+import type { PeerInfo } from '../../pubsub/peer-info.js';
 import type { FailureKind, Position, SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
-import type { ClientIdentity } from './client-names.js';
+
+/** What tells one client from every other. */
+export interface ClientIdentity {
+  readonly kind: 'session' | 'plain';
+  /** Subject of its token; null where there is none. */
+  readonly subject: string | null;
+  /** What it calls itself. */
+  readonly clientId: string;
+  /** Its connection, where another one of the same subject and id is the client's; undefined: it is the client. */
+  readonly twin?: string | undefined;
+}
+
+/**
+ * The key by which a client is known. The subject is part of it: whoever uses an id that belongs to somebody else is another client,
+ * and nothing that it says counts for the first one.
+ */
+export function clientKey({ kind, subject, clientId, twin }: ClientIdentity): string {
+  return JSON.stringify([kind, subject, clientId, ...(twin === undefined ? [] : [twin])]);
+}
 
 /**
  * When a client was subscribed, told in places of the log, since clocks differ: it was there for every record after `from`
@@ -46,6 +65,26 @@ export interface KnownClient extends ClientIdentity {
     readonly kind?: string | undefined;
     readonly atMs: number;
   } | null;
+}
+
+/** A client that has just connected, of which nothing else is known. */
+export function newClient(
+  identity: ClientIdentity,
+  { host, port, topics, connectedAtMs }: Pick<PeerInfo, 'host' | 'port' | 'topics' | 'connectedAtMs'>,
+  { instance, claimedMs, spans }: Pick<KnownClient, 'instance' | 'claimedMs' | 'spans'>,
+): KnownClient {
+  return {
+    ...identity,
+    key: clientKey(identity),
+    ...{ instance, claimedMs, spans, topics, connectedAtMs },
+    address: `${host}:${port}`,
+    topicsLeftOut: 0,
+    awaySinceMs: null,
+    position: null,
+    state: null,
+    reportedAtMs: null,
+    lastError: null,
+  };
 }
 
 /** Spans that are remembered of one client: one that comes and goes all the time needs no more. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { clientKey } from './client-names.js';
-import type { KnownClient } from './known-client.js';
+import { clientKey, type KnownClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
 
 function client(index: number, more: Partial<KnownClient> = {}): KnownClient {

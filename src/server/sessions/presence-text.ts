@@ -2,8 +2,7 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import * as z from 'zod';
 import { position, sessionReport } from '../../wire/session.js';
-import { clientKey } from './client-names.js';
-import { type KnownClient, shortPosition } from './known-client.js';
+import { clientKey, type KnownClient, shortPosition } from './known-client.js';
 
 /**
  * What one server instance tells the others of its clients, as the text of `LogStore.presence`: JSON, compressed where it

@@ -1,9 +1,8 @@
 import type { SessionPeer } from '../../pubsub/session-peer.js';
 import type { Position, SessionReport } from '../../wire/session.js';
 import { AwayClients } from './away-clients.js';
-import { clientKey } from './client-names.js';
 import type { IdClaims } from './id-claims.js';
-import { type KnownClient, smallForm, withSpan } from './known-client.js';
+import { clientKey, type KnownClient, newClient, smallForm, withSpan } from './known-client.js';
 
 /** What {@link ClientRegistry} is made with. */
 export interface RegistryOptions {
@@ -81,35 +80,27 @@ export class ClientRegistry {
    * this log. Answers its connection from before, where that has not ended: it is the twin of this one from now on, and doubtful.
    */
   connected(peer: SessionPeer, clientId: string, position: Position | null): SessionPeer | undefined {
-    const { host, port, topics, subject } = peer.info;
+    const { subject } = peer.info;
     const key = this.#keyOf.get(peer) ?? clientKey({ kind: 'session', subject, clientId });
     const known = this.#byKey.get(key);
     const isSame = known?.peer === peer;
     const older = isSame ? undefined : known?.peer;
     if (older !== undefined) this.#makeTwin(older);
-    const before = known?.client;
-    const spans = before?.spans ?? [];
+    const before: Partial<KnownClient> = known?.client ?? {};
+    const { spans = [], state = null, reportedAtMs = null, lastError = null } = before;
     this.#away.delete(key);
     this.#keyOf.set(peer, key);
-    this.#set(peer, {
-      key,
-      clientId,
-      subject,
-      twin: before?.twin,
-      kind: 'session',
-      claimedMs: this.#deps.claims.use(clientId, subject, this.#deps.now()),
-      instance: this.#options.instance,
-      address: `${host}:${port}`,
-      topics,
-      topicsLeftOut: 0,
-      spans: isSame ? spans : withSpan(spans, { from: this.#deps.head(), until: null }),
-      connectedAtMs: isSame && before !== undefined ? before.connectedAtMs : this.#deps.now(),
-      awaySinceMs: null,
-      position,
-      state: before?.state ?? null,
-      reportedAtMs: before?.reportedAtMs ?? null,
-      lastError: before?.lastError ?? null,
-    });
+    const now = this.#deps.now();
+    const client = newClient(
+      { kind: 'session', subject, clientId, twin: before.twin },
+      { ...peer.info, connectedAtMs: (isSame && before.connectedAtMs) || now },
+      {
+        instance: this.#options.instance,
+        claimedMs: this.#deps.claims.use(clientId, subject, now),
+        spans: isSame ? spans : withSpan(spans, { from: this.#deps.head(), until: null }),
+      },
+    );
+    this.#set(peer, { ...client, position, state, reportedAtMs, lastError });
     return older;
   }
 

@@ -3,12 +3,12 @@ import type { PeerInfo } from '../../pubsub/peer-info.js';
 import type { SessionHandler, SessionPeer } from '../../pubsub/session-peer.js';
 import type { ClientsAnswer } from '../../wire/clients.js';
 import type { Presence } from '../log/log-store.js';
-import { clientKey, nameOf } from './client-names.js';
+import { nameOf } from './client-names.js';
 import { viewOf } from './client-view.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
 import { runHeartbeats, sendHeartbeat } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
-import { concerns, type KnownClient, wasThere } from './known-client.js';
+import { concerns, type KnownClient, newClient, wasThere } from './known-client.js';
 import { PeerInstances } from './peer-instances.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
@@ -120,24 +120,10 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     const sessions = new Set([...registry.peers].map(({ id }) => id));
     const plain = deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
     return plain.map((peer) => {
-      const address = `${peer.host}:${peer.port}`;
-      const identity = { kind: 'plain', subject: peer.subject, clientId: peer.clientId ?? address } as const;
-      return {
-        ...identity,
-        key: clientKey(identity),
-        claimedMs: peer.connectedAtMs,
-        instance: options.instance,
-        address,
-        topics: peer.topics,
-        topicsLeftOut: 0,
-        spans: [{ from: 0, until: null }],
-        connectedAtMs: peer.connectedAtMs,
-        awaySinceMs: null,
-        position: null,
-        state: null,
-        reportedAtMs: null,
-        lastError: null,
-      };
+      const clientId = peer.clientId ?? `${peer.host}:${peer.port}`;
+      const spans = [{ from: 0, until: null }];
+      const about = { instance: options.instance, claimedMs: peer.connectedAtMs, spans };
+      return newClient({ kind: 'plain', subject: peer.subject, clientId }, peer, about);
     });
   }
 
