@@ -2,10 +2,10 @@ import { JsonText } from '../../lib/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import { type PatchPart, patched, patchParts } from './patch-rules.js';
-import type { Compaction, Place } from './place.js';
+import { type Compaction, comparePlace, type Place } from './place.js';
 import type { FoldedEntry } from './update-log.js';
 
-/** One live entry of the fold. */
+/** One live entry of the fold, as it was published. */
 export interface FoldItem {
   readonly place: Place;
   readonly origin: FoldedEntry['origin'];
@@ -15,59 +15,61 @@ export interface FoldItem {
   readonly open: Set<string>;
   readonly expiresMs: number | undefined;
   readonly update: FoldedEntry['update'];
-  /** As published; of a PATCH what is left of it, of a document that patches wait for the one before them. */
+  /** Row of the store that holds it; undefined for a base entry, which has its own count. */
+  readonly row: number | undefined;
+  /** Of a PATCH: what is left of it. */
   entry: PeerEntry;
-  /** Rows of the store that `entry` is made of. */
-  rows: readonly number[];
   /** Operations of a PATCH, where they are known. */
   parts: readonly PatchPart[] | undefined;
-  /** The document that patches wait for, as it was before them; undefined where none do. */
+  /** The document that this PATCH is worked into. Readers of the fold get the two as one entry. */
   document: FoldItem | undefined;
-  /** Patches that are not worked into the document yet, as they were published. */
-  waiting: readonly FoldItem[];
+  /** Patches that are worked into this document, in order. */
+  readonly patches: FoldItem[];
   folded: FoldedEntry | undefined;
 }
 
-/** Patches that may wait for one document, and their size in characters relative to its own. */
-const WAITING_AT_MOST = 64;
-const WAITING_CHARS = 64 * 1024;
+/** Patches of one document before it is written anew, and their size in characters relative to its own. */
+const PATCHES_AT_MOST = 64;
+const PATCHES_CHARS = 64 * 1024;
 
 /** An item of which nothing is superseded yet. */
 export function newItem(
-  fields: Pick<FoldItem, 'place' | 'origin' | 'entry' | 'rows'> & Partial<Pick<FoldItem, 'update' | 'expiresMs'>>,
+  fields: Pick<FoldItem, 'place' | 'origin' | 'entry' | 'row'> & Partial<Pick<FoldItem, 'update' | 'expiresMs'>>,
 ): FoldItem {
-  const { entry, place, origin, rows, update, expiresMs } = fields;
+  const { entry, place, origin, row, update, expiresMs } = fields;
   const topics = new Set(entry.topics);
   const parts = entry.save_method === 'PATCH' ? patchParts(entry.data) : undefined;
   const path = parseDocPath(entry.dst_path);
   const open = new Set(topics);
-  const alone = { document: undefined, waiting: [], folded: undefined };
-  return { place, origin, entry, rows, update, expiresMs, path, topics, open, parts, ...alone };
+  const alone = { document: undefined, patches: [], folded: undefined };
+  return { place, origin, entry, row, update, expiresMs, path, topics, open, parts, ...alone };
 }
 
-/** A document with a patch that waits to be worked into it: it stands at the patch's place. */
-export function joined(document: FoldItem, patch: FoldItem): FoldItem {
-  const { place, update } = patch;
-  return {
-    ...document,
-    place,
-    update,
-    document: document.document ?? document,
-    waiting: [...document.waiting, patch],
-    open: new Set(document.open),
-    folded: undefined,
-  };
+/** Makes a patch part of a document. */
+export function link(patch: FoldItem, document: FoldItem): void {
+  patch.document = document;
+  const isLast = comparePlace(lastOf(document).place, patch.place) < 0;
+  document.patches.push(patch);
+  if (!isLast) document.patches.sort(byPlace);
+  document.folded = undefined;
 }
 
-/** What was published, one by one: a document and the patches that wait for it. What of it is superseded, all of it is. */
-export function partsOf(item: FoldItem): FoldItem[] {
-  const { document, waiting, open } = item;
-  return document === undefined ? [item] : [document, ...waiting].map((part) => ({ ...part, open: new Set(open) }));
+/** Takes a patch out of its document, if it is part of one. */
+export function unlink(patch: FoldItem): void {
+  const { document } = patch;
+  if (document === undefined) return;
+  document.patches.splice(document.patches.lastIndexOf(patch), 1);
+  document.folded = undefined;
+  patch.document = undefined;
 }
 
-/** Where these stand. */
-export function placesOf({ document, place, waiting }: FoldItem): Place[] {
-  return document === undefined ? [place] : [document, ...waiting].map((part) => part.place);
+export function byPlace(a: FoldItem, b: FoldItem): number {
+  return comparePlace(a.place, b.place);
+}
+
+/** The last part of an item: a document stands in the fold where the last of its patches was published. */
+export function lastOf(item: FoldItem): FoldItem {
+  return item.patches.at(-1) ?? item;
 }
 
 /** Topics on which it is superseded. */
@@ -77,39 +79,36 @@ export function closedOf({ topics, open }: FoldItem): string[] {
 
 /** What newcomers get of it: the same object while it stays the same. */
 export function foldedOf(item: FoldItem): FoldedEntry {
+  const { place, update } = lastOf(item);
   item.folded ??= {
-    seq: item.place[0],
+    seq: place[0],
     origin: item.origin,
-    entry: item.waiting.length === 0 ? item.entry : worked(item),
-    update: item.update,
+    entry: worked(item),
+    update,
     ...(item.expiresMs === undefined ? {} : { expiresMs: item.expiresMs }),
   };
   return item.folded;
 }
 
-/** The row that may stand in its stead. */
+/** The row that can replace a document and its patches. */
 export function compactionOf(item: FoldItem): Compaction {
   const closed = closedOf(item);
   const { entry, update } = foldedOf(item);
-  return { place: item.place, entry, update, ...(closed.length === 0 ? {} : { closed }) };
+  return { place: lastOf(item).place, entry, update, ...(closed.length === 0 ? {} : { closed }) };
 }
 
-/** The document of an item with the waiting patches in it; where they removed all of it, its deletion. */
-function worked({ entry, path, waiting }: FoldItem): PeerEntry {
+/** A document with its patches in it; its deletion where they removed all of it. */
+function worked({ entry, path, patches }: FoldItem): PeerEntry {
+  if (patches.length === 0) return entry;
   const { data, ...rest } = entry;
-  const patches = waiting.map((patch) => ({ below: patch.path.slice(path.length), parts: patch.parts ?? [] }));
-  const document = data instanceof JsonText ? patched(data, patches) : undefined;
+  const waiting = patches.map((patch) => ({ below: patch.path.slice(path.length), parts: patch.parts ?? [] }));
+  const document = data instanceof JsonText ? patched(data, waiting) : undefined;
   return document === undefined ? { ...rest, save_method: 'DELETE' } : { ...rest, data: document };
 }
 
-/** Whether so much waits for the document that it is to be written anew. */
-export function isDue({ entry, waiting }: FoldItem): boolean {
-  if (waiting.length >= WAITING_AT_MOST) return true;
-  const chars = waiting.reduce((sum, patch) => sum + (patch.entry.data?.text.length ?? 0), 0);
-  return chars > WAITING_CHARS && chars > (entry.data?.text.length ?? 0);
-}
-
-/** Rows of the store that an item needs. */
-export function rowsOf({ rows, waiting }: FoldItem): number[] {
-  return [...rows, ...waiting.flatMap((patch) => patch.rows)];
+/** Whether a document has so many patches that it is to be written anew. */
+export function isDue({ entry, patches }: FoldItem): boolean {
+  if (patches.length >= PATCHES_AT_MOST) return true;
+  const chars = patches.reduce((sum, patch) => sum + (patch.entry.data?.text.length ?? 0), 0);
+  return chars > PATCHES_CHARS && chars > (entry.data?.text.length ?? 0);
 }

@@ -1,25 +1,23 @@
 import type { PeerEntry } from '../../wire/data.js';
-import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
+import { type DocPath, parseDocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { baseIdentity } from './base-entry.js';
-import { documentOf, splitAt } from './compaction-targets.js';
 import {
+  byPlace,
   closedOf,
   compactionOf,
   type FoldItem,
   foldedOf,
   isDue,
-  joined,
+  lastOf,
+  link,
   newItem,
-  partsOf,
-  placesOf,
-  rowsOf,
+  unlink,
 } from './fold-item.js';
-import { LiveItems, type When } from './live-items.js';
+import { LiveItems, RowRefs } from './live-items.js';
 import { type AppendProblem, appendProblem } from './patch-appends.js';
 import { type PatchPart, partsText } from './patch-rules.js';
 import { documentUnder, supersededPatches } from './patch-targets.js';
-import { type Buried, type Compaction, comparePlace, type Place, type PlacedBase, placeKey } from './place.js';
-import { RowRefs } from './row-refs.js';
+import { type Compaction, comparePlace, type Place, type PlacedBase, placeKey, type Superseded } from './place.js';
 import type { FoldedEntry, NewRecord } from './update-log.js';
 
 /** What {@link Fold.applyRecord} takes: the part of a log record that decides what is live. */
@@ -53,7 +51,10 @@ export class Fold {
 
   /** Live entries in order. The array never changes; a later call may answer another. */
   entries(): readonly FoldedEntry[] {
-    this.#snapshot ??= [...this.#live].sort((a, b) => comparePlace(a.place, b.place)).map(foldedOf);
+    this.#snapshot ??= [...this.#live]
+      .filter(({ document }) => document === undefined)
+      .sort((a, b) => byPlace(lastOf(a), lastOf(b)))
+      .map(foldedOf);
     return this.#snapshot;
   }
 
@@ -72,19 +73,24 @@ export class Fold {
     this.#entryCounts.set(seq, entries.length);
     for (const [index, entry] of entries.entries()) {
       if (entry.origin === 'base') this.#moveBase(entry, [seq, index]);
-      else this.#apply(newItem({ place: [seq, index], origin: 'update', entry, update, expiresMs, rows: [seq] }));
+      else this.#add(newItem({ place: [seq, index], origin: 'update', entry, update, expiresMs, row: seq }));
     }
     this.refs.drop(seq);
     this.#snapshot = undefined;
   }
 
-  /** The base entries from now on, those of the last generation, and what was {@link buried} when it was made. */
-  setBase(entries: readonly PlacedBase[], buried: readonly Buried[] = []): void {
-    const before = this.#baseItems();
-    for (const { row } of this.#base.values()) if (row !== undefined) this.refs.drop(row);
-    this.#base.clear();
-    for (const { place, entry } of entries) this.#base.set(baseIdentity(entry), { place, entry, row: undefined });
-    this.#refold(before, buried);
+  /** The base entries from now on, those of the last generation, and what was {@link superseded} when it was made. */
+  setBase(entries: readonly PlacedBase[], superseded: readonly Superseded[] = []): void {
+    this.#relink([], () => {
+      for (const { place, row } of this.#base.values()) this.#removeBase(place, row);
+      this.#base.clear();
+      for (const { place, topics } of superseded) {
+        const item = this.#live.get(place);
+        if (item?.origin === 'update') for (const topic of topics ?? item.topics) this.#live.close(item, topic);
+      }
+      for (const { place, entry } of entries) this.#setBase(entry, place, undefined);
+    });
+    this.#snapshot = undefined;
   }
 
   /** The configured base entries with their places. */
@@ -97,19 +103,17 @@ export class Fold {
    * log from its rows could take them for live, once the base entry that superseded them is gone: so the next generation
    * of the base configuration names them.
    */
-  buried(): Buried[] {
-    if ([...this.#live].some(({ document }) => document !== undefined)) this.#refold(this.#baseItems());
-    const found = new Map<string, Buried>();
+  superseded(): Superseded[] {
+    const found = new Map<string, Superseded>();
     for (const [seq, count] of this.#entryCounts) {
       if (!this.refs.has(seq)) this.#entryCounts.delete(seq);
       else for (let index = 0; index < count; index++) found.set(placeKey([seq, index]), { place: [seq, index] });
     }
     for (const item of this.#live) {
+      const { place, origin } = item;
       const topics = closedOf(item);
-      for (const place of placesOf(item)) {
-        if (topics.length === 0 || item.origin === 'base') found.delete(placeKey(place));
-        else found.set(placeKey(place), { place, topics });
-      }
+      if (topics.length === 0 || origin === 'base') found.delete(placeKey(place));
+      else found.set(placeKey(place), { place, topics });
     }
     return [...found.values()];
   }
@@ -129,14 +133,12 @@ export class Fold {
 
   /** How many patches would stack at the path of this entry once it is added, by each of its topics; none where it would not stack. */
   patchesWith(entry: PeerEntry): ReadonlyMap<string, number> {
-    const item = newItem({ place: [Number.MAX_SAFE_INTEGER, 0], origin: 'update', entry, rows: [] });
+    const item = newItem({ place: [Number.MAX_SAFE_INTEGER, 0], origin: 'update', entry, row: undefined });
     if (documentUnder(this.#live, item) !== undefined) return new Map();
     const gone = new Set(
       [...supersededPatches(this.#live, item)].filter(([, left]) => left.length === 0).map(([old]) => old),
     );
-    const stacked = [...this.#live.at(item.path)].filter(
-      (other) => other.entry.save_method === 'PATCH' && !gone.has(other),
-    );
+    const stacked = [...this.#live.at(item.path)].filter((other) => isStacked(other) && !gone.has(other));
     return new Map(
       entry.topics.map((topic) => [topic, stacked.filter(({ open }) => open.has(topic)).length + 1] as const),
     );
@@ -150,117 +152,93 @@ export class Fold {
   /** Patches at a path that count on a topic, quickly. */
   patchesAt(path: DocPath, topic: string): number {
     let count = 0;
-    for (const { entry, open } of this.#live.at(path)) if (entry.save_method === 'PATCH' && open.has(topic)) count++;
+    for (const item of this.#live.at(path)) if (isStacked(item) && item.open.has(topic)) count++;
     return count;
   }
 
-  /** Documents that so many patches wait for that they are to be written anew; each is answered once. */
+  /** Returns documents with so many patches that they are to be written anew, each once. */
   takeCompactions(): Compaction[] {
-    const found = [...this.#compactable].filter((item) => this.#live.has(item));
+    const found = [...this.#compactable].filter((item) => this.#live.has(item) && item.patches.length > 0);
     this.#compactable = new Set();
     return found.map(compactionOf);
   }
 
-  /** The compaction of a document that patches wait for; undefined where none do. */
+  /** The compaction of a document with patches; undefined where there are none. */
   compactionAt(folded: FoldedEntry): Compaction | undefined {
     for (const item of this.#live.at(parseDocPath(folded.entry.dst_path))) {
-      if (item.folded === folded && item.waiting.length > 0) return compactionOf(item);
+      if (item.folded === folded && item.patches.length > 0) return compactionOf(item);
     }
     return undefined;
   }
 
-  /**
-   * Takes a compaction that was written to the log as row `row`: from now on the entry at its place is made of this row
-   * alone. Where the rows that it was made of were gone already it takes its place now, unless something newer covers it.
-   */
+  /** Takes a compaction that was written to the log as row `row`: a PUT at its place, which supersedes what it was made of. */
   applyCompaction({ place, entry, update, closed = [] }: Compaction, row: number): void {
     this.refs.add(row);
-    const written = newItem({ place, origin: 'update', entry, update, rows: [row] });
-    const known = documentOf(this.#live, written);
-    if (known !== undefined) {
-      const before = rowsOf(known);
-      const waiting = known.waiting.filter((patch) => comparePlace(patch.place, place) > 0);
-      const document = waiting.length === 0 ? undefined : written;
-      Object.assign(known, { entry, rows: [row], document, waiting, folded: undefined });
-      for (const needed of rowsOf(known)) this.refs.add(needed);
-      for (const old of before) this.refs.drop(old);
-    } else {
-      splitAt(this.#live, this.refs, written);
-      for (const topic of closed) written.open.delete(topic);
-      this.#apply(written, 'late');
-    }
+    const written = newItem({ place, origin: 'update', entry, update, row });
+    for (const topic of closed) written.open.delete(topic);
+    this.#relink(written.path, () => {
+      const last = this.#live.get(place); // may be open on more topics, where a base entry that closed it is gone
+      if (last !== undefined) this.#live.remove(last);
+      this.#live.insert(written);
+    });
     this.refs.drop(row);
     this.#snapshot = undefined;
   }
 
   #moveBase(entry: PeerEntry, place: Place): void {
-    const identity = baseIdentity(entry);
-    const known = this.#base.get(identity);
+    const known = this.#base.get(baseIdentity(entry));
     if (known === undefined) return;
-    const item = this.#live.get(known.place);
-    if (item !== undefined) this.#live.remove(item);
-    if (known.row !== undefined) this.refs.drop(known.row);
+    this.#removeBase(known.place, known.row);
     this.refs.add(place[0]);
-    this.#base.set(identity, { place, entry: known.entry, row: place[0] });
-    this.#apply(this.#baseItem(known.entry, place));
+    this.#setBase(known.entry, place, place[0]);
   }
 
-  /** A base item has no rows of its own: it may come back, so what its place is made of stays counted with the base. */
-  #baseItem(entry: PeerEntry, place: Place): FoldItem {
-    return newItem({ place, origin: 'base', entry, rows: [] });
+  /** A base item has no row of its own: it may come back, so the row of its place is counted with the base. */
+  #setBase(entry: PeerEntry, place: Place, row: number | undefined): void {
+    this.#base.set(baseIdentity(entry), { place, entry, row });
+    this.#live.insert(newItem({ place, origin: 'base', entry, row: undefined }));
   }
 
-  #baseItems(): FoldItem[] {
-    return [...this.#base.values()].map(({ entry, place }) => this.#baseItem(entry, place));
+  #removeBase(place: Place, row: number | undefined): void {
+    const item = this.#live.get(place);
+    if (item?.origin === 'base') this.#live.remove(item);
+    if (row !== undefined) this.refs.drop(row);
+  }
+
+  #add(item: FoldItem): void {
+    const document = isStacked(item) ? documentUnder(this.#live, item) : undefined;
+    if (document === undefined && isStacked(item)) {
+      for (const [old, left] of supersededPatches(this.#live, item)) this.#shrink(old, left);
+    }
+    this.#live.insert(item);
+    if (document === undefined) return;
+    link(item, document);
+    if (isDue(document)) this.#compactable.add(document);
   }
 
   /**
-   * Makes the trees anew around a change of the base entries. Whether a patch was worked into a document hangs on what stood
-   * beside them at that moment, which is not the same for those who were there and for those who read what is left of the
-   * rows: so first all that was published decides one by one what covers what, the base entries of before too, and then the
-   * patches join their documents anew. What was superseded before stays so, topic by topic.
+   * Makes a change between older items, and decides anew which patches around a path are worked into which documents. The base entries
+   * count too that something newer covers: they may come back, and a patch in between would cover them.
    */
-  #refold(before: readonly FoldItem[], buried: readonly Buried[] = []): void {
-    const closed = new Map(buried.map(({ place, topics }) => [placeKey(place), { topics }]));
-    const items = [...this.#live].filter(({ origin }) => origin === 'update');
-    const updates = items.flatMap(partsOf);
-    for (const item of updates) for (const row of rowsOf(item)) this.refs.add(row);
-    this.#live.clear();
-    for (const item of updates) {
-      const gone = closed.get(placeKey(item.place));
-      if (gone !== undefined) for (const topic of gone.topics ?? [...item.topics]) item.open.delete(topic);
+  #relink(path: DocPath, change: () => void): void {
+    const around = [...this.#live.overlapping(path)].flatMap((item) => (isPatch(item) ? [item] : item.patches));
+    const patches = [...new Set(around)].sort(byPlace);
+    for (const patch of patches) unlink(patch);
+    change();
+    for (const patch of patches.filter((each) => this.#live.has(each))) {
+      const document = documentUnder(this.#live, patch);
+      if (document !== undefined && !this.#isBaseBetween(document, patch)) link(patch, document);
+      else if (patch.open.size === 0) this.#live.remove(patch);
     }
-    if (updates.length > items.length) {
-      for (const item of inOrder([...updates, ...before, ...this.#baseItems()])) {
-        if (item.open.size > 0) this.#live.insert(item);
-      }
-      for (const item of updates) if (!this.#live.has(item)) item.open.clear();
-      this.#live.clear();
-    }
-    for (const item of inOrder([...updates, ...this.#baseItems()])) if (item.open.size > 0) this.#apply(item);
-    for (const item of updates) for (const row of rowsOf(item)) this.refs.drop(row);
-    this.#snapshot = undefined;
   }
 
-  #apply(item: FoldItem, when: When = 'last'): void {
-    if (item.entry.save_method !== 'PATCH' || item.origin === 'base' || when === 'late') {
-      if (when === 'late') this.#live.closeCovered(item);
-      if (item.open.size > 0) this.#live.insert(item, when);
-      return;
-    }
-    const document = documentUnder(this.#live, item);
-    if (document === undefined) {
-      for (const [old, left] of supersededPatches(this.#live, item)) this.#shrink(old, left);
-      this.#live.insert(item);
-      return;
-    }
-    const both = joined(document, item);
-    // What both are made of stays needed.
-    for (const row of rowsOf(both)) this.refs.add(row);
-    this.#live.remove(document);
-    this.#live.insert(both);
-    for (const row of rowsOf(both)) this.refs.drop(row);
-    if (isDue(both)) this.#compactable.add(both);
+  #isBaseBetween(document: FoldItem, patch: FoldItem): boolean {
+    return [...this.#base.values()].some(
+      ({ place, entry }) =>
+        comparePlace(document.place, place) < 0 &&
+        comparePlace(place, patch.place) < 0 &&
+        pathsOverlap(parseDocPath(entry.dst_path), document.path),
+    );
   }
 
   #shrink(item: FoldItem, left: readonly PatchPart[]): void {
@@ -269,8 +247,13 @@ export class Fold {
   }
 }
 
-function inOrder(items: readonly FoldItem[]): FoldItem[] {
-  return items.toSorted((a, b) => comparePlace(a.place, b.place));
+function isPatch({ entry, origin }: FoldItem): boolean {
+  return entry.save_method === 'PATCH' && origin === 'update';
+}
+
+/** A patch that no document takes up. */
+function isStacked({ entry, document }: FoldItem): boolean {
+  return entry.save_method === 'PATCH' && document === undefined;
 }
 
 /** An empty fold. */

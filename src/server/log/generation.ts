@@ -23,7 +23,7 @@ export interface NextGeneration {
 export function nextGeneration(
   given: readonly PeerEntry[],
   last: Generation | undefined,
-  fold: Pick<Fold, 'base' | 'buried'>,
+  fold: Pick<Fold, 'base' | 'superseded'>,
   exclusive: boolean,
 ): NextGeneration {
   const base = fold.base();
@@ -42,7 +42,7 @@ export function nextGeneration(
   const known = [...new Set(earlier)].filter((name) => name !== generation).slice(-KNOWN_AT_MOST);
   return {
     generation,
-    body: generationText(generation, known, placed, fold.buried()),
+    body: generationText(generation, known, placed, fold.superseded()),
     changes: {
       added: placed.filter(({ place }) => place === undefined).length,
       removed: [...places.keys()].filter((identity) => !entries.has(identity)).length,

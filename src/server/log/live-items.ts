@@ -1,16 +1,41 @@
 import { PathTree } from '../../lib/path-tree.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { type FoldItem, rowsOf } from './fold-item.js';
+import { type FoldItem, unlink } from './fold-item.js';
 import { isPlain } from './patch-rules.js';
 import { comparePlace, type Place, placeKey } from './place.js';
-import type { RowRefs } from './row-refs.js';
 
-/** `late`: an item whose place is before that of others which are there already. */
-export type When = 'last' | 'late';
+/** Counts what still needs each row of the store: entries of the fold, and being the last one of a topic. */
+export class RowRefs {
+  readonly #counts = new Map<number, number>();
+  #unused: number[] = [];
+
+  add(seq: number): void {
+    this.#counts.set(seq, (this.#counts.get(seq) ?? 0) + 1);
+  }
+
+  /** Takes back one {@link add}. */
+  drop(seq: number): void {
+    const left = (this.#counts.get(seq) ?? 0) - 1;
+    if (left > 0) this.#counts.set(seq, left);
+    else if (this.#counts.delete(seq)) this.#unused.push(seq);
+  }
+
+  /** Returns the rows that nothing needs any more, each once. */
+  takeUnused(): number[] {
+    const unused = this.#unused;
+    this.#unused = [];
+    return unused;
+  }
+
+  /** Whether something needs the row. */
+  has(seq: number): boolean {
+    return this.#counts.has(seq);
+  }
+}
 
 /**
- * The live items of a fold, found by place, topic and path; the rows that they need are counted in `refs`. What an item covers is
- * superseded when it is added: the one rule of a PUT and a DELETE.
+ * The live items of a fold, found by place, topic and path; the rows that they need are counted in `refs`. One rule decides what is live,
+ * in whatever order items are added: a PUT or DELETE supersedes, on its topics, what is at or below its path and was published earlier.
  */
 export class LiveItems implements Iterable<FoldItem> {
   readonly #refs: RowRefs;
@@ -21,6 +46,8 @@ export class LiveItems implements Iterable<FoldItem> {
   readonly #limited = new Set<FoldItem>();
   /** Patches that read the document, or whose operations are not known. */
   readonly #readers = new Set<FoldItem>();
+  /** Where the next item is published at the earliest, unless it is added late. */
+  #newest: Place = [0, -1];
 
   constructor(refs: RowRefs) {
     this.#refs = refs;
@@ -47,9 +74,9 @@ export class LiveItems implements Iterable<FoldItem> {
     return this.#all.at(path);
   }
 
-  /** Items at a path and above it that a topic is still open of. */
-  above(topic: string, path: DocPath): readonly FoldItem[] {
-    return this.#byTopic.get(topic)?.above(path) ?? [];
+  /** Items at a path and above it. */
+  above(path: DocPath): readonly FoldItem[] {
+    return this.#all.above(path);
   }
 
   /** Items at a path, above and below it. */
@@ -69,12 +96,16 @@ export class LiveItems implements Iterable<FoldItem> {
     return [...this.#limited].filter(({ expiresMs = nowMs }) => expiresMs <= nowMs);
   }
 
-  /** Adds an item; what it covers is superseded on its topics. */
-  insert(item: FoldItem, when: When = 'last'): void {
-    for (const row of rowsOf(item)) this.#refs.add(row);
+  /** Adds an item, and supersedes what it covers. Nothing is added that newer items cover on all topics. */
+  insert(item: FoldItem): void {
+    const isNewest = comparePlace(item.place, this.#newest) > 0;
+    if (isNewest) this.#newest = item.place;
+    else this.#closeCovered(item);
+    if (item.open.size === 0) return;
+    if (item.row !== undefined) this.#refs.add(item.row);
     for (const topic of item.open) {
       const tree = this.#tree(topic);
-      if (item.entry.save_method !== 'PATCH') this.#supersede(topic, tree, item, when);
+      if (item.entry.save_method !== 'PATCH') this.#supersede(topic, tree, item, isNewest);
       tree.add(item.path, item);
     }
     this.#all.add(item.path, item);
@@ -84,37 +115,47 @@ export class LiveItems implements Iterable<FoldItem> {
     if (item.entry.save_method === 'PATCH' && !isPlain(item.parts)) this.#readers.add(item);
   }
 
-  /** Closes the topics of an entry that comes late and that something newer covers already. */
-  closeCovered(item: FoldItem): void {
+  remove(item: FoldItem): void {
+    for (const topic of item.open) this.#takeOut(item, topic);
+    this.#all.remove(item.path, item);
+    this.#live.delete(item);
+    this.#limited.delete(item);
+    this.#readers.delete(item);
+    if (this.#byPlace.get(placeKey(item.place)) === item) this.#byPlace.delete(placeKey(item.place));
+    for (const patch of item.patches.toReversed()) {
+      unlink(patch);
+      if (patch.open.size === 0) this.remove(patch);
+    }
+    unlink(item);
+    if (item.row !== undefined) this.#refs.drop(item.row);
+  }
+
+  /** Supersedes an item on one topic. */
+  close(item: FoldItem, topic: string): void {
+    if (!item.open.has(topic)) return;
+    this.#takeOut(item, topic);
+    this.#close(item, topic);
+  }
+
+  #takeOut(item: FoldItem, topic: string): void {
+    const tree = this.#byTopic.get(topic);
+    tree?.remove(item.path, item);
+    if (tree?.isEmpty) this.#byTopic.delete(topic);
+  }
+
+  /** Closes the topics on which something newer covers an item already. */
+  #closeCovered(item: FoldItem): void {
     for (const topic of [...item.open]) {
-      for (const other of this.above(topic, item.path)) {
+      for (const other of this.#byTopic.get(topic)?.above(item.path) ?? []) {
         const covers = other.entry.save_method !== 'PATCH' && other.expiresMs === undefined;
         if (covers && comparePlace(other.place, item.place) > 0) item.open.delete(topic);
       }
     }
   }
 
-  remove(item: FoldItem): void {
-    for (const topic of item.open) {
-      const tree = this.#byTopic.get(topic);
-      tree?.remove(item.path, item);
-      if (tree?.isEmpty) this.#byTopic.delete(topic);
-    }
-    this.#all.remove(item.path, item);
-    this.#live.delete(item);
-    this.#limited.delete(item);
-    this.#readers.delete(item);
-    if (this.#byPlace.get(placeKey(item.place)) === item) this.#byPlace.delete(placeKey(item.place));
-    for (const row of rowsOf(item)) this.#refs.drop(row);
-  }
-
-  clear(): void {
-    for (const item of [...this.#live]) this.remove(item);
-  }
-
   /** Closes a topic of the entries at or below the path of a PUT or DELETE. */
-  #supersede(topic: string, tree: PathTree<FoldItem>, by: FoldItem, when: When): void {
-    if (by.expiresMs === undefined && when === 'last') {
+  #supersede(topic: string, tree: PathTree<FoldItem>, by: FoldItem, isNewest: boolean): void {
+    if (by.expiresMs === undefined && isNewest) {
       for (const item of tree.cut(by.path)) this.#close(item, topic);
       return;
     }
@@ -127,9 +168,10 @@ export class LiveItems implements Iterable<FoldItem> {
     }
   }
 
+  /** A patch of a document stays a part of it: a later one may need what it has made. */
   #close(item: FoldItem, topic: string): void {
     item.open.delete(topic);
-    if (item.open.size === 0) this.remove(item);
+    if (item.open.size === 0 && item.document === undefined) this.remove(item);
   }
 
   #tree(topic: string): PathTree<FoldItem> {

@@ -1,7 +1,7 @@
 import { Fold } from './fold.js';
+import { RowRefs } from './live-items.js';
 import type { StoredRow } from './log-store.js';
 import { type Generation, readGeneration, readUpdateRow } from './row.js';
-import { RowRefs } from './row-refs.js';
 import type { LogRecord, PolicyHead } from './update-log.js';
 
 /** What a row turned out to be, for those who listen. */
@@ -98,6 +98,6 @@ export class LogState {
     this.#refs.add(row.seq);
     if (this.#generation !== undefined) this.#refs.drop(this.#generation.seq);
     this.#generation = { ...generation, seq: row.seq };
-    this.fold.setBase(generation.entries, generation.buried);
+    this.fold.setBase(generation.entries, generation.superseded);
   }
 }

@@ -56,7 +56,7 @@ function problemOf(entries: readonly PeerEntry[], index: number, live: LiveItems
     place: [Number.MAX_SAFE_INTEGER, index],
     origin: 'update',
     entry: entries[index] as PeerEntry,
-    rows: [],
+    row: undefined,
   });
   const before = entries.slice(0, index).map((entry, at) => ({ entry, at, path: parseDocPath(entry.dst_path) }));
   const own = before.findLast(({ entry, path }) => entry.save_method !== 'PATCH' && pathsOverlap(path, item.path));

@@ -7,16 +7,16 @@ import { comparePlace, type Place } from './place.js';
 /** What of the live items a patch changes, so that it need not stack on top (design D16). */
 
 /**
- * The inline document that a patch can be worked into: it has the same readers, and since it was written nothing else
- * has touched what it holds. The patched document stands at the patch's place, as if it had been published there.
+ * The inline document that a patch can be worked into: it has the same readers, and nothing else was published between the two that
+ * touches what it holds, but patches of the same document.
  */
 export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | undefined {
   if (patch.parts === undefined || patch.expiresMs !== undefined) return undefined;
-  const [topic] = patch.open;
-  if (topic === undefined) return undefined;
+  const isBefore = (item: FoldItem, than: FoldItem): boolean => comparePlace(item.place, than.place) < 0;
   let found: FoldItem | undefined;
-  for (const item of live.above(topic, patch.path)) {
-    if (found === undefined || comparePlace(item.place, found.place) > 0) found = item;
+  for (const item of live.above(patch.path)) {
+    if (item.document !== undefined || !isBefore(item, patch)) continue;
+    if (found === undefined || isBefore(found, item)) found = item;
   }
   const fits =
     found !== undefined &&
@@ -25,10 +25,10 @@ export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | unde
     found.entry.save_method === 'PUT' &&
     found.entry.data instanceof JsonText &&
     isSame(patch.topics, found.topics) &&
-    isSame(patch.open, found.open);
+    isSubset(patch.open, found.open);
   if (!fits || found === undefined) return undefined;
   for (const other of live.overlapping(found.path)) {
-    if (comparePlace(other.place, found.place) > 0) return undefined;
+    if (other.document !== found && isBefore(found, other) && isBefore(other, patch)) return undefined;
   }
   return found;
 }
@@ -42,6 +42,7 @@ export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldIte
     (old) =>
       old.origin === 'update' &&
       old.entry.save_method === 'PATCH' &&
+      old.document === undefined &&
       isPlain(old.parts) &&
       isSubset(old.open, patch.topics),
   );
@@ -49,7 +50,7 @@ export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldIte
   // What reads the document, or shifts its lists, needs all that came before it.
   let barrier: Place = [0, 0];
   for (const other of live.readersOf(patch.path)) {
-    if (comparePlace(other.place, barrier) > 0) barrier = other.place;
+    if (other.document === undefined && comparePlace(other.place, barrier) > 0) barrier = other.place;
   }
   for (const old of candidates) {
     if (comparePlace(old.place, barrier) < 0) continue;

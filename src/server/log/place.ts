@@ -28,7 +28,7 @@ export interface Compaction extends PlacedBase {
 }
 
 /** An entry of a record that is superseded on these topics; without them: on all. */
-export interface Buried {
+export interface Superseded {
   readonly place: Place;
   readonly topics?: readonly string[] | undefined;
 }

@@ -4,7 +4,7 @@ import { elements, members, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import type { StoredRow } from './log-store.js';
-import type { Buried, Compaction, PlacedBase } from './place.js';
+import type { Compaction, PlacedBase, Superseded } from './place.js';
 import type { Idempotency, LogRecord, NewRecord } from './update-log.js';
 
 /** What the bodies of rows say, as JSON text (numbers as written, design D33). */
@@ -49,7 +49,7 @@ export interface Generation {
   readonly known: readonly string[];
   readonly entries: readonly PlacedBase[];
   /** What was superseded by then, for those who read only the rows that are left. */
-  readonly buried: readonly Buried[];
+  readonly superseded: readonly Superseded[];
 }
 
 /** The body of an update's row. Throws what printing throws: `RangeError` for one that is nested too deep. */
@@ -85,9 +85,9 @@ export function generationText(
   generation: string,
   known: readonly string[],
   entries: readonly NewBase[],
-  buried: readonly Buried[] = [],
+  superseded: readonly Superseded[] = [],
 ): string {
-  return printJson({ generation, known, entries, buried });
+  return printJson({ generation, known, entries, buried: superseded });
 }
 
 /** An entry of a new generation. */
@@ -108,7 +108,9 @@ export function readGeneration(row: StoredRow): Generation {
     });
     const parsed = generationBody.parse({ ...(JSON.parse(row.body) as object), entries });
     return {
-      ...parsed,
+      generation: parsed.generation,
+      known: parsed.known,
+      superseded: parsed.buried,
       entries: parsed.entries.map(({ place: given, entry }, index) => ({ place: given ?? [row.seq, index], entry })),
     };
   });
