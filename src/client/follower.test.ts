@@ -7,7 +7,7 @@ import { CLIENT_SETTINGS } from './options.js';
 import type { EngineKeeper } from './reconcile/engine-keeper.js';
 
 /** A follower without a server; its parts end when `mayEnd` does. */
-function followerOf(mayEnd: Promise<void>): Follower {
+function followerOf(mayEnd: Promise<void>): { follower: Follower; parts: FollowedParts } {
   const { values } = loadSettings(CLIENT_SETTINGS, { env: { SYNC_SERVER_URL: 'http://127.0.0.1:1' } });
   const follower = new Follower(values, {
     keeper: {} as EngineKeeper,
@@ -19,37 +19,36 @@ function followerOf(mayEnd: Promise<void>): Follower {
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     await mayEnd;
   };
-  follower.attach({ policy: { run }, data: { run } } as unknown as FollowedParts);
-  return follower;
+  return { follower, parts: { policy: { run }, data: { run } } as unknown as FollowedParts };
 }
 
 test('what is asked to follow after the client has stopped does not start: nobody would stop it', async () => {
-  const follower = followerOf(Promise.resolve());
+  const { follower, parts } = followerOf(Promise.resolve());
   const stop = new AbortController();
   const run = follower.run(stop.signal);
-  follower.start();
+  follower.start(parts);
   assert.equal(follower.following, true);
   stop.abort();
   await run;
-  follower.start();
+  follower.start(parts);
   assert.equal(follower.following, false);
 });
 
 test('a client that is being disconnected follows no more, also while something of it comes to its end', async () => {
   let end: () => void = () => undefined;
-  const follower = followerOf(new Promise((resolve) => (end = resolve)));
-  follower.start();
+  const { follower, parts } = followerOf(new Promise((resolve) => (end = resolve)));
+  follower.start(parts);
   const stopped = follower.stop();
   assert.equal(follower.following, false);
   end();
   await stopped;
-  follower.start();
+  follower.start(parts);
   assert.equal(follower.following, true);
   await follower.stop();
 });
 
 test('when one part fails in a way that it does not mend, the others are stopped, too', async () => {
-  const follower = followerOf(Promise.resolve());
+  const { follower } = followerOf(Promise.resolve());
   let isStopped = false;
   const failing = { run: () => Promise.reject(new Error('broken')) };
   const other = {
@@ -58,9 +57,8 @@ test('when one part fails in a way that it does not mend, the others are stopped
       isStopped = true;
     },
   };
-  follower.attach({ policy: failing, data: other } as unknown as FollowedParts);
   const run = follower.run(new AbortController().signal);
-  follower.start();
+  follower.start({ policy: failing, data: other } as unknown as FollowedParts);
   await assert.rejects(run, /broken/);
   assert.equal(isStopped, true);
   assert.equal(follower.following, false);

@@ -27,7 +27,7 @@ import type { PolicyUpdater } from './reconcile/policy-updater.js';
 import { serverLoadAllows } from './server-load.js';
 import { outermostDirectories } from './topics.js';
 
-/** What follows the server: made before the follower itself, since they write to the engine through it. */
+/** What follows the server. */
 export interface FollowedParts {
   readonly policy: PolicyUpdater;
   readonly data: DataUpdater;
@@ -77,7 +77,6 @@ export class Follower {
   readonly #statId: string;
   /** The name that the server gave us in place of our id. */
   #listedAs: string | undefined;
-  #parts: FollowedParts | undefined;
   #period: Period | undefined;
   /** {@link run} has ended: what starts now nobody would stop. */
   #isOver = false;
@@ -115,16 +114,9 @@ export class Follower {
   readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     this.#keeper.exclusive(step, this.#period?.stop.signal);
 
-  /** Says what is to follow; call once, before the first {@link start}. */
-  attach(parts: FollowedParts): void {
-    this.#parts = parts;
-  }
-
   /** Starts to follow; policy and data arrive in the background. Nothing happens where it follows already, or has ended. */
-  start(): void {
+  start(parts: FollowedParts): void {
     if (this.#period !== undefined || this.#isOver) return;
-    const parts = this.#parts;
-    if (parts === undefined) throw new Error('the follower has nothing to follow');
     const stop = new AbortController();
     const { signal } = stop;
     setMaxListeners(0, signal);

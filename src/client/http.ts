@@ -3,56 +3,99 @@ import type { Authenticator } from '../auth/caller.js';
 import { createHttpApp } from '../http/app.js';
 import { docsRoutes } from '../http/docs.js';
 import { createHostCheck } from '../http/host-check.js';
-import { type MetricsAccess, metricsRoute } from '../http/metrics-route.js';
+import { metricsRoute } from '../http/metrics-route.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';
 import type { TlsFiles } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
+import { addClientReadings } from './client-metrics.js';
+import type { DriftCheck } from './drift/drift-check.js';
+import type { RunningEngine } from './engine/create-engine.js';
+import type { Follower } from './follower.js';
+import type { HealthWriter } from './health/health-writer.js';
 import type { Offline } from './offline/offline.js';
-import { type CallbackRoutesDeps, callbackRoutes } from './routes/callbacks.js';
+import type { ClientSettings } from './options.js';
+import type { PositionWaits } from './position/position-waits.js';
+import type { DataUpdater } from './reconcile/data-updater.js';
+import type { PolicyUpdater } from './reconcile/policy-updater.js';
+import type { Reporter } from './report/reporter.js';
+import { callbackRoutes } from './routes/callbacks.js';
 import { connectivityRoutes } from './routes/connectivity.js';
-import { type HealthRoutesDeps, healthRoutes } from './routes/health.js';
-import { type PositionRoutesDeps, positionRoutes } from './routes/position.js';
-import { type StoreConfigOptions, storeConfigRoute } from './routes/store-config.js';
-import { type TriggerDeps, triggerRoutes } from './routes/triggers.js';
+import { healthRoutes } from './routes/health.js';
+import { positionRoutes } from './routes/position.js';
+import { storeConfigRoute } from './routes/store-config.js';
+import { triggerRoutes } from './routes/triggers.js';
+import type { Status } from './status/status.js';
 
 /** No route of the client takes a large body. */
 const BODY_LIMIT_BYTES = 1024 * 1024;
 
-/** What the client API tells about. */
-export interface ClientHttpDeps extends HealthRoutesDeps, TriggerDeps {
-  readonly offline: Offline;
-  readonly store: StoreConfigOptions;
+/** The parts that the client API tells of, and steers. */
+export interface ClientHttpDeps {
   /** Finds out who calls; see `auth/security.ts`. */
   readonly authenticator: Authenticator;
-  readonly callbacks: CallbackRoutesDeps;
-  readonly position: PositionRoutesDeps;
-  readonly metrics: { readonly access: MetricsAccess; readonly metrics: Metrics };
-  readonly log: Logger;
-  /** Where it listens, and under which names it may be asked beside loopback names. */
-  readonly listen: { readonly host: string; readonly names: readonly string[] };
   /** Certificate of the listener; none: plain HTTP. */
-  readonly tls?: TlsFiles | undefined;
+  readonly tls: TlsFiles | undefined;
+  readonly metrics: Metrics;
+  readonly status: Status;
+  readonly engine: RunningEngine;
+  readonly healthWriter: HealthWriter | undefined;
+  readonly drift: DriftCheck | undefined;
+  readonly follower: Follower;
+  readonly policy: PolicyUpdater;
+  readonly data: DataUpdater;
+  readonly waits: PositionWaits;
+  readonly reporter: Reporter;
+  readonly offline: Offline;
+  readonly log: Logger;
 }
 
 /** The client API (opal-protocol P2.6). The caller listens. */
-export function clientHttp(deps: ClientHttpDeps): FastifyInstance {
-  const app = createHttpApp(
-    {
-      bodyLimitBytes: BODY_LIMIT_BYTES,
-      authenticator: deps.authenticator,
-      tls: deps.tls,
-      checkHost: createHostCheck(deps.listen),
-    },
-    { log: deps.log },
-  );
-  healthRoutes(app, deps);
-  callbackRoutes(app, deps.callbacks);
-  triggerRoutes(app, deps);
-  positionRoutes(app, deps.position);
-  metricsRoute(app, deps.metrics.access, deps.metrics.metrics);
+export function clientHttp(settings: ClientSettings, deps: ClientHttpDeps): FastifyInstance {
+  const { authenticator, tls, metrics, status, engine, follower, policy, data, reporter, offline } = deps;
+  const checkHost = createHostCheck({ host: settings.host, names: settings.allowedHosts });
+  const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES, authenticator, tls, checkHost }, { log: deps.log });
+  healthRoutes(app, {
+    ...{ status, policy, data, offline },
+    drift: () => deps.drift?.state,
+    server: () => follower.server,
+    engine: () => ({
+      policy_mode: engine.engine.policyMode,
+      access: engine.access,
+      version: engine.version() ?? null,
+      rego: engine.rego() ?? null,
+      getting: engine.getting() ?? null,
+    }),
+    reports: () => reporter.details,
+    healthDocument: () => deps.healthWriter?.state,
+  });
+  callbackRoutes(app, reporter);
+  triggerRoutes(app, {
+    refetchPolicy: settings.policyUpdaterEnabled ? () => policy.refetch() : undefined,
+    refreshData: settings.dataUpdaterEnabled ? () => data.refresh() : undefined,
+    following: () => follower.following,
+  });
+  positionRoutes(app, deps);
+  addClientReadings(metrics, {
+    status,
+    connected: () => follower.server.connected,
+    connections: () => follower.server.connections,
+    position: () => data.logPosition,
+    reports: () => reporter.details,
+  });
+  metricsRoute(app, settings.metricsAccess, metrics);
   connectivityRoutes(app, deps);
-  storeConfigRoute(app, deps.store);
+  storeConfigRoute(app, {
+    url: settings.engineUrl,
+    auth: {
+      type: settings.engineAuthType,
+      token: settings.engineAuthToken,
+      oauthServer: settings.engineOauthServer,
+      oauthClientId: settings.engineOauthClientId,
+      oauthClientSecret: settings.engineOauthClientSecret,
+    },
+    showsSecrets: authenticator.enabled && !settings.excludeStoreSecrets,
+  });
   const description = 'Says how policy and data of one engine stand, and steers the client.';
   docsRoutes(app, { title: 'PolicySync client', version: packageVersion(), description });
   return app;

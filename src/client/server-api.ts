@@ -2,7 +2,7 @@ import { type Dispatcher, request } from 'undici';
 import type * as z from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
-import { type ErrorCode, SyncError } from '../lib/errors.js';
+import { type ErrorCode, errorText, SyncError } from '../lib/errors.js';
 import { basicAuthorization, type HeaderValues, retryAfterSeconds } from '../lib/http-headers.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
@@ -46,6 +46,8 @@ export interface ServerApiOptions {
   readonly dispatcher: Dispatcher;
   /** For where the server redirects to: the gate decides where it leads. They end with the API, too. */
   readonly gated: Dispatcher;
+  /** Hears why the data configuration or the updates cannot be read: they may list something that is missing here. */
+  readonly onDataFailed?: (reason: string) => void;
 }
 
 interface ServerAnswer {
@@ -84,8 +86,7 @@ export class ServerApi {
 
   /** `GET /data/config`: base entries and retained updates. */
   async dataConfig(signal: AbortSignal): Promise<PeerDataConfig> {
-    const text = await this.#get(this.#options.dataConfigUrl ?? this.#address('/data/config'), signal);
-    return parsed(peerDataConfig, parseKeepingData, text, 'data configuration');
+    return this.#dataConfig(this.#options.dataConfigUrl ?? this.#address('/data/config'), signal);
   }
 
   /**
@@ -94,7 +95,7 @@ export class ServerApi {
    */
   async baseConfig(signal: AbortSignal): Promise<PeerDataConfig> {
     const url = this.#options.dataConfigUrl ?? this.#address('/data/config', new URLSearchParams({ origin: 'base' }));
-    const config = parsed(peerDataConfig, parseKeepingData, await this.#get(url, signal), 'data configuration');
+    const config = await this.#dataConfig(url, signal);
     return { ...config, entries: config.entries.filter(({ origin }) => origin !== 'update') };
   }
 
@@ -102,13 +103,32 @@ export class ServerApi {
   async updates({ epoch, after, topics, limit }: UpdatesQuery, signal: AbortSignal): Promise<UpdatesPage> {
     const query = new URLSearchParams({ after: String(after), topics: topics.join(','), limit: String(limit) });
     if (epoch !== undefined) query.set('epoch', epoch);
-    const text = await this.#get(this.#address('/data/updates', query), signal);
-    return parsed(updatesPage, parseKeepingUpdates, text, 'list of data updates');
+    const read = async (): Promise<UpdatesPage> => {
+      const text = await this.#get(this.#address('/data/updates', query), signal);
+      return parsed(updatesPage, parseKeepingUpdates, text, 'list of data updates');
+    };
+    return this.#tellingFailure(read, signal);
   }
 
   /** `GET /loadlimit`: returns when the server takes one more client, throws (with its `Retry-After`) when it does not. */
   async loadLimit(signal: AbortSignal): Promise<void> {
     await this.#get(this.#address('/loadlimit'), signal);
+  }
+
+  #dataConfig(url: string, signal: AbortSignal): Promise<PeerDataConfig> {
+    const read = async (): Promise<PeerDataConfig> =>
+      parsed(peerDataConfig, parseKeepingData, await this.#get(url, signal), 'data configuration');
+    return this.#tellingFailure(read, signal);
+  }
+
+  async #tellingFailure<T>(read: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      const isFailure = !(error instanceof SyncError && error.code === 'not_enabled');
+      if (isFailure && !signal.aborted) this.#options.onDataFailed?.(errorText(error));
+      throw error;
+    }
   }
 
   #address(path: string, query?: URLSearchParams): string {

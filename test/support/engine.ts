@@ -70,7 +70,7 @@ export async function startEngine(
   );
   const done = Promise.all([
     running.run({ onStarted: () => keeper.started(), onGone: (reason) => keeper.ended(reason) }, stop.signal),
-    keeper.run(stop.signal),
+    keeper.run({}, stop.signal),
   ]);
   await until(() => status.engine.online, { withinMs: 20_000, what: 'the engine holds our state' });
   const rest = new OpaRest({ url, timeoutMs: 5000 });

@@ -84,7 +84,7 @@ export async function enginelessFleet(
     const askServerLoad = async (): Promise<void> => undefined;
     const follower = new Follower(settings, { keeper, askServerLoad, dial, log: logger });
     const { exclusive } = follower;
-    const data: DataUpdater = new DataUpdater(
+    const data = new DataUpdater(
       { topics: settings.dataTopics, backoff },
       {
         applier,
@@ -97,7 +97,6 @@ export async function enginelessFleet(
           if (current !== undefined) current.waitedMs ??= performance.now() - current.sinceMs;
           return api.updates(query, signal);
         },
-        onPosition: () => reporter.changed(),
         status,
         log: logger,
       },
@@ -107,7 +106,7 @@ export async function enginelessFleet(
       catchUps.push({ spreadMs: start?.spreadMs ?? 0, sinceMs: performance.now(), waitedMs: undefined });
       connected(start);
     };
-    const reporter: StateReporter = new StateReporter(
+    const reporter = new StateReporter(
       { clientId: id },
       {
         state: () => ({
@@ -133,9 +132,9 @@ export async function enginelessFleet(
         log: logger,
       },
     );
-    follower.attach({ policy, data, reporter });
-    follower.start();
-    running.push(keeper.run(stop.signal), follower.run(stop.signal));
+    data.watch(() => reporter.changed());
+    follower.start({ policy, data, reporter });
+    running.push(keeper.run({}, stop.signal), follower.run(stop.signal));
     return {
       id,
       data,

@@ -1,15 +1,14 @@
 import type { BackoffOptions } from '../../lib/async.js';
 import { errorText } from '../../lib/errors.js';
-import type { Follower } from '../follower.js';
 import type { ClientSettings } from '../options.js';
 import { Backup, defaultBackupPath } from './backup.js';
 import { captureContent } from './backup-content.js';
-import { Offline } from './offline.js';
+import { Offline, type OfflineDeps } from './offline.js';
 import { type RestoreDeps, restoreBackup } from './restore.js';
 
 /** What {@link createOffline} connects. */
 export interface CreateOfflineDeps extends RestoreDeps {
-  readonly follower: Follower;
+  readonly follower: OfflineDeps['follower'];
   readonly refetch: () => void;
 }
 

@@ -43,8 +43,6 @@ export interface DataUpdaterDeps {
   /** Base entries and updates apart, of a server with sessions (design D15). */
   readonly fetchBase?: FetchConfig | undefined;
   readonly fetchUpdates?: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
-  /** The position, or what at-least asks about, may have changed. Must return at once. */
-  readonly onPosition?: (() => void) | undefined;
   readonly status: DataStatus;
   /** Hears what becomes of every update; left out where nobody is told. */
   readonly observer?: UpdateObserver | undefined;
@@ -58,6 +56,7 @@ export interface DataUpdaterDeps {
  */
 export class DataUpdater {
   readonly #deps: DataUpdaterDeps;
+  readonly #watchers: (() => void)[] = [];
   readonly #session = new ServerSession();
   readonly #duplicates = new Duplicates();
   readonly #events: DataEvents;
@@ -70,10 +69,15 @@ export class DataUpdater {
 
   constructor({ topics: list, backoff, pollMinMs = POLL_MIN_MS }: DataUpdaterOptions, deps: DataUpdaterDeps) {
     this.#deps = deps;
-    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, onPosition, status, observer, log } = deps;
+    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, status, observer, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
     const state = new LogCursor(list, log);
-    const events = dataEvents({ state, status, observer, onPosition: onPosition ?? (() => undefined) });
+    const events = dataEvents({
+      ...{ state, status, observer },
+      onPosition: () => {
+        for (const onPosition of this.#watchers) onPosition();
+      },
+    });
     const told = { state, events, log };
     const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, ...told });
     const load = new Load(events);
@@ -98,6 +102,11 @@ export class DataUpdater {
     this.#entries = entries;
     this.#load = load;
     this.#intake = intake;
+  }
+
+  /** Calls `onPosition` after everything that may have changed the position, or what at-least asks about. It must return at once. */
+  watch(onPosition: () => void): void {
+    this.#watchers.push(onPosition);
   }
 
   get position(): DataPosition {

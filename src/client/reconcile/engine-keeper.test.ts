@@ -70,15 +70,11 @@ for (const when of ['at the start', 'later'] as const) {
     let [refilled, back] = [0, 0];
     const keeper = new EngineKeeper(
       { tellsStart: false, probeEnabled: true, probeIntervalMs: 20, probeTimeoutMs: 10, backoff: LONG },
-      {
-        ...{ engine, applier: new Applier(engine), status, log: silentLogger() },
-        onRefilled: () => void refilled++,
-        onBack: () => void back++,
-      },
+      { engine, applier: new Applier(engine), status, log: silentLogger() },
     );
     if (when === 'at the start') off();
     const stop = new AbortController();
-    const run = keeper.run(stop.signal);
+    const run = keeper.run({ onRefilled: () => refilled++, onBack: () => back++ }, stop.signal);
     if (when === 'later') {
       await settled(() => fills() === 1, 'the first fill');
       off();

@@ -32,6 +32,10 @@ export interface EngineKeeperDeps {
   readonly applier: Applier;
   readonly status: EngineStatus;
   readonly log: Logger;
+}
+
+/** What the keeper tells while it runs. */
+export interface EngineEvents {
   /** An engine that had lost our state holds it again; not for the first fill. */
   readonly onRefilled?: () => void;
   /** An engine that was away, or in doubt, takes writes again. */
@@ -45,6 +49,7 @@ export interface EngineKeeperDeps {
 export class EngineKeeper {
   readonly #options: EngineKeeperOptions;
   readonly #deps: EngineKeeperDeps;
+  #events: EngineEvents = {};
   readonly #probe: EngineProbe;
   readonly #restoreLoop: RetryLoop;
   #state: EngineState;
@@ -92,7 +97,7 @@ export class EngineKeeper {
   }
 
   #carryOut(effect: EngineEffect, reason: string | undefined): void {
-    const { status, log, onBack, onRefilled } = this.#deps;
+    const { status, log } = this.#deps;
     switch (effect) {
       case 'show_holding':
         status.engineSeen(true);
@@ -110,10 +115,10 @@ export class EngineKeeper {
         this.#restoreLoop.request();
         break;
       case 'nudge':
-        onBack?.();
+        this.#events.onBack?.();
         break;
       case 'tell_refilled':
-        if (this.#hasHeld) onRefilled?.();
+        if (this.#hasHeld) this.#events.onRefilled?.();
     }
   }
 
@@ -225,7 +230,8 @@ export class EngineKeeper {
   }
 
   /** Runs probe and restore until the signal aborts. */
-  async run(signal: AbortSignal): Promise<void> {
+  async run(events: EngineEvents, signal: AbortSignal): Promise<void> {
+    this.#events = events;
     this.#signal = signal;
     this.#restoreLoop.request();
     await Promise.all([

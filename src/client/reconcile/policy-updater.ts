@@ -21,7 +21,7 @@ export interface PolicyUpdaterDeps {
   /** Asks the server for the bundle; without a base for the complete one. */
   readonly fetchBundle: (baseHash: string | undefined, signal: AbortSignal) => Promise<PolicyBundle>;
   /** Called after each policy that went in: withheld documents may have changed. */
-  readonly onApplied: () => void;
+  readonly onApplied: (hash: string) => void;
   readonly status: Status;
   readonly log: Logger;
 }
@@ -183,7 +183,7 @@ export class PolicyUpdater {
       'policy applied',
     );
     this.#isUntidy ||= this.#deps.applier.mayHaveStrays.afterCommit;
-    this.#deps.onApplied();
+    this.#deps.onApplied(content.hash);
   }
 
   /** Another commit has the very same policy, as one that changes other files: what the engine holds is of that one now. */
@@ -196,7 +196,7 @@ export class PolicyUpdater {
     status.policyResult(hash, '');
     log.info({ hash }, 'this commit changes no policy: the engine holds it');
     this.#isUntidy ||= applier.mayHaveStrays.always;
-    this.#deps.onApplied();
+    this.#deps.onApplied(hash);
   }
 
   /** Looks for modules that are not ours, once the policy is in and told. */
