@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { type AcquireOptions, acquireOpa } from '../../src/client/engine/acquire-opa.js';
 import type { AcquireProgress } from '../../src/client/engine/acquire-progress.js';
-import { OPA_VERSION } from '../../src/client/engine/opa-release.js';
+import { OPA_VERSION } from '../../src/client/engine/opa-version.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { startProxy } from '../support/connect-proxy.js';
 import { type ListeningServer, listening } from '../support/http-server.js';

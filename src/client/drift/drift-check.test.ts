@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
-import type { DocPath } from '../../wire/doc-path.js';
+import { type DocPath, docPathText, parseDocPath } from '../../wire/doc-path.js';
 import { LayerSet } from '../desired/layers.js';
 import { bodyOfText } from '../desired/text-body.js';
-import { DriftCheck } from './drift-check.js';
+import { DriftCheck, Places } from './drift-check.js';
 
 test('what somebody writes right after a repair is found by the next comparison', async () => {
   const layers = new LayerSet();
@@ -52,4 +52,52 @@ test('what somebody writes right after a repair is found by the next comparison'
   await check.run(stop.signal);
   clearTimeout(limit);
   assert.deepEqual(rewrites, ['foreign', 'foreign again']);
+});
+
+function layersOf(documents: Record<string, unknown>): LayerSet {
+  const layers = new LayerSet();
+  for (const [at, value] of Object.entries(documents)) {
+    layers.set({
+      id: at,
+      path: parseDocPath(at),
+      rank: { era: 1, seq: layers.size, index: 0 },
+      content: { kind: 'put', body: bodyOfText(JSON.stringify(value)) },
+    });
+  }
+  return layers;
+}
+
+const CLOSED = ['/app/rbac', '/system/policysync/marker'].map(parseDocPath);
+
+test('a document of the root is looked at member by member, around packages and own documents', () => {
+  const layers = layersOf({
+    '/': { users: { ann: 1 }, app: { limits: 1, rbac: { x: 1 }, deep: { y: 1 } }, n: 1 },
+    '/orgs': {},
+  });
+  const found = new Places().list(layers, CLOSED, () => true).map(docPathText);
+  assert.deepEqual(found.sort(), ['/app/deep', '/app/limits', '/n', '/orgs', '/users']);
+});
+
+test('a document is one place where nothing closed lies below it, and none inside a package', () => {
+  const layers = layersOf({ '/users': { ann: 1 }, '/app/rbac/data': 1, '/app/limits': { a: 1 } });
+  assert.deepEqual(
+    new Places()
+      .list(layers, CLOSED, () => true)
+      .map(docPathText)
+      .sort(),
+    ['/app/limits', '/users'],
+  );
+});
+
+test('members are looked for again where something was written, or packages have changed', () => {
+  const layers = layersOf({ '/': { a: 1 } });
+  const places = new Places();
+  const list = (isWritten: boolean, closed = CLOSED): string[] =>
+    places.list(layers, closed, () => isWritten).map(docPathText);
+  assert.deepEqual(list(true), ['/a']);
+  const body = bodyOfText('{"b":{"c":1}}');
+  layers.set({ id: '/', path: [], rank: { era: 1, seq: 9, index: 0 }, content: { kind: 'put', body } });
+  assert.deepEqual(list(false), ['/a']);
+  assert.deepEqual(list(true), ['/b']);
+  assert.deepEqual(list(false, [['b', 'c']]), []);
 });

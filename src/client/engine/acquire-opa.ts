@@ -6,14 +6,16 @@ import { type DownloadTimeouts, download } from './download.js';
 import { goInstall } from './go-install.js';
 import { cacheFile, putIntoCache } from './opa-cache.js';
 import {
+  type Env,
+  isAcceptableOpaVersion,
   OPA_DOWNLOAD_BASE_URL,
   OPA_MIN_VERSION,
   OPA_SHA256,
   OPA_VERSION,
   opaAsset,
   type Platform,
-} from './opa-release.js';
-import { type Env, isAcceptableOpaVersion, readOpaVersion } from './opa-version.js';
+  readOpaVersion,
+} from './opa-version.js';
 
 /** Where an OPA may come from. */
 export interface AcquireOptions {

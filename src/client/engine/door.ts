@@ -1,8 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Secret } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
-import { listenAddress, splitAddress } from './opa-args.js';
+import { type InlineEngineConfig, listenAddress, splitAddress } from './opa-args.js';
 
 /**
  * Who may do what with our own OPA. `token`: everybody asks, and only we, who hold a random token, write or see policy and
@@ -40,7 +42,7 @@ export const DOOR_REASON =
 export const DOOR_DECISION = '/system/authz/allow';
 
 /** Name of the policy's file; OPA lists the module by the whole path of it, in the package of {@link DOOR_PATH}. */
-export const DOOR_FILE = 'policysync-door.rego';
+const DOOR_FILE = 'policysync-door.rego';
 
 /** Who guards the engine with these settings. */
 export function engineAccessKind(settings: DoorSettings): EngineAccessKind {
@@ -70,6 +72,21 @@ function ownOrigins(settings: DoorSettings): string[] {
     (host) => new URL(`${protocol}//${host}:${port ?? 80}`).origin,
   );
   return [...new Set([origin, ...(port === undefined ? [] : loopback), ...settings.inlineEngineOrigins])];
+}
+
+/**
+ * Writes our authorization policy into `dir`, readable by us alone, and returns the options of OPA that make it count from the
+ * first request on; none where there is no such policy. `files` are those that OPA loads anyway.
+ */
+export async function writeDoor(
+  dir: string,
+  rego: string | undefined,
+  files: readonly string[] = [],
+): Promise<Pick<InlineEngineConfig, 'authentication' | 'authorization' | 'files'>> {
+  if (rego === undefined) return {};
+  const file = join(dir, DOOR_FILE);
+  await writeFile(file, rego, { mode: 0o600, flag: 'wx' });
+  return { authentication: 'token', authorization: 'basic', files: [...files, file] };
 }
 
 /**

@@ -1,8 +1,7 @@
 import type { Logger } from '../../lib/log.js';
 import { type OutgoingTls, outgoingTls, pemFile, TlsFiles } from '../../lib/tls.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
-import { type EngineAuth, fixedAuth } from './engine-auth.js';
-import { createOauth } from './engine-auth-oauth.js';
+import { createOauth, type EngineAuth, fixedAuth } from './engine-auth.js';
 import { checkEngineAccess, type EngineAccessSettings } from './engine-auth-rules.js';
 
 /** How the engine is reached: what we send, whom we trust, what we show. */

@@ -1,4 +1,10 @@
-import type { Secret } from '../../lib/log.js';
+import { type Dispatcher, request } from 'undici';
+import * as z from 'zod';
+import { withAnySignal } from '../../lib/any-signal.js';
+import { unlessAborted } from '../../lib/async.js';
+import { failureFields, SyncError } from '../../lib/errors.js';
+import { jsonOrUndefined } from '../../lib/json-text.js';
+import { type Logger, redactUrl, Secret } from '../../lib/log.js';
 
 /** How we identify ourselves to the engine, call by call. */
 export interface EngineAuth {
@@ -16,5 +22,177 @@ export function fixedAuth(token?: Secret): EngineAuth {
     authorization: async () => (token === undefined ? undefined : `Bearer ${token.reveal()}`),
     renew: () => false,
     close: async () => undefined,
+  };
+}
+
+/** What {@link createOauth} is made with. */
+export interface OauthOptions {
+  /** The token endpoint. */
+  readonly server: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  /** Longest wait for a token. */
+  readonly timeoutMs: number;
+  /** Least time between two renewals because of a 401. Default 5 s. */
+  readonly renewalIntervalMs?: number;
+}
+
+/** What {@link createOauth} works with. */
+export interface OauthDeps {
+  readonly log: Logger;
+  /** Its connections; they end with it. */
+  readonly dispatcher: Dispatcher;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly now?: () => number;
+}
+
+/**
+ * A token is renewed this long before it ends, or as long as so many requests may take, but no earlier than in the middle of its
+ * life: a token endpoint that hangs leaves time for another try.
+ */
+const EARLY_MS = 10_000;
+const EARLY_TRIES = 3;
+const RENEWAL_INTERVAL_MS = 5_000;
+/** More of an answer is not read. */
+const ANSWER_LIMIT = 64 * 1024;
+
+/** Answer of a token endpoint (RFC 6749, 5.1). Some servers write the seconds as text. */
+const tokenAnswer = z.object({
+  access_token: z.string().regex(/^[\x21-\x7e]+$/),
+  expires_in: z.coerce.number().positive().optional(),
+});
+/** Answer of one that refuses (RFC 6749, 5.2): the code alone is shown, whatever else it says may repeat a secret. */
+const tokenRefusal = z.object({ error: z.string().regex(/^[\w.-]{1,64}$/) });
+
+interface Token {
+  readonly value: Secret;
+  readonly renewAt: number;
+  readonly endsAt: number;
+}
+
+/**
+ * Tokens by OAuth 2.0 client credentials (RFC 6749, 4.4): HTTP Basic with id and secret as they are written, one request
+ * at a time however many calls wait for it, a new token before the old one ends and after the engine refused it with 401.
+ * While there is no new token yet the old one serves until its end, and no call waits.
+ */
+export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth {
+  const { renewalIntervalMs = RENEWAL_INTERVAL_MS } = options;
+  const now = deps.now ?? (() => performance.now());
+  const stop = new AbortController();
+  const credentials = new Secret(
+    Buffer.from(`${options.clientId}:${options.clientSecret.reveal()}`).toString('base64'),
+  );
+  let token: Token | undefined;
+  let asking: Promise<Token> | undefined;
+  let renewedAt: number | undefined;
+  /** When the last renewal in advance has failed. */
+  let failedAt: number | undefined;
+
+  /** The one request under way. No single caller owns it, so that none ends it for the others. */
+  function ask(): Promise<Token> {
+    asking ??= askServer()
+      .then((fresh) => {
+        token = fresh;
+        return fresh;
+      })
+      .finally(() => {
+        asking = undefined;
+      });
+    return asking;
+  }
+
+  async function askServer(): Promise<Token> {
+    const askedAt = now();
+    const { status, text } = await sendInTime();
+    const parsed = status === 200 ? tokenAnswer.safeParse(jsonOrUndefined(text)) : undefined;
+    if (parsed === undefined) {
+      const refusal = tokenRefusal.safeParse(jsonOrUndefined(text));
+      throw failure(`answered ${status}${refusal.success ? ` ${refusal.data.error}` : ''}`);
+    }
+    if (!parsed.success) throw failure('answered 200 without an access_token');
+    const { access_token, expires_in } = parsed.data;
+    const lifeMs = expires_in === undefined ? Number.POSITIVE_INFINITY : expires_in * 1000;
+    deps.log.debug({ expires_in: expires_in ?? null }, 'a new token for the engine');
+    return {
+      value: new Secret(access_token),
+      renewAt: askedAt + Math.max(lifeMs - Math.max(EARLY_MS, EARLY_TRIES * options.timeoutMs), lifeMs / 2),
+      endsAt: askedAt + lifeMs,
+    };
+  }
+
+  /** Gets the next token while this one serves. */
+  function renewAhead(): void {
+    if (asking !== undefined || (failedAt !== undefined && now() - failedAt < renewalIntervalMs)) return;
+    ask().then(
+      () => {
+        failedAt = undefined;
+      },
+      (error: unknown) => {
+        failedAt = now();
+        if (!stop.signal.aborted) {
+          deps.log.warn(failureFields(error), 'the token for the engine could not be renewed yet');
+        }
+      },
+    );
+  }
+
+  async function send(signal: AbortSignal): Promise<{ status: number; text: string }> {
+    const answer = await request(options.server, {
+      method: 'POST',
+      dispatcher: deps.dispatcher,
+      signal,
+      headers: {
+        accept: 'application/json',
+        authorization: `Basic ${credentials.reveal()}`,
+        'content-type': 'application/x-www-form-urlencoded;charset=UTF-8',
+      },
+      body: 'grant_type=client_credentials',
+    });
+    const chunks: Buffer[] = [];
+    let sizeBytes = 0;
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > ANSWER_LIMIT) throw new Error(`the answer is longer than ${ANSWER_LIMIT} bytes`);
+      chunks.push(chunk);
+    }
+    return { status: answer.statusCode, text: Buffer.concat(chunks).toString('utf8') };
+  }
+
+  async function sendInTime(): Promise<{ status: number; text: string }> {
+    try {
+      return await withAnySignal([stop.signal], send, options.timeoutMs);
+    } catch (cause) {
+      const isLate = cause instanceof Error && cause.name === 'TimeoutError';
+      throw failure(isLate ? `did not answer within ${options.timeoutMs} ms` : 'cannot be reached', cause);
+    }
+  }
+
+  function failure(why: string, cause?: unknown): SyncError {
+    const server = redactUrl(options.server);
+    return new SyncError('engine_auth_failed', `no token for the engine: ${server} ${why}`, { cause, retryable: true });
+  }
+
+  return {
+    async authorization(signal) {
+      signal.throwIfAborted();
+      let current = token;
+      if (current === undefined || now() >= current.endsAt) current = await unlessAborted(ask(), signal);
+      else if (now() >= current.renewAt) renewAhead();
+      return `Bearer ${current.value.reveal()}`;
+    },
+    renew(refused) {
+      // Another call has got a new one meanwhile.
+      if (token === undefined || refused !== `Bearer ${token.value.reveal()}`) return true;
+      // A token that is refused as soon as it is made is not refused for its age: don't ask for one at every call.
+      if (renewedAt !== undefined && now() - renewedAt < renewalIntervalMs) return false;
+      renewedAt = now();
+      token = undefined;
+      return true;
+    },
+    async close() {
+      stop.abort();
+      await asking?.catch(() => undefined); // whoever asked has the failure
+      await deps.dispatcher.destroy();
+    },
   };
 }

@@ -4,11 +4,10 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/diff.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 import type { PolicyCheck } from './check-policy.js';
-import { dependencyOrder } from './dependency-order.js';
 import { EngineRefusal, type EngineSeals, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
+import { dependencyOrder, isEnginesOwn, removeModules } from './opa-modules.js';
 import type { OpaRest } from './opa-rest.js';
-import { isEnginesOwn, removeModules } from './stray-modules.js';
 
 type Change = { readonly id: string; readonly rego: string | undefined };
 

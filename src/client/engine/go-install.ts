@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { childEnv } from '../../lib/child-env.js';
-import { OPA_GO_PACKAGE, OPA_VERSION } from './opa-release.js';
-import type { Env } from './opa-version.js';
+import { type Env, OPA_GO_PACKAGE, OPA_VERSION } from './opa-version.js';
 
 /** A build of the pinned OPA with the machine's Go toolchain. */
 export interface GoInstallOptions {

@@ -7,10 +7,10 @@ import type { PolicyCheck } from './check-policy.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import { BUNDLE_NAME, type OpaBundleServer } from './opa-bundle-server.js';
+import { isEnginesOwn, isLoadedFrom, removeModules } from './opa-modules.js';
 import type { OpaRest } from './opa-rest.js';
 import type { RegoVersions, V0Modules } from './rego-versions.js';
 import { bundleRoots } from './roots.js';
-import { isEnginesOwn, isLoadedFrom, removeModules } from './stray-modules.js';
 
 /** Where OPA lists our modules. */
 const BUNDLE_FOLDER = `${BUNDLE_NAME}/`;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { listenAddress, opaArgs, splitAddress } from './opa-args.js';
+import { SyncError } from '../../lib/errors.js';
+import { configOverrides, listenAddress, opaArgs, splitAddress } from './opa-args.js';
 
 const plain = { engineUrl: 'http://localhost:8181', config: {}, v0Compatible: false, logFormat: 'none' } as const;
 
@@ -64,4 +65,20 @@ test('splits TCP addresses and leaves other ones alone', () => {
   assert.deepEqual(splitAddress(':8181'), { host: undefined, port: 8181 });
   assert.deepEqual(splitAddress('[::1]:8181'), { host: '::1', port: 8181 });
   assert.equal(splitAddress('unix:///run/opa.sock'), undefined);
+});
+
+test('our configuration becomes single values, with special characters of keys escaped', () => {
+  const text = JSON.stringify({ services: { 'a.b': { url: 'http://x', n: 3, on: true } }, bundles: {} });
+  assert.deepEqual(configOverrides(text), [
+    { path: 'services.a\\.b.url', value: 'http://x' },
+    { path: 'services.a\\.b.n', value: 3 },
+    { path: 'services.a\\.b.on', value: true },
+  ]);
+});
+
+test('a list cannot be laid over a configuration file', () => {
+  assert.throws(
+    () => configOverrides('{"a":{"b":[1]}}'),
+    (error) => error instanceof SyncError && error.code === 'config_invalid' && error.message.includes('"a.b"'),
+  );
 });

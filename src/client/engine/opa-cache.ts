@@ -1,8 +1,7 @@
 import { chmod, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { cacheFolder } from '../../lib/cache-folder.js';
-import { OPA_VERSION, opaFileName, type Platform } from './opa-release.js';
-import type { Env } from './opa-version.js';
+import { type Env, OPA_VERSION, opaFileName, type Platform } from './opa-version.js';
 
 /** Leftovers of a killed process are removed when they are older than this. */
 const STALE_TEMP_MS = 24 * 3_600_000;

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { childEnv } from '../../lib/child-env.js';
-import { OPA_MIN_VERSION } from './opa-release.js';
 
 /** Environment variables as a program is given them. */
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -70,4 +69,54 @@ function startProblem(file: string, error: Error & { code?: unknown; killed?: bo
     return `"${file} version" ended with code ${error.code}${said === '' ? '' : ` (${said})`}`;
   }
   return `${file} cannot be started on this machine (${typeof error.code === 'string' ? error.code : error.message})`;
+}
+
+/** The OPA release that this version of PolicySync was tested with and gets where none is installed. */
+export const OPA_VERSION = '1.21.0';
+
+/** The oldest installed OPA that is used: 1.0.0 made Rego v1 the default and brought `--v0-compatible`. */
+export const OPA_MIN_VERSION = '1.0.0';
+
+/** Where official releases are; `/v<version>/<asset>` follows. */
+export const OPA_DOWNLOAD_BASE_URL = 'https://openpolicyagent.org/downloads';
+
+/** The Go package that `go install` builds. */
+export const OPA_GO_PACKAGE = 'github.com/open-policy-agent/opa';
+
+/**
+ * Hex SHA-256 of each official asset of {@link OPA_VERSION}: as published beside the assets and recorded alike by at
+ * least two projects independent of each other. A download is only ever made for an asset that stands here: an
+ * unverified executable is never run. An asset that is missing is got with Go, whose checksum database verifies the same
+ * source. A new OPA_VERSION comes with its sums in the same commit.
+ */
+export const OPA_SHA256: Readonly<Record<string, string>> = {
+  opa_darwin_amd64: '0ceb96979d259b3ee31711a6b316a592b8ffcfdd4209cc37600ed85a6cd4a55c',
+  opa_darwin_arm64: 'f1e4da6467a2adb2846bb23eec6ea00d8c3a04786f9270bb11003d22dfd827a5',
+  opa_linux_amd64_static: '5eef70644868bb04d0556bcc795ee42f2ab379e73f51d1bfa30f83e1305bc9b9',
+  opa_linux_arm64_static: '0ec34027c15b4d969c21d01ed570fe14fbebd508a08157043ab09f9a0dccbee6',
+  'opa_windows_amd64.exe': '1e0e9639673615fa3a6d4974b07e335e44827e377ce7c7bffbb1a6605a26479b',
+};
+
+/** An operating system and processor in Node's words (`process.platform`, `process.arch`). */
+export interface Platform {
+  os: string;
+  arch: string;
+}
+
+const ASSETS: Readonly<Record<string, string>> = {
+  'linux/x64': 'opa_linux_amd64_static',
+  'linux/arm64': 'opa_linux_arm64_static',
+  'darwin/x64': 'opa_darwin_amd64',
+  'darwin/arm64': 'opa_darwin_arm64',
+  'win32/x64': 'opa_windows_amd64.exe',
+};
+
+/** Name of the official release's file for a platform; undefined where there is none. */
+export function opaAsset(platform: Platform): string | undefined {
+  return ASSETS[`${platform.os}/${platform.arch}`];
+}
+
+/** Name of the executable in the cache folder. */
+export function opaFileName(os: string): string {
+  return os === 'win32' ? 'opa.exe' : 'opa';
 }

@@ -1,6 +1,6 @@
 import type { DocPath } from '../../wire/doc-path.js';
 import { regoPackage } from '../../wire/rego-package.js';
-import { outermost } from '../desired/outermost.js';
+import { outermost } from '../desired/path-index.js';
 import type { PolicySet } from './engine.js';
 
 /** The packages of a policy as roots of an OPA bundle, without those that lie below another. */

@@ -7,7 +7,7 @@ import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
 import type { OutboundGate } from '../outbound/gate.js';
-import { exchange, type HttpAnswer } from './http-exchange.js';
+import { charsetOf, exchange, type HttpAnswer, jsonStringOf } from './http-exchange.js';
 import {
   answerFailure,
   bodyFailure,
@@ -17,7 +17,6 @@ import {
   statusFailure,
 } from './http-failure.js';
 import { firstHop, type Hop, httpConfigOf, nextHop, validatorsOf } from './http-rules.js';
-import { charsetOf, jsonStringOf } from './http-text.js';
 import type { FetchContext, FetchProvider, FetchRequest, FetchResult, FetchSource } from './provider.js';
 import type { OwnedBody } from './spool.js';
 

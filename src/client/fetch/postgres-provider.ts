@@ -1,12 +1,13 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
+import { errorText, SyncError } from '../../lib/errors.js';
 import { timerMs } from '../../lib/timer.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { checkedSocket } from '../outbound/connect-checked.js';
+import { shownUrl } from './http-rules.js';
 import { type BoundedRead, PostgresBounds } from './postgres-bounds.js';
 import { type PostgresRequest, postgresRequest } from './postgres-config.js';
-import { isWithoutTls, postgresFailure } from './postgres-failure.js';
 import { documentOf, selectText } from './postgres-rows.js';
 import type { FetchProvider, Outbound } from './provider.js';
 
@@ -161,4 +162,38 @@ function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProvid
 /** By the extended protocol a server takes exactly one statement, whatever an entry's query has in it. */
 function oneStatement(text: string): QueryConfig & { queryMode: 'extended' } {
   return { text, queryMode: 'extended' };
+}
+
+/** What went wrong with a read of a database, in words that name it and show no password. */
+
+/**
+ * Classes of SQLSTATE that may pass by themselves: connection, rollback, resources, locks, the operator's doing (a statement
+ * that took too long among them), system, internal. All others stay until somebody changes query, rights or data.
+ */
+const PASSING = ['08', '40', '53', '55', '57', '58', 'XX'];
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+/** What `pg` says of an agreement with the server that is not possible; it has no codes for that. */
+const NO_AGREEMENT = /^SASL|SSL connection/;
+
+/** True when the server has no TLS. */
+export function isWithoutTls(error: unknown): boolean {
+  return error instanceof Error && error.message === 'The server does not support SSL connections';
+}
+
+/** The error for whatever connecting, a statement or the taking in of its rows threw. */
+export function postgresFailure(url: string, request: PostgresRequest, cause: unknown, connectMs: number): SyncError {
+  const name = shownUrl(url);
+  if (cause instanceof SyncError) {
+    return new SyncError(cause.code, `${name}: ${cause.message}`, { cause, retryable: cause.retryable });
+  }
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  const isAnswer = SQLSTATE.test(code);
+  let text = errorText(cause) || code;
+  if (text === 'timeout expired') text = `no connection within ${connectMs / 1000} s`;
+  if (isAnswer) text = `${text} (SQLSTATE ${code})`;
+  const password = request.password?.reveal() ?? '';
+  // No server sends it back; should one do so, it goes no further.
+  if (password.length >= 4) text = text.replaceAll(password, '***');
+  const retryable = isAnswer ? PASSING.includes(code.slice(0, 2)) : !NO_AGREEMENT.test(text);
+  return new SyncError('fetch_failed', `${name}: ${text}`, { cause, retryable });
 }

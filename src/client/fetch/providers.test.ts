@@ -6,8 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
-import type { FetchProvider, FetchRequest, FetchResult } from './provider.js';
-import { loadProviderModules } from './provider-modules.js';
+import { type FetchProvider, type FetchRequest, type FetchResult, loadProviderModules } from './provider.js';
 import { createFetcher, type Fetcher } from './providers.js';
 import { createSpool } from './spool.js';
 

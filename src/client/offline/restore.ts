@@ -1,8 +1,9 @@
 import { type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { EngineRefusal, problemText } from '../engine/engine.js';
+import { EngineRefusal, type PolicyEngine, problemText } from '../engine/engine.js';
 import type { Spool } from '../fetch/spool.js';
+import type { Applier } from '../reconcile/applier.js';
 import type { EngineKeeper } from '../reconcile/engine-keeper.js';
 import type { Status } from '../status/status.js';
 import {
@@ -10,11 +11,11 @@ import {
   type BackedUpParts,
   type BackupSettings,
   loadableContent,
+  sealOf,
   wantedContent,
 } from './backup-content.js';
 import type { BackupContent } from './backup-format.js';
 import { disposeDocuments, isEmpty, readBackup } from './backup-reader.js';
-import { type ResumeDeps, resumeFrom } from './resume.js';
 
 /** What restoring works with. */
 export interface RestoreDeps extends BackedUpParts, ResumeDeps {
@@ -101,4 +102,31 @@ function refusedByEngine(error: unknown): SyncError {
   const [problem] = error instanceof EngineRefusal ? error.problems : [];
   const reason = problem === undefined ? errorText(error) : problemText(problem);
   return new SyncError('backup_invalid', `the backup cannot be used: the engine refuses it: ${reason}`);
+}
+
+/** What resuming works with. */
+export interface ResumeDeps {
+  readonly engine: Pick<PolicyEngine, 'seals'>;
+  readonly keeper: EngineKeeper;
+  readonly applier: Applier;
+}
+
+/**
+ * Goes on with an engine that another life of this client left (design D23): if its seal is that of the backup, it holds
+ * exactly that, and nothing is written. True: so it is. Throws what the engine throws, and when the content does not fit
+ * the settings of this client.
+ */
+export function resumeFrom(
+  content: BackupContent,
+  { engine: { seals }, keeper, applier }: ResumeDeps,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const seal = sealOf(content);
+  if (seals === undefined || seal === undefined) return Promise.resolve(false);
+  return keeper.resume(async () => {
+    const loadable = loadableContent(content);
+    if (!(await seals.claim(seal, signal))) return false;
+    applier.adopt(loadable);
+    return true;
+  });
 }

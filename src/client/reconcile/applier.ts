@@ -4,7 +4,7 @@ import { isObject, nodeText } from '../../wire/json-node.js';
 import type { DataOp } from '../desired/diff.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
-import { outermost } from '../desired/outermost.js';
+import { outermost } from '../desired/path-index.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';

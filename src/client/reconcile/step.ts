@@ -3,7 +3,7 @@ import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/js
 import type { DataOp } from '../desired/diff.js';
 import { diffNodes } from '../desired/diff.js';
 import { compareRank, type Layer, type LayerSet, replaces } from '../desired/layers.js';
-import { outermost } from '../desired/outermost.js';
+import { outermost } from '../desired/path-index.js';
 
 /** Layers to add (or replace, by id) and layer ids to drop, as one step. */
 export interface LayerChange {

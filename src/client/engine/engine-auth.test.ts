@@ -8,7 +8,7 @@ import { Agent } from 'undici';
 import { until } from '../../../test/support/until.js';
 import { errorText } from '../../lib/errors.js';
 import { type Logger, Secret, silentLogger } from '../../lib/log.js';
-import { createOauth } from './engine-auth-oauth.js';
+import { createOauth } from './engine-auth.js';
 
 const SECRET = 'a secret: with ümlaut';
 const never = new AbortController().signal;
