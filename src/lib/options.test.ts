@@ -20,7 +20,7 @@ import {
   urlSetting,
 } from './options.js';
 
-const spec = { env: 'SYNC_X', group: 'G', description: 'An x.' };
+const spec = ['SYNC_X', 'An x.'] as const;
 
 /** The value of a text, or the message that refuses it. */
 function read<T>(setting: Setting<T>, text: string): T | string {
@@ -29,7 +29,7 @@ function read<T>(setting: Setting<T>, text: string): T | string {
 }
 
 describe('kinds of settings', () => {
-  const NUMBER = numberSetting({ ...spec, default: 5, min: 1, max: 10 });
+  const NUMBER = numberSetting(...spec, { default: 5, min: 1, max: 10 });
   const TABLE: [string, Setting<unknown>, Record<string, unknown>][] = [
     [
       'number',
@@ -51,7 +51,7 @@ describe('kinds of settings', () => {
     ],
     [
       'seconds',
-      secondsSetting({ ...spec, default: 1 }),
+      secondsSetting(...spec, { default: 1 }),
       {
         '0.25': 250,
         '3': 3000,
@@ -61,7 +61,7 @@ describe('kinds of settings', () => {
     ],
     [
       'flag',
-      flagSetting({ ...spec, default: false }),
+      flagSetting(...spec),
       {
         true: true,
         YES: true,
@@ -77,7 +77,7 @@ describe('kinds of settings', () => {
     ],
     [
       'choice',
-      choiceSetting({ ...spec, choices: ['a', 'B'], default: 'a' }),
+      choiceSetting(...spec, { choices: ['a', 'B'], default: 'a' }),
       {
         a: 'a',
         B: 'B',
@@ -87,7 +87,7 @@ describe('kinds of settings', () => {
     ],
     [
       'choice in any case',
-      choiceSetting({ ...spec, choices: ['a', 'B'], default: 'a', ignoreCase: true }),
+      choiceSetting(...spec, { choices: ['a', 'B'], default: 'a', ignoreCase: true }),
       {
         A: 'a',
         b: 'B',
@@ -96,17 +96,17 @@ describe('kinds of settings', () => {
     ],
     [
       'comma list',
-      listSetting({ ...spec, separator: ',', default: [] }),
+      listSetting(...spec),
       {
         'a, b ,,c': ['a', 'b', 'c'],
         ',': [],
         'a:b': ['a:b'],
       },
     ],
-    ['colon list', listSetting({ ...spec, separator: ':', default: [] }), { 'a/b:.': ['a/b', '.'] }],
+    ['colon list', listSetting(...spec, { separator: ':' }), { 'a/b:.': ['a/b', '.'] }],
     [
       'URL',
-      urlSetting({ ...spec, default: 'http://x' }),
+      urlSetting(...spec, { default: 'http://x' }),
       {
         'http://h:1/': 'http://h:1',
         'wss://h/a//': 'wss://h/a',
@@ -119,7 +119,7 @@ describe('kinds of settings', () => {
     ],
     [
       'JSON',
-      jsonSetting({ ...spec, schema: z.strictObject({ a: z.number() }) }),
+      jsonSetting(...spec, { schema: z.strictObject({ a: z.number() }) }),
       {
         '{"a":1}': { a: 1 },
         '{"a":': 'refused: must be JSON',
@@ -127,7 +127,7 @@ describe('kinds of settings', () => {
         '{"a":"x"}': 'refused: at a: Invalid input: expected number, received string',
       },
     ],
-    ['text', textSetting(spec), { ' a ': ' a ' }],
+    ['text', textSetting(...spec), { ' a ': ' a ' }],
   ];
   for (const [name, setting, cases] of TABLE) {
     it(name, () => {
@@ -138,11 +138,11 @@ describe('kinds of settings', () => {
   it('a default is the text that people write, and is read like one', () => {
     const settings = {
       number: NUMBER,
-      seconds: secondsSetting({ ...spec, default: 2.5 }),
-      list: listSetting({ ...spec, separator: ':', default: ['a', 'b'] }),
-      text: textSetting(spec),
-      flag: opalFlagSetting(spec),
-      rate: rateSetting({ ...spec, default: 'none' }),
+      seconds: secondsSetting(...spec, { default: 2.5 }),
+      list: listSetting(...spec, { separator: ':', default: ['a', 'b'] }),
+      text: textSetting(...spec),
+      flag: opalFlagSetting(...spec),
+      rate: rateSetting(...spec, { default: 'none' }),
     };
     assert.deepEqual(
       Object.values(settings).map(({ defaultText }) => defaultText),
@@ -153,7 +153,7 @@ describe('kinds of settings', () => {
   });
 
   it('a flag says that it was turned on by the name of OPAL', () => {
-    const settings = { flag: opalFlagSetting(spec) };
+    const settings = { flag: opalFlagSetting(...spec) };
     const value = (env: Record<string, string>, flags = {}) => loadSettings(settings, { env, flags }).values.flag;
     assert.equal(value({ OPAL_X: 'on' }), 'opal');
     assert.equal(value({ OPAL_X: 'off' }), false);
@@ -162,10 +162,10 @@ describe('kinds of settings', () => {
   });
 
   it('names: the OPAL name is the default alias, another one or none where that is said', () => {
-    assert.deepEqual(textSetting(spec).aliases, ['OPAL_X']);
-    assert.deepEqual(textSetting({ ...spec, opal: 'OPAL_Y', alsoNamed: ['Y'] }).aliases, ['OPAL_Y', 'Y']);
-    assert.deepEqual(textSetting({ ...spec, opal: null }).aliases, []);
-    assert.deepEqual(textSetting({ ...spec, env: 'POLICY_X' }).aliases, []);
+    assert.deepEqual(textSetting(...spec).aliases, ['OPAL_X']);
+    assert.deepEqual(textSetting(...spec, { opal: 'OPAL_Y', alsoNamed: ['Y'] }).aliases, ['OPAL_Y', 'Y']);
+    assert.deepEqual(textSetting(...spec, { opal: null }).aliases, []);
+    assert.deepEqual(textSetting('POLICY_X', 'An x.').aliases, []);
     assert.equal(flagName({ env: 'SYNC_POLICY_REPO_URL' }), 'policy-repo-url');
     assert.equal(flagName({ env: 'POLICY_BUNDLE_URL' }), 'policy-bundle-url');
   });
@@ -173,12 +173,10 @@ describe('kinds of settings', () => {
 
 describe('loading settings', () => {
   const SETTINGS = {
-    port: numberSetting({ ...spec, env: 'SYNC_PORT', default: 1, max: 9 }),
-    url: urlSetting({ ...spec, env: 'SYNC_URL' }),
-    token: secretSetting({ ...spec, env: 'SYNC_TOKEN' }),
-    json: jsonSetting({
-      ...spec,
-      env: 'SYNC_JSON',
+    port: numberSetting('SYNC_PORT', 'A port.', { default: 1, max: 9 }),
+    url: urlSetting('SYNC_URL', 'A URL.'),
+    token: secretSetting('SYNC_TOKEN', 'A token.'),
+    json: jsonSetting('SYNC_JSON', 'A JSON.', {
       schema: z.strictObject({ headers: z.record(z.string(), z.string()) }),
     }),
   };

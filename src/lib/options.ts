@@ -26,11 +26,8 @@ export interface Setting<T> {
   schema(env: string): z.ZodType<T>;
 }
 
-/** What every kind of setting is declared with. */
+/** What a setting of any kind may have beside its environment name and description. */
 export interface SettingSpec {
-  env: string;
-  group: string;
-  description: string;
   /** OPAL's name where it is not the same behind `OPAL_`; `null` where OPAL has no such setting. */
   opal?: string | null;
   /** More names (for example without a prefix). */
@@ -38,19 +35,20 @@ export interface SettingSpec {
 }
 
 function declare<T>(
-  {
-    env,
-    group,
-    description,
-    opal = env.replace(/^SYNC_/, 'OPAL_'),
-    alsoNamed = [],
-    ...spec
-  }: SettingSpec & { default?: unknown },
+  env: string,
+  description: string,
+  { opal = env.replace(/^SYNC_/, 'OPAL_'), alsoNamed = [], ...spec }: SettingSpec & { default?: unknown },
   kind: Pick<Setting<T>, 'form' | 'schema'> & Partial<Setting<T>>,
 ): Setting<T> {
   const aliases = [...(opal === null || opal === env ? [] : [opal]), ...alsoNamed];
   const defaultText = spec.default === undefined ? undefined : String(spec.default);
-  return { env, aliases, group, description, defaultText, secret: false, shown: true, ...kind };
+  return { env, aliases, group: '', description, defaultText, secret: false, shown: true, ...kind };
+}
+
+/** The settings under one heading of help and documentation. */
+export function inGroup<S extends Settings>(group: string, settings: S): S {
+  const entries = Object.entries(settings).map(([name, setting]) => [name, { ...setting, group }]);
+  return Object.fromEntries(entries) as S;
 }
 
 /** Reads a text by a function; the issue is the message of what that throws. */
@@ -67,20 +65,24 @@ function textReadBy<T>(read: (text: string) => T): z.ZodType<T, string> {
 
 /** Text; without a default the value may be undefined. */
 export function textSetting<D extends string | undefined = undefined>(
-  spec: SettingSpec & { default?: D; form?: string },
+  env: string,
+  description: string,
+  spec: SettingSpec & { default?: D; form?: string } = {},
 ): Setting<string | D> {
-  return declare<string | D>(spec, { form: spec.form ?? 'text', schema: () => z.string() });
+  return declare<string | D>(env, description, spec, { form: spec.form ?? 'text', schema: () => z.string() });
 }
 
 /** Text that must never be shown. */
-export function secretSetting(spec: SettingSpec): Setting<Secret | undefined> {
+export function secretSetting(env: string, description: string, spec: SettingSpec = {}): Setting<Secret | undefined> {
   const schema = () => z.string().transform((text) => new Secret(text));
-  return declare<Secret | undefined>(spec, { form: 'text', schema, secret: true, shown: false });
+  return declare<Secret | undefined>(env, description, spec, { form: 'text', schema, secret: true, shown: false });
 }
 
 /** An http(s) or ws(s) URL; kept as text, a trailing slash removed. */
 export function urlSetting<D extends string | undefined = undefined>(
-  spec: SettingSpec & { default?: D },
+  env: string,
+  description: string,
+  spec: SettingSpec & { default?: D } = {},
 ): Setting<string | D> {
   const protocol = /^(https?|wss?)$/;
   const schema = () =>
@@ -88,11 +90,13 @@ export function urlSetting<D extends string | undefined = undefined>(
       .url('must be a URL')
       .pipe(z.url({ protocol, error: 'must start with http://, https://, ws:// or wss://' }))
       .transform((text) => text.replace(/\/+$/, ''));
-  return declare<string | D>(spec, { form: 'URL', schema });
+  return declare<string | D>(env, description, spec, { form: 'URL', schema });
 }
 
 /** A number within bounds; `scale`: by how much it is multiplied. */
 export function numberSetting(
+  env: string,
+  description: string,
   spec: SettingSpec & { default: number; min?: number; max?: number; integer?: boolean; unit?: string; scale?: number },
 ): Setting<number> {
   const { min = 0, max = Number.MAX_SAFE_INTEGER, integer = true, scale = 1, unit = 'number' } = spec;
@@ -107,12 +111,16 @@ export function numberSetting(
       .pipe(number)
       .pipe(z.number().min(min, outside).max(max, outside))
       .transform((value) => value * scale);
-  return declare(spec, { form: unit, schema });
+  return declare(env, description, spec, { form: unit, schema });
 }
 
 /** Seconds in the environment, milliseconds in the program. */
-export function secondsSetting(spec: SettingSpec & { default: number; min?: number; max?: number }): Setting<number> {
-  return numberSetting({ max: 86_400 * 365, ...spec, integer: false, unit: 'seconds', scale: 1000 });
+export function secondsSetting(
+  env: string,
+  description: string,
+  spec: SettingSpec & { default: number; min?: number; max?: number },
+): Setting<number> {
+  return numberSetting(env, description, { max: 86_400 * 365, ...spec, integer: false, unit: 'seconds', scale: 1000 });
 }
 
 function flag() {
@@ -123,19 +131,25 @@ function flag() {
     .pipe(z.stringbool({ ...words, error: 'must be true or false' }));
 }
 
-/** `true`, `1`, `yes`, `on` and their opposites, in any case. */
-export function flagSetting(spec: SettingSpec & { default: boolean }): Setting<boolean> {
-  return declare(spec, { form: 'true|false', schema: flag });
+/** `true`, `1`, `yes`, `on` and their opposites, in any case; off by default. */
+export function flagSetting(
+  env: string,
+  description: string,
+  spec: SettingSpec & { default?: boolean } = {},
+): Setting<boolean> {
+  return declare(env, description, { default: false, ...spec }, { form: 'true|false', schema: flag });
 }
 
 /** A flag, off by default, whose value says when OPAL's name turned it on. */
-export function opalFlagSetting(spec: SettingSpec): Setting<boolean | 'opal'> {
-  const schema = (env: string) => flag().transform((isOn) => (isOn && env.startsWith('OPAL_') ? 'opal' : isOn));
-  return declare<boolean | 'opal'>({ ...spec, default: false }, { form: 'true|false', schema });
+export function opalFlagSetting(env: string, description: string, spec: SettingSpec = {}): Setting<boolean | 'opal'> {
+  const schema = (name: string) => flag().transform((isOn) => (isOn && name.startsWith('OPAL_') ? 'opal' : isOn));
+  return declare<boolean | 'opal'>(env, description, { ...spec, default: false }, { form: 'true|false', schema });
 }
 
 /** One of a fixed set of words; `also` has other words, in upper case, that are accepted in any case for one of them. */
 export function choiceSetting<const T extends string>(
+  env: string,
+  description: string,
   spec: SettingSpec & {
     choices: readonly T[];
     default: NoInfer<T>;
@@ -154,39 +168,49 @@ export function choiceSetting<const T extends string>(
       .string()
       .transform(chosen)
       .pipe(z.enum(choices, `must be one of ${choices.join(', ')}`));
-  return declare<T>(spec, { form: choices.join('|'), schema });
+  return declare<T>(env, description, spec, { form: choices.join('|'), schema });
 }
 
 /** A rate such as `10 per second`; `none` is no limit. */
-export function rateSetting(spec: SettingSpec & { default: string }): Setting<Rate | undefined> {
+export function rateSetting(
+  env: string,
+  description: string,
+  spec: SettingSpec & { default: string },
+): Setting<Rate | undefined> {
   const schema = () => textReadBy((text) => (text.trim().toLowerCase() === 'none' ? undefined : parseRate(text)));
-  return declare<Rate | undefined>(spec, { form: 'rate|none', schema });
+  return declare<Rate | undefined>(env, description, spec, { form: 'rate|none', schema });
 }
 
 /** A list; white space around items is dropped, empty items are skipped. */
 export function listSetting(
+  env: string,
+  description: string,
   spec: SettingSpec & {
-    separator: ',' | ':';
-    default: readonly string[];
+    /** Default: a comma. */
+    separator?: ':';
+    /** Default: none. */
+    default?: readonly string[];
     /** Reads an item; throws an `Error` whose message says what is wrong. Default: as it is. */
     parseItem?: (item: string) => string;
-  },
+  } = {},
 ): Setting<readonly string[]> {
-  const { separator, parseItem = (item) => item } = spec;
-  const items = (text: string) =>
+  const { separator = ',', default: items = [], parseItem = (item) => item } = spec;
+  const itemsOf = (text: string) =>
     text
       .split(separator)
       .map((item) => item.trim())
       .filter((item) => item !== '');
-  return declare<readonly string[]>(spec, {
+  return declare<readonly string[]>(env, description, spec, {
     form: ['a', 'b', 'c'].join(separator),
-    schema: () => textReadBy((text) => items(text).map(parseItem)),
-    defaultText: spec.default.join(separator),
+    schema: () => textReadBy((text) => itemsOf(text).map(parseItem)),
+    defaultText: items.join(separator),
   });
 }
 
 /** A JSON value that follows a schema. It may have tokens inside (headers), so a bad value is never shown. */
 export function jsonSetting<S extends z.ZodType>(
+  env: string,
+  description: string,
   spec: SettingSpec & { schema: S; form?: string; parseText?: (text: string) => unknown },
 ): Setting<z.infer<S> | undefined> {
   const { form = 'JSON', parseText = JSON.parse } = spec;
@@ -202,7 +226,11 @@ export function jsonSetting<S extends z.ZodType>(
     const [issue] = error.issues;
     throw new Error(`at ${issue?.path.join('.') || 'the top'}: ${issue?.message}`);
   };
-  return declare<z.infer<S> | undefined>(spec, { form, schema: () => textReadBy(read), shown: false });
+  return declare<z.infer<S> | undefined>(env, description, spec, {
+    form,
+    schema: () => textReadBy(read),
+    shown: false,
+  });
 }
 
 /** A program's settings by property name. */
