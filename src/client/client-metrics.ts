@@ -16,7 +16,7 @@ export interface ClientMetrics {
 
 /** What is read when the figures are asked for. */
 export interface ClientReadings {
-  readonly status: Pick<Status, 'ready' | 'healthy' | 'failing' | 'engine' | 'counts'>;
+  readonly status: Pick<Status, 'ready' | 'healthy' | 'failing' | 'engine' | 'transactions'>;
   readonly connected: () => boolean;
   /** Connections to the server that were established so far. */
   readonly connections: () => number;
@@ -72,10 +72,17 @@ export function addClientReadings(metrics: Metrics, readings: ClientReadings): v
   metrics.gauge('policysync_connected', '1 while the socket to the server is open', () => Number(connected()));
   metrics.total('policysync_connections_total', 'Connections to the server that were established', connections);
   metrics.total('policysync_transactions_total', 'Policy and data transactions, by outcome', () =>
-    Object.entries(status.counts).flatMap(([kind, { successful, failed }]) => [
-      { labels: { kind, outcome: 'ok' }, value: successful },
-      { labels: { kind, outcome: 'failed' }, value: failed },
-    ]),
+    Object.entries(status.transactions).flatMap(
+      ([
+        kind,
+        {
+          counts: { successful, failed },
+        },
+      ]) => [
+        { labels: { kind, outcome: 'ok' }, value: successful },
+        { labels: { kind, outcome: 'failed' }, value: failed },
+      ],
+    ),
   );
   metrics.total('policysync_reports_total', 'Update reports to callbacks, by outcome', () => {
     const { delivered, failed, dropped } = reports();

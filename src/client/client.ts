@@ -3,7 +3,6 @@ import { clientAuthenticator } from '../auth/security.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import type { RouteDeclaration } from '../http/route.js';
 import type { BackoffOptions } from '../lib/async.js';
-import { failureFields, SyncError } from '../lib/errors.js';
 import { createProgram, type Parts } from '../lib/lifecycle.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
@@ -38,7 +37,9 @@ import { Revalidation } from './reconcile/revalidation.js';
 import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
 import { startFacts } from './start-facts.js';
-import { type FinishedTransaction, Status } from './status/status.js';
+import { DataEvents } from './status/data-events.js';
+import { Status } from './status/status.js';
+import { logFinished } from './status/transactions.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 /** A sync client. */
@@ -78,6 +79,7 @@ interface Common {
   readonly logOf: (component: string) => Logger;
   readonly backoff: BackoffOptions;
   readonly status: Status;
+  readonly events: DataEvents;
   readonly meter: ClientMetrics;
   readonly outbound: Outbound;
   readonly gate: OutboundGate;
@@ -102,9 +104,12 @@ export function createClient(settings: ClientSettings, deps: ClientDeps): Client
     });
     const gate = new OutboundGate(settings, deps.lookUp === undefined ? {} : { lookUp: deps.lookUp });
     const { policyUpdaterEnabled: policyEnabled, dataUpdaterEnabled: dataEnabled } = settings;
-    const status = new Status({ policyEnabled, dataEnabled }, (done) => logTransaction(done, log));
+    const status = new Status({ policyEnabled, dataEnabled }, logFinished(log));
+    const events = new DataEvents();
+    events.subscribe(status.onData);
     const metrics = createMetrics();
-    const common = { settings, env, logOf, backoff, status, meter: createClientMetrics(metrics), outbound, gate };
+    const meter = createClientMetrics(metrics);
+    const common = { settings, env, logOf, backoff, status, events, meter, outbound, gate };
 
     const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
     const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, parts);
@@ -242,7 +247,7 @@ async function openFetcher(
 
 /** What asks the sync server, and what reports to callbacks. */
 function openServerSide(
-  { settings, logOf, backoff, status, outbound, gate }: Common,
+  { settings, logOf, backoff, status, events, outbound, gate }: Common,
   { add }: Parts,
 ): { api: ServerApi; reporter: Reporter } {
   const { fetchTimeoutMs: timeoutMs } = settings;
@@ -252,6 +257,7 @@ function openServerSide(
       dispatcher: outbound.dispatcher(timeoutMs),
       gated: outbound.dispatcher(timeoutMs, gate),
       gate,
+      events,
       log: logOf('report'),
     },
   );
@@ -270,11 +276,11 @@ function openServerSide(
 
 /** What brings policy and data into the engine. */
 function makeUpdaters(
-  { settings, logOf, backoff, status, meter }: Common,
+  { settings, logOf, backoff, status, events, meter }: Common,
   deps: { applier: Applier; follower: Follower; fetcher: Fetcher; api: ServerApi; reporter: Reporter },
 ): { policy: PolicyUpdater; data: DataUpdater } {
   const { applier, follower, fetcher, api, reporter } = deps;
-  const shared = { applier, exclusive: follower.exclusive, status };
+  const shared = { applier, exclusive: follower.exclusive };
   const data = new DataUpdater(
     { topics: settings.dataTopics, backoff, pollMinMs: settings.pollMinMs },
     {
@@ -283,7 +289,7 @@ function makeUpdaters(
       fetchConfig: (signal) => api.dataConfig(signal),
       fetchBase: (signal) => api.baseConfig(signal),
       fetchUpdates: (query, signal) => api.updates(query, signal),
-      observer: reporter.updates,
+      events,
       log: logOf('data'),
     },
   );
@@ -291,6 +297,7 @@ function makeUpdaters(
     { backoff },
     {
       ...shared,
+      status,
       fetchBundle: meter.bundle((baseHash, signal) => api.policy(baseHash, signal)),
       onApplied: (hash) => {
         data.policyChanged();
@@ -304,7 +311,7 @@ function makeUpdaters(
 
 /** What tells others how far this client is: those who wait for an update, and the server. */
 function makePosition(
-  { status, logOf }: Common,
+  { status, events, logOf }: Common,
   clientId: string,
   { engine, policy, data }: { engine: RunningEngine; policy: PolicyUpdater; data: DataUpdater },
 ): { waits: PositionWaits; stateReporter: StateReporter } {
@@ -339,18 +346,8 @@ function makePosition(
     waits.changed();
   };
   status.watch(changed);
-  data.watch(changed);
+  events.subscribe(({ kind }) => {
+    if (kind === 'position') changed();
+  });
   return { waits, stateReporter };
-}
-
-function logTransaction(done: FinishedTransaction, log: Logger): void {
-  const line = {
-    update_id: done.id,
-    reason: done.reason,
-    entries: done.entries,
-    duration_ms: done.durationMs,
-    outcome: done.success ? 'applied' : 'failed',
-  };
-  if (done.success) log.info(line, 'data transaction');
-  else log.warn({ ...line, ...failureFields(new SyncError('not_applied', done.error)) }, 'data transaction');
 }

@@ -119,7 +119,7 @@ async function walk(t: TestContext, { v0Compatible, directories, every }: Walk):
     const complete = await history.bundle(undefined, directories);
     const modules = bundleModules(complete);
     await client.update();
-    const { lastPolicy } = engine.status;
+    const { last: lastPolicy } = engine.status.transactions.policy;
     assert.equal(lastPolicy?.id, hash);
     if (lastPolicy.success) {
       good = { complete, modules, data: applyBundle(undefined, complete).data };
@@ -145,7 +145,7 @@ async function walk(t: TestContext, { v0Compatible, directories, every }: Walk):
   }
   assert(counts.applied > commits.length / 2, `only ${counts.applied} commits were applied: the walk shows little`);
   assert.equal(counts.complete, 1, 'every step after the first must be a delta');
-  assert.equal(engine.status.lastPolicy?.success, true, 'the way back to the first commit heals');
+  assert.equal(engine.status.transactions.policy.last?.success, true, 'the way back to the first commit heals');
 }
 
 /** The client's policy updater alone, over a real engine. */

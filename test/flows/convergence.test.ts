@@ -214,10 +214,11 @@ describe('engines converge', () => {
         await settled(fresh, freshEngine);
         fresh.policy.request();
         await settled(fresh, freshEngine);
-        const outcome = ({ lastPolicy }: TestEngine['status']): string => `${lastPolicy?.id}: ${lastPolicy?.error}`;
+        const outcome = ({ transactions: { policy } }: TestEngine['status']): string =>
+          `${policy.last?.id}: ${policy.last?.error}`;
         assert.equal(outcome(engine.status), outcome(freshEngine.status));
         // A refused policy leaves each with the last good one, which only the older engine has.
-        if (freshEngine.status.lastPolicy?.success !== true) return;
+        if (freshEngine.status.transactions.policy.last?.success !== true) return;
         assert.deepEqual(await content(engine), await content(freshEngine));
         assert.deepEqual([...engine.applier.blocked.keys()].sort(), [...freshEngine.applier.blocked.keys()].sort());
         assert.equal(client.policy.hash, fresh.policy.hash);

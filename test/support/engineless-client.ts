@@ -10,6 +10,7 @@ import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
 import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { ServerApi } from '../../src/client/server-api.js';
+import { DataEvents } from '../../src/client/status/data-events.js';
 import { Status } from '../../src/client/status/status.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { parseDocPath } from '../../src/wire/doc-path.js';
@@ -73,6 +74,8 @@ export async function enginelessFleet(
     const logger = log(index);
     const backoff = { minMs: 200, maxMs: 2000 };
     const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
+    const events = new DataEvents();
+    events.subscribe(status.onData);
     const catchUps: CatchUp[] = [];
     let writes = 0;
     const engine: PolicyEngine = { ...ACCEPTING_ENGINE, write: async () => void writes++ };
@@ -97,7 +100,7 @@ export async function enginelessFleet(
           if (current !== undefined) current.waitedMs ??= performance.now() - current.sinceMs;
           return api.updates(query, signal);
         },
-        status,
+        events,
         log: logger,
       },
     );
@@ -132,7 +135,7 @@ export async function enginelessFleet(
         log: logger,
       },
     );
-    data.watch(() => reporter.changed());
+    events.subscribe(() => reporter.changed());
     follower.start({ policy, data, reporter });
     running.push(keeper.run({}, stop.signal), follower.run(stop.signal));
     return {

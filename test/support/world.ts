@@ -3,6 +3,7 @@ import { bodyOfText } from '../../src/client/desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../../src/client/fetch/provider.js';
 import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
+import { DataEvents } from '../../src/client/status/data-events.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
@@ -130,10 +131,13 @@ export function followWorld(world: World, engine: TestEngine, log: Logger = sile
   const stop = new AbortController();
   const backoff = { minMs: 5, maxMs: 50 };
   const parts = { applier: engine.applier, exclusive: engine.keeper.exclusive, status: engine.status, log };
+  const events = new DataEvents();
+  events.subscribe(engine.status.onData);
   const data: DataUpdater = new DataUpdater(
     { topics: [TOPIC], backoff },
     {
       ...parts,
+      events,
       fetch: world.fetch,
       fetchConfig: world.fetchConfig,
     },

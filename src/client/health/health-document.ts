@@ -1,5 +1,6 @@
 import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
-import type { Status, TransactionResult } from '../status/status.js';
+import type { Status } from '../status/status.js';
+import type { TransactionResult } from '../status/transactions.js';
 
 /** Where the engine has the health document (specification "Health document"). */
 const SYNC_PATH = parseDocPath('system/sync');
@@ -41,15 +42,16 @@ export function healthPaths(enabled: boolean | 'opal'): readonly DocPath[] {
  * changes in a value of one member never changes the document's shape.
  */
 export function healthDocument(status: Status): HealthDocument {
+  const { policy, data } = status.transactions;
   return {
     ready: status.ready,
     healthy: status.healthy,
-    last_policy_transaction: transaction(status.lastPolicy),
-    last_data_transaction: transaction(status.lastData),
-    last_failed_policy_transaction: transaction(status.lastFailedPolicy),
-    last_failed_data_transaction: transaction(status.lastFailedData),
-    transaction_policy_statistics: { ...status.counts.policy },
-    transaction_data_statistics: { ...status.counts.data },
+    last_policy_transaction: transaction(policy.last),
+    last_data_transaction: transaction(data.last),
+    last_failed_policy_transaction: transaction(policy.lastFailed),
+    last_failed_data_transaction: transaction(data.lastFailed),
+    transaction_policy_statistics: { ...policy.counts },
+    transaction_data_statistics: { ...data.counts },
   };
 }
 

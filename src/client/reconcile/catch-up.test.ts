@@ -9,6 +9,7 @@ import { parseKeepingData } from '../../wire/inline-data.js';
 import { nodeText } from '../../wire/json-node.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../wire/updates.js';
 import { bodyOfText } from '../desired/text-body.js';
+import { DataEvents } from '../status/data-events.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
@@ -43,6 +44,8 @@ function scripted(script: {
 }) {
   const applier = new Applier({ ...ACCEPTING_ENGINE, write: () => script.engine?.() ?? Promise.resolve() });
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
+  const events = new DataEvents();
+  events.subscribe(status.onData);
   const queries: UpdatesQuery[] = [];
   const config = (value: object): PeerDataConfig => peerDataConfig.parse(parseKeepingData(JSON.stringify(value)));
   const updater = new DataUpdater(
@@ -69,7 +72,7 @@ function scripted(script: {
         });
         return updatesPage.parse(parseKeepingUpdates(text));
       },
-      status,
+      events,
       log: silentLogger(),
     },
   );
@@ -414,7 +417,7 @@ describe('a client that was started from a backup of another log', () => {
       connect(2, { epoch: 'two', resumes: false });
       notify(2, 1, [{ dst_path: '/b', data: 2 }], 'two');
       await settled(() => value('/a') === 1 && updater.pending.length === 0);
-      assert.equal(status.counts.data.successful, 2, 'the notice, and the load');
+      assert.equal(status.transactions.data.counts.successful, 2, 'the notice, and the load');
     });
   });
 });

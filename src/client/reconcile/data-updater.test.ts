@@ -7,6 +7,7 @@ import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
 import { bodyOfText } from '../desired/text-body.js';
 import { EngineRefusal } from '../engine/engine.js';
+import { DataEvents } from '../status/data-events.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
@@ -26,6 +27,8 @@ interface Parts {
 function updaterWith(more: Parts = {}) {
   const applier = new Applier({ ...ACCEPTING_ENGINE, ...(more.write === undefined ? {} : { write: more.write }) });
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
+  const events = new DataEvents();
+  events.subscribe(status.onData);
   const updater = new DataUpdater(
     { topics: ['policy_data'], backoff: { minMs: 1, maxMs: 2 } },
     {
@@ -36,7 +39,7 @@ function updaterWith(more: Parts = {}) {
         return { outcome: 'body', body };
       },
       fetchConfig: more.config ?? (async () => peerDataConfig.parse({ entries: [] })),
-      status,
+      events,
       log: silentLogger(),
     },
   );
@@ -124,7 +127,7 @@ describe('what waits for the engine when the client is disconnected', () => {
     stop.abort(new DOMException('disconnected from the sync server', 'AbortError'));
     await run;
     assert.deepEqual([...status.failing.values()], []);
-    assert.notEqual(status.lastData?.success, false);
+    assert.notEqual(status.transactions.data.last?.success, false);
 
     isThere = true;
     const again = new AbortController();

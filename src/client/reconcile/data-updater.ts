@@ -6,9 +6,7 @@ import type { KnownEntry } from '../desired/entry.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { PositionRecord, PositionTracker, SeqByTopic } from '../position/position.js';
 import type { ApplyStatus } from '../position/position-waits.js';
-import type { UpdateObserver } from '../report/collector.js';
-import { type DataEvents, dataEvents } from '../status/data-events.js';
-import type { DataStatus } from '../status/status.js';
+import type { DataEvents } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { applyStatusOf, blockedSeqs, isOrphan, orphansOf } from './apply-status.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
@@ -43,9 +41,8 @@ export interface DataUpdaterDeps {
   /** Base entries and updates apart, of a server with sessions (design D15). */
   readonly fetchBase?: FetchConfig | undefined;
   readonly fetchUpdates?: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
-  readonly status: DataStatus;
-  /** Hears what becomes of every update; left out where nobody is told. */
-  readonly observer?: UpdateObserver | undefined;
+  /** Is told of all that happens to data updates. */
+  readonly events: DataEvents;
   readonly log: Logger;
 }
 
@@ -56,10 +53,8 @@ export interface DataUpdaterDeps {
  */
 export class DataUpdater {
   readonly #deps: DataUpdaterDeps;
-  readonly #watchers: (() => void)[] = [];
   readonly #session = new ServerSession();
   readonly #duplicates = new Duplicates();
-  readonly #events: DataEvents;
   readonly #state: LogCursor;
   readonly #entries: DesiredEntries;
   readonly #load: Load;
@@ -69,15 +64,10 @@ export class DataUpdater {
 
   constructor({ topics: list, backoff, pollMinMs = POLL_MIN_MS }: DataUpdaterOptions, deps: DataUpdaterDeps) {
     this.#deps = deps;
-    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, status, observer, log } = deps;
+    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, events, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
     const state = new LogCursor(list, log);
-    const events = dataEvents({
-      ...{ state, status, observer },
-      onPosition: () => {
-        for (const onPosition of this.#watchers) onPosition();
-      },
-    });
+    events.subscribe(state.onData);
     const told = { state, events, log };
     const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, ...told });
     const load = new Load(events);
@@ -97,16 +87,10 @@ export class DataUpdater {
       { backoff },
       { ...shared, fetchUpdates, intake, onLoaded: (count) => this.#loaded('updates', count) },
     );
-    this.#events = events;
     this.#state = state;
     this.#entries = entries;
     this.#load = load;
     this.#intake = intake;
-  }
-
-  /** Calls `onPosition` after everything that may have changed the position, or what at-least asks about. It must return at once. */
-  watch(onPosition: () => void): void {
-    this.#watchers.push(onPosition);
   }
 
   get position(): DataPosition {
@@ -310,7 +294,7 @@ export class DataUpdater {
   }
 
   #positionChanged(): void {
-    this.#events.emit({ kind: 'position' });
+    this.#deps.events.emit({ kind: 'position' });
   }
 }
 

@@ -7,7 +7,7 @@ import { parseDocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/diff.js';
 import { bodyOfText } from '../desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
-import { Status } from '../status/status.js';
+import { DataEvents } from '../status/data-events.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
 
@@ -39,7 +39,7 @@ function loading(count: number) {
           });
         }),
       fetchConfig: async () => peerDataConfig.parse({ entries }),
-      status: new Status({ policyEnabled: false, dataEnabled: true }, () => undefined),
+      events: new DataEvents(),
       log: silentLogger(),
     },
   );

@@ -2,6 +2,7 @@ import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { entryIdentity, entryPath, type KnownEntry } from '../desired/entry.js';
 import { type PositionRecord, PositionTracker } from '../position/position.js';
+import type { DataEvent } from '../status/data-events.js';
 import type { SeenContent } from './entry-fetcher.js';
 
 /** The order of what a client holds, as it has to come back after a restart of the client (design D20). */
@@ -170,6 +171,14 @@ export class LogCursor {
   placedId(entry: PeerEntry, seq: number): string {
     return `${this.#name}/${seq}/${entryIdentity(entry, entryPath(entry))}`;
   }
+
+  /** Subscribes to what happens to data updates: the position follows what the engine holds. */
+  readonly onData = (event: DataEvent): void => {
+    if (event.kind !== 'settled' && event.kind !== 'forgotten') return;
+    const { entry } = event;
+    if (event.kind === 'forgotten' || entry.state.kind === 'applied') this.position.closed(entry.id);
+    else if (this.has(entry)) this.position.opened(entry.rank.seq, entry.id);
+  };
 
   /** Whether the entry is of an update of this log. */
   has({ origin, epoch, rank }: KnownEntry): boolean {

@@ -62,7 +62,10 @@ test('a commit with the same policy activates nothing, and is held all the same'
   assert.equal(it.status.policy.wanted, 'c2');
   await until(() => it.updater.hash === 'c2', { ...WITHIN, what: 'the second commit' });
   assert.deepEqual(it.calls.activated, ['c1']);
-  assert.deepEqual([it.status.policy.held, it.status.lastPolicy?.id, it.status.ready], ['c2', 'c2', true]);
+  assert.deepEqual(
+    [it.status.policy.held, it.status.transactions.policy.last?.id, it.status.ready],
+    ['c2', 'c2', true],
+  );
   it.server.bundle = bundle('c3', 'package a\n\nx := 1\n');
   it.updater.headIs('c3');
   await until(() => it.updater.hash === 'c3', { ...WITHIN, what: 'the third commit' });
@@ -86,9 +89,9 @@ test('modules of others that cannot be put right are told until they are', async
   it.updater.refetch();
   await until(() => it.status.policy.error !== null, { ...WITHIN, what: 'the failure' });
   assert.deepEqual(it.status.policy.error, { message: 'hand.rego:2: it stays', file: 'hand.rego', line: 2 });
-  assert.equal(it.status.lastPolicy?.success, false);
+  assert.equal(it.status.transactions.policy.last?.success, false);
   isStubborn = false;
   await until(() => it.status.policy.error === null, { ...WITHIN, what: 'it is over' });
-  assert.deepEqual([it.status.lastPolicy?.success, it.status.policy.held], [true, 'c1']);
+  assert.deepEqual([it.status.transactions.policy.last?.success, it.status.policy.held], [true, 'c1']);
   assert.deepEqual(it.calls.activated, ['c1']);
 });

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { DataStory, type StoryEntry } from '../../../test/support/data-story.js';
 import { silentLogger } from '../../lib/log.js';
-import { type PeerEntry, peerEntry } from '../../wire/data.js';
+import type { PeerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
-import type { KnownEntry } from '../desired/entry.js';
-import type { EntryState } from '../desired/entry-state.js';
 import { bodyOfText } from '../desired/text-body.js';
 import { ReportCollector } from './collector.js';
 
@@ -26,52 +25,24 @@ function setup(failures = false) {
     told.push(callbacks);
   };
   const collector = new ReportCollector({ hashForm: 'bytes', failures }, { onReport, log: silentLogger() });
+  const story = new DataStory();
+  story.events.subscribe(collector.onData);
   let count = 0;
-
-  function known(path: string, more: Partial<PeerEntry> = {}): KnownEntry {
-    const entry = peerEntry.parse({ url: 'http://s/x', topics: ['t'], dst_path: path, ...more });
-    return {
-      id: `${path}/${++count}`,
-      path: [path],
-      rank: { era: 1, seq: count, index: 0 },
-      later: undefined,
-      origin: 'update',
-      epoch: undefined,
-      entry,
-      transaction: '',
-      state: { kind: 'fetching', error: undefined },
-      fetched: undefined,
-    };
-  }
-
-  function update(id: string, entries: readonly KnownEntry[], isLoad = false): void {
-    const key = `${id}#${++count}`;
-    collector.begin(key, { id, callbacks: [id], isLoad });
-    for (const each of entries) {
-      Object.assign(each, { transaction: key });
-      collector.concerns(key, each.entry, each);
-    }
-    collector.sealed(key);
-  }
-
-  function settle(entry: KnownEntry, state: EntryState): void {
-    Object.assign(entry, { state });
-    collector.settled(entry);
-  }
 
   return {
     reports,
     told,
-    collector,
-    known,
-    update,
-    settle,
-    ready: (entry: KnownEntry, text = '1') =>
-      settle(entry, { kind: 'ready', body: bodyOfText(text), error: undefined }),
-    apply: (entry: KnownEntry) => settle(entry, { kind: 'applied' }),
-    fail: (entry: KnownEntry) => settle(entry, { kind: 'fetching', error: 'no answer' }),
-    block: (entry: KnownEntry) => settle(entry, { kind: 'blocked', error: 'a rule' }),
-    forget: (entry: KnownEntry) => collector.forgotten(entry),
+    story,
+    known: (path: string, more: Partial<PeerEntry> = {}) =>
+      story.entry(`${path}/${++count}`, { dst_path: path, ...more }),
+    update: (id: string, entries: readonly StoryEntry[]) => void story.update(id, ...entries),
+    settle: (entry: StoryEntry, state: StoryEntry['state']) => story.settle(entry, state),
+    ready: (entry: StoryEntry, text = '1') =>
+      story.settle(entry, { kind: 'ready', body: bodyOfText(text), error: undefined }),
+    apply: (entry: StoryEntry) => story.settle(entry, { kind: 'applied' }),
+    fail: (entry: StoryEntry) => story.settle(entry, { kind: 'fetching', error: 'no answer' }),
+    block: (entry: StoryEntry) => story.settle(entry, { kind: 'blocked', error: 'a rule' }),
+    forget: (entry: StoryEntry) => story.forget(entry),
   };
 }
 
@@ -131,30 +102,30 @@ test('a patch that waits for a document that fails does not hold up the report o
 });
 
 test('an entry that a later update replaced is reported as superseded, whenever that was', () => {
-  const { reports, collector, known, update, ready, apply, forget } = setup();
+  const { reports, story, known, update, ready, apply, forget } = setup();
   const [a, b] = [known('/a'), known('/b')];
   update('u', [a, b]);
   ready(a);
   apply(a);
   forget(b);
   assert.deepEqual(reports, ['u: /a fetched saved hashed, /b superseded']);
-  collector.begin('late#1', { id: 'late', callbacks: [], isLoad: false });
-  collector.concerns('late#1', a.entry, undefined);
-  collector.sealed('late#1');
+  const late = story.begin('late');
+  story.named(late, a, false);
+  story.seal(late);
   assert.deepEqual(reports.slice(1), ['late: /a superseded']);
 });
 
 test('an update without an entry for this client is not reported', () => {
   const { reports, update } = setup(true);
   update('u', []);
-  update('initial-load', [], true);
+  update('initial-load', []);
   assert.deepEqual(reports, []);
 });
 
 test('an update whose entry came in with a read of the configuration is reported all the same', () => {
   const { reports, known, update, ready, apply } = setup();
   const a = known('/a');
-  update('initial-load', [a], true);
+  update('initial-load', [a]);
   ready(a);
   apply(a);
   update('u', [a]);
@@ -162,24 +133,24 @@ test('an update whose entry came in with a read of the configuration is reported
 });
 
 test('a read of the configuration reports what it changed, and nothing where all was in place', () => {
-  const { reports, collector, known, update, ready, apply } = setup();
+  const { reports, story, known, update, ready, apply } = setup();
   const [a, b] = [known('/a'), known('/b')];
-  update('initial-load', [a, b], true);
+  update('initial-load', [a, b]);
   for (const each of [a, b]) {
     ready(each);
     apply(each);
   }
-  update('initial-load', [a, b], true);
+  update('initial-load', [a, b]);
   apply(a); // its source has nothing new
   ready(b, '2');
   apply(b);
-  update('initial-load', [a, b], true);
+  update('initial-load', [a, b]);
   apply(a);
   apply(b);
   // The load leaves alone what cannot change: it stays in the transaction before.
-  collector.begin('initial-load#9', { id: 'initial-load', callbacks: [], isLoad: true });
-  collector.concerns('initial-load#9', a.entry, a);
-  collector.sealed('initial-load#9');
+  const load = story.begin('initial-load');
+  story.named(load, a);
+  story.seal(load);
   assert.deepEqual(reports, [
     'initial-load: /a fetched saved hashed, /b fetched saved hashed',
     'initial-load: /b fetched saved hashed',
@@ -190,7 +161,7 @@ test('reads of the configuration while a source is dead come to one report', () 
   const { reports, known, update, ready, apply, fail } = setup();
   const [dead, live] = [known('/dead'), known('/live')];
   for (let round = 0; round < 3; round++) {
-    update('initial-load', [dead, live], true);
+    update('initial-load', [dead, live]);
     fail(dead);
     if (round === 1) ready(live, String(round));
     apply(live); // in the last round its source has nothing new
@@ -204,7 +175,7 @@ test('reads of the configuration while a source is dead come to one report', () 
 test('new content of a polled source is an update of its own', () => {
   const { reports, known, update, ready, apply } = setup();
   const a = known('/a');
-  update('initial-load', [a], true);
+  update('initial-load', [a]);
   ready(a);
   apply(a);
   apply(a); // polled: nothing new

@@ -3,7 +3,8 @@ import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import { serverAddress } from '../../lib/server-address.js';
 import type { FetcherConfig } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
-import { ReportCollector, type UpdateObserver } from './collector.js';
+import type { DataEvents } from '../status/data-events.js';
+import { ReportCollector } from './collector.js';
 import { CallbackRegistry } from './registry.js';
 import { policyReport } from './report.js';
 import type { HashForm } from './report-hash.js';
@@ -43,18 +44,18 @@ export interface ReporterDetails extends SenderCounts {
 export class Reporter {
   /** Callbacks of every update; kept, and changed over the client API, also while reports are off. */
   readonly registry: CallbackRegistry;
-  /** Watches the data updates; undefined while reports are off. */
-  readonly updates: UpdateObserver | undefined;
   /** How a callback is called that is a URL alone. */
   readonly defaults: CallbackConfig;
   readonly #sender: ReportSender;
   readonly #log: Logger;
+  readonly #enabled: boolean;
   /** Keys of what the client's own settings name; everything else a peer named. */
   readonly #configured: ReadonlySet<string>;
 
-  constructor(options: ReporterOptions, deps: SenderDeps) {
+  constructor(options: ReporterOptions, deps: SenderDeps & { readonly events: DataEvents }) {
     const { updateCallbackConfig: config, serverUrl, timeoutMs, backoff } = options;
     this.#log = deps.log;
+    this.#enabled = options.reportUpdates;
     this.defaults = config === undefined ? DEFAULT_CALLBACK_CONFIG : completeConfig(config);
     const configured = options.updateCallbacks?.callbacks ?? [
       serverAddress(serverUrl.replace(/^ws/i, 'http'), '/data/callback_report'),
@@ -72,21 +73,21 @@ export class Reporter {
         },
       },
     );
-    this.updates = options.reportUpdates
-      ? new ReportCollector(
-          { hashForm: options.reportHashForm, failures: options.reportFailedUpdates },
-          { onReport: (report, callbacks) => this.#tell(report, callbacks), log: deps.log },
-        )
-      : undefined;
+    if (!this.#enabled) return;
+    const collector = new ReportCollector(
+      { hashForm: options.reportHashForm, failures: options.reportFailedUpdates },
+      { onReport: (report, callbacks) => this.#tell(report, callbacks), log: deps.log },
+    );
+    deps.events.subscribe(collector.onData);
   }
 
   get details(): ReporterDetails {
-    return { enabled: this.updates !== undefined, registered: this.registry.all().length, ...this.#sender.counts };
+    return { enabled: this.#enabled, registered: this.registry.all().length, ...this.#sender.counts };
   }
 
   /** A policy went in. */
   policyApplied(hash: string): void {
-    if (this.updates !== undefined) this.#tell(policyReport(hash), []);
+    if (this.#enabled) this.#tell(policyReport(hash), []);
   }
 
   run(signal: AbortSignal): Promise<void> {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { DataStory } from '../../../test/support/data-story.js';
 import { createHttpApp } from '../../http/app.js';
 import { silentLogger } from '../../lib/log.js';
-import { peerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../desired/entry.js';
 import { Status } from '../status/status.js';
 import { type HealthRoutesDeps, healthRoutes } from './health.js';
 
@@ -32,29 +31,13 @@ function appOf(status: Status): ReturnType<typeof createHttpApp> {
   return app;
 }
 
-function failingEntry(id: string, transaction: string, error: string): KnownEntry {
-  return {
-    id,
-    path: ['p', id],
-    rank: { era: 1, seq: 1, index: 0 },
-    later: undefined,
-    origin: 'update',
-    epoch: 'e',
-    entry: peerEntry.parse({ url: '' }),
-    transaction,
-    state: { kind: 'fetching', error },
-    fetched: undefined,
-  };
-}
-
 test('what fails is listed to a bound, each with its kind and since when; all are counted', async () => {
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
-  const key = status.begin('u', 'r');
-  for (let at = 0; at < 300; at++) {
-    const entry = failingEntry(`${at}`, key, 'E'.repeat(5000));
-    status.joined(key, entry);
-    status.settled(entry);
-  }
+  const story = new DataStory();
+  story.events.subscribe(status.onData);
+  const entries = Array.from({ length: 300 }, (_, at) => story.entry(`${at}`));
+  story.update('u', ...entries);
+  for (const entry of entries) story.settle(entry, { kind: 'fetching', error: 'E'.repeat(5000) });
   const answer = await appOf(status).inject({ method: 'GET', url: '/healthy' });
   assert.equal(answer.statusCode, 503);
   const { data } = answer.json<{ data: { failing: Record<string, string>[]; failing_total: number } }>();
@@ -69,10 +52,11 @@ test('every name is in snake_case and every time is written alike', async () => 
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   status.policyResult('c1', '');
   status.policyResult('c2', 'a.rego:3: it does not compile', { file: 'a.rego', row: 3 });
-  const key = status.begin('u', 'r');
-  const entry = failingEntry('x', key, 'no answer');
-  status.joined(key, entry);
-  status.settled(entry);
+  const story = new DataStory();
+  story.events.subscribe(status.onData);
+  const entry = story.entry('x');
+  story.update('u', entry);
+  story.settle(entry, { kind: 'fetching', error: 'no answer' });
   const answer = (await appOf(status).inject({ method: 'GET', url: '/healthy' })).json<{ policy: object }>();
   const names: string[] = [];
   const times: unknown[] = [];

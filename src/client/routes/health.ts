@@ -10,7 +10,8 @@ import type { Offline } from '../offline/offline.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 import type { ReporterDetails } from '../report/reporter.js';
-import type { Status, TransactionResult } from '../status/status.js';
+import type { Status } from '../status/status.js';
+import type { TransactionResult } from '../status/transactions.js';
 
 /** What the health routes tell about. */
 export interface HealthRoutesDeps {
@@ -197,7 +198,7 @@ function dataOf({ status, data, drift }: Pick<HealthRoutesDeps, 'status' | 'data
   const state = drift();
   const { checkedMs, documents, repaired, error } = state ?? {};
   return {
-    last_transaction: shown(status.lastData),
+    last_transaction: shown(status.transactions.data.last),
     failing: status.failures.map(({ since, ...failure }) => ({ ...failure, since: timeOf(since) })),
     failing_total: status.failing.size,
     orphaned: data.orphans.slice(0, SHOWN_ORPHANS).map(({ path }) => docPathText(path)),
@@ -229,7 +230,7 @@ function detailsOf(deps: HealthRoutesDeps): object {
       wanted,
       error: policyError,
       since: timeOf(since),
-      last_transaction: shown(status.lastPolicy),
+      last_transaction: shown(status.transactions.policy.last),
     },
     data: dataOf(deps),
     engine: engineOf(status, engine()),

@@ -1,8 +1,5 @@
 import type { PeerEntry } from '../../wire/data.js';
 import type { KnownEntry } from '../desired/entry.js';
-import type { LogCursor } from '../reconcile/log-cursor.js';
-import type { ObservedUpdate, UpdateObserver } from '../report/collector.js';
-import type { DataStatus } from './status.js';
 
 /** Id of the transactions that load all that is desired. */
 export const LOAD_ID = 'initial-load';
@@ -12,8 +9,18 @@ export function isLoad(transaction: string): boolean {
   return transaction.startsWith(`${LOAD_ID}#`);
 }
 
+/** What a transaction brings in: a data update, or a load of all that is desired. */
+export interface BegunUpdate {
+  readonly id: string;
+  readonly reason: string;
+  /** Its one-time callbacks, as the peer sent them. */
+  readonly callbacks: readonly unknown[];
+  readonly isLoad: boolean;
+}
+
 /** What happens to data updates and their entries. A transaction is one update, or one load of all that is desired. */
 export type DataEvent =
+  | { readonly kind: 'begun'; readonly transaction: string; readonly update: BegunUpdate }
   /** An update names an entry; `known` is undefined where a later update covers it already. */
   | {
       readonly kind: 'named';
@@ -35,63 +42,26 @@ export type DataEvent =
   /** The position, or what at-least asks about, may have changed. */
   | { readonly kind: 'position' };
 
-/** Tells all that follows data updates; each of these returns at once. */
-export interface DataEvents {
-  /** Begins a transaction; returns its key. */
-  begin(update: ObservedUpdate & { readonly reason: string }): string;
-  emit(event: DataEvent): void;
-}
+/** Hears of data updates; must return at once. */
+export type DataSubscriber = (event: DataEvent) => void;
 
-/** The one place where events reach the position, the status and the reports. */
-export function dataEvents(deps: {
-  readonly state: LogCursor;
-  readonly status: DataStatus;
-  readonly observer: UpdateObserver | undefined;
-  readonly onPosition: () => void;
-}): DataEvents {
-  const { state, status, observer, onPosition } = deps;
-  return {
-    begin: ({ reason, ...update }) => {
-      const transaction = status.begin(update.id, reason);
-      observer?.begin(transaction, update);
-      return transaction;
-    },
-    emit: (event) => {
-      switch (event.kind) {
-        case 'named':
-          observer?.concerns(event.transaction, event.entry, event.known);
-          break;
-        case 'joined':
-          status.joined(event.transaction, event.entry);
-          break;
-        case 'left':
-          status.left(event.entry);
-          break;
-        case 'sealed':
-          status.sealed(event.transaction);
-          observer?.sealed(event.transaction);
-          break;
-        case 'settled': {
-          const { entry } = event;
-          if (entry.state.kind === 'applied') state.position.closed(entry.id);
-          else if (state.has(entry)) state.position.opened(entry.rank.seq, entry.id);
-          status.settled(entry);
-          observer?.settled(entry);
-          onPosition();
-          break;
-        }
-        case 'forgotten':
-          state.position.closed(event.entry.id);
-          status.forgotten(event.entry);
-          observer?.forgotten(event.entry);
-          onPosition();
-          break;
-        case 'config_read':
-          status.configRead(event.entries);
-          break;
-        case 'position':
-          onPosition();
-      }
-    },
-  };
+/** The one source of what happens to data updates: status, reports and position subscribe to it. */
+export class DataEvents {
+  readonly #subscribers: DataSubscriber[] = [];
+  #transactions = 0;
+
+  subscribe(subscriber: DataSubscriber): void {
+    this.#subscribers.push(subscriber);
+  }
+
+  /** Begins a transaction; returns its key. */
+  begin(update: BegunUpdate): string {
+    const transaction = `${update.id}#${++this.#transactions}`;
+    this.emit({ kind: 'begun', transaction, update });
+    return transaction;
+  }
+
+  emit(event: DataEvent): void {
+    for (const subscriber of this.#subscribers) subscriber(event);
+  }
 }

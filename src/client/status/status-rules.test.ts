@@ -1,86 +1,60 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { peerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../desired/entry.js';
-import type { EntryState } from '../desired/entry-state.js';
+import { DataStory, type StoryEntry } from '../../../test/support/data-story.js';
+import type { PeerEntry } from '../../wire/data.js';
 import { healthDocument } from '../health/health-document.js';
 import { Status } from './status.js';
 
 /** A status whose story a test tells in short words. */
-class Story {
+class Story extends DataStory {
   readonly status: Status;
   readonly finished: string[] = [];
-  readonly #entries = new Map<string, KnownEntry>();
-  readonly #keys = new Map<string, string>();
+  readonly #known = new Map<string, StoryEntry>();
 
   constructor(enabled: { policy?: boolean; data?: boolean } = {}) {
+    super();
     const { policy = true, data = true } = enabled;
     this.status = new Status({ policyEnabled: policy, dataEnabled: data }, ({ id, success }) => {
       this.finished.push(`${id} ${success ? 'applied' : 'failed'}`);
     });
+    this.events.subscribe(this.status.onData);
   }
 
   /** An update (or `initial-load`) with entries; `a PATCH` has that method. Known entries of another one move to it. */
-  update(id: string, ...entries: string[]): void {
-    const key = this.status.begin(id, '');
-    this.#keys.set(id, key);
-    for (const text of entries) {
+  brings(id: string, ...entries: string[]): void {
+    const named = entries.map((text) => {
       const [name = '', method = 'PUT'] = text.split(' ');
-      const known = this.#entries.get(name);
-      if (known !== undefined) this.status.left(known);
-      const entry = known ?? newEntry(name, method, key);
-      Object.assign(entry, { transaction: key });
-      this.#entries.set(name, entry);
-      this.status.joined(key, entry);
-    }
-    this.status.sealed(key);
+      const entry = this.#known.get(name) ?? this.entry(name, { save_method: method as PeerEntry['save_method'] });
+      this.#known.set(name, entry);
+      return entry;
+    });
+    this.update(id, ...named);
   }
 
-  settle(name: string, state: EntryState): void {
-    const entry = this.#entry(name);
-    Object.assign(entry, { state });
-    this.status.settled(entry);
-  }
-
-  applied = (name: string): void => this.settle(name, { kind: 'applied' });
-  fails = (name: string, error = '404'): void => this.settle(name, { kind: 'fetching', error });
-  blocked = (name: string): void => this.settle(name, { kind: 'blocked', error: 'a rule is there' });
-  ready = (name: string): void => this.settle(name, { kind: 'ready', body: undefined, error: undefined });
-  forgotten = (name: string): void => this.status.forgotten(this.#entry(name));
+  applied = (name: string): void => this.settle(this.#entry(name), { kind: 'applied' });
+  fails = (name: string, error = '404'): void => this.settle(this.#entry(name), { kind: 'fetching', error });
+  blocked = (name: string): void => this.settle(this.#entry(name), { kind: 'blocked', error: 'a rule is there' });
+  ready = (name: string): void => this.settle(this.#entry(name), { kind: 'ready', body: undefined, error: undefined });
+  forgotten = (name: string): void => this.forget(this.#entry(name));
 
   policy = (id: string, error = ''): void => this.status.policyResult(id, error);
   engine = (online: boolean): void => this.status.engineSeen(online, online ? undefined : 'it is away');
-  config = (entries: number): void => this.status.configRead(entries);
+  config = (entries: number): void => this.configRead(entries);
 
   /** Everything that makes a client with these initial entries healthy. */
   good(...entries: string[]): void {
     this.engine(true);
     this.policy('c1');
-    this.update('initial-load', ...entries);
+    this.brings('initial-load', ...entries);
     this.config(entries.length);
     for (const name of entries) this.applied(name.split(' ')[0] ?? '');
   }
 
-  #entry(name: string): KnownEntry {
-    const entry = this.#entries.get(name);
+  #entry(name: string): StoryEntry {
+    const entry = this.#known.get(name);
     assert(entry !== undefined);
     return entry;
   }
-}
-
-function newEntry(name: string, method: string, transaction: string): KnownEntry {
-  return {
-    id: name,
-    path: ['p', name],
-    rank: { era: 1, seq: 1, index: 0 },
-    later: undefined,
-    origin: 'base',
-    epoch: 'e',
-    entry: peerEntry.parse({ url: 'http://source/', save_method: method }),
-    transaction,
-    state: { kind: 'fetching', error: undefined },
-    fetched: undefined,
-  };
 }
 
 type Expected = 'not ready' | 'ready' | 'healthy';
@@ -105,7 +79,7 @@ const RULES: readonly {
       [() => undefined, 'not ready'],
       [(s) => s.engine(true), 'not ready'],
       [(s) => s.policy('c1'), 'not ready'],
-      [(s) => s.update('initial-load', 'a', 'b'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a', 'b'), 'not ready'],
       [(s) => s.config(2), 'not ready'],
       [(s) => s.applied('a'), 'not ready'],
       [(s) => s.applied('b'), 'healthy'],
@@ -114,7 +88,7 @@ const RULES: readonly {
   {
     rule: 'data first',
     story: [
-      [(s) => s.update('initial-load', 'a'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a'), 'not ready'],
       [(s) => s.applied('a'), 'not ready'],
       [(s) => s.policy('c1'), 'ready'],
       [(s) => s.engine(true), 'healthy'],
@@ -125,7 +99,7 @@ const RULES: readonly {
     story: [
       [(s) => s.engine(true), 'not ready'],
       [(s) => s.policy('c1'), 'not ready'],
-      [(s) => s.update('initial-load'), 'healthy'],
+      [(s) => s.brings('initial-load'), 'healthy'],
       [(s) => s.config(0), 'healthy'],
     ],
   },
@@ -134,9 +108,9 @@ const RULES: readonly {
     story: [
       [(s) => s.engine(true), 'not ready'],
       [(s) => s.policy('c1'), 'not ready'],
-      [(s) => s.update('initial-load', 'a'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a'), 'not ready'],
       [(s) => s.fails('a'), 'not ready'],
-      [(s) => s.update('u1', 'b'), 'not ready'],
+      [(s) => s.brings('u1', 'b'), 'not ready'],
       [(s) => s.applied('b'), 'ready'],
       [(s) => s.applied('a'), 'healthy'],
     ],
@@ -146,9 +120,9 @@ const RULES: readonly {
     story: [
       [(s) => s.engine(true), 'not ready'],
       [(s) => s.policy('c1'), 'not ready'],
-      [(s) => s.update('initial-load', 'a'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a'), 'not ready'],
       [(s) => s.fails('a'), 'not ready'],
-      [(s) => s.update('initial-load', 'a'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a'), 'not ready'],
       [(s) => s.config(1), 'not ready'],
       [(s) => s.applied('a'), 'healthy'],
     ],
@@ -158,7 +132,7 @@ const RULES: readonly {
     enabled: { policy: false },
     story: [
       [(s) => s.engine(true), 'not ready'],
-      [(s) => s.update('initial-load'), 'healthy'],
+      [(s) => s.brings('initial-load'), 'healthy'],
     ],
   },
   {
@@ -181,7 +155,7 @@ const RULES: readonly {
     rule: 'a first policy that is refused does not count',
     story: [
       [(s) => s.engine(true), 'not ready'],
-      [(s) => s.update('initial-load'), 'not ready'],
+      [(s) => s.brings('initial-load'), 'not ready'],
       [(s) => s.policy('c1', 'a.rego:1: it does not compile'), 'not ready'],
       [(s) => s.policy('c2'), 'healthy'],
     ],
@@ -198,7 +172,7 @@ const RULES: readonly {
     rule: 'a failing update counts from the first failed attempt and heals by itself',
     story: [
       [(s) => s.good('a'), 'healthy'],
-      [(s) => s.update('u1', 'b'), 'healthy'],
+      [(s) => s.brings('u1', 'b'), 'healthy'],
       [(s) => s.fails('b'), 'ready'],
       [(s) => s.fails('b'), 'ready'],
       [(s) => s.ready('b'), 'ready'],
@@ -209,10 +183,10 @@ const RULES: readonly {
     rule: 'one partly failed update is a failed transaction; a later good one heals only when nothing fails any more',
     story: [
       [(s) => s.good('a'), 'healthy'],
-      [(s) => s.update('u1', 'b', 'c'), 'healthy'],
+      [(s) => s.brings('u1', 'b', 'c'), 'healthy'],
       [(s) => s.applied('b'), 'healthy'],
       [(s) => s.fails('c'), 'ready'],
-      [(s) => s.update('u2', 'd'), 'ready'],
+      [(s) => s.brings('u2', 'd'), 'ready'],
       [(s) => s.applied('d'), 'ready'],
       [(s) => s.applied('c'), 'healthy'],
     ],
@@ -221,7 +195,7 @@ const RULES: readonly {
     rule: 'what the engine refuses, until a policy or another document makes room',
     story: [
       [(s) => s.good('a'), 'healthy'],
-      [(s) => s.update('u1', 'b'), 'healthy'],
+      [(s) => s.brings('u1', 'b'), 'healthy'],
       [(s) => s.blocked('b'), 'ready'],
       [(s) => s.applied('b'), 'healthy'],
     ],
@@ -230,9 +204,9 @@ const RULES: readonly {
     rule: 'a failing entry that a later update replaced fails no longer',
     story: [
       [(s) => s.good('a'), 'healthy'],
-      [(s) => s.update('u1', 'b'), 'healthy'],
+      [(s) => s.brings('u1', 'b'), 'healthy'],
       [(s) => s.fails('b'), 'ready'],
-      [(s) => s.update('u2', 'c'), 'ready'],
+      [(s) => s.brings('u2', 'c'), 'ready'],
       [(s) => s.forgotten('b'), 'healthy'],
     ],
   },
@@ -251,7 +225,7 @@ const RULES: readonly {
     story: [
       [(s) => s.good('a'), 'healthy'],
       [(s) => s.status.configFailed('502'), 'ready'],
-      [(s) => s.update('initial-load'), 'ready'],
+      [(s) => s.brings('initial-load'), 'ready'],
       [(s) => s.config(1), 'healthy'],
     ],
   },
@@ -301,7 +275,7 @@ describe('the health document', () => {
   it('has the commit hash, the update id and what was done', () => {
     const s = new Story();
     s.good();
-    s.update('u1', 'b', 'c PATCH', 'd DELETE', 'e');
+    s.brings('u1', 'b', 'c PATCH', 'd DELETE', 'e');
     for (const name of ['b', 'c', 'd', 'e']) s.applied(name);
     const document = healthDocument(s.status);
     assert.deepEqual(document.last_policy_transaction, {
@@ -337,7 +311,7 @@ describe('the health document', () => {
     s.policy('c2', 'a.rego:1: no');
     s.policy('c3');
     s.policy('c3');
-    s.update('u1', 'b');
+    s.brings('u1', 'b');
     s.fails('b', '503');
     s.fails('b', '503');
     assert.deepEqual(healthDocument(s.status).last_data_transaction, {
@@ -390,7 +364,7 @@ describe('the health document', () => {
 describe('a transaction is told', () => {
   it('when the engine refused a part, and again when that went in after all; not for an entry that fails later', () => {
     const s = new Story();
-    s.update('u1', 'a', 'b');
+    s.brings('u1', 'a', 'b');
     s.applied('a');
     s.blocked('b');
     s.blocked('b');
@@ -404,10 +378,10 @@ describe('a transaction is told', () => {
 
   it('not when its last open entry counts for another one from now on', () => {
     const s = new Story();
-    s.update('initial-load', 'a', 'b');
+    s.brings('initial-load', 'a', 'b');
     s.applied('a');
     s.fails('b');
-    s.update('u2', 'b');
+    s.brings('u2', 'b');
     assert.deepEqual(s.finished, []);
     s.applied('b');
     assert.deepEqual(s.finished, ['u2 applied']);
@@ -425,7 +399,7 @@ it('whoever watches hears of everything that may have changed what is told', () 
   };
   hears(() => s.engine(true));
   hears(() => s.policy('c1'));
-  hears(() => s.update('initial-load', 'a'));
+  hears(() => s.brings('initial-load', 'a'));
   hears(() => s.config(1));
   hears(() => s.applied('a'));
   hears(() => s.status.configFailed('502'));

@@ -1,53 +1,37 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { peerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../desired/entry.js';
-import type { EntryState } from '../desired/entry-state.js';
-import { type FinishedTransaction, Status } from './status.js';
+import { DataStory, type StoryEntry } from '../../../test/support/data-story.js';
+import { Status } from './status.js';
+import type { TransactionResult } from './transactions.js';
 
-function start(enabled: { policy?: boolean; data?: boolean } = {}): {
-  status: Status;
-  finished: FinishedTransaction[];
-} {
-  const finished: FinishedTransaction[] = [];
+type Finished = TransactionResult & { readonly reason: string; readonly entries: number };
+
+function start(enabled: { policy?: boolean; data?: boolean } = {}) {
+  const finished: Finished[] = [];
   const { policy = true, data = true } = enabled;
-  const status = new Status({ policyEnabled: policy, dataEnabled: data }, (done) => finished.push(done));
-  return { status, finished };
-}
-
-function entry(id: string, transaction: string): KnownEntry {
-  return {
-    id,
-    path: ['p', id],
-    rank: { era: 1, seq: 1, index: 0 },
-    later: undefined,
-    origin: 'update',
-    epoch: 'e',
-    entry: peerEntry.parse({ url: '' }),
-    transaction,
-    state: { kind: 'fetching', error: undefined },
-    fetched: undefined,
-  };
+  const status = new Status({ policyEnabled: policy, dataEnabled: data }, (result, { update, joined }) =>
+    finished.push({ ...result, reason: update.reason, entries: joined }),
+  );
+  const story = new DataStory();
+  story.events.subscribe(status.onData);
+  return { status, story, finished };
 }
 
 /** Entries that joined a new transaction, which is sealed. */
-function transaction(status: Status, id: string, ...ids: string[]): KnownEntry[] {
-  const key = status.begin(id, `reason of ${id}`);
-  const entries = ids.map((each) => entry(each, key));
-  for (const each of entries) status.joined(key, each);
-  status.sealed(key);
+function transaction(story: DataStory, id: string, ...ids: string[]): StoryEntry[] {
+  const entries = ids.map((each) => story.entry(each));
+  story.update(id, ...entries);
   return entries;
 }
 
-function settle(status: Status, each: KnownEntry | undefined, state: EntryState): void {
+function settle(story: DataStory, each: StoryEntry | undefined, state: StoryEntry['state']): void {
   assert(each !== undefined);
-  Object.assign(each, { state });
-  status.settled(each);
+  story.settle(each, state);
 }
 
 const APPLIED = { kind: 'applied' } as const;
-const failing = (error: string): EntryState => ({ kind: 'fetching', error });
-const blocked = (error: string): EntryState => ({ kind: 'blocked', error });
+const failing = (error: string): StoryEntry['state'] => ({ kind: 'fetching', error });
+const blocked = (error: string): StoryEntry['state'] => ({ kind: 'blocked', error });
 
 /** All that makes a client healthy but the data. */
 function good(status: Status): void {
@@ -59,23 +43,23 @@ describe('ready', () => {
   it('needs policy and data once, each only where it is enabled', () => {
     for (const policy of [true, false]) {
       for (const data of [true, false]) {
-        const { status } = start({ policy, data });
+        const { status, story } = start({ policy, data });
         assert.equal(status.ready, !policy && !data);
         if (policy) status.policyResult('c1', '');
         assert.equal(status.ready, !data);
-        if (data) status.configRead(0);
+        if (data) story.configRead(0);
         assert.equal(status.ready, true);
       }
     }
   });
 
   it('stays when policy or data fail later', () => {
-    const { status } = start();
+    const { status, story } = start();
     status.policyResult('c1', '');
-    status.configRead(0);
+    story.configRead(0);
     status.policyResult('c2', 'does not compile');
-    const [a] = transaction(status, 'u', 'a');
-    settle(status, a, blocked('rule'));
+    const [a] = transaction(story, 'u', 'a');
+    settle(story, a, blocked('rule'));
     assert.deepEqual([status.ready, status.healthy], [true, false]);
   });
 
@@ -88,34 +72,34 @@ describe('ready', () => {
   });
 
   it('data is there when all initial sources are in', () => {
-    const { status } = start({ policy: false });
-    const [a, b] = transaction(status, 'initial-load', 'a', 'b');
-    status.configRead(2);
-    settle(status, a, APPLIED);
+    const { status, story } = start({ policy: false });
+    const [a, b] = transaction(story, 'initial-load', 'a', 'b');
+    story.configRead(2);
+    settle(story, a, APPLIED);
     assert.equal(status.ready, false);
-    settle(status, b, failing('404'));
+    settle(story, b, failing('404'));
     assert.equal(status.ready, false);
-    settle(status, b, APPLIED);
+    settle(story, b, APPLIED);
     assert.equal(status.ready, true);
   });
 
   it('or when a later update was in before them, or nothing is left of them to load', () => {
-    const one = start({ policy: false }).status;
-    transaction(one, 'initial-load', 'a');
-    const [b] = transaction(one, 'u', 'b');
-    settle(one, b, APPLIED);
-    assert.equal(one.ready, true);
-    const other = start({ policy: false }).status;
-    transaction(other, 'initial-load');
-    assert.equal(other.ready, true);
+    const one = start({ policy: false });
+    transaction(one.story, 'initial-load', 'a');
+    const [b] = transaction(one.story, 'u', 'b');
+    settle(one.story, b, APPLIED);
+    assert.equal(one.status.ready, true);
+    const other = start({ policy: false });
+    transaction(other.story, 'initial-load');
+    assert.equal(other.status.ready, true);
   });
 });
 
 describe('what fails', () => {
   it('has its parts, whatever is in a path', () => {
-    const { status } = start();
-    const [odd] = transaction(status, 'u', 'a: b');
-    settle(status, odd, failing('answered 503: later'));
+    const { status, story } = start();
+    const [odd] = transaction(story, 'u', 'a: b');
+    settle(story, odd, failing('answered 503: later'));
     assert.deepEqual(
       status.failures.map(({ path, error, kind }) => ({ path, error, kind })),
       [{ path: '/p/a: b', error: 'answered 503: later', kind: 'source' }],
@@ -148,42 +132,46 @@ describe('healthy', () => {
   });
 
   it('counts a failure from the first attempt, and heals only when nothing fails any more', () => {
-    const { status } = start();
+    const { status, story } = start();
     good(status);
-    const [a, b] = transaction(status, 'u1', 'a', 'b');
-    settle(status, a, APPLIED);
-    settle(status, b, failing('404'));
+    const [a, b] = transaction(story, 'u1', 'a', 'b');
+    settle(story, a, APPLIED);
+    settle(story, b, failing('404'));
     assert.deepEqual(
-      [status.failures.map(({ path, error }) => [path, error]), status.lastData?.success],
+      [status.failures.map(({ path, error }) => [path, error]), status.transactions.data.last?.success],
       [[['/p/b', '404']], false],
     );
-    const [c] = transaction(status, 'u2', 'c');
-    settle(status, c, APPLIED);
-    assert.deepEqual([status.lastData?.success, status.healthy], [true, false], 'a later good one heals nothing');
-    settle(status, b, APPLIED);
+    const [c] = transaction(story, 'u2', 'c');
+    settle(story, c, APPLIED);
+    assert.deepEqual(
+      [status.transactions.data.last?.success, status.healthy],
+      [true, false],
+      'a later good one heals nothing',
+    );
+    settle(story, b, APPLIED);
     assert.equal(status.healthy, true);
   });
 
   it('an entry that is no longer wanted does not fail', () => {
-    const { status } = start();
+    const { status, story } = start();
     good(status);
-    status.configRead(0);
-    const [a] = transaction(status, 'u1', 'a');
-    settle(status, a, failing('404'));
+    story.configRead(0);
+    const [a] = transaction(story, 'u1', 'a');
+    settle(story, a, failing('404'));
     assert(a !== undefined);
-    status.forgotten(a);
+    story.forget(a);
     assert.deepEqual([status.failing.size, status.healthy], [0, true]);
   });
 });
 
 describe('a data transaction', () => {
   it('is told once, when its last entry is settled', () => {
-    const { status, finished } = start();
-    const [a, b] = transaction(status, 'u1', 'a', 'b');
-    settle(status, a, APPLIED);
+    const { story, finished } = start();
+    const [a, b] = transaction(story, 'u1', 'a', 'b');
+    settle(story, a, APPLIED);
     assert.deepEqual(finished, []);
-    settle(status, b, APPLIED);
-    settle(status, b, APPLIED);
+    settle(story, b, APPLIED);
+    settle(story, b, APPLIED);
     assert.deepEqual(
       finished.map(({ id, success, error, reason, entries }) => ({ id, success, error, reason, entries })),
       [{ id: 'u1', success: true, error: '', reason: 'reason of u1', entries: 2 }],
@@ -191,24 +179,24 @@ describe('a data transaction', () => {
   });
 
   it('is not over before all its entries have joined', () => {
-    const { status, finished } = start();
-    const key = status.begin('u1', '');
-    const a = entry('a', key);
-    status.joined(key, a);
-    settle(status, a, APPLIED);
+    const { story, finished } = start();
+    const key = story.begin('u1');
+    const a = story.entry('a');
+    story.join(key, a);
+    settle(story, a, APPLIED);
     assert.equal(finished.length, 0);
-    status.sealed(key);
+    story.seal(key);
     assert.equal(finished.length, 1);
   });
 
   it('that failed on the way and went well in the end is a success; what is withheld is not', () => {
-    const { status, finished } = start();
-    const [a] = transaction(status, 'u1', 'a');
-    settle(status, a, failing('503'));
-    settle(status, a, APPLIED);
-    const [b, c] = transaction(status, 'u2', 'b', 'c');
-    settle(status, b, blocked('a rule is there'));
-    settle(status, c, APPLIED);
+    const { status, story, finished } = start();
+    const [a] = transaction(story, 'u1', 'a');
+    settle(story, a, failing('503'));
+    settle(story, a, APPLIED);
+    const [b, c] = transaction(story, 'u2', 'b', 'c');
+    settle(story, b, blocked('a rule is there'));
+    settle(story, c, APPLIED);
     assert.deepEqual(
       finished.map(({ id, success, error }) => [id, success, error]),
       [
@@ -216,31 +204,31 @@ describe('a data transaction', () => {
         ['u2', false, 'a rule is there'],
       ],
     );
-    assert.equal(status.lastData?.id, 'u2');
+    assert.equal(status.transactions.data.last?.id, 'u2');
   });
 
   it('two with the same id are two', () => {
-    const { status, finished } = start();
-    const [a] = transaction(status, 'u', 'a');
-    const [b] = transaction(status, 'u', 'b');
-    settle(status, b, APPLIED);
-    settle(status, a, APPLIED);
+    const { story, finished } = start();
+    const [a] = transaction(story, 'u', 'a');
+    const [b] = transaction(story, 'u', 'b');
+    settle(story, b, APPLIED);
+    settle(story, a, APPLIED);
     assert.equal(finished.length, 2);
   });
 
   it('without entries says nothing, and is no success to wait for', () => {
-    const { status, finished } = start();
-    transaction(status, 'u');
-    assert.deepEqual([finished.length, status.lastData, status.ready], [0, undefined, false]);
+    const { status, story, finished } = start();
+    transaction(story, 'u');
+    assert.deepEqual([finished.length, status.transactions.data.last, status.ready], [0, undefined, false]);
   });
 
   it('what belongs to none is no harm', () => {
-    const { status, finished } = start();
-    const stray = entry('x', 'gone#1');
-    status.joined('gone#1', stray);
-    settle(status, stray, failing('no'));
-    status.forgotten(stray);
-    status.sealed('gone#1');
+    const { status, story, finished } = start();
+    const stray = story.entry('x');
+    story.join('gone#1', stray);
+    settle(story, stray, failing('no'));
+    story.forget(stray);
+    story.seal('gone#1');
     assert.deepEqual([finished.length, status.failing.size], [0, 0]);
   });
 });

@@ -1,0 +1,165 @@
+import { failureFields, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { KnownEntry } from '../desired/entry.js';
+import type { BegunUpdate, DataEvent } from './data-events.js';
+import { type TransactionEffect, type TransactionEvent, type TransactionState, transition } from './transaction.js';
+
+/** Outcome of a policy or data transaction (specification "Health document"). */
+export interface TransactionResult {
+  readonly id: string;
+  readonly success: boolean;
+  /** Empty when there was none. */
+  readonly error: string;
+  readonly actions: readonly string[];
+  readonly atMs: number;
+}
+
+/** A data transaction, as far as others read it. */
+export interface DataTransaction {
+  readonly update: BegunUpdate;
+  readonly startedMs: number;
+  /** How many entries have joined. */
+  readonly joined: number;
+}
+
+interface Transaction extends DataTransaction {
+  readonly key: string;
+  readonly actions: Set<string>;
+  /** Its entries that are under way, by id. */
+  readonly open: Set<string>;
+  /** What went wrong, by entry; an entry that went in after all is no longer here. */
+  readonly errors: Map<string, string>;
+  state: TransactionState;
+  isSealed: boolean;
+  joined: number;
+  /** How many of these count for another transaction by now. */
+  left: number;
+}
+
+/** What a write is called in `actions`, as OPAL calls it (opal-protocol P6.3). */
+const ACTIONS = { PUT: 'set_policy_data', PATCH: 'patch_policy_data', DELETE: 'delete_policy_data' } as const;
+
+/** Logs the end of each data transaction, one line each. */
+export function logFinished(log: Logger) {
+  return ({ id, success, error }: TransactionResult, { update, joined, startedMs }: DataTransaction): void => {
+    const line = {
+      update_id: id,
+      reason: update.reason,
+      entries: joined,
+      duration_ms: Date.now() - startedMs,
+      outcome: success ? 'applied' : 'failed',
+    };
+    if (success) log.info(line, 'data transaction');
+    else log.warn({ ...line, ...failureFields(new SyncError('not_applied', error)) }, 'data transaction');
+  };
+}
+
+type OnEffect = (effect: TransactionEffect, result: TransactionResult, transaction: DataTransaction) => void;
+
+/** Follows the data transactions that have not ended, each by the table of `transaction.ts`. */
+export class Transactions {
+  readonly #open = new Map<string, Transaction>();
+  readonly #onEffect: OnEffect;
+  #lastLoad: string | undefined;
+
+  constructor(onEffect: OnEffect) {
+    this.#onEffect = onEffect;
+  }
+
+  /** True while the last load has not ended. */
+  get isLoading(): boolean {
+    return this.#lastLoad !== undefined && this.#open.has(this.#lastLoad);
+  }
+
+  onData(event: DataEvent): void {
+    switch (event.kind) {
+      case 'begun':
+        this.#open.set(event.transaction, newTransaction(event.transaction, event.update, 'running'));
+        if (event.update.isLoad) this.#lastLoad = event.transaction;
+        break;
+      case 'joined':
+        join(this.#open.get(event.transaction), event.entry);
+        break;
+      case 'sealed': {
+        const transaction = this.#open.get(event.transaction);
+        if (transaction === undefined) return;
+        transaction.isSealed = true;
+        this.#endIfSettled(transaction);
+        break;
+      }
+      case 'settled':
+        this.#settled(event.entry);
+        break;
+      case 'left':
+      case 'forgotten': {
+        const transaction = this.#open.get(event.entry.transaction);
+        if (transaction === undefined) return;
+        if (event.kind === 'left') transaction.left++;
+        transaction.errors.delete(event.entry.id);
+        transaction.open.delete(event.entry.id);
+        this.#endIfSettled(transaction);
+      }
+    }
+  }
+
+  #settled(entry: KnownEntry): void {
+    const { id, state } = entry;
+    const failed = state.error !== undefined;
+    const transaction = this.#open.get(entry.transaction) ?? (failed ? this.#again(entry) : undefined);
+    if (transaction === undefined) return;
+    if (state.error !== undefined) {
+      transaction.errors.set(id, state.error);
+      this.#apply(transaction, 'entry_failed');
+    }
+    if (state.kind !== 'applied' && state.kind !== 'blocked') return;
+    if (state.kind === 'applied') transaction.errors.delete(id);
+    transaction.open.delete(id);
+    this.#endIfSettled(transaction);
+  }
+
+  /** The transaction of an entry that fails after that had ended. */
+  #again(entry: KnownEntry): Transaction {
+    const key = entry.transaction;
+    const update = { id: key.slice(0, key.lastIndexOf('#')), reason: '', callbacks: [], isLoad: false };
+    const transaction = newTransaction(key, update, 'ended');
+    transaction.isSealed = true;
+    this.#open.set(key, transaction);
+    join(transaction, entry);
+    return transaction;
+  }
+
+  #endIfSettled(transaction: Transaction): void {
+    const { isSealed, open, errors, joined, left } = transaction;
+    if (!isSealed || open.size > 0) return;
+    if (joined === 0) this.#apply(transaction, 'nothing_to_do');
+    else if (errors.size > 0) this.#apply(transaction, 'some_refused');
+    else this.#apply(transaction, left > 0 ? 'some_left' : 'all_applied');
+  }
+
+  #apply(transaction: Transaction, event: TransactionEvent): void {
+    const { next, effects } = transition(transaction.state, event);
+    transaction.state = next;
+    if (next === 'ended') this.#open.delete(transaction.key);
+    if (effects.length === 0) return;
+    const result = resultOf(transaction);
+    for (const effect of effects) this.#onEffect(effect, result, transaction);
+  }
+}
+
+function newTransaction(key: string, update: BegunUpdate, state: TransactionState): Transaction {
+  const none = { actions: new Set<string>(), open: new Set<string>(), errors: new Map<string, string>() };
+  return { ...none, key, update, state, startedMs: Date.now(), isSealed: false, joined: 0, left: 0 };
+}
+
+function join(transaction: Transaction | undefined, { id, entry }: KnownEntry): void {
+  if (transaction === undefined) return;
+  transaction.open.add(id);
+  transaction.actions.add(ACTIONS[entry.save_method]);
+  transaction.joined++;
+}
+
+function resultOf({ update, errors, actions }: Transaction): TransactionResult {
+  const success = errors.size === 0;
+  const error = success ? '' : ([...errors.values()].find((text) => text !== '') ?? 'it failed for no stated reason');
+  return { id: update.id, success, error, actions: [...actions], atMs: Date.now() };
+}
