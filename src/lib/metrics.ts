@@ -1,7 +1,6 @@
 /**
- * What a program measures of itself, for Prometheus. Instruments are plain numbers, made once and passed on as deps; the
- * library that knows the process and the text format is loaded when somebody first asks for the text, since most programs
- * are never asked and it takes megabytes.
+ * What a program measures of itself, for Prometheus. Instruments are plain numbers, made once and passed on as deps. The figures of
+ * the process come from prom-client, which is loaded when somebody first reads: most programs are never asked, and it takes 11 MB.
  */
 
 /** Values of labels; few and bounded, since each combination is kept for ever. */
@@ -17,7 +16,7 @@ export interface Histogram {
   observe(value: number, labels?: Labels): void;
 }
 
-/** What a gauge, or a counter that somebody else keeps, reads when it is asked: values with their labels. */
+/** What a gauge, or a counter that another part keeps, reads when it is asked: values with their labels. */
 export type Readings = readonly { readonly value: number; readonly labels?: Labels }[];
 
 /** Makes instruments, and prints all of them. Names begin with {@link PREFIX}; each may be taken once. */
@@ -26,7 +25,7 @@ export interface Metrics {
   histogram(name: string, help: string, buckets?: readonly number[]): Histogram;
   /** `read` is called for each text; it must return soon. */
   gauge(name: string, help: string, read: () => number | Readings): void;
-  /** A counter that is kept elsewhere. */
+  /** A counter that another part keeps. */
   total(name: string, help: string, read: () => number | Readings): void;
   /** All instruments, and figures of the process under their customary names, as the text that Prometheus reads. */
   text(): Promise<{ readonly contentType: string; readonly text: string }>;
@@ -39,142 +38,99 @@ export const SECONDS_BUCKETS: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-/** The form in which the library takes an instrument that is not its own. */
-interface Sample {
-  metricName?: string;
-  labels: Record<string, string | number>;
-  value: number;
-}
-
-interface Instrument {
-  readonly name: string;
-  readonly help: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
-  samples(): Sample[];
-}
-
 /** An empty collection. */
 export function createMetrics(): Metrics {
-  const instruments = new Map<string, Instrument>();
-  let printing: Promise<() => Promise<{ contentType: string; text: string }>> | undefined;
+  /** Prints each instrument, by name. */
+  const instruments = new Map<string, () => string[]>();
+  let ofProcess: ReturnType<typeof processFigures> | undefined;
 
-  function add(instrument: Instrument): void {
-    const { name } = instrument;
+  function add(name: string, help: string, type: 'counter' | 'gauge' | 'histogram', samples: () => string[]): void {
     if (!/^[a-z_]+$/.test(name) || !name.startsWith(PREFIX)) throw new Error(`${name} is no name of a metric of ours`);
     if (instruments.has(name)) throw new Error(`there is a metric ${name} already`);
-    instruments.set(name, instrument);
+    instruments.set(name, () => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples(), '']);
   }
 
-  function read(name: string, help: string, type: 'counter' | 'gauge', values: () => number | Readings): void {
-    add({
-      name,
-      help,
-      type,
-      samples: () => {
-        const now = values();
-        if (typeof now === 'number') return [{ labels: {}, value: now }];
-        return now.map(({ value, labels = {} }) => ({ labels, value }));
-      },
+  function addReading(name: string, help: string, type: 'counter' | 'gauge', read: () => number | Readings): void {
+    add(name, help, type, () => {
+      const now = read();
+      const readings = typeof now === 'number' ? [{ value: now }] : now;
+      return readings.map(({ value, labels = {} }) => sample(name, labelText(labels), value));
     });
-  }
-
-  async function openPrinter(): Promise<() => Promise<{ contentType: string; text: string }>> {
-    const { Registry, collectDefaultMetrics } = await import('prom-client');
-    const registry = new Registry();
-    collectDefaultMetrics({ register: registry });
-    return async () => {
-      for (const { samples, ...instrument } of instruments.values()) {
-        if (registry.getSingleMetric(instrument.name) !== undefined) continue;
-        // Its registry asks whatever has this method; its types name its own classes.
-        const metric = { ...instrument, get: async () => ({ ...instrument, aggregator: 'sum', values: samples() }) };
-        registry.registerMetric(metric as unknown as Parameters<typeof registry.registerMetric>[0]);
-      }
-      return { contentType: registry.contentType, text: await registry.metrics() };
-    };
   }
 
   return {
     counter(name, help) {
-      const counts = new ByLabels(() => ({ value: 0 }));
-      add({
-        name,
-        help,
-        type: 'counter',
-        samples: () => counts.all().map(([labels, { value }]) => ({ labels, value })),
-      });
+      const series = new Map<string, number>();
+      add(name, help, 'counter', () => [...series].map(([labels, value]) => sample(name, labels, value)));
       return {
         inc: (labels = {}, by = 1) => {
-          counts.of(labels).value += by;
+          const key = labelText(labels);
+          series.set(key, (series.get(key) ?? 0) + by);
         },
       };
     },
     histogram(name, help, buckets = SECONDS_BUCKETS) {
-      const all = new ByLabels(() => ({ counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 }));
-      add({
-        name,
-        help,
-        type: 'histogram',
-        samples: () => all.all().flatMap(([labels, series]) => histogramSamples(name, labels, buckets, series)),
-      });
+      const series = new Map<string, Distribution>();
+      add(name, help, 'histogram', () => [...series].flatMap((one) => histogramSamples(name, buckets, ...one)));
       return {
         observe: (value, labels = {}) => {
-          const series = all.of(labels);
+          const key = labelText(labels);
+          const one = series.get(key) ?? { counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
+          series.set(key, one);
           const found = buckets.findIndex((bound) => value <= bound);
           const bucket = found === -1 ? buckets.length : found;
-          series.counts[bucket] = (series.counts[bucket] ?? 0) + 1;
-          series.sum += value;
+          one.counts[bucket] = (one.counts[bucket] ?? 0) + 1;
+          one.sum += value;
         },
       };
     },
-    gauge: (name, help, values) => read(name, help, 'gauge', values),
-    total: (name, help, values) => read(name, help, 'counter', values),
-    text: async () => {
-      printing ??= openPrinter();
-      return (await printing)();
+    gauge: (name, help, read) => addReading(name, help, 'gauge', read),
+    total: (name, help, read) => addReading(name, help, 'counter', read),
+    async text() {
+      ofProcess ??= processFigures();
+      const registry = await ofProcess;
+      const own = [...instruments.values()].flatMap((print) => print()).join('\n');
+      return { contentType: registry.contentType, text: `${own}\n${await registry.metrics()}` };
     },
   };
 }
 
-/** A series for each combination of labels. */
-class ByLabels<T> {
-  readonly #make: () => T;
-  readonly #series = new Map<string, readonly [Record<string, string>, T]>();
+async function processFigures() {
+  const { Registry, collectDefaultMetrics } = await import('prom-client');
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
 
-  constructor(make: () => T) {
-    this.#make = make;
-  }
-
-  of(labels: Labels): T {
-    const key = Object.entries(labels).join(';');
-    let found = this.#series.get(key);
-    if (found === undefined) {
-      found = [{ ...labels }, this.#make()];
-      this.#series.set(key, found);
-    }
-    return found[1];
-  }
-
-  all(): (readonly [Record<string, string>, T])[] {
-    return [...this.#series.values()];
-  }
+interface Distribution {
+  /** How many values are in each bucket; the last is for those beyond all bounds. */
+  readonly counts: number[];
+  sum: number;
 }
 
 function histogramSamples(
   name: string,
-  labels: Record<string, string>,
   buckets: readonly number[],
-  { counts, sum }: { readonly counts: readonly number[]; readonly sum: number },
-): Sample[] {
+  labels: string,
+  { counts, sum }: Distribution,
+): string[] {
   let total = 0;
   const bounded = [...buckets, '+Inf'].map((le, index) => {
     total += counts[index] ?? 0;
-    return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: total };
+    return sample(`${name}_bucket`, `${labels === '' ? '' : `${labels},`}le="${le}"`, total);
   });
-  return [
-    ...bounded,
-    { metricName: `${name}_sum`, labels, value: sum },
-    { metricName: `${name}_count`, labels, value: total },
-  ];
+  return [...bounded, sample(`${name}_sum`, labels, sum), sample(`${name}_count`, labels, total)];
+}
+
+/** Labels as they are printed, between the braces; JSON escapes quotes, backslashes and line ends as Prometheus does. */
+function labelText(labels: Labels): string {
+  let text = '';
+  for (const name in labels) text += `${text === '' ? '' : ','}${name}=${JSON.stringify(labels[name])}`;
+  return text;
+}
+
+function sample(name: string, labels: string, value: number): string {
+  return `${name}${labels === '' ? '' : `{${labels}}`} ${value}`;
 }
 
 /** Measures how long something takes, and how it ended (`outcome`: ok, failed). */
