@@ -18,7 +18,7 @@ export interface RedirectRules<Q extends Request, R extends Response> {
   /** Sends one request; the body of a redirect is dropped here. */
   readonly send: (request: Q, redirects: number) => Promise<R>;
   /** The request to the new place. Decides which credentials travel (see {@link redirectedHeaders}); throws for a forbidden place. */
-  readonly next: (request: Q, to: URL, response: R) => Q;
+  readonly next: (request: Q, to: URL, response: R) => Q | Promise<Q>;
   /** The error for a redirect that leads nowhere, or for one too many. */
   readonly fail: (request: Q, why: string, response: R) => Error;
 }
@@ -41,7 +41,7 @@ export async function followRedirects<Q extends Request, R extends Response>(
     if (url.protocol !== 'http:' && url.protocol !== 'https:') {
       throw fail(request, `answered ${status} to ${url.protocol.slice(0, -1)}: only http and https are read`, response);
     }
-    request = next(request, url, response);
+    request = await next(request, url, response);
   }
 }
 

@@ -64,22 +64,25 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
     new SyncError('bundle_server_failed', `${location.display}: ${why}`, { cause, retryable: true });
 
   async function ask(etag: string | undefined, dispatcher: Dispatcher, signal: AbortSignal): Promise<ServerAnswer> {
-    const { response } = await followRedirects<ArchiveRequest, ServerAnswer>(requestOf(location, location.url, etag), {
-      max: MAX_REDIRECTS,
-      send: async ({ url, headers }) => {
-        const path = `${url.pathname}${url.search}`;
-        const answer = await dispatcher.request({ origin: url.origin, path, method: 'GET', headers, signal });
-        answer.body.on('error', () => undefined); // whoever reads the body gets its error
-        return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+    const { response } = await followRedirects<ArchiveRequest, ServerAnswer>(
+      await requestOf(location, location.url, etag),
+      {
+        max: MAX_REDIRECTS,
+        send: async ({ url, headers }) => {
+          const path = `${url.pathname}${url.search}`;
+          const answer = await dispatcher.request({ origin: url.origin, path, method: 'GET', headers, signal });
+          answer.body.on('error', () => undefined); // whoever reads the body gets its error
+          return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+        },
+        next: ({ url }, to, answer) => {
+          if (to.origin === url.origin) return requestOf(location, to, etag);
+          throw fail(
+            `answered ${answer.status} to ${to.origin}; only redirects within the origin are followed, set SYNC_POLICY_BUNDLE_URL${regionHint(answer)}`,
+          );
+        },
+        fail: (_request, why, answer) => fail(`${why}${regionHint(answer)}`),
       },
-      next: ({ url }, to, answer) => {
-        if (to.origin === url.origin) return requestOf(location, to, etag);
-        throw fail(
-          `answered ${answer.status} to ${to.origin}; only redirects within the origin are followed, set SYNC_POLICY_BUNDLE_URL${regionHint(answer)}`,
-        );
-      },
-      fail: (_request, why, answer) => fail(`${why}${regionHint(answer)}`),
-    });
+    );
     return response;
   }
 
@@ -159,8 +162,8 @@ function regionHint({ headers }: ServerAnswer): string {
 }
 
 /** What is sent to one place: each request is signed for itself. */
-function requestOf({ auth }: BundleLocation, url: URL, etag: string | undefined): ArchiveRequest {
-  const headers: Record<string, string> = {
+async function requestOf({ auth }: BundleLocation, url: URL, etag: string | undefined): Promise<ArchiveRequest> {
+  const headers = {
     accept: 'application/gzip, application/octet-stream;q=0.9, */*;q=0.5',
     // The archive is compressed already; its bytes are what is hashed.
     'accept-encoding': 'identity',
@@ -169,7 +172,7 @@ function requestOf({ auth }: BundleLocation, url: URL, etag: string | undefined)
   };
   if (auth.kind === 'header') return { url, headers: { ...headers, authorization: auth.value.reveal() } };
   if (auth.kind === 'none') return { url, headers };
-  const signed = signGet(url, auth, new Date());
+  const signed = await signGet(url, auth, new Date());
   return { url: signed.url, headers: { ...headers, ...signed.headers } };
 }
 
