@@ -41,3 +41,24 @@ test('the threat model names every suite of attacks, and only tests that are the
     [],
   );
 });
+
+test('docs/internals/dependencies.md gives a reason for each dependency, and for no other', () => {
+  const page = readFileSync(join(repoRoot(), 'docs', 'internals', 'dependencies.md'), 'utf8');
+  const packages = JSON.parse(readFileSync(join(repoRoot(), 'package.json'), 'utf8')) as Record<string, object>;
+  for (const [heading, member] of [
+    ['## At run time', 'dependencies'],
+    ['## For building and testing', 'devDependencies'],
+  ] as const) {
+    const [section = ''] = page.slice(page.indexOf(heading) + heading.length).split('\n## ');
+    const rows = [...section.matchAll(/^\| `([^`]+)` \| ([^|]+) \|/gm)];
+    assert.deepEqual(
+      rows.map(([, name]) => name),
+      Object.keys(packages[member] ?? {}),
+      heading,
+    );
+  }
+  const byHand = page.slice(page.indexOf('## Written by hand'));
+  for (const [, path = ''] of byHand.matchAll(/`((?:lib|wire|auth|pubsub|server|client)\/[^`]*)`/g)) {
+    assert(existsSync(join(repoRoot(), 'src', path)), path);
+  }
+});

@@ -54,7 +54,7 @@ export function loadPrivateKey(
   });
 }
 
-/** The key of an OpenSSH container, which Node cannot read (dependencies.md 4). */
+/** The key of an OpenSSH container, which Node cannot read (docs/internals/dependencies.md). */
 async function openSshKey(text: string, passphrase: Secret | undefined): Promise<KeyObject> {
   const { default: sshpk } = await import('sshpk');
   const options = passphrase === undefined ? {} : { passphrase: passphrase.reveal() };
