@@ -30,6 +30,19 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
   },
 };
 
+/**
+ * The folders, and the files beside them, of a large area in the order in which they build upon each other: each may import those
+ * before it.
+ */
+const ORDER: Record<string, readonly string[]> = {
+  server: [
+    ...['log', 'backbone', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'webhook', 'options'],
+    ...['open-update-log', 'external-source', 'start-facts', 'policy-freshness'],
+    ...['own-events', 'refresh', 'update-rules', 'update-text', 'publish', 'policy', 'sessions'],
+    ...['authorize-update', 'socket-update', 'socket-peer', 'server-metrics', 'routes', 'http', 'server'],
+  ],
+};
+
 /** Folders with rules of their own: pure code that must stay free of I/O, so that it can be tested as a table. */
 const PURE: readonly { folder: string; rule: string }[] = [
   { folder: 'wire', rule: 'wire does no I/O' },
@@ -81,6 +94,19 @@ test('every import follows the table of who may import whom', () => {
     if (row === undefined) return [`src/${file} is in no area of the table: add one or move the file`];
     const allowed = areaOf(target) === area || row.may.some((may) => target === may || target.startsWith(`${may}/`));
     return allowed ? [] : [`src/${file}:${line} imports ${specifier}; rule: ${row.rule}`];
+  });
+  assert.deepEqual(broken, []);
+});
+
+test('inside an area imports follow the order of its folders', () => {
+  const broken = IMPORTS.flatMap(({ file, line, specifier, target }) => {
+    const order = ORDER[areaOf(file)];
+    if (order === undefined || target === undefined || areaOf(target) !== areaOf(file)) return [];
+    const own = order.indexOf(folderOf(file.replace(/\.ts$/, '')));
+    if (own === -1) return [`src/${file} is in no folder of the order of ${areaOf(file)}: add one or move the file`];
+    return order.indexOf(folderOf(target)) <= own
+      ? []
+      : [`src/${file}:${line} imports ${specifier}, which comes later`];
   });
   assert.deepEqual(broken, []);
 });
@@ -155,6 +181,11 @@ test('no import cycles', () => {
 
 function areaOf(module: string): string {
   return module.split('/', 1)[0] ?? '';
+}
+
+/** The folder below its area, or the name of a file that is in none. */
+function folderOf(module: string): string {
+  return module.split('/', 2)[1] ?? '';
 }
 
 function isNodeModule(specifier: string): boolean {

@@ -40,11 +40,3 @@ function said(what: string, reason: string): string {
 export function shortKey(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
-
-/**
- * True for what a call says while the backbone is away. That is one event, which the keeper of the connection logs: nobody else does,
- * however many calls fail of it.
- */
-export function isBackboneAway(error: unknown): boolean {
-  return error instanceof SyncError && error.code === 'backbone_unavailable';
-}

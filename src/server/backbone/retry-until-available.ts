@@ -1,7 +1,7 @@
 import { backoffMs, sleep } from '../../lib/async.js';
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isBackboneAway } from './backbone-errors.js';
+import { isBackboneAway } from '../log/log-store.js';
 import { BACKBONE_TIMES } from './session-keeper.js';
 
 const BACKOFF = { minMs: 100, maxMs: 2000 };

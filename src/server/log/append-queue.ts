@@ -1,7 +1,6 @@
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isBackboneAway } from '../backbone/backbone-errors.js';
-import type { Appended, NewRow } from './log-store.js';
+import { type Appended, isBackboneAway, type NewRow } from './log-store.js';
 
 /** A row on its way into the log. */
 export interface Pending {

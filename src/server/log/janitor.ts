@@ -1,8 +1,7 @@
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { timerMs } from '../../lib/timer.js';
-import { isBackboneAway } from '../backbone/backbone-errors.js';
-import type { LogStore } from './log-store.js';
+import { isBackboneAway, type LogStore } from './log-store.js';
 
 /** How long superseded rows are kept for those who catch up, and for the audit. */
 export interface KeptRows {

@@ -1,3 +1,4 @@
+import { SyncError } from '../../lib/errors.js';
 /**
  * The narrow interface between the update log and where it is kept (design D14, D26): the embedded store, or a backbone that
  * several instances share. A store knows rows and their order; what they mean is for `folded-log.ts`. The contract suite
@@ -109,4 +110,12 @@ export interface LogStore {
   watch(listener: () => void): () => void;
   /** Releases everything; later calls reject. */
   close(): Promise<void>;
+}
+
+/**
+ * True for what a call says while the backbone is away. That is one event, which the keeper of the connection logs: nobody else does,
+ * however many calls fail of it.
+ */
+export function isBackboneAway(error: unknown): boolean {
+  return error instanceof SyncError && error.code === 'backbone_unavailable';
 }

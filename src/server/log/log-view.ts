@@ -1,10 +1,16 @@
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isBackboneAway } from '../backbone/backbone-errors.js';
 import type { Pending } from './append-queue.js';
 import { type AppliedRow, LogState } from './log-state.js';
-import type { Appended, LogStore, NewRow, StoredRow, StoreStatus } from './log-store.js';
+import {
+  type Appended,
+  isBackboneAway,
+  type LogStore,
+  type NewRow,
+  type StoredRow,
+  type StoreStatus,
+} from './log-store.js';
 import type { LogRecord, NewRecord, PolicyHead } from './update-log.js';
 
 /** What a {@link LogView} works with. */

@@ -1,8 +1,7 @@
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { isBackboneAway } from '../backbone/backbone-errors.js';
-import type { Presence } from '../log/log-store.js';
+import { isBackboneAway, type Presence } from '../log/log-store.js';
 import { isConcerned, type KnownClient } from './known-client.js';
 import { type InstanceView, printView, readView } from './presence-text.js';
 
