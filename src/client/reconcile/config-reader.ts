@@ -5,7 +5,6 @@ import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerDataConfig } from '../../wire/data.js';
 import { concerns, entryIdentity, entryPath } from '../desired/entry.js';
 import { behind } from '../position/pull.js';
-import type { DataEvents } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
 import type { LogCursor } from './log-cursor.js';
@@ -23,14 +22,9 @@ export interface ConfigReaderDeps {
   readonly fetchBase: FetchConfig;
   readonly topics: ReadonlySet<string>;
   readonly session: ServerSession;
-  readonly state: LogCursor;
+  readonly cursor: LogCursor;
   readonly entries: DesiredEntries;
   readonly load: Load;
-  /** The base part of the load was read. */
-  readonly onLoaded: (entries: number) => void;
-  /** All of the load was read, in one answer. */
-  readonly onLoadedWhole: (entries: number) => void;
-  readonly events: DataEvents;
   readonly log: Logger;
 }
 
@@ -47,7 +41,6 @@ export class ConfigReader {
   #asked = 0;
   #served = 0;
   #wasRead = false;
-  #foldEpoch: string | undefined;
   #unlisted: ReadonlySet<string> = new Set();
 
   constructor(options: { backoff: BackoffOptions }, deps: ConfigReaderDeps) {
@@ -62,11 +55,6 @@ export class ConfigReader {
     return this.#wasRead;
   }
 
-  /** The log of which the server says that its base entries and its updates are a complete fold. */
-  get foldEpoch(): string | undefined {
-    return this.#foldEpoch;
-  }
-
   /** Base entries that are not listed any more, where that removes nothing. */
   get unlisted(): ReadonlySet<string> {
     return this.#unlisted;
@@ -74,7 +62,7 @@ export class ConfigReader {
 
   /** Reads it again, and asks each source whether it has something new. */
   resync(): void {
-    this.#deps.state.reserve();
+    this.#deps.cursor.reserve();
     this.#asked++;
     this.loop.request();
   }
@@ -105,38 +93,36 @@ export class ConfigReader {
 
   /** All at once: base entries and, in the same order, what a server of ours retained. */
   async #readWhole(signal: AbortSignal): Promise<void> {
-    const { state, entries, load } = this.#deps;
+    const { cursor, entries, load } = this.#deps;
     const { asks, config } = await this.#ask(this.#deps.fetchConfig, signal);
     const isFirst = !this.#wasRead;
     this.#wasRead = true;
-    if (isFirst && config.epoch === undefined) state.leave();
-    else if (config.epoch !== state.epoch) state.enter(config.epoch);
-    const seen = this.#learn(config, state.reserved, asks);
-    state.isRead = true;
+    if (isFirst && config.epoch === undefined) cursor.leave();
+    else if (config.epoch !== cursor.epoch) cursor.enter(config.epoch);
+    const seen = this.#learn(config, cursor.reserved, asks);
+    cursor.isRead = true;
     if (config.epoch !== undefined && config.head !== undefined) {
-      state.position.pulled(config.head, true);
+      cursor.position.pulled(config.head, true);
       entries.pruneMissing('update', config.head, seen);
     }
     this.#settle(config, seen);
-    load.read('base', seen.size);
-    this.#deps.onLoadedWhole(seen.size);
+    load.wholeRead(seen.size);
   }
 
   /** The base entries of a server that keeps them apart, or of the external API that it leads to. */
   async #readBase(signal: AbortSignal): Promise<void> {
-    const { state } = this.#deps;
+    const { cursor } = this.#deps;
     const { asks, config } = await this.#ask(this.#deps.fetchBase, signal);
     const { epoch, head } = config;
-    if (epoch === state.epoch && head !== undefined && head < state.position.through) {
-      throw behind(head, state.position.through);
+    if (epoch === cursor.epoch && head !== undefined && head < cursor.position.through) {
+      throw behind(head, cursor.position.through);
     }
     this.#wasRead = true;
-    if (epoch !== undefined && epoch !== state.epoch) state.enter(epoch);
-    this.#foldEpoch = epoch;
+    if (epoch !== undefined && epoch !== cursor.epoch) cursor.enter(epoch);
     // What an external API lists ranks below every update (design D19).
     const seen = this.#learn(config, 0, asks);
     this.#settle(config, seen);
-    this.#deps.onLoaded(seen.size);
+    this.#deps.load.baseRead(seen.size, epoch);
   }
 
   async #ask(fetch: FetchConfig, signal: AbortSignal): Promise<{ config: PeerDataConfig; asks: boolean }> {
@@ -150,7 +136,7 @@ export class ConfigReader {
 
   /** Learns the entries of a configuration; answers their ids. `unplaced`: the place of those without one. */
   #learn(config: PeerDataConfig, unplaced: number, asks: boolean): Set<string> {
-    const { state, entries, topics, events } = this.#deps;
+    const { cursor, entries, topics } = this.#deps;
     const { transaction } = this.#deps.load;
     const seen = new Set<string>();
     const counts = new Map<number, number>();
@@ -161,16 +147,15 @@ export class ConfigReader {
         const isUpdate = origin === 'update' && entry.seq !== undefined;
         // A base entry is the same one in every log: while its source has nothing new it keeps its place, so that neither
         // a reconnect nor a new log supersedes what was published below it (design D11).
-        const id = isUpdate ? state.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
+        const id = isUpdate ? cursor.placedId(entry, seq) : `base/${entryIdentity(entry, entryPath(entry))}`;
         seen.add(id);
         return { entry, id, seq, origin, isUpdate };
       });
     for (const { entry, id, seq, origin, isUpdate } of listed) {
       const at = counts.get(seq) ?? 0;
       counts.set(seq, at + 1);
-      const index = isUpdate ? indexInFold(entry, { seq, at, ids: seen }, { state, table: entries.table }) : at;
-      entries.learn(entry, { id, rank: { era: state.era, seq, index }, origin, transaction }, asks);
-      events.emit({ kind: 'named', transaction, entry, known: entries.table.get(id) });
+      const index = isUpdate ? indexInFold(entry, { seq, at, ids: seen }, { cursor, table: entries.table }) : at;
+      entries.learn(entry, { id, rank: { era: cursor.era, seq, index }, origin, transaction }, asks);
     }
     return seen;
   }

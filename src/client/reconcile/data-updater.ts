@@ -11,13 +11,11 @@ import type { Applier } from './applier.js';
 import { applyStatusOf, blockedSeqs, isOrphan, orphansOf } from './apply-status.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
 import { DesiredEntries } from './desired-entries.js';
-import { Duplicates } from './duplicates.js';
 import type { Exclusive } from './entry-writer.js';
-import { Load, type LoadPart } from './load.js';
+import { Load } from './load.js';
 import { type DataPosition, LogCursor } from './log-cursor.js';
 import { actionFor, type DataAction, type Said, type Situation } from './server-said.js';
 import { ServerSession, type SessionStart } from './server-session.js';
-import { UpdateIntake } from './update-intake.js';
 import { UpdateReader } from './update-reader.js';
 
 /** Shortest time between two reads of a polled source: more often is for whoever means it. */
@@ -54,11 +52,9 @@ export interface DataUpdaterDeps {
 export class DataUpdater {
   readonly #deps: DataUpdaterDeps;
   readonly #session = new ServerSession();
-  readonly #duplicates = new Duplicates();
   readonly #state: LogCursor;
   readonly #entries: DesiredEntries;
   readonly #load: Load;
-  readonly #intake: UpdateIntake;
   readonly #config: ConfigReader;
   readonly #updates: UpdateReader;
 
@@ -68,29 +64,17 @@ export class DataUpdater {
     const topics: ReadonlySet<string> = new Set(list);
     const state = new LogCursor(list, log);
     events.subscribe(state.onData);
-    const told = { state, events, log };
-    const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, ...told });
-    const load = new Load(events);
-    const intake = new UpdateIntake({ topics, entries, load, ...told });
-    const shared = { topics, session: this.#session, entries, load, ...told };
-    this.#config = new ConfigReader(
-      { backoff },
-      {
-        ...shared,
-        fetchConfig,
-        fetchBase: fetchBase ?? fetchConfig,
-        onLoaded: (count) => this.#loaded('base', count),
-        onLoadedWhole: () => this.#finishLoad(),
-      },
+    const entries = new DesiredEntries(
+      { backoff, pollMinMs },
+      { applier, exclusive, fetch, cursor: state, events, log },
     );
-    this.#updates = new UpdateReader(
-      { backoff },
-      { ...shared, fetchUpdates, intake, onLoaded: (count) => this.#loaded('updates', count) },
-    );
+    const load = new Load({ cursor: state, entries, events });
+    const shared = { topics, session: this.#session, cursor: state, entries, load, events, log };
+    this.#config = new ConfigReader({ backoff }, { ...shared, fetchConfig, fetchBase: fetchBase ?? fetchConfig });
+    this.#updates = new UpdateReader({ backoff }, { ...shared, fetchUpdates });
     this.#state = state;
     this.#entries = entries;
     this.#load = load;
-    this.#intake = intake;
   }
 
   get position(): DataPosition {
@@ -248,20 +232,18 @@ export class DataUpdater {
     const action = this.#actionFor('update', log, isRead ? 'read' : 'current');
     if (action === 'read_all') this.resync();
     else if (action === 'take' && seq !== undefined) this.#take(update, topic, seq);
-    else if (action === 'take_unplaced' && !this.#duplicates.seen(topic, text, Date.now())) {
-      this.#intake.take(update, topic, undefined);
-    }
+    else if (action === 'take_unplaced') this.#updates.takeUnplaced(update, topic, text);
   }
 
   #take(update: PeerUpdate, topic: string, seq: number): void {
-    const [state, updates] = [this.#state, this.#updates.loop];
-    if (updates.idle) state.noticed(seq);
-    this.#intake.take(update, topic, seq);
+    const [state, updates] = [this.#state, this.#updates];
+    if (updates.loop.idle) state.noticed(seq);
+    updates.take(update, topic, seq);
     // A server without sessions does not say what was before: it keeps the order.
     const isGap = state.position.arrived(seq, this.#session.isApart ? update.prev : {});
     if (this.#actionFor('taken', 'same', isGap ? 'behind' : 'current') === 'catch_up') {
       this.#deps.log.info({ seq }, 'a data update before this one may be missing: asking the server');
-      updates.request();
+      updates.loop.request();
     }
     this.#positionChanged();
   }
@@ -274,23 +256,6 @@ export class DataUpdater {
       this.#config.end();
       await this.#entries.end();
     }
-  }
-
-  #loaded(part: LoadPart, count: number): void {
-    const [load, state] = [this.#load, this.#state];
-    if (load.isOpen && load.read(part, count)) {
-      // Both parts of one complete fold of this log were read: what it does not have is no longer desired.
-      if (state.fold !== undefined && this.#config.foldEpoch === state.epoch) {
-        this.#entries.pruneMissing('update', state.fold.head, state.fold.ids);
-      }
-      this.#finishLoad();
-    } else this.#positionChanged();
-  }
-
-  #finishLoad(): void {
-    this.#state.fold = undefined;
-    this.#load.finish();
-    this.#positionChanged();
   }
 
   #positionChanged(): void {

@@ -20,7 +20,7 @@ export interface DesiredEntriesDeps {
   readonly applier: Applier;
   readonly exclusive: Exclusive;
   readonly fetch: Fetcher['fetch'];
-  readonly state: LogCursor;
+  readonly cursor: LogCursor;
   readonly events: DataEvents;
   readonly log: Logger;
 }
@@ -140,23 +140,19 @@ export class DesiredEntries {
 
   /** An entry is desired at this place. `asks`: the source of one that is known already is asked for something new. */
   learn(entry: PeerEntry, place: EntryPlace, asks = true): void {
-    const { id, rank, origin, transaction } = place;
-    const { state, events } = this.#deps;
+    const known = this.#table.get(place.id);
+    if (known === undefined) this.#add(entry, place);
+    else this.#relist(known, entry, place, asks);
+    const { transaction } = place;
+    this.#deps.events.emit({ kind: 'named', transaction, entry, known: this.#table.get(place.id) });
+  }
+
+  #add(entry: PeerEntry, { id, rank, origin, transaction }: EntryPlace): void {
+    const { cursor, events } = this.#deps;
     const path = entryPath(entry);
-    const known = this.#table.get(id);
-    if (known !== undefined) {
-      const isPacedAnew = known.entry.periodic_update_interval !== entry.periodic_update_interval;
-      const moves = this.#table.relist(known, entry, state.name, rank);
-      // An update stays what it is; the source of a base entry may have something else by now.
-      const mayDiffer = known.origin === 'base' && isRead(entry);
-      const resumes = isPeriodic(known) && !this.#fetcher.reads(known);
-      const isAsked = moves || ((asks || isPacedAnew) && mayDiffer);
-      this.#apply(known, { kind: 'listed', asks: isAsked, resumes }, transaction);
-      return;
-    }
     const cover = this.#table.cover(path, rank);
     if (cover !== undefined) {
-      if (origin === 'update') state.position.hidden(rank.seq, cover.id);
+      if (origin === 'update') cursor.position.hidden(rank.seq, cover.id);
       return;
     }
     const fresh: KnownEntry = {
@@ -165,7 +161,7 @@ export class DesiredEntries {
       rank,
       later: undefined,
       origin,
-      epoch: state.name,
+      epoch: cursor.name,
       entry,
       transaction,
       state: { kind: 'fetching', error: undefined },
@@ -175,9 +171,18 @@ export class DesiredEntries {
     const mayStayAway = origin === 'base' && this.seen.has(id);
     if (entryReplaces(entry) && !mayStayAway) this.#dropUnwritten(fresh);
     this.#table.set(fresh);
-    if (state.has(fresh)) state.position.opened(rank.seq, id);
+    if (cursor.has(fresh)) cursor.position.opened(rank.seq, id);
     events.emit({ kind: 'joined', transaction, entry: fresh });
     this.#fetcher.obtain(fresh);
+  }
+
+  #relist(known: KnownEntry, entry: PeerEntry, { rank, transaction }: EntryPlace, asks: boolean): void {
+    const isPacedAnew = known.entry.periodic_update_interval !== entry.periodic_update_interval;
+    const moves = this.#table.relist(known, entry, this.#deps.cursor.name, rank);
+    // An update stays what it is; the source of a base entry may have something else by now.
+    const mayDiffer = known.origin === 'base' && isRead(entry);
+    const resumes = isPeriodic(known) && !this.#fetcher.reads(known);
+    this.#apply(known, { kind: 'listed', asks: moves || ((asks || isPacedAnew) && mayDiffer), resumes }, transaction);
   }
 
   /** An update that is under way stays the same one; what the load before was to bring in is for this one now. */
@@ -195,7 +200,7 @@ export class DesiredEntries {
     for (const other of this.#table.atOrBelow(path)) {
       const isWritten = this.#deps.applier.layers.get(other.id) !== undefined || other.state.kind === 'blocked';
       if (compareRank(other.rank, rank) >= 0 || isWritten) continue;
-      this.#deps.state.position.replaced(other.id, id);
+      this.#deps.cursor.position.replaced(other.id, id);
       this.#apply(other, { kind: 'dropped' });
     }
   }
@@ -225,7 +230,7 @@ export class DesiredEntries {
    * word of a server without an epoch, or of another log. What a later entry covers goes when that one comes in.
    */
   pruneMissing(origin: KnownEntry['origin'], head: number, seen: ReadonlySet<string>): void {
-    const { name } = this.#deps.state;
+    const { name } = this.#deps.cursor;
     if (name === undefined) return;
     for (const entry of [...this.#table.all()]) {
       const isCompared = entry.origin === origin && entry.epoch === name && entry.rank.seq <= head;

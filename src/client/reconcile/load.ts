@@ -1,20 +1,24 @@
 import { type DataEvents, LOAD_ID } from '../status/data-events.js';
+import type { DesiredEntries } from './desired-entries.js';
+import type { LogCursor } from './log-cursor.js';
 
 /** The parts of a load: what the operator configured, and what was published. */
-export type LoadPart = 'base' | 'updates';
+type LoadPart = 'base' | 'updates';
 
 /**
  * The transaction of what a client reads after it has connected: base entries and, where it cannot go on from its position,
  * the fold. It is complete when every part that it was to have has been read (specification health.ready).
  */
 export class Load {
-  readonly #events: DataEvents;
+  readonly #deps: { readonly cursor: LogCursor; readonly entries: DesiredEntries; readonly events: DataEvents };
   readonly #missing = new Set<LoadPart>();
+  /** The log of which the server says that its base entries and its updates are a complete fold. */
+  #foldEpoch: string | undefined;
   #transaction: string | undefined;
   #entries = 0;
 
-  constructor(events: DataEvents) {
-    this.#events = events;
+  constructor(deps: { readonly cursor: LogCursor; readonly entries: DesiredEntries; readonly events: DataEvents }) {
+    this.#deps = deps;
   }
 
   /** These parts are to be read now, and no others. */
@@ -25,7 +29,7 @@ export class Load {
 
   /** Its transaction; opened when it is first asked for. */
   get transaction(): string {
-    this.#transaction ??= this.#events.begin({
+    this.#transaction ??= this.#deps.events.begin({
       id: LOAD_ID,
       reason: 'base data and retained updates',
       callbacks: [],
@@ -39,20 +43,49 @@ export class Load {
     return this.#missing.size > 0 || this.#transaction !== undefined;
   }
 
-  /** A part was read, with this many entries. True: nothing is missing any more, {@link finish} it. */
-  read(part: LoadPart, entries: number): boolean {
-    this.#missing.delete(part);
+  /** The base entries of this log were read. */
+  baseRead(entries: number, epoch: string | undefined): void {
+    this.#foldEpoch = epoch;
+    this.#partRead('base', entries);
+  }
+
+  /** What was missed of the updates was read; `entries` of these belong to the load. */
+  updatesRead(entries: number): void {
+    this.#partRead('updates', entries);
+  }
+
+  /** Base entries and updates were read together: nothing is missing. */
+  wholeRead(entries: number): void {
+    this.#missing.delete('base');
     this.#entries += entries;
-    return this.#missing.size === 0;
+    this.#finish();
+  }
+
+  #partRead(part: LoadPart, entries: number): void {
+    const { cursor, entries: desired, events } = this.#deps;
+    const isOpen = this.isOpen;
+    this.#missing.delete(part);
+    if (isOpen) this.#entries += entries;
+    if (!isOpen || this.#missing.size > 0) {
+      events.emit({ kind: 'position' });
+      return;
+    }
+    // Both parts of one complete fold of this log were read: what it does not have is no longer desired.
+    const { fold } = cursor;
+    if (fold !== undefined && this.#foldEpoch === cursor.epoch) desired.pruneMissing('update', fold.head, fold.ids);
+    this.#finish();
   }
 
   /** Ends the transaction: all its entries have joined. */
-  finish(): void {
+  #finish(): void {
     const { transaction } = this;
+    const { cursor, events } = this.#deps;
     const entries = this.#entries;
     this.#transaction = undefined;
     this.#entries = 0;
-    this.#events.emit({ kind: 'sealed', transaction });
-    this.#events.emit({ kind: 'config_read', entries });
+    cursor.fold = undefined;
+    events.emit({ kind: 'sealed', transaction });
+    events.emit({ kind: 'config_read', entries });
+    events.emit({ kind: 'position' });
   }
 }

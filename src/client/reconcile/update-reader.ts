@@ -1,15 +1,31 @@
+import { createHash } from 'node:crypto';
 import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { hexId } from '../../lib/hex-id.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
+import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
+import { concerns } from '../desired/entry.js';
 import { pullPages } from '../position/pull.js';
 import type { DataEvents } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
 import type { LogCursor } from './log-cursor.js';
 import type { ServerSession } from './server-session.js';
-import type { UpdateIntake } from './update-intake.js';
+import { indexInFold } from './worked-in.js';
+
+/** The same update on several topics of a server without seqs arrives within this time (opal-protocol P10.1). */
+const SAME_UPDATE_MS = 5_000;
+
+type PlacedUpdate = PeerUpdate & { readonly seq: number };
+
+/** An entry of an update that was read, and its place in that. */
+interface LoadedEntry {
+  readonly entry: PeerEntry;
+  readonly at: number;
+  readonly id: string;
+}
 
 /** What {@link UpdateReader} works with. */
 export interface UpdateReaderDeps {
@@ -17,20 +33,22 @@ export interface UpdateReaderDeps {
   readonly fetchUpdates: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
   readonly topics: ReadonlySet<string>;
   readonly session: ServerSession;
-  readonly state: LogCursor;
+  readonly cursor: LogCursor;
   readonly entries: DesiredEntries;
-  readonly intake: UpdateIntake;
   readonly load: Load;
-  /** A part of the load was read. */
-  readonly onLoaded: (entries: number) => void;
   readonly events: DataEvents;
   readonly log: Logger;
 }
 
-/** Catches up with the updates of a log by asking for what comes after the position; see {@link pullPages}. */
+/**
+ * Takes data updates: each that arrives as a transaction of its own, and those that were missed by asking for what comes after
+ * the position (see {@link pullPages}), as if they had arrived or as a part of the load.
+ */
 export class UpdateReader {
   readonly loop: RetryLoop;
   readonly #deps: UpdateReaderDeps;
+  /** Updates without a place that arrived within {@link SAME_UPDATE_MS}, by the hash of their text. */
+  readonly #recent = new Map<string, { readonly topics: Set<string>; readonly atMs: number }>();
 
   constructor(options: { backoff: BackoffOptions }, deps: UpdateReaderDeps) {
     this.#deps = deps;
@@ -44,69 +62,131 @@ export class UpdateReader {
     });
   }
 
+  /** Takes an update that has arrived; `seq` is undefined for a server whose updates have no places. */
+  take(update: PeerUpdate, topic: string, seq: number | undefined): void {
+    const { events, log, cursor, entries, topics } = this.#deps;
+    const id = update.id ?? hexId();
+    const reason = update.reason ?? '';
+    log.info({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
+    const callbacks = update.callback?.callbacks ?? [];
+    const transaction = events.begin({ id, reason, callbacks, isLoad: false });
+    const place = cursor.place(seq);
+    for (const [index, entry] of update.entries.entries()) {
+      if (!concerns(entry, topics)) continue;
+      const entryId = seq === undefined ? `live/${cursor.era}/${place}/${index}` : cursor.placedId(entry, seq);
+      const rank = { era: cursor.era, seq: place, index };
+      entries.learn(entry, { id: entryId, rank, origin: 'update', transaction });
+    }
+    events.emit({ kind: 'sealed', transaction });
+  }
+
+  /** {@link take} for an update without a place, which arrives once for each of its topics; `text` is its exact text. */
+  takeUnplaced(update: PeerUpdate, topic: string, text: string): void {
+    if (!this.#isRepeated(topic, text, Date.now())) this.take(update, topic, undefined);
+  }
+
+  /** The same text on another topic is the same update; the same text on the same topic was published again. */
+  #isRepeated(topic: string, text: string, nowMs: number): boolean {
+    for (const [key, { atMs }] of this.#recent) if (nowMs - atMs > SAME_UPDATE_MS) this.#recent.delete(key);
+    const key = createHash('sha256').update(text).digest('base64url');
+    const recent = this.#recent.get(key);
+    const isRepeated = recent !== undefined && !recent.topics.has(topic);
+    if (isRepeated) recent.topics.add(topic);
+    else this.#recent.set(key, { topics: new Set([topic]), atMs: nowMs });
+    return isRepeated;
+  }
+
   async #pull(signal: AbortSignal): Promise<void> {
-    const { fetchUpdates, session, state, load, events, log } = this.#deps;
+    const { fetchUpdates, session, cursor, entries, load, events, log } = this.#deps;
     if (fetchUpdates === undefined || !session.isApart) return;
     await session.turn(signal);
     const hadFailed = this.loop.error !== undefined;
-    const { pullAfter: after, epoch } = state.position;
-    const { rewinds } = state;
+    const { pullAfter: after, epoch } = cursor.position;
+    const { rewinds } = cursor;
     const ids = new Set<string>();
     let [updates, loaded, isFold, isFromStart] = [0, 0, false, after === 0];
     const start = { epoch, after, topics: [...this.#deps.topics] };
     for await (const { page, isAnew, isLast } of pullPages(fetchUpdates, start, signal)) {
-      if (isAnew && rewinds === state.rewinds) {
+      if (isAnew && rewinds === cursor.rewinds) {
         isFromStart = true;
         ids.clear();
-        if (page.epoch !== state.epoch) state.enter(page.epoch);
-      } else if (page.epoch !== state.epoch || rewinds !== state.rewinds) {
-        // Somebody else said meanwhile that there is another log by now.
+        if (page.epoch !== cursor.epoch) cursor.enter(page.epoch);
+      } else if (page.epoch !== cursor.epoch || rewinds !== cursor.rewinds) {
+        // Meanwhile it became known that there is another log.
         this.loop.request();
         return;
       }
-      if (!isFromStart && state.position.isBehind(page.heads) && state.position.pullAfter < after) {
+      if (!isFromStart && cursor.position.isBehind(page.heads) && cursor.position.pullAfter < after) {
         // A later notice on another topic had been taken for all there was: more is missing than was asked for.
         this.loop.request();
         return;
       }
       if (page.from === 'fold') isFold = true;
-      loaded += this.#take(page, ids);
+      loaded += this.#takePage(page, ids);
       updates += page.updates.length;
-      state.position.pulled(isLast ? page.head : (page.updates.at(-1)?.seq ?? 0), isLast);
-      if (isLast) state.fold = isFold && isFromStart && load.isOpen ? { ids, head: page.head } : undefined;
+      cursor.position.pulled(isLast ? page.head : (page.updates.at(-1)?.seq ?? 0), isLast);
+      if (isLast) cursor.fold = isFold && isFromStart && load.isOpen ? { ids, head: page.head } : undefined;
       events.emit({ kind: 'position' });
     }
-    state.isRead = true;
+    cursor.isRead = true;
     if (updates > 0) log.info({ updates, after, from: isFold ? 'fold' : 'tail' }, 'caught up with data updates');
-    if (hadFailed && !load.isOpen)
-      events.emit({ kind: 'config_read', entries: Math.max(1, this.#deps.entries.table.size) });
-    this.#deps.onLoaded(loaded);
+    if (hadFailed && !load.isOpen) events.emit({ kind: 'config_read', entries: Math.max(1, entries.table.size) });
+    load.updatesRead(loaded);
     // Something arrived meanwhile before which an update is missing; where reading brings nothing, a heartbeat asks again.
-    if (state.position.hasGap && state.position.through > after) this.loop.request();
+    if (cursor.position.hasGap && cursor.position.through > after) this.loop.request();
   }
 
   /**
    * Who begins with nothing loads what there is, whatever form it comes in; who returns hears of what it missed. `ids` is
-   * given those of all entries: pages of one pull may have both forms. Answers how many were loaded.
+   * given those of all entries: pages of one pull may have both forms. Returns how many were loaded.
    */
-  #take(page: UpdatesPage, ids: Set<string>): number {
-    const { state, intake } = this.#deps;
-    const isLoad = !state.isRead || page.from === 'fold';
+  #takePage(page: UpdatesPage, ids: Set<string>): number {
+    const { cursor, topics } = this.#deps;
+    const isLoad = !cursor.isRead || page.from === 'fold';
     let loaded = 0;
     for (const update of page.updates) {
-      const taken = isLoad ? intake.takeLoaded(update) : intake.takePaged(update);
-      for (const id of taken) ids.add(id);
-      if (isLoad) loaded += taken.length;
+      const own: LoadedEntry[] = [];
+      for (const [at, entry] of update.entries.entries()) {
+        if (concerns(entry, topics)) own.push({ entry, at, id: cursor.placedId(entry, update.seq) });
+      }
+      for (const { id } of own) ids.add(id);
+      if (isLoad) {
+        this.#takeLoaded(update.seq, own);
+        loaded += own.length;
+      } else this.#takeMissed(update);
     }
     return loaded;
   }
 
+  /** An update of the tail is taken as if it had just arrived, unless it is known. */
+  #takeMissed(update: PlacedUpdate): void {
+    const { cursor, topics } = this.#deps;
+    const { seq, entries } = update;
+    const isKnown = cursor.position.knows(seq);
+    cursor.wasPaged(seq);
+    if (isKnown) return;
+    const topic = entries.flatMap((entry) => entry.topics).find((name) => topics.has(name));
+    this.take(update, topic ?? '', seq);
+  }
+
+  #takeLoaded(seq: number, own: readonly LoadedEntry[]): void {
+    const { cursor, load, entries } = this.#deps;
+    cursor.place(seq);
+    cursor.wasPaged(seq);
+    const ids = new Set(own.map(({ id }) => id));
+    for (const { entry, at, id } of own) {
+      const index = indexInFold(entry, { seq, at, ids }, { cursor, table: entries.table });
+      const rank = { era: cursor.era, seq, index };
+      entries.learn(entry, { id, rank, origin: 'update', transaction: load.transaction });
+    }
+  }
+
   /** SYNC_DATA_UPDATES_RETAINED is false at the server: updates are placed in its log, but what was missed is gone. */
   #retainsNothing(): void {
-    const { session, state } = this.#deps;
+    const { session, cursor, load } = this.#deps;
     const { epoch, head = 0 } = session.start ?? {};
-    if (epoch !== undefined && epoch !== state.epoch) state.enter(epoch);
-    state.position.skipped(head);
-    this.#deps.onLoaded(0);
+    if (epoch !== undefined && epoch !== cursor.epoch) cursor.enter(epoch);
+    cursor.position.skipped(head);
+    load.updatesRead(0);
   }
 }

@@ -11,11 +11,11 @@ import type { LogCursor } from './log-cursor.js';
 export function indexInFold(
   entry: PeerEntry,
   { seq, at, ids }: { readonly seq: number; readonly at: number; readonly ids: ReadonlySet<string> },
-  { state, table }: { readonly state: LogCursor; readonly table: Entries },
+  { cursor, table }: { readonly cursor: LogCursor; readonly table: Entries },
 ): number {
   if (!entryReplaces(entry)) return at;
   const worked = table
     .atOrBelow(entryPath(entry))
-    .filter(({ id, rank }) => rank.era === state.era && rank.seq === seq && !ids.has(id));
+    .filter(({ id, rank }) => rank.era === cursor.era && rank.seq === seq && !ids.has(id));
   return Math.max(at, ...worked.map(({ rank }) => rank.index + 1));
 }
