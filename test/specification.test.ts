@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createClient } from '../src/client/client.js';
@@ -14,6 +14,7 @@ import { type SpecRow, specRows } from './support/spec-page.js';
 import { startPeer } from './support/start-peer.js';
 import { startServer } from './support/start-server.js';
 import { testNames } from './support/test-names.js';
+import { brokenReferences } from './support/test-references.js';
 
 /** docs/internals/specification.md holds: every row names a test that is there, and no row has gone. */
 
@@ -53,10 +54,6 @@ const SECTIONS: Readonly<Record<string, number>> = {
 
 const PAGE = readFileSync(join(repoRoot(), 'docs/internals/specification.md'), 'utf8');
 const ROWS = specRows(PAGE);
-/** A file that runs a shared suite has the tests of that suite, too. */
-const SUITE = /from '\.\.\/(support\/[\w-]+-(?:suite|contract))\.js'/g;
-/** Files that `npm test` runs (scripts/lib/test-files.mjs). */
-const IN_SUITE = /^(src\/.*|test\/(contracts|flows|corpus|security)\/.*|test\/[^/]*)\.test\.ts$/;
 
 test('the page has every section with its rows, and each row an id of its own', () => {
   const counts: Record<string, number> = {};
@@ -69,28 +66,11 @@ test('the page has every section with its rows, and each row an id of its own', 
   }
 });
 
-/** The text of a test file, and of the suites that it runs. */
-function withSuites(path: string): string {
-  const text = readFileSync(path, 'utf8');
-  const suites = [...text.matchAll(SUITE)].map(([, name]) => join(repoRoot(), `test/${name}.ts`));
-  return [text, ...suites.map((suite) => readFileSync(suite, 'utf8'))].join('\n');
-}
-
 test('every row refers to tests that are there', () => {
-  const files = new Map(
-    [...new Set(ROWS.flatMap(({ references }) => references.map(({ file }) => file)))].map((file) => {
-      const path = join(repoRoot(), file);
-      return [file, existsSync(path) ? testNames(withSuites(path)) : undefined];
-    }),
-  );
   const problems = ROWS.flatMap(({ id, references, rest }) => [
     ...(references.length === 0 ? [`${id} names no test`] : []),
     ...(rest === '' ? [] : [`${id}: "${rest}" is no reference`]),
-    ...references.flatMap(({ file, name }) => {
-      const names = files.get(file);
-      if (names === undefined || !IN_SUITE.test(file)) return [`${id}: ${file} is no test file`];
-      return names.has(name) ? [] : [`${id}: ${file} has no test "${name}"`];
-    }),
+    ...brokenReferences(id, references),
   ]);
   assert.deepEqual(problems, []);
 });

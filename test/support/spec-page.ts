@@ -1,8 +1,4 @@
-/** A test that a row of docs/internals/specification.md refers to. */
-export interface SpecReference {
-  readonly file: string;
-  readonly name: string;
-}
+import { referencesOf, type TestReference } from './test-references.js';
 
 /** One row of docs/internals/specification.md. */
 export interface SpecRow {
@@ -10,7 +6,7 @@ export interface SpecRow {
   readonly id: string;
   /** Cells by the title of their column, in lower case. */
   readonly cells: ReadonlyMap<string, string>;
-  readonly references: readonly SpecReference[];
+  readonly references: readonly TestReference[];
   /** What of the last cell is no reference; empty in a good row. */
   readonly rest: string;
 }
@@ -46,13 +42,4 @@ export function cellsOf(line: string): string[] {
     .replace(/^\||\|\s*$/g, '')
     .split(/(?<!\\)\|/)
     .map((cell) => cell.trim().replaceAll('\\|', '|'));
-}
-
-/** References are `` `file` "name", "name" ``, with `<br>` between files. */
-function referencesOf(cell: string): Pick<SpecRow, 'references' | 'rest'> {
-  const group = /`([^`]+)`((?:,? "(?:[^"\\]|\\.)*")+)/g;
-  const references = [...cell.matchAll(group)].flatMap(([, file = '', names = '']) =>
-    [...names.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, name = '']) => ({ file, name: name.replace(/\\(.)/g, '$1') })),
-  );
-  return { references, rest: cell.replace(group, '').replaceAll('<br>', '').trim() };
 }
