@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { generatedPages } from '../scripts/lib/docs-pages.js';
 import { CLIENT_SETTINGS } from '../src/client/options.js';
 import { flagName } from '../src/lib/options.js';
 import { SERVER_SETTINGS } from '../src/server/options.js';
 import { repoRoot } from './support/repo.js';
+import { anchor, exists, headings, pages, read } from './support/repo-pages.js';
 
 for (const [path, text] of generatedPages()) {
   test(`${path} says what the code says`, () => {
@@ -61,4 +62,28 @@ test('docs/internals/dependencies.md gives a reason for each dependency, and for
   for (const [, path = ''] of byHand.matchAll(/`((?:lib|wire|auth|pubsub|server|client)\/[^`]*)`/g)) {
     assert(existsSync(join(repoRoot(), 'src', path)), path);
   }
+});
+
+test('no line of a page is longer than 140 characters, but in tables and code', () => {
+  const long = pages().flatMap((page) => {
+    const lines = read(page).split('\n');
+    let isCode = false;
+    return lines.flatMap((line, index) => {
+      if (line.trimStart().startsWith('```')) isCode = !isCode;
+      return isCode || line.startsWith('|') || line.length <= 140 ? [] : [`${page}:${index + 1}`];
+    });
+  });
+  assert.deepEqual(long, []);
+});
+
+test('every link from a page to a file or a heading of the repository leads there', () => {
+  const broken = pages().flatMap((page) =>
+    [...read(page).matchAll(/\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)/g)].flatMap(([link, file = '', fragment]) => {
+      const target = file === '' ? page : join(dirname(page), file);
+      if (!exists(target)) return [`${page}: ${link}`];
+      if (fragment === undefined) return [];
+      return headings(read(target)).some((heading) => anchor(heading) === fragment) ? [] : [`${page}: ${link}`];
+    }),
+  );
+  assert.deepEqual(broken, []);
 });

@@ -35,8 +35,8 @@ test('the performance page has a row for each figure, with its ratio to the raw 
     '| [fan-out](#fan-out) | at most 1 x opal | 2 | **missed** |',
     '| [fan-out](#fan-out) | something else | not measured | **missed** |',
     '### fan-out',
-    '| last \\| notified | raw | 32 ms | 60.4 |  |  |',
-    '|  | policysync | 40 ms | 60.4 | 1.25 R | server 120 ms, 80 MB |',
+    '| last \\| notified | raw | 32 ms | 60.4 ms |  |  |',
+    '|  | policysync | 40 ms | 60.4 ms | 1.25 R | server 120 ms, 80 MB |',
     '| Processor | 2 x Some processor |',
     '| Measured | 2026-01-02, revision `abc1234` |',
   ]) {

@@ -128,7 +128,7 @@ function section({ name, about, rawIs }: Scenario, figures: readonly Figure[]): 
       at === 0 ? metric : '',
       each.system,
       `${short(each.median)} ${each.unit}`,
-      each.n === 1 ? '' : short(each.p99),
+      each.n === 1 ? '' : `${short(each.p99)} ${each.unit}`,
       raw === undefined || raw === each ? '' : `${short(each.median / raw.median)} R`,
       Object.entries(each.cost)
         .map(([part, { cpuMs, peakBytes }]) => `${part} ${cpuMs} ms, ${megabytes(peakBytes)}`)
@@ -136,7 +136,12 @@ function section({ name, about, rawIs }: Scenario, figures: readonly Figure[]): 
     ]);
   });
   const head = ['Measured', 'System', 'Median', 'p99', 'Ratio', 'CPU, peak memory'];
-  return `### ${name}\n\n${about} R: ${rawIs}.\n\n${table(head, rows)}`;
+  return `### ${name}\n\n${wrapped(`${about} R: ${rawIs}.`)}\n\n${table(head, rows)}`;
+}
+
+/** The text in lines of at most 132 characters. */
+function wrapped(text: string): string {
+  return text.replaceAll(/(?=\S)(.{1,132})(?:\s+|$)/g, '$1\n').trimEnd();
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

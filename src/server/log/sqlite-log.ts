@@ -6,7 +6,7 @@ import type { UpdateLog } from './update-log.js';
 
 /** What superseded records are kept for by default: those who were away for a week, and the audit. */
 export const DEFAULT_KEPT: KeptRows = { keptMs: 7 * 24 * 60 * 60 * 1000, keptRows: 50_000 };
-/** Design 9.5. */
+/** How many patches may stack at a path and topic (design D16). */
 export const DEFAULT_PATCHES_PER_PATH = 1000;
 
 /** What {@link openSqliteLog} is made with. */
