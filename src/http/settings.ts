@@ -6,12 +6,12 @@ import { METRICS_ACCESS } from './metrics-route.js';
 export const SHARED_SETTINGS = {
   allowedHosts: listSetting(
     'SYNC_ALLOWED_HOSTS',
-    'Names (.example.com for all below it) under which it may be asked, beside loopback names. Empty: any, and on a loopback address loopback names alone.',
+    'Host names under which it may be called besides loopback names; .example.com allows all below it. Empty: any, or only loopback names if it listens on a loopback address.',
     { opal: null },
   ),
   metricsAccess: choiceSetting(
     'SYNC_METRICS_ACCESS',
-    'Who may read /metrics: everyone; token: whoever has a valid one, if tokens are asked for; off: nobody.',
+    'Who may read /metrics: everyone; token: callers with a valid token, if authentication is on; off: nobody.',
     { opal: null, choices: METRICS_ACCESS, default: 'token' },
   ),
   logLevel: choiceSetting('SYNC_LOG_LEVEL', 'Least severe level that is logged.', {
@@ -20,7 +20,7 @@ export const SHARED_SETTINGS = {
     ignoreCase: true,
     also: OPAL_LOG_LEVELS,
   }),
-  logFormat: choiceSetting('SYNC_LOG_FORMAT', 'auto: pretty on a terminal, otherwise one JSON object a line.', {
+  logFormat: choiceSetting('SYNC_LOG_FORMAT', 'auto: pretty on a terminal, otherwise one JSON object per line.', {
     opal: null,
     choices: ['auto', 'json', 'pretty'],
     default: 'auto',
