@@ -15,8 +15,8 @@ import {
   textSetting,
   urlSetting,
 } from '../lib/options.js';
+import { placeRule } from '../lib/place-rules.js';
 import { FETCH_METHODS } from '../wire/data.js';
-import { placeRule } from './outbound/place-rules.js';
 import { HASH_FORMS } from './report/report-hash.js';
 import { callbackConfig, configuredCallbacks } from './report/targets.js';
 

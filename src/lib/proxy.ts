@@ -1,8 +1,10 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { BlockList, isIP, type Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
+import { AddressRanges, canonicalAddress } from './address.js';
 import { SyncError } from './errors.js';
 import { Secret } from './log.js';
+import { type PlaceRule, placeRule } from './place-rules.js';
 import type { Endpoint, OutgoingTls } from './tls.js';
 
 /** A proxy, as the environment names it. */
@@ -38,8 +40,8 @@ export function readProxies(env: Readonly<Record<string, string | undefined>>): 
       const secure = url.protocol === 'https:' || url.protocol === 'wss:';
       const proxy = secure ? https : http;
       if (proxy === undefined) return undefined;
-      const { host, port } = endpointOf(url);
-      return isLoopback(host) || excluded(host, port) ? undefined : proxy;
+      const target = endpointOf(url);
+      return isLoopback(target.host) || excluded(target) ? undefined : proxy;
     },
   };
 }
@@ -135,36 +137,28 @@ function decoded(name: string, credentials: string): string {
 /** True for a name or address of this machine itself; `host` as {@link endpointOf} has it. */
 export function isLoopback(host: string): boolean {
   if (host === 'localhost' || host.endsWith('.localhost')) return true;
-  return isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+  return isIP(host) !== 0 && LOOPBACK.has(host);
 }
 
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
-LOOPBACK.addAddress('::1', 'ipv6');
+const LOOPBACK = new AddressRanges(['127.0.0.0/8', '::1']);
 
 /** Reads NO_PROXY. Items that make no sense exclude nothing, as everywhere. */
-function exclusions(text: string): (host: string, port: number) => boolean {
-  const rules = text
-    .split(/[,\s]+/)
-    .filter((item) => item !== '')
-    .map((item) => exclusion(item.toLowerCase()));
-  return (host, port) => rules.some((excludes) => excludes(host, port));
+function exclusions(text: string): (target: Endpoint) => boolean {
+  if (/(^|[,\s])\*($|[,\s])/.test(text)) return () => true;
+  const rules = text.split(/[,\s]+/).flatMap((item) => exclusion(item) ?? []);
+  return ({ host, port }) => {
+    const address = canonicalAddress(host);
+    return rules.some((rule) =>
+      address === undefined ? rule.fitsName({ host, port }) : rule.fitsAddress(address, port),
+    );
+  };
 }
 
-function exclusion(item: string): (host: string, port: number) => boolean {
-  if (item === '*') return () => true;
-  const range = /^([^/]+)\/(\d{1,3})$/.exec(item);
-  if (range !== null) return inRange(range[1] ?? '', Number(range[2]));
-  // An IPv6 address has colons of its own; with a port it is in brackets.
-  const [, name = item, port] = isIP(item) === 6 ? [] : (/^(.*?)(?::(\d+))?$/.exec(item) ?? []);
-  const wanted = name.replace(/^\[(.*)\]$/, '$1').replace(/^\*?\./, '');
-  return (host, at) => (port === undefined || Number(port) === at) && (host === wanted || host.endsWith(`.${wanted}`));
-}
-
-function inRange(network: string, bits: number): (host: string) => boolean {
-  const family = isIP(network);
-  if (family === 0 || bits > (family === 6 ? 128 : 32)) return () => false;
-  const list = new BlockList();
-  list.addSubnet(network, bits, family === 6 ? 'ipv6' : 'ipv4');
-  return (host) => isIP(host) !== 0 && list.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+function exclusion(item: string): PlaceRule | undefined {
+  try {
+    const rule = placeRule(item);
+    return rule.address === undefined ? placeRule(`.${item.replace(/^\*?\./, '')}`) : rule; // a name has those below it
+  } catch {
+    return undefined;
+  }
 }

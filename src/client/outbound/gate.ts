@@ -2,11 +2,11 @@ import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { canonicalAddress } from '../../lib/address.js';
 import { SyncError } from '../../lib/errors.js';
+import { type PlaceRule, placeRule } from '../../lib/place-rules.js';
 import { endpointOf } from '../../lib/proxy.js';
 import type { Endpoint } from '../../lib/tls.js';
 import { isLinkLocal } from './address.js';
 import { type LookUp, OwnPlaces, type OwnPlacesDeps } from './own-places.js';
-import { type PlaceRule, placeRule } from './place-rules.js';
 
 /** The settings that say what may be reached. */
 export interface GateOptions {
@@ -142,7 +142,8 @@ export class OutboundGate {
     const isNamed = byAddress.length > 0 || this.#allow.some((rule) => rule.fitsName(place));
     if (this.#allow.length > 0 && !isNamed) throw refused(place, NOT_ALLOWED, address);
     // A name, or a range that has all kinds of addresses, was not meant for these.
-    if (isLinkLocal(address) && !byAddress.some((rule) => rule.isLinkLocal)) throw refused(place, LINK_LOCAL, address);
+    if (isLinkLocal(address) && !byAddress.some((rule) => isLinkLocal(rule.address ?? '')))
+      throw refused(place, LINK_LOCAL, address);
   }
 }
 

@@ -1,18 +1,17 @@
 import { isIP } from 'node:net';
-import { AddressRanges, canonicalAddress } from '../../lib/address.js';
-import type { Endpoint } from '../../lib/tls.js';
-import { isLinkLocal } from './address.js';
+import { AddressRanges, canonicalAddress } from './address.js';
+import type { Endpoint } from './tls.js';
 
-/** One item of SYNC_FETCH_ALLOW or SYNC_FETCH_DENY. */
+/** One item of SYNC_FETCH_ALLOW, SYNC_FETCH_DENY or NO_PROXY. */
 export interface PlaceRule {
   /** As it was written. */
   readonly text: string;
   /** True where the name alone decides. */
   fitsName(target: Endpoint): boolean;
-  /** True for an address that the item has, or has the range of. */
+  /** True for an address that the item is, or has in its range. */
   fitsAddress(address: string, port: number): boolean;
-  /** True where the item names a link-local address, or a range of such. */
-  readonly isLinkLocal: boolean;
+  /** The address, or the one that the range begins with; undefined for a name. */
+  readonly address: string | undefined;
 }
 
 /**
@@ -29,7 +28,7 @@ export function placeRule(text: string): PlaceRule {
       text,
       fitsName: () => false,
       fitsAddress: (at, atPort) => fitsPort(atPort) && ranges.has(at),
-      isLinkLocal: isLinkLocal(address),
+      address,
     };
   }
   if (bits !== undefined || !/^(?:\*?\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(host) || isNumeric(host)) throw bad(text);
@@ -40,7 +39,7 @@ export function placeRule(text: string): PlaceRule {
     fitsName: (target) =>
       fitsPort(target.port) && (target.host === name || (isSuffix && target.host.endsWith(`.${name}`))),
     fitsAddress: () => false,
-    isLinkLocal: false,
+    address: undefined,
   };
 }
 
