@@ -35,6 +35,11 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
  * before it.
  */
 const ORDER: Record<string, readonly string[]> = {
+  client: [
+    ...['topics', 'answer-text', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report'],
+    ...['options', 'start-facts', 'server-api', 'engine', 'position', 'reconcile', 'drift', 'health', 'offline'],
+    ...['client-metrics', 'follower', 'routes', 'http', 'client'],
+  ],
   server: [
     ...['log', 'backbone', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'webhook', 'options'],
     ...['open-update-log', 'external-source', 'start-facts', 'policy-freshness'],

@@ -3,15 +3,18 @@ import { type Dial, socketDial } from '../../lib/connect.js';
 import type { Logger } from '../../lib/log.js';
 import { endpointOf, readProxies } from '../../lib/proxy.js';
 import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tlsFor } from '../../lib/tls.js';
-import type { ClientSettings } from '../options.js';
 import { createDispatcher } from './dispatcher.js';
 import type { OutboundGate } from './gate.js';
 
 /** The settings that say how the client connects to others. */
-export type OutboundSettings = Pick<
-  ClientSettings,
-  'serverUrl' | 'serverWsUrl' | 'selfSignedAllowed' | 'trustedCaFile' | 'clientCertFile' | 'clientKeyFile'
->;
+export interface OutboundSettings {
+  readonly serverUrl: string;
+  readonly serverWsUrl: string | undefined;
+  readonly selfSignedAllowed: boolean;
+  readonly trustedCaFile: string | undefined;
+  readonly clientCertFile: string | undefined;
+  readonly clientKeyFile: string | undefined;
+}
 
 /** How the client reaches everything but its engine: which authorities it trusts, who sees its certificate, proxies. */
 export interface Outbound {
