@@ -52,23 +52,10 @@ export interface ClientHttpDeps {
 
 /** The client API (opal-protocol P2.6). The caller listens. */
 export function clientHttp(settings: ClientSettings, deps: ClientHttpDeps): FastifyInstance {
-  const { authenticator, tls, metrics, status, engine, follower, policy, data, reporter, offline } = deps;
+  const { authenticator, tls, metrics, status, follower, policy, data, reporter } = deps;
   const checkHost = createHostCheck({ host: settings.host, names: settings.allowedHosts });
   const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES, authenticator, tls, checkHost }, { log: deps.log });
-  healthRoutes(app, {
-    ...{ status, policy, data, offline },
-    drift: () => deps.drift?.state,
-    server: () => follower.server,
-    engine: () => ({
-      policy_mode: engine.engine.policyMode,
-      access: engine.access,
-      version: engine.version() ?? null,
-      rego: engine.rego() ?? null,
-      getting: engine.getting() ?? null,
-    }),
-    reports: () => reporter.details,
-    healthDocument: () => deps.healthWriter?.state,
-  });
+  healthRoutes(app, deps);
   callbackRoutes(app, reporter);
   triggerRoutes(app, {
     refetchPolicy: settings.policyUpdaterEnabled ? () => policy.refetch() : undefined,

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
-import { clientFailure, policyError } from '../../wire/clients.js';
+import { clientHealth, clientPosition } from '../../wire/client-health.js';
+import { clientFailure } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';
 import type { Page } from './fleet-lines.js';
 import { failureLine, policyLine } from './reason-lines.js';
@@ -9,46 +10,26 @@ import { counted, printable, shortHash, since, wrapped } from './text.js';
 /** A time as `GET /healthy` writes it, in milliseconds since 1970. */
 const time = z.iso.datetime().transform((text) => Date.parse(text));
 
-/** The part of a client's `GET /healthy` that is shown. */
+const { policy, data, engine, server } = clientHealth.shape;
+
+/** The part of a client's `GET /healthy` that is shown; older clients leave some of it out. */
 export const ownHealth = z.object({
+  ...clientHealth.pick({ ready: true, healthy: true }).shape,
   status: z.string(),
-  ready: z.boolean(),
-  healthy: z.boolean(),
-  policy: z.object({
-    hash: z.string().nullable(),
-    wanted: z.string().nullable(),
-    error: policyError.nullable(),
-    since: time.nullable(),
-  }),
-  data: z.object({
-    failing: z.array(clientFailure.extend({ since: time })),
-    failing_total: z.number(),
-    unresolved: z.number(),
-  }),
-  engine: z.object({
-    online: z.boolean(),
-    error: z.string().nullable(),
-    policy_mode: z.string(),
-    version: z.string().nullable(),
-    access: z.string().optional(),
-    rego: z.object({ v0: z.number(), v1: z.number() }).nullable().optional(),
-    since: time,
-  }),
-  server: z.object({
-    connected: z.boolean(),
-    error: z.string().nullable(),
-    code: z.string().nullish(),
-    since: time.nullable(),
-  }),
+  policy: policy.pick({ hash: true, wanted: true, error: true }).extend({ since: time.nullable() }),
+  data: data
+    .pick({ failing_total: true, unresolved: true })
+    .extend({ failing: z.array(clientFailure.extend({ since: time })) }),
+  engine: engine
+    .pick({ online: true, error: true, policy_mode: true, version: true, rego: true })
+    .partial({ rego: true })
+    .extend({ access: z.string().optional(), since: time }),
+  server: server.partial({ code: true }).extend({ since: time.nullable() }),
 });
 type OwnHealth = z.infer<typeof ownHealth>;
 
-/** `GET /position` of a client. */
-export const ownPosition = z.object({
-  epoch: z.string().nullable(),
-  applied_through: z.number(),
-  unresolved: z.array(z.number()),
-});
+/** The part of a client's `GET /position` that is shown. */
+export const ownPosition = clientPosition.pick({ epoch: true, applied_through: true, unresolved: true });
 type OwnPosition = z.infer<typeof ownPosition>;
 
 /** Failing paths that are shown; `--json` has more. */

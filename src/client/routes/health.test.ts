@@ -11,20 +11,20 @@ function appOf(status: Status): ReturnType<typeof createHttpApp> {
     status,
     policy: { hash: 'c1' },
     data: { logPosition: undefined, orphans: [] },
-    drift: () => ({ checkedMs: 0, documents: 1, repaired: 0, error: undefined }),
-    server: () => ({ connected: true, error: undefined, code: undefined, sinceMs: 0 }),
-    engine: () => ({ policy_mode: 'bundle', access: 'token', version: '1.0.0', rego: null, getting: null }),
+    drift: { state: { checkedMs: 0, documents: 1, repaired: 0, error: undefined } },
+    follower: { server: { connected: true, error: undefined, code: undefined, connections: 1, sinceMs: 0 } },
+    engine: {
+      engine: { policyMode: 'bundle' },
+      access: 'token',
+      version: () => '1.0.0',
+      rego: () => undefined,
+      getting: () => undefined,
+    },
     offline: { view: { disabled: false, offlineMode: false, backup: undefined } },
-    reports: () => ({
-      enabled: false,
-      registered: 0,
-      queued: 0,
-      delivered: 0,
-      failed: 0,
-      dropped: 0,
-      last_error: null,
-    }),
-    healthDocument: () => undefined,
+    reporter: {
+      details: { enabled: false, registered: 0, queued: 0, delivered: 0, failed: 0, dropped: 0, last_error: null },
+    },
+    healthWriter: undefined,
   };
   const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
   healthRoutes(app, deps);

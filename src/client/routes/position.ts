@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
+import { clientPosition } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { PositionRecord } from '../position/position.js';
 import type { PositionWaits } from '../position/position-waits.js';
@@ -26,14 +27,7 @@ const query = z.object({
   timeout: waitTimeout.optional(),
 });
 
-const shownPosition = z.object({
-  epoch: z.string().nullable(),
-  topics: z.array(z.string()),
-  applied_through: z.number(),
-  applied_beyond: z.array(z.number()),
-  unresolved: z.array(z.number()),
-});
-const answer = shownPosition.extend({ status: z.enum(['ok', 'applied', 'pending', 'blocked']) });
+const answer = clientPosition.extend({ status: z.enum(['ok', 'applied', 'pending', 'blocked']) });
 
 /** `GET /position` (read your writes, design D21) and `POST /orphans/prune` (design D11). */
 export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRoutesDeps): void {
@@ -95,7 +89,7 @@ function assertLog(position: PositionRecord | undefined, epoch: string | undefin
   throw new SyncError('epoch_differs', `this client follows ${now}, so that the seq means nothing here`);
 }
 
-function shown(position: PositionRecord | undefined): z.infer<typeof shownPosition> {
+function shown(position: PositionRecord | undefined): z.infer<typeof clientPosition> {
   return position === undefined
     ? { epoch: null, topics: [], applied_through: 0, applied_beyond: [], unresolved: [] }
     : { ...position, topics: [...position.topics] };

@@ -16,7 +16,7 @@ describe('what fails', () => {
   it('keeps its time and place while the reason changes', () => {
     const failures = new Failures();
     failures.failed('one', '/a', 'no answer', 'source');
-    const sinceMs = failures.all.get('one')?.sinceMs;
+    const sinceMs = failures.all.get('one')?.since;
     failures.failed('two', '/b', 'no answer', 'source');
     failures.failed('one', '/a', 'a rule is there', 'refused');
     assert.deepEqual(
@@ -26,7 +26,7 @@ describe('what fails', () => {
         ['/b', 'no answer', 'source'],
       ],
     );
-    assert.equal(failures.all.get('one')?.sinceMs, sinceMs);
+    assert.equal(failures.all.get('one')?.since, sinceMs);
   });
 
   it('is bounded in number and length where it is listed, the oldest first', () => {

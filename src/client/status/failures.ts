@@ -1,16 +1,12 @@
-import type { Failure, FailureKind } from '../../wire/session.js';
-import { MAX_FAILING, MAX_FAILING_TEXT } from '../../wire/session.js';
-import type { EntryState } from '../desired/entry-state.js';
+import { type Failure, type FailureKind, MAX_FAILING, MAX_FAILING_TEXT } from '../../wire/session.js';
 
-/** One thing that fails: what, why, of what kind, and when that began (milliseconds since 1970). */
-export interface Failing {
-  readonly path: string;
-  readonly error: string;
+/** One thing that fails: what, why, of what kind, and since when (milliseconds since 1970). */
+export interface Failing extends Failure {
   readonly kind: FailureKind;
-  readonly sinceMs: number;
+  readonly since: number;
 }
 
-/** What fails now, by the id of the entry, the oldest first. */
+/** What fails now, by the id of the entry, the oldest first; texts have a bounded length. */
 export class Failures {
   readonly #byId = new Map<string, Failing>();
 
@@ -18,33 +14,22 @@ export class Failures {
     return this.#byId;
   }
 
+  /** The oldest, as many as others are told. */
+  get listed(): Failing[] {
+    return [...this.#byId.values()].slice(0, MAX_FAILING);
+  }
+
   /** It fails; one that fails already keeps its time and its place. */
   failed(id: string, path: string, error: string, kind: FailureKind): void {
-    this.#byId.set(id, { path, error, kind, sinceMs: this.#byId.get(id)?.sinceMs ?? Date.now() });
+    this.#byId.set(id, { path: cut(path), error: cut(error), kind, since: this.#byId.get(id)?.since ?? Date.now() });
   }
 
   mended(id: string): void {
     this.#byId.delete(id);
   }
-
-  /** The oldest of them as they are told to others: bounded in number and in length. */
-  get listed(): Failure[] {
-    const first: Failure[] = [];
-    for (const { path, error, kind, sinceMs } of this.#byId.values()) {
-      if (first.length === MAX_FAILING) break;
-      first.push({ path: cut(path), error: cut(error), kind, since: sinceMs });
-    }
-    return first;
-  }
 }
 
-/** The kind of failure of an entry in a state. */
-export function kindOf(state: EntryState): FailureKind {
-  if (state.kind === 'blocked') return 'refused';
-  return state.kind === 'ready' ? 'engine' : 'source';
-}
-
-/** A text as it is told to others. */
+/** A text as others are told it. */
 export function cut(text: string): string {
   return text.length > MAX_FAILING_TEXT ? `${text.slice(0, MAX_FAILING_TEXT - 3)}...` : text;
 }

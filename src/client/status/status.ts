@@ -1,7 +1,8 @@
-import type { Failure, PolicyStanding } from '../../wire/session.js';
+import type { FailureKind, PolicyStanding } from '../../wire/session.js';
 import type { KnownEntry } from '../desired/entry.js';
+import type { EntryState } from '../desired/entry-state.js';
 import { type DataEvent, LOAD_ID } from './data-events.js';
-import { type Failing, Failures, kindOf } from './failures.js';
+import { type Failing, Failures } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-standing.js';
 import { type DataTransaction, type TransactionResult, Transactions } from './transactions.js';
 
@@ -91,8 +92,8 @@ export class Status {
     return this.#failures.all;
   }
 
-  /** {@link failing} as it is told to others: the oldest, with texts of bounded length. */
-  get failures(): Failure[] {
+  /** The oldest of {@link failing}, as many as others are told. */
+  get failures(): Failing[] {
     return this.#failures.listed;
   }
 
@@ -173,7 +174,8 @@ export class Status {
   #entrySettled({ id, path, state }: KnownEntry): void {
     // Content that has arrived after a failure is not in yet: the entry fails until it is.
     if (state.kind === 'applied') this.#failures.mended(id);
-    else if (state.error !== undefined) this.#failures.failed(id, `/${path.join('/')}`, state.error, kindOf(state));
+    else if (state.error !== undefined)
+      this.#failures.failed(id, `/${path.join('/')}`, state.error, kindOf(state.kind));
   }
 
   #configRead(entries: number): void {
@@ -196,3 +198,9 @@ export class Status {
 
 /** Events that may change the status. */
 const CHANGES: ReadonlySet<DataEvent['kind']> = new Set(['settled', 'forgotten', 'sealed', 'config_read']);
+
+/** The kind of failure of an entry, by its state. */
+function kindOf(state: EntryState['kind']): FailureKind {
+  if (state === 'blocked') return 'refused';
+  return state === 'ready' ? 'engine' : 'source';
+}

@@ -1,0 +1,100 @@
+import * as z from 'zod';
+import { policyError } from './clients.js';
+import { FAILURE_KINDS } from './session.js';
+
+/** What a client tells of itself over its API, as the client writes it and `sync-client status` reads it. Times are ISO 8601. */
+
+const engineFacts = z.object({
+  policy_mode: z.string(),
+  access: z
+    .enum(['token', 'open', 'own', 'external'])
+    .describe(
+      'token: this client alone writes; open: everybody does; own: by the configuration of OPA; external: not ours',
+    ),
+  version: z.string().nullable().describe('Of an inline OPA, once it was found'),
+  rego: z
+    .object({ mode: z.enum(['auto', 'v0', 'v1']), v0: z.number(), v1: z.number() })
+    .nullable()
+    .describe('How many modules of an inline OPA are read as which version of Rego'),
+  getting: z
+    .string()
+    .nullable()
+    .describe('What is done to get the OPA program, with its progress; null once it is there'),
+});
+
+const lastTransaction = z
+  .object({
+    id: z.string(),
+    success: z.boolean(),
+    error: z.string(),
+    actions: z.array(z.string()),
+    at: z.string(),
+  })
+  .nullable();
+
+/** `GET /healthy` of a client: the same for healthy and unhealthy, beside the fields that OPAL's users read. */
+export const clientHealth = z.object({
+  ready: z.boolean(),
+  healthy: z.boolean(),
+  policy: z.object({
+    hash: z.string().nullable().describe('The commit that the engine holds'),
+    wanted: z.string().nullable().describe('The newest commit that the client has heard of'),
+    error: policyError.nullable().describe('Why the wanted commit is not in'),
+    since: z.string().nullable().describe('Since when that fails, or the commit is held'),
+    last_transaction: lastTransaction,
+  }),
+  data: z.object({
+    last_transaction: lastTransaction,
+    failing: z
+      .array(z.object({ path: z.string(), error: z.string(), kind: z.enum(FAILURE_KINDS), since: z.string() }))
+      .describe('The oldest 50, with texts of at most 500 characters'),
+    failing_total: z.number(),
+    /** Documents that no log and no configuration has any more; POST /orphans/prune removes them. */
+    orphaned: z.array(z.string()),
+    epoch: z.string().nullable(),
+    applied_through: z.number().nullable(),
+    unresolved: z.number(),
+    drift: z
+      .object({
+        checked_at: z.string().nullable(),
+        documents: z.number(),
+        repaired: z.number(),
+        error: z.string().nullable(),
+      })
+      .nullable(),
+  }),
+  engine: z.object({ online: z.boolean(), error: z.string().nullable(), since: z.string(), ...engineFacts.shape }),
+  server: z.object({
+    connected: z.boolean(),
+    error: z.string().nullable(),
+    code: z.string().nullable().describe('The code of that error (docs/errors.md)'),
+    since: z.string(),
+  }),
+  connectivity: z.object({
+    sync_server_connectivity_disabled: z.boolean(),
+    offline_mode_enabled: z.boolean(),
+    backup: z
+      .object({ saved_at: z.string().nullable(), age_seconds: z.number().nullable(), error: z.string().nullable() })
+      .nullable(),
+  }),
+  reports: z.object({
+    enabled: z.boolean(),
+    registered: z.number(),
+    queued: z.number(),
+    delivered: z.number(),
+    failed: z.number(),
+    dropped: z.number(),
+    last_error: z.string().nullable(),
+  }),
+  health_document: z.object({ written: z.boolean(), error: z.string().nullable() }).optional(),
+});
+export type ClientHealth = z.infer<typeof clientHealth>;
+
+/** `GET /position` of a client. */
+export const clientPosition = z.object({
+  epoch: z.string().nullable(),
+  topics: z.array(z.string()),
+  applied_through: z.number(),
+  applied_beyond: z.array(z.number()),
+  unresolved: z.array(z.number()),
+});
