@@ -1,11 +1,18 @@
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { entryReplaces, isMoved, isRead, type KnownEntry } from './entry.js';
+import { entryPath, entryReplaces, isMoved, isRead, type KnownEntry } from './entry.js';
 import { type EntryEvent, type EntryOutcome, transition } from './entry-state.js';
 import { compareRank, type Rank } from './layers.js';
 import { PathIndex } from './path-index.js';
 
 type OwnedEntry = { -readonly [K in keyof KnownEntry]: KnownEntry[K] };
+
+/** Where an entry of a fold stands. */
+interface FoldPlace {
+  readonly seq: number;
+  readonly at: number;
+  readonly ids: ReadonlySet<string>;
+}
 
 /** The entries that a client knows of, to read. */
 export type Entries = Omit<EntryTable, 'set' | 'delete' | 'apply' | 'relist' | 'join'>;
@@ -27,6 +34,18 @@ export class EntryTable extends PathIndex<KnownEntry> {
   /** A later entry that replaces everything at the path. */
   cover(path: DocPath, rank: Rank): KnownEntry | undefined {
     return this.atOrAbove(path).find((other) => entryReplaces(other.entry) && compareRank(other.rank, rank) > 0);
+  }
+
+  /**
+   * The place of a document of the fold among the entries of its update: `at`, or after the patches of the same update that are
+   * known already. A patch is worked into its document there, which takes its place (design D16): on top of that it would be
+   * applied once more, and removed before the document is in, it would be missing meanwhile. `ids` are those of the fold.
+   */
+  indexInFold(entry: PeerEntry, era: number, { seq, at, ids }: FoldPlace): number {
+    if (!entryReplaces(entry)) return at;
+    const isWorkedIn = ({ id, rank }: KnownEntry): boolean => rank.era === era && rank.seq === seq && !ids.has(id);
+    const patches = this.atOrBelow(entryPath(entry)).filter(isWorkedIn);
+    return Math.max(at, ...patches.map(({ rank }) => rank.index + 1));
   }
 
   override set(entry: KnownEntry): void {

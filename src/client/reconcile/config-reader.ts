@@ -9,7 +9,6 @@ import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
 import type { LogCursor } from './log-cursor.js';
 import type { ServerSession } from './server-session.js';
-import { indexInFold } from './worked-in.js';
 
 /** Asks for a data configuration. */
 export type FetchConfig = (signal: AbortSignal) => Promise<PeerDataConfig>;
@@ -154,7 +153,7 @@ export class ConfigReader {
     for (const { entry, id, seq, origin, isUpdate } of listed) {
       const at = counts.get(seq) ?? 0;
       counts.set(seq, at + 1);
-      const index = isUpdate ? indexInFold(entry, { seq, at, ids: seen }, { cursor, table: entries.table }) : at;
+      const index = isUpdate ? entries.table.indexInFold(entry, cursor.era, { seq, at, ids: seen }) : at;
       entries.learn(entry, { id, rank: { era: cursor.era, seq, index }, origin, transaction }, asks);
     }
     return seen;

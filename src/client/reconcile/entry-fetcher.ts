@@ -3,7 +3,7 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { TaskSet } from '../../lib/task-set.js';
 import { docPathText } from '../../wire/doc-path.js';
-import { isMoved, type KnownEntry } from '../desired/entry.js';
+import { isMoved, isRead, type KnownEntry } from '../desired/entry.js';
 import type { EntryEvent } from '../desired/entry-state.js';
 import type { Entries } from '../desired/entry-table.js';
 import type { Rank } from '../desired/layers.js';
@@ -65,16 +65,14 @@ export interface SeenContent {
 
 /** Gets the content of each entry on its own: at once when it is inline, else by asking its source until it answers. */
 export class EntryFetcher {
-  readonly #backoff: BackoffOptions;
-  readonly #pollMinMs: number;
+  readonly #options: EntryFetcherOptions;
   readonly #deps: EntryFetcherDeps;
   readonly #sources = new WeakMap<KnownEntry, Source>();
   /** What each base entry had when it was fetched last, and its place then; also of entries superseded since. */
   readonly #seen = new Map<string, SeenContent>();
 
   constructor(options: EntryFetcherOptions, deps: EntryFetcherDeps) {
-    this.#backoff = options.backoff;
-    this.#pollMinMs = options.pollMinMs;
+    this.#options = options;
     this.#deps = deps;
   }
 
@@ -93,19 +91,19 @@ export class EntryFetcher {
    * source that is slow would never be read while connections come and go. A read of something else ends.
    */
   obtain(entry: KnownEntry): void {
-    const { data, save_method: method } = entry.entry;
     const reads = this.#sources.get(entry)?.reads;
     if (reads?.request !== undefined && reads.request === requestText(entry)) {
       reads.isStale = true;
       return;
     }
     this.stop(entry);
-    const isInline = data !== null && data !== undefined;
-    if (method !== 'DELETE' && !isInline) this.#deps.tasks.add(this.#follow(entry));
-    else {
-      const body = method === 'DELETE' || !isInline ? undefined : bodyOfText(data.text);
-      this.#deps.apply(entry, { kind: 'arrived', body, fetched: undefined });
+    if (isRead(entry.entry)) {
+      this.#deps.tasks.add(this.#follow(entry));
+      return;
     }
+    const { data, save_method: method } = entry.entry;
+    const body = method === 'DELETE' || !data ? undefined : bodyOfText(data.text);
+    this.#deps.apply(entry, { kind: 'arrived', body, fetched: undefined });
   }
 
   /** True while the source of the entry is read, or waits to be. */
@@ -134,11 +132,8 @@ export class EntryFetcher {
     const known = this.#sources.get(entry);
     if (known !== undefined) return known;
     const source: Source = {
-      reads: undefined,
-      polledAt: undefined,
-      notBefore: 0,
-      isQuiet: false,
-      validFor: undefined,
+      ...{ reads: undefined, polledAt: undefined, validFor: undefined },
+      ...{ notBefore: 0, isQuiet: false },
     };
     this.#sources.set(entry, source);
     return source;
@@ -192,7 +187,7 @@ export class EntryFetcher {
   #untilPoll({ entry }: KnownEntry, source: Source, isPoll: boolean): number | undefined {
     const seconds = entry.periodic_update_interval;
     if (seconds === null || seconds === undefined) return undefined;
-    const intervalMs = Math.max(seconds * 1000, this.#pollMinMs);
+    const intervalMs = Math.max(seconds * 1000, this.#options.pollMinMs);
     const now = performance.now();
     const { polledAt = now } = source;
     source.polledAt = isPoll || polledAt + intervalMs <= now ? now : polledAt;
@@ -219,11 +214,7 @@ export class EntryFetcher {
       apply(entry, { kind: 'dropped' });
       return;
     }
-    const fetched = {
-      hash: body.hash,
-      ...(etag === undefined ? {} : { etag }),
-      ...(lastModified === undefined ? {} : { lastModified }),
-    };
+    const fetched = { hash: body.hash, ...(etag && { etag }), ...(lastModified && { lastModified }) };
     source.validFor = request;
     apply(entry, same ? { kind: 'unchanged', fetched } : { kind: 'arrived', body, fetched });
     if (!same && entry.origin === 'base') this.#seen.set(entry.id, { hash: body.hash, rank: entry.rank });
@@ -290,7 +281,7 @@ export class EntryFetcher {
     if (floorMs > 0) source.notBefore = performance.now() + floorMs;
     // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
     const lasting = error instanceof SyncError && (!error.retryable || error.code === 'address_refused');
-    return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#backoff, floorMs);
+    return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#options.backoff, floorMs);
   }
 }
 

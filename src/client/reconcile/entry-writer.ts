@@ -46,6 +46,8 @@ interface Write {
 
 /** Hands contents that have arrived to the engine, in rank order, many small ones in one transaction. */
 export class EntryWriter {
+  /** The loop that writes to the engine. */
+  readonly loop: RetryLoop;
   readonly #deps: EntryWriterDeps;
   readonly #ready = new Set<KnownEntry>();
   /** Bodies that a write under way reads: they stay until it has ended. */
@@ -53,23 +55,18 @@ export class EntryWriter {
   readonly #discarded = new Set<Body>();
   /** Entries whose last write failed without a verdict: they go alone and last, so that they hold up nobody. */
   readonly #troubled = new Set<KnownEntry>();
-  readonly #loop: RetryLoop;
 
   constructor(options: { backoff: BackoffOptions }, deps: EntryWriterDeps) {
     this.#deps = deps;
-    this.#loop = new RetryLoop('writing data to the engine', options.backoff, deps.log, (signal) =>
+    this.loop = new RetryLoop('writing data to the engine', options.backoff, deps.log, (signal) =>
       this.#writeReady(signal),
     );
-  }
-
-  get loop(): RetryLoop {
-    return this.#loop;
   }
 
   /** Takes an entry that has become ready. */
   take(entry: KnownEntry): void {
     this.#ready.add(entry);
-    this.#loop.request();
+    this.loop.request();
   }
 
   /** Lets go of a body that nobody wants any more. */
@@ -80,7 +77,7 @@ export class EntryWriter {
 
   /** Looks again: an entry that a patch waited for has arrived, or is gone. */
   recheck(): void {
-    if (this.#ready.size > 0) this.#loop.request();
+    if (this.#ready.size > 0) this.loop.request();
   }
 
   /** Removes the document of an entry that is no longer desired; false: that failed. Never rejects. */
@@ -134,13 +131,13 @@ export class EntryWriter {
   }
 
   #nextBatch(): KnownEntry[] {
-    for (const entry of this.#ready) {
-      if (entry.state.kind !== 'ready') this.#ready.delete(entry);
-    }
+    for (const entry of this.#ready) if (entry.state.kind !== 'ready') this.#ready.delete(entry);
     for (const entry of this.#troubled) if (!this.#ready.has(entry)) this.#troubled.delete(entry);
+    const isTroubled = (entry: KnownEntry): number => Number(this.#troubled.has(entry));
+    const ordered = [...this.#ready].sort((a, b) => isTroubled(a) - isTroubled(b) || compareRank(a.rank, b.rank));
     const batch: KnownEntry[] = [];
     let bytes = 0;
-    for (const entry of [...this.#ready].sort((a, b) => this.#order(a, b))) {
+    for (const entry of ordered) {
       if (entry.state.kind !== 'ready' || this.#waits(entry)) continue;
       const size = entry.state.body?.sizeBytes ?? 0;
       const isFull = batch.length >= BATCH_LAYERS || bytes + size > BATCH_BYTES;
@@ -149,10 +146,6 @@ export class EntryWriter {
       bytes += size;
     }
     return batch;
-  }
-
-  #order(a: KnownEntry, b: KnownEntry): number {
-    return Number(this.#troubled.has(a)) - Number(this.#troubled.has(b)) || compareRank(a.rank, b.rank);
   }
 
   /** Only a PATCH waits: for an earlier document that it changes and that the engine does not hold yet (design D7). */
@@ -188,16 +181,12 @@ export class EntryWriter {
         await this.#splitRefused(writes, kept, refusal, signal);
         return;
       }
-      for (const { content } of layers) if (content.kind === 'put') kept.add(content.body);
-      for (const layer of previous) await disposeOf(layer, kept);
+      for (const body of layers.flatMap(bodyOf)) kept.add(body);
+      for (const body of previous.flatMap(bodyOf)) if (!kept.has(body)) await body.dispose();
       await this.#release(dropped);
-      for (const { entry, of, layer } of writes) {
-        this.#settle(entry, { kind: 'written', of, keepsBody: layer.content.kind === 'put' });
-      }
-      await this.#retryBlocked(
-        layers.map(({ path }) => path),
-        signal,
-      );
+      for (const { entry, of } of writes) this.#settle(entry, { kind: 'written', of, keepsBody: isKept(of, kept) });
+      const changed = layers.map(({ path }) => path);
+      await this.#retryBlocked(changed, signal);
     } finally {
       for (const body of bodies) {
         this.#writing.delete(body);
@@ -240,13 +229,12 @@ export class EntryWriter {
     // Something newer has arrived meanwhile: that is for the next batch.
     if (entry.state !== of) return;
     const { applier } = this.#deps;
-    const before = applier.blocked.get(layer.id)?.layer;
+    const before = bodyOf(applier.blocked.get(layer.id)?.layer);
     const reason = refusalText(error);
     await this.#release(await applier.withhold(layer, reason, signal));
-    const keepsBody = layer.content.kind === 'put';
-    if (layer.content.kind === 'put') kept.add(layer.content.body);
-    await disposeOf(before, kept);
-    this.#refused(entry, { kind: 'refused', of, error: reason, keepsBody });
+    for (const body of bodyOf(layer)) kept.add(body);
+    for (const body of before) if (!kept.has(body)) await body.dispose();
+    this.#refused(entry, { kind: 'refused', of, error: reason, keepsBody: isKept(of, kept) });
   }
 
   /** Tries withheld documents again that overlap what has just changed (design D10); each success may free others. */
@@ -279,7 +267,7 @@ export class EntryWriter {
       const entry = this.#deps.table.get(layer.id);
       if (entry !== undefined && compareRank(entry.rank, layer.rank) === 0)
         this.#deps.apply(entry, { kind: 'dropped' });
-      await disposeOf(layer);
+      for (const body of bodyOf(layer)) await body.dispose();
     }
   }
 
@@ -297,8 +285,13 @@ export class EntryWriter {
   }
 }
 
-async function disposeOf(layer: Layer | undefined, kept?: ReadonlySet<Body>): Promise<void> {
-  if (layer?.content.kind === 'put' && kept?.has(layer.content.body) !== true) await layer.content.body.dispose();
+/** The body that a layer holds, if any. */
+function bodyOf(layer: Layer | undefined): Body[] {
+  return layer?.content.kind === 'put' ? [layer.content.body] : [];
+}
+
+function isKept({ body }: ReadyState, kept: ReadonlySet<Body>): boolean {
+  return body !== undefined && kept.has(body);
 }
 
 function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {

@@ -13,7 +13,6 @@ import type { DesiredEntries } from './desired-entries.js';
 import type { Load } from './load.js';
 import type { LogCursor } from './log-cursor.js';
 import type { ServerSession } from './server-session.js';
-import { indexInFold } from './worked-in.js';
 
 /** The same update on several topics of a server without seqs arrives within this time (opal-protocol P10.1). */
 const SAME_UPDATE_MS = 5_000;
@@ -175,7 +174,7 @@ export class UpdateReader {
     cursor.wasPaged(seq);
     const ids = new Set(own.map(({ id }) => id));
     for (const { entry, at, id } of own) {
-      const index = indexInFold(entry, { seq, at, ids }, { cursor, table: entries.table });
+      const index = entries.table.indexInFold(entry, cursor.era, { seq, at, ids });
       const rank = { era: cursor.era, seq, index };
       entries.learn(entry, { id, rank, origin: 'update', transaction: load.transaction });
     }
