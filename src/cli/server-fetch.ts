@@ -1,5 +1,5 @@
-import { answerText } from '../client/answer-text.js';
 import { CLIENT_SETTINGS } from '../client/options.js';
+import { bodyText } from '../lib/body-text.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { basicAuthorization } from '../lib/http-headers.js';
@@ -117,7 +117,7 @@ async function send(
     const errorCode = answer.headers['x-sync-error'];
     return {
       status: answer.statusCode,
-      text: await answerText(answer, ANSWER_LIMIT_BYTES),
+      text: await bodyText(answer, ANSWER_LIMIT_BYTES),
       errorCode: typeof errorCode === 'string' ? errorCode : undefined,
     };
   } finally {

@@ -1,6 +1,7 @@
 import { type Dispatcher, request } from 'undici';
 import type * as z from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
+import { bodyStart, bodyText } from '../lib/body-text.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { type ErrorCode, errorText, SyncError } from '../lib/errors.js';
 import { basicAuthorization, type HeaderValues, retryAfterSeconds } from '../lib/http-headers.js';
@@ -13,7 +14,6 @@ import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../wire/updates.js';
-import { answerStart, answerText } from './answer-text.js';
 import { type Hop, nextHop } from './fetch/http-rules.js';
 
 /** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
@@ -188,7 +188,10 @@ export class ServerApi {
     const answer = await request(url, { dispatcher, method, signal, headers });
     const { statusCode: status, headers: answerHeaders } = answer;
     const { limitBytes = ANSWER_LIMIT } = this.#options;
-    const text = await (status === 200 ? answerText(answer, limitBytes) : answerStart(answer, REFUSAL_BYTES));
+    const text =
+      status === 200
+        ? await bodyText(answer, limitBytes)
+        : (await bodyStart(answer.body, REFUSAL_BYTES)).toString('utf8');
     return { status, headers: answerHeaders, text };
   }
 

@@ -4,15 +4,21 @@ import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '
 import { hexId } from '../lib/hex-id.js';
 import type { Logger } from '../lib/log.js';
 import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
+import type { EventLoopTick } from './event-loop-tick.js';
 import { Heartbeat } from './heartbeat.js';
 import type { Hub, Subscriber } from './hub.js';
 import { argumentText, readFrame, topicList } from './incoming.js';
 import { MAX_CALL_BYTES, withoutPublished } from './large-frame.js';
-import { atTime, type Peer } from './peer.js';
-import { ANNOUNCE_TOPIC, announcedBy, type PeerInfo } from './peer-info.js';
-import type { SessionHandler, SessionPeer } from './session-peer.js';
+import {
+  ANNOUNCE_TOPIC,
+  announcedBy,
+  atTime,
+  type Peer,
+  type PeerInfo,
+  type SessionHandler,
+  type SessionPeer,
+} from './peer.js';
 import { type TextFrame, textFrame } from './text-frame.js';
-import type { Turns } from './turns.js';
 
 /** Limits and times of a connection; see `socket-server.ts`. */
 export interface ConnectionOptions {
@@ -20,7 +26,7 @@ export interface ConnectionOptions {
   pingIntervalMs: number;
   pongTimeoutMs: number;
   /** Shared by all connections. */
-  turns: Turns;
+  tick: EventLoopTick;
   /** Called when one has ended. */
   onClosed(connection: Connection): void;
 }
@@ -79,9 +85,9 @@ export class Connection implements Subscriber, SessionPeer {
   #clientId: string | undefined;
   #rpcId: string | undefined;
   #complaints: Set<string> | undefined;
-  readonly #turns: Turns;
-  /** The turn in which it was sent something last. */
-  #turn = -1;
+  readonly #tick: EventLoopTick;
+  /** The tick in which it was sent something last. */
+  #sentInTick = -1;
   #corked = false;
   #isReleased = false;
   #publishes: Promise<void> | undefined;
@@ -101,7 +107,7 @@ export class Connection implements Subscriber, SessionPeer {
     options: ConnectionOptions,
     deps: ConnectionDeps,
   ) {
-    this.#turns = options.turns;
+    this.#tick = options.tick;
     this.#ws = ws;
     this.#socket = socket;
     this.#peer = about.peer;
@@ -148,9 +154,9 @@ export class Connection implements Subscriber, SessionPeer {
     } else if (this.#ws.bufferedAmount > this.#options.bufferLimitBytes) {
       this.drop('does not read what it is sent');
     } else {
-      const turn = this.#turns.now;
-      if (turn === this.#turn) this.#cork();
-      this.#turn = turn;
+      const tick = this.#tick.now;
+      if (tick === this.#sentInTick) this.#cork();
+      this.#sentInTick = tick;
       this.#socket.write(bytes);
     }
   }
@@ -227,7 +233,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.#deps.sessions?.closed(this);
   }
 
-  /** What follows in the same turn of the event loop goes to the operating system in one call: bursts cost far less so. */
+  /** What follows in the same tick of the event loop goes to the operating system in one call: bursts cost far less so. */
   #cork(): void {
     if (this.#corked) return;
     this.#corked = true;

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { bodyStart } from '../lib/body-text.js';
 import { SyncError } from '../lib/errors.js';
 import { retryAfterSeconds } from '../lib/http-headers.js';
 import { redactUrl } from '../lib/log.js';
@@ -12,35 +13,15 @@ const REFUSAL_TEXT_MS = 2000;
 
 /** The error for a handshake that a server refuses: `token_refused` for a 401, else `server_refused`, with what it says. */
 export async function refusalOf(url: string, response: IncomingMessage): Promise<SyncError> {
-  const text = await refusalText(response);
+  const timer = setTimeout(() => response.destroy(), REFUSAL_TEXT_MS);
+  const text = (await bodyStart(response, REFUSAL_TEXT_BYTES)).toString('utf8');
+  clearTimeout(timer);
   const { statusCode, headers } = response;
   const seconds = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS) ?? 0;
   const why = text === '' ? '' : `: ${problemText(text)}`;
   return new SyncError(
     statusCode === 401 ? 'token_refused' : 'server_refused',
     `${redactUrl(url)} refused the connection with ${statusCode ?? 'no status'}${why}`,
-    {
-      retryable: true,
-      ...(seconds > 0 ? { retryAfterSeconds: seconds } : {}),
-    },
+    { retryable: true, ...(seconds > 0 ? { retryAfterSeconds: seconds } : {}) },
   );
-}
-
-/** The beginning of what a server says of its refusal: as much as comes soon, and is not too much. */
-async function refusalText(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  const timer = setTimeout(() => response.destroy(), REFUSAL_TEXT_MS);
-  try {
-    for await (const chunk of response) {
-      chunks.push(chunk as Buffer);
-      length += (chunk as Buffer).length;
-      if (length >= REFUSAL_TEXT_BYTES) break;
-    }
-  } catch {
-    // It was cut off: what came is what there is.
-  } finally {
-    clearTimeout(timer);
-  }
-  return Buffer.concat(chunks).subarray(0, REFUSAL_TEXT_BYTES).toString('utf8');
 }

@@ -4,7 +4,7 @@ import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { timerMs } from '../lib/timer.js';
 import { Link, type LinkDeps } from './link.js';
-import { ANNOUNCE_TOPIC } from './peer-info.js';
+import { ANNOUNCE_TOPIC } from './peer.js';
 import { ReconnectWaits } from './reconnect-waits.js';
 
 /** What {@link createSocketClient} is made with. */
@@ -45,14 +45,11 @@ export interface SocketSession {
 export type OpenSession = Pick<SocketSession, 'protocol' | 'signal'>;
 
 /** What a socket client works with. */
-export interface SocketClientDeps {
-  log: Logger;
+export interface SocketClientDeps extends LinkDeps {
   /** The topics to subscribe to; asked once for each connection. */
   topics(session: OpenSession): readonly string[];
   /** More arguments of `subscribe`, for a server that knows them; asked once for each connection. */
   subscribeWith?(session: OpenSession): object;
-  /** A request of the server beyond OPAL's protocol; true where it was one to deal with. */
-  onRequest?(method: string, args: Readonly<Record<string, unknown>>): boolean;
   /**
    * Called when the topics are subscribed: from now on nothing is missed, so this is the moment to catch up.
    * Notifications come when it has settled. A rejection ends the connection and counts as a failed attempt. The next
@@ -91,11 +88,6 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
   const { openTimeoutMs = 10_000, pingIntervalMs = 20_000, frameLimitBytes = 64 * 1024 * 1024 } = options;
   const { url, token, dial } = options;
   const linkOptions = { url, token, dial, openTimeoutMs, pingIntervalMs, frameLimitBytes };
-  const linkDeps: LinkDeps = {
-    log: deps.log,
-    onNotify: (topic, dataText) => deps.onNotify(topic, dataText),
-    onRequest: (method, args) => deps.onRequest?.(method, args) ?? false,
-  };
 
   /** Answers what the server said to it. */
   async function subscribe(link: Link, session: OpenSession): Promise<unknown> {
@@ -117,7 +109,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
 
   /** One connection from beginning to end. Returns how long it was established; throws when it never was. */
   async function connectOnce(signal: AbortSignal): Promise<{ heldMs: number; reason: unknown }> {
-    const link = await Link.open(linkOptions, linkDeps, signal);
+    const link = await Link.open(linkOptions, deps, signal);
     const opened = { protocol: link.protocol, signal: link.closed };
     let told = false;
     const stop = onAbort(signal, () => link.close());

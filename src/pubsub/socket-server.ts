@@ -4,11 +4,10 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
+import { EventLoopTick } from './event-loop-tick.js';
 import type { Subscriber } from './hub.js';
-import { ANY_PEER, type Peer } from './peer.js';
-import { upgradeQuery } from './peer-info.js';
+import { ANY_PEER, type Peer, upgradeQuery } from './peer.js';
 import { Tarpit } from './tarpit.js';
-import { Turns } from './turns.js';
 
 /** What {@link createSocketServer} is made with. */
 export interface SocketServerOptions {
@@ -82,7 +81,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     bufferLimitBytes: options.bufferLimitBytes,
     pingIntervalMs: options.pingIntervalMs ?? 20_000,
     pongTimeoutMs: options.pongTimeoutMs ?? 20_000,
-    turns: new Turns(),
+    tick: new EventLoopTick(),
     onClosed(connection: Connection) {
       connections.delete(connection);
       if (connections.size === 0) onLastGone();

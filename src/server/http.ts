@@ -16,7 +16,7 @@ import type { TlsFiles } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import type { Connection } from '../pubsub/connection.js';
 import type { Hub } from '../pubsub/hub.js';
-import type { PeerInfo } from '../pubsub/peer-info.js';
+import type { PeerInfo } from '../pubsub/peer.js';
 import { createSocketServer, type SocketServer } from '../pubsub/socket-server.js';
 import { authorizeUpdate } from './authorize-update.js';
 import type { UpdateLog } from './log/update-log.js';

@@ -12,7 +12,7 @@ import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import type { Connection } from '../pubsub/connection.js';
 import { createHub } from '../pubsub/hub.js';
-import type { PeerInfo } from '../pubsub/peer-info.js';
+import type { PeerInfo } from '../pubsub/peer.js';
 import { retryUntilAvailable } from './backbone/retry-until-available.js';
 import { checkExternalSource } from './external-source.js';
 import { serverHttp } from './http.js';

@@ -1,5 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { bodyStart } from '../../lib/body-text.js';
 import { SyncError } from '../../lib/errors.js';
 import { headerText } from '../../lib/http-headers.js';
 import { followRedirects, isRedirect } from '../../lib/redirects.js';
@@ -161,18 +162,11 @@ function dropRest({ body }: HttpAnswer): void {
 
 /** The start of an answer's body, of which no more is of interest; what fails is not either. */
 async function startOf(answer: HttpAnswer, bytes: () => FetchSource): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
   try {
-    for await (const chunk of bytes()) {
-      chunks.push(chunk);
-      sizeBytes += chunk.length;
-      if (sizeBytes > DRAIN_BYTES) break;
-    }
+    return await bodyStart(bytes(), DRAIN_BYTES);
   } catch {
-    // The status is what counts; the text beside it is a courtesy.
+    return Buffer.alloc(0); // an encoding that is not known: the status is what counts
   } finally {
     dropRest(answer);
   }
-  return Buffer.concat(chunks);
 }

@@ -4,7 +4,7 @@ import type { Caller } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
-import type { PeerInfo } from '../../pubsub/peer-info.js';
+import type { PeerInfo } from '../../pubsub/peer.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
 import { derivedName } from '../sessions/client-names.js';
 import { clientKey } from '../sessions/known-client.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionPeer } from '../../pubsub/peer.js';
 import { heartbeat } from '../../wire/session.js';
 import { sendHeartbeat } from './heartbeats.js';
 

@@ -1,4 +1,4 @@
-import type { SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionPeer } from '../../pubsub/peer.js';
 import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
 import { reconnectJitterMs } from './reconnect-jitter.js';
 import type { SessionLog } from './session-handler.js';

@@ -1,4 +1,4 @@
-import type { PeerInfo } from '../../pubsub/peer-info.js';
+import type { PeerInfo } from '../../pubsub/peer.js';
 import type { FailureKind, Position, SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 

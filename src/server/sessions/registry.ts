@@ -1,4 +1,4 @@
-import type { SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionPeer } from '../../pubsub/peer.js';
 import type { Position, SessionReport } from '../../wire/session.js';
 import { AwayClients } from './away-clients.js';
 import type { IdClaims } from './id-claims.js';

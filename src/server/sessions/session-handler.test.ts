@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
-import type { SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionPeer } from '../../pubsub/peer.js';
 import { sessionAnswer } from '../../wire/session.js';
 import { distinctNames, nameOf } from './client-names.js';
 import { IdClaims } from './id-claims.js';

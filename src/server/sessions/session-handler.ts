@@ -1,6 +1,6 @@
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { SessionHandler, SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionHandler, SessionPeer } from '../../pubsub/peer.js';
 import {
   type Position,
   REPORT_METHOD,

@@ -1,6 +1,5 @@
 import type { Logger } from '../../lib/log.js';
-import type { PeerInfo } from '../../pubsub/peer-info.js';
-import type { SessionHandler, SessionPeer } from '../../pubsub/session-peer.js';
+import type { PeerInfo, SessionHandler, SessionPeer } from '../../pubsub/peer.js';
 import type { ClientsAnswer } from '../../wire/clients.js';
 import type { Presence } from '../log/log-store.js';
 import { nameOf } from './client-names.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
-import type { SessionPeer } from '../../pubsub/session-peer.js';
+import type { SessionPeer } from '../../pubsub/peer.js';
 import type { SessionReport } from '../../wire/session.js';
 import type { Presence } from '../log/log-store.js';
 import { IdClaims } from './id-claims.js';

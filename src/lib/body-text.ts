@@ -1,4 +1,4 @@
-import { SyncError } from '../lib/errors.js';
+import { SyncError } from './errors.js';
 
 /** An answer, as far as reading its body needs it. */
 export interface ReadableAnswer {
@@ -10,7 +10,7 @@ export interface ReadableAnswer {
  * The body of an answer as text, decoded as it comes. Throws `answer_too_large`, and closes the connection, for one that is announced
  * to be longer than `limitBytes`, or turns out to be.
  */
-export async function answerText({ headers, body }: ReadableAnswer, limitBytes: number): Promise<string> {
+export async function bodyText({ headers, body }: ReadableAnswer, limitBytes: number): Promise<string> {
   const tooLarge = (bytes: string): SyncError => {
     const message = `the answer of the sync server has ${bytes} bytes, more than ${limitBytes}`;
     return new SyncError('answer_too_large', message, { retryable: true });
@@ -28,8 +28,11 @@ export async function answerText({ headers, body }: ReadableAnswer, limitBytes: 
   return text + decoder.decode();
 }
 
-/** The start of a body, of which no more is of interest; what fails is not either. */
-export async function answerStart({ body }: ReadableAnswer, limitBytes: number): Promise<string> {
+/** The first bytes of a body of which no more is of interest, as many as came before it failed. */
+export async function bodyStart(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  limitBytes: number,
+): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
   try {
@@ -41,7 +44,7 @@ export async function answerStart({ body }: ReadableAnswer, limitBytes: number):
   } catch {
     // The status is what counts; the text beside it is a courtesy.
   }
-  return Buffer.concat(chunks).toString('utf8', 0, limitBytes);
+  return Buffer.concat(chunks).subarray(0, limitBytes);
 }
 
 /** Lets go of the rest of a body, for a reason that is told by whoever throws it. */

@@ -1,9 +1,9 @@
-/** Tells turns of the event loop apart, for all connections of a server. */
-export class Turns {
+/** Tells the ticks of the event loop apart, for all connections of a server. */
+export class EventLoopTick {
   #now = 0;
   #isAsked = false;
 
-  /** Another number in each turn, up to the immediates that end it. */
+  /** Another number in each tick, up to the immediates that end it. */
   get now(): number {
     if (!this.#isAsked) {
       this.#isAsked = true;
