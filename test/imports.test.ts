@@ -42,9 +42,9 @@ const ORDER: Record<string, readonly string[]> = {
   ],
   server: [
     ...['log', 'backbone', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'webhook', 'options'],
-    ...['open-update-log', 'external-source', 'start-facts', 'policy-freshness'],
+    ...['open-update-log', 'start-facts', 'policy-freshness'],
     ...['own-events', 'refresh', 'update-rules', 'update-text', 'publish', 'policy', 'sessions'],
-    ...['authorize-update', 'socket-update', 'socket-peer', 'server-metrics', 'routes', 'http', 'server'],
+    ...['publish-access', 'server-metrics', 'routes', 'http', 'server'],
   ],
 };
 

@@ -18,13 +18,14 @@ import type { Connection } from '../pubsub/connection.js';
 import type { Hub } from '../pubsub/hub.js';
 import type { PeerInfo } from '../pubsub/peer.js';
 import { createSocketServer, type SocketServer } from '../pubsub/socket-server.js';
-import { authorizeUpdate } from './authorize-update.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
 import type { Policy } from './policy.js';
 import type { Publisher } from './publish.js';
+import { authorizeUpdate, socketPeer, socketUpdate } from './publish-access.js';
 import { clientsRoutes } from './routes/clients.js';
 import { dataRoutes } from './routes/data.js';
+import { dataConfigRoute } from './routes/data-config.js';
 import { dataLogRoutes } from './routes/data-log.js';
 import { dataRefreshRoutes } from './routes/data-refresh.js';
 import { dataUpdatesRoutes } from './routes/data-updates.js';
@@ -35,8 +36,6 @@ import { jwksRoutes, tokenRoutes } from './routes/token.js';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
 import { addServerReadings, type ServerMetrics } from './server-metrics.js';
 import type { Sessions } from './sessions/sessions.js';
-import { socketPeer } from './socket-peer.js';
-import { socketUpdate } from './socket-update.js';
 
 /** The parts that the API serves. */
 export interface ServerHttpDeps {
@@ -145,7 +144,8 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: Ser
     log: logOf('webhook'),
   });
   const measured = { ...sessions, waitApplied: meter.waits(sessions.waitApplied) };
-  dataRoutes(app, options, { publisher, updateLog, sessions: measured, log: logOf('data') });
+  dataRoutes(app, { publisher, sessions: measured, log: logOf('data') });
+  dataConfigRoute(app, options, { updateLog });
   dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
   dataLogRoutes(app, { updateLog });
   dataRefreshRoutes(app, { updateLog, publisher });

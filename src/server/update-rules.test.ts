@@ -4,7 +4,7 @@ import { parseBody } from '../http/json-body.js';
 import { SyncError } from '../lib/errors.js';
 import { dataUpdate } from '../wire/data.js';
 import { parseKeepingData } from '../wire/inline-data.js';
-import { socketUpdate } from './socket-update.js';
+import { socketUpdate } from './publish-access.js';
 import { checkUpdate } from './update-rules.js';
 
 function problemOf(entry: object): string {

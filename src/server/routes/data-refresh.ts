@@ -6,9 +6,9 @@ import { UPDATE_LIMITS } from '../../wire/data.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import { list } from '../../wire/lists.js';
 import { MAX_TOPICS } from '../../wire/session.js';
-import { authorizeUpdate } from '../authorize-update.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
+import { authorizeUpdate } from '../publish-access.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
 
 /** What {@link dataRefreshRoutes} needs. */

@@ -1,39 +1,24 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { bearerToken } from '../../auth/caller.js';
-import { tokenRefused } from '../../auth/claims.js';
-import { addRoute, type Call } from '../../http/route.js';
+import { type Caller, isLimited } from '../../auth/caller.js';
+import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
+import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
-import { dataUpdate, peerDataConfig, type ServerDataSources } from '../../wire/data.js';
-import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
+import { type DataUpdate, dataUpdate } from '../../wire/data.js';
 import { updateReport } from '../../wire/report.js';
 import { expandTopics } from '../../wire/topics.js';
-import { authorizeUpdate } from '../authorize-update.js';
-import { ByteCache } from '../bundle/byte-cache.js';
-import { baseIdentity } from '../log/base-entry.js';
-import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
+import { authorizeUpdate } from '../publish-access.js';
 import type { Sessions } from '../sessions/sessions.js';
-import { type ConfigPosition, extendedConfigText, opalConfigText } from '../update-text.js';
-import { isShown, topicsQuery } from './paging.js';
-import { publishQuery, waitAnswer, waitAsAsked } from './wait.js';
+import type { WaitAnswer, Waiters } from '../sessions/waiters.js';
 
 /** What the data routes need. */
 export interface DataRoutesDeps {
   publisher: Publisher;
-  updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
   log: Logger;
   /** Counts the clients of other instances, and waits for clients with `?wait=applied`. */
-  sessions?: Pick<Sessions, 'waitApplied' | 'countElsewhere'> | undefined;
-}
-
-/** The settings that the data routes depend on. */
-export interface DataRoutesOptions {
-  /** SYNC_DATA_CONFIG_SOURCES. */
-  dataSources: ServerDataSources | undefined;
-  /** SYNC_DATA_UPDATES_RETAINED. */
-  updatesRetained: boolean;
+  sessions: Pick<Sessions, 'waitApplied' | 'countElsewhere'>;
 }
 
 /** Entries of one report that the log shows: a client's first load may have thousands. */
@@ -42,12 +27,24 @@ const LOGGED_REPORTS = 50;
 /** Longest `Idempotency-Key`. */
 const MAX_KEY_CHARS = 255;
 
-/** Query of `GET /data/config`. */
-const configQuery = z.object({
-  origin: z.enum(['base', 'update']).optional().describe('base: the base entries alone; update: the updates alone'),
-  topics: topicsQuery.optional().describe('Entries of these topics alone; separated by commas'),
+const DEFAULT_WAIT_MS = 5000;
+
+/** Query of `POST /data/config`. */
+const publishQuery = z.object({
+  wait: z.literal('applied').optional().describe('Answer when all clients concerned have applied the update'),
+  timeout: waitTimeout.optional().describe('Longest wait: 5s (the default), 500ms, or seconds; at most 60s'),
 });
-type ConfigQuery = z.infer<typeof configQuery>;
+
+/** What the answer of `POST /data/config?wait=applied` has beside the usual. */
+const waitAnswer = z.object({
+  applied: z.number().describe('Clients that have applied it'),
+  lagging: z
+    .array(z.object({ client_id: z.string(), reason: z.string() }))
+    .describe('Those that have not; at most 100'),
+  lagging_count: z.number(),
+  unknown: z.array(z.string()).describe('OPAL clients: they are concerned, and do not say what they hold'),
+  incomplete: z.string().optional().describe('Why there may be more clients that are concerned'),
+});
 
 const publishedAnswer = z.object({
   status: z.literal('ok'),
@@ -57,10 +54,8 @@ const publishedAnswer = z.object({
   subscribers: z.number(),
 });
 
-/** `/data/config`, `/data/callback_report` and the empty default source `/policy-data` (specification "Sync server"; opal-protocol P2.3). */
-export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, deps: DataRoutesDeps): void {
-  const configTexts = new ConfigTexts(options, deps.updateLog);
-
+/** `POST /data/config`, `/data/callback_report` and the empty default source `/policy-data` (specification "Sync server"; opal-protocol P2.3). */
+export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
   addRoute(
     app,
     {
@@ -88,36 +83,9 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
       if (replayed) reply.header('idempotency-replayed', 'true');
       const { seq } = published;
       const topics = [...new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)))];
-      const elsewhere = replayed ? 0 : ((await deps.sessions?.countElsewhere(topics)) ?? 0);
+      const elsewhere = replayed ? 0 : await deps.sessions.countElsewhere(topics);
       const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
       return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
-    },
-  );
-
-  addRoute(
-    app,
-    {
-      method: 'GET',
-      path: '/data/config',
-      access: 'token',
-      tag: 'Data',
-      summary: 'Base entries and retained updates, in order',
-      query: configQuery,
-      answers: {
-        200: { description: 'The entries', schema: peerDataConfig },
-        307: { description: 'To the external data source API, with the token of the caller' },
-      },
-    },
-    (call) => {
-      const { request, reply, query } = call;
-      const { dataSources } = options;
-      // The API knows nothing of what was published here.
-      if (dataSources !== undefined && 'external_source_url' in dataSources && query.origin !== 'update') {
-        return redirectToSource(dataSources.external_source_url, call);
-      }
-      const extended = speaksOurs(request);
-      if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
-      return reply.type('application/json').send(configTexts.get(extended, call.caller.permittedTopics, query));
     },
   );
 
@@ -162,12 +130,6 @@ export function dataRoutes(app: FastifyInstance, options: DataRoutesOptions, dep
   );
 }
 
-/** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design D29). */
-function speaksOurs(request: FastifyRequest): boolean {
-  const offered = request.headers[PROTOCOL_HEADER];
-  return typeof offered === 'string' && Number(offered) >= 1;
-}
-
 /** The `Idempotency-Key` of a request. Throws `request_invalid`. */
 function idempotencyKey({ headers }: FastifyRequest): string | undefined {
   const key = headers['idempotency-key'];
@@ -176,102 +138,19 @@ function idempotencyKey({ headers }: FastifyRequest): string | undefined {
   throw new SyncError('request_invalid', `Idempotency-Key must be a text of 1 to ${MAX_KEY_CHARS} characters`);
 }
 
-/** Memory for the answers to callers that see or want only some of it. */
-const LIMITED_TEXTS_BYTES = 32 * 1024 * 1024;
-
-/**
- * The answer of `GET /data/config`, printed once per state of the log: after a restart of the server all clients ask in
- * the same moment. Callers that may see the same topics, and want the same, get the same bytes: a text would be copied for
- * each of them, and kept until it has read it.
- */
-class ConfigTexts {
-  readonly #options: DataRoutesOptions;
-  readonly #log: DataRoutesDeps['updateLog'];
-  #head = -1;
-  #shown: readonly FoldedEntry[] = [];
-  readonly #texts = new Map<boolean, Buffer>();
-  #limited = limitedTexts();
-
-  constructor(options: DataRoutesOptions, log: DataRoutesDeps['updateLog']) {
-    this.#options = options;
-    this.#log = log;
-  }
-
-  /** `permitted`: the topics that the caller is limited to; entries of other topics are not in its answer. */
-  get(extended: boolean, permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): Buffer {
-    // The fold may change without the head: updates leave it when their time is up.
-    const fold = this.#log.fold();
-    if (this.#head !== this.#log.head || this.#shown !== fold) {
-      this.#texts.clear();
-      this.#limited = limitedTexts();
-      this.#head = this.#log.head;
-      this.#shown = fold;
-    }
-    if (permitted !== undefined || topics !== undefined || origin !== undefined) {
-      return this.#limitedText(extended, permitted, topics, origin);
-    }
-    let text = this.#texts.get(extended);
-    if (text === undefined) {
-      text = this.#print(extended, this.#fold());
-      this.#texts.set(extended, text);
-    }
-    return text;
-  }
-
-  #limitedText(
-    extended: boolean,
-    permitted: ReadonlySet<string> | undefined,
-    topics: ReadonlySet<string> | undefined,
-    origin: ConfigQuery['origin'],
-  ): Buffer {
-    const listed = (names: ReadonlySet<string> | undefined): string[] | null => (names ? [...names].sort() : null);
-    const key = JSON.stringify([extended, listed(permitted), listed(topics), origin ?? null]);
-    const known = this.#limited.get(key);
-    if (known !== undefined) return known.text;
-    const fold = this.#fold().filter(
-      (folded) => (origin === undefined || folded.origin === origin) && isShown(folded.entry.topics, permitted, topics),
-    );
-    const text = this.#print(extended, fold);
-    this.#limited.set(key, { text, bytes: text.length + 2 * key.length });
-    return text;
-  }
-
-  #print(extended: boolean, fold: readonly FoldedEntry[]): Buffer {
-    return Buffer.from(extended ? extendedConfigText(fold, this.#position()) : opalConfigText(fold));
-  }
-
-  /** An update that says the same as a base entry is not repeated. */
-  #fold(): readonly FoldedEntry[] {
-    const base = new Set(this.#shown.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
-    if (base.size === 0 && this.#options.updatesRetained) return this.#shown;
-    return this.#shown.filter(
-      ({ origin, entry }) => origin === 'base' || (this.#options.updatesRetained && !base.has(baseIdentity(entry))),
-    );
-  }
-
-  #position(): ConfigPosition {
-    const baseSet = this.#options.dataSources !== undefined;
-    // An answer without the updates is not a complete fold. With no epoch a client compares nothing and so removes
-    // nothing (design D11).
-    if (!this.#options.updatesRetained) return { baseSet };
-    return { epoch: this.#log.epoch, head: this.#log.head, baseSet };
-  }
-}
-
-function limitedTexts(): ByteCache<{ text: Buffer; bytes: number }> {
-  return new ByteCache(LIMITED_TEXTS_BYTES, ({ bytes }) => bytes);
-}
-
-/**
- * 307 to the operator's API with the caller's token set as `token` (specification authentication.3). The API identifies the caller
- * by it, so without one there is nothing to redirect to: 401.
- */
-function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuery, unknown>): FastifyReply {
-  const token = bearerToken(request.headers.authorization);
-  if (token === undefined) {
-    throw tokenRefused('access token was not provided');
-  }
-  const target = new URL(sourceUrl);
-  target.searchParams.set('token', token);
-  return reply.code(307).header('location', target.href).send();
+/** Waits for an update that was just published, as the query asks; sets 202 where the time was up or a client refuses it. */
+async function waitAsAsked(
+  { wait, timeout = DEFAULT_WAIT_MS }: z.infer<typeof publishQuery>,
+  { update, topics, seq }: { update: DataUpdate; topics: readonly string[]; seq: number },
+  { caller, request, reply }: { caller: Caller; request: FastifyRequest; reply: FastifyReply },
+  waiters: Pick<Waiters, 'waitApplied'>,
+): Promise<Omit<WaitAnswer, 'done'> | undefined> {
+  if (wait === undefined) return undefined;
+  const paths = update.entries.map(({ dst_path }) => dst_path);
+  const awaited = { seq, topics, paths, isLimited: isLimited(caller) };
+  const { done, ...answer } = await whileCallerWaits(request, caller, (gone) =>
+    waiters.waitApplied(awaited, timeout, gone),
+  );
+  if (!done) reply.code(202);
+  return answer;
 }

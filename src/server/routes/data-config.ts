@@ -1,0 +1,176 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import * as z from 'zod';
+import { bearerToken } from '../../auth/caller.js';
+import { tokenRefused } from '../../auth/claims.js';
+import { addRoute, type Call } from '../../http/route.js';
+import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
+import { endpointOf, isLoopback } from '../../lib/proxy.js';
+import { peerDataConfig, type ServerDataSources } from '../../wire/data.js';
+import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
+import { ByteCache } from '../bundle/byte-cache.js';
+import { baseIdentity } from '../log/base-entry.js';
+import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
+import { extendedConfigText, opalConfigText } from '../update-text.js';
+import { isShown, topicsQuery } from './paging.js';
+
+/** The settings that `GET /data/config` depends on. */
+export interface DataConfigOptions {
+  /** SYNC_DATA_CONFIG_SOURCES. */
+  dataSources: ServerDataSources | undefined;
+  /** SYNC_DATA_UPDATES_RETAINED. */
+  updatesRetained: boolean;
+}
+
+const configQuery = z.object({
+  origin: z.enum(['base', 'update']).optional().describe('base: only base entries; update: only updates'),
+  topics: topicsQuery.optional().describe('Only entries of these topics; separated by commas'),
+});
+type ConfigQuery = z.infer<typeof configQuery>;
+
+/** `GET /data/config` (specification "Sync server"; opal-protocol P2.3). */
+export function dataConfigRoute(
+  app: FastifyInstance,
+  options: DataConfigOptions,
+  { updateLog }: { updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold'> },
+): void {
+  const texts = new ConfigTexts(options, updateLog);
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/data/config',
+      access: 'token',
+      tag: 'Data',
+      summary: 'Base entries and retained updates, in order',
+      query: configQuery,
+      answers: {
+        200: { description: 'The entries', schema: peerDataConfig },
+        307: { description: 'To the external data source API, with the token of the caller' },
+      },
+    },
+    (call) => {
+      const { request, reply, query, caller } = call;
+      const { dataSources } = options;
+      // The API knows nothing of what was published here.
+      if (dataSources !== undefined && 'external_source_url' in dataSources && query.origin !== 'update') {
+        return redirectToSource(dataSources.external_source_url, call);
+      }
+      const extended = speaksOurs(request);
+      if (extended) reply.header(PROTOCOL_HEADER, String(PROTOCOL_VERSION));
+      return reply.type('application/json').send(texts.get(extended, caller.permittedTopics, query));
+    },
+  );
+}
+
+/** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design D29). */
+function speaksOurs(request: FastifyRequest): boolean {
+  const offered = request.headers[PROTOCOL_HEADER];
+  return typeof offered === 'string' && Number(offered) >= 1;
+}
+
+/** Memory for responses to callers that see or want only some of the entries. */
+const PARTIAL_TEXTS_BYTES = 32 * 1024 * 1024;
+
+/**
+ * The responses of `GET /data/config`, printed once per state of the log: after a restart of the server all clients ask at
+ * once. Callers that may see the same topics, and want the same, share the same bytes instead of a copy each.
+ */
+class ConfigTexts {
+  readonly #options: DataConfigOptions;
+  readonly #log: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
+  #head = -1;
+  #fold: readonly FoldedEntry[] = [];
+  readonly #whole = new Map<boolean, Buffer>();
+  #partial = partialTexts();
+
+  constructor(options: DataConfigOptions, log: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>) {
+    this.#options = options;
+    this.#log = log;
+  }
+
+  /** `permitted`: the topics that the caller is limited to; entries of other topics are left out. */
+  get(extended: boolean, permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): Buffer {
+    this.#refresh();
+    if (permitted === undefined && topics === undefined && origin === undefined) {
+      const text = this.#whole.get(extended) ?? this.#print(extended, this.#shown());
+      this.#whole.set(extended, text);
+      return text;
+    }
+    const listed = (names: ReadonlySet<string> | undefined): string[] | null => (names ? [...names].sort() : null);
+    const key = JSON.stringify([extended, listed(permitted), listed(topics), origin ?? null]);
+    const known = this.#partial.get(key);
+    if (known !== undefined) return known.text;
+    const isWanted = (folded: FoldedEntry): boolean =>
+      (origin === undefined || folded.origin === origin) && isShown(folded.entry.topics, permitted, topics);
+    const text = this.#print(extended, this.#shown().filter(isWanted));
+    this.#partial.set(key, { text, bytes: text.length + 2 * key.length });
+    return text;
+  }
+
+  #refresh(): void {
+    const { head } = this.#log;
+    // The fold may change without the head: updates expire.
+    const fold = this.#log.fold();
+    if (this.#head === head && this.#fold === fold) return;
+    this.#whole.clear();
+    this.#partial = partialTexts();
+    this.#head = head;
+    this.#fold = fold;
+  }
+
+  /** Without updates that repeat a base entry. */
+  #shown(): readonly FoldedEntry[] {
+    const { updatesRetained } = this.#options;
+    const base = new Set(this.#fold.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
+    if (base.size === 0 && updatesRetained) return this.#fold;
+    return this.#fold.filter(
+      ({ origin, entry }) => origin === 'base' || (updatesRetained && !base.has(baseIdentity(entry))),
+    );
+  }
+
+  #print(extended: boolean, fold: readonly FoldedEntry[]): Buffer {
+    if (!extended) return Buffer.from(opalConfigText(fold));
+    const baseSet = this.#options.dataSources !== undefined;
+    const { epoch, head } = this.#log;
+    // Without the updates this is not a complete fold. With no epoch a client compares nothing, and so removes nothing (design D11).
+    return Buffer.from(
+      extendedConfigText(fold, this.#options.updatesRetained ? { epoch, head, baseSet } : { baseSet }),
+    );
+  }
+}
+
+function partialTexts(): ByteCache<{ text: Buffer; bytes: number }> {
+  return new ByteCache(PARTIAL_TEXTS_BYTES, ({ bytes }) => bytes);
+}
+
+/**
+ * 307 to the operator's API with the caller's token set as `token` (specification authentication.3). The API identifies the caller
+ * by it, so without one there is nothing to redirect to: 401.
+ */
+function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuery, unknown>): FastifyReply {
+  const token = bearerToken(request.headers.authorization);
+  if (token === undefined) {
+    throw tokenRefused('access token was not provided');
+  }
+  const target = new URL(sourceUrl);
+  target.searchParams.set('token', token);
+  return reply.code(307).header('location', target.href).send();
+}
+
+/**
+ * Clients are sent to the external data source with their token in the query, so it must be HTTPS (specification authentication.3). Plain
+ * HTTP is taken for loopback hosts, or with SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE. Throws `config_invalid`.
+ */
+export function checkExternalSource(
+  sources: ServerDataSources | undefined,
+  { allowInsecure }: { allowInsecure: boolean },
+): void {
+  if (sources === undefined || !('external_source_url' in sources) || allowInsecure) return;
+  const url = new URL(sources.external_source_url);
+  if (url.protocol === 'https:' || isLoopback(endpointOf(url).host)) return;
+  throw new SyncError(
+    'config_invalid',
+    `SYNC_DATA_CONFIG_SOURCES: external_source_url must be https, since clients send their tokens there (is ${redactUrl(url.href)}); SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE=true takes http all the same`,
+  );
+}
