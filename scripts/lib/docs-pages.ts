@@ -49,7 +49,11 @@ function programSection(program: string, settings: Settings): string[] {
 
 function settingRow(setting: Setting<unknown>): string {
   const names = [setting.env, `--${flagName(setting)}`].map(code);
-  const also = setting.aliases.length === 0 ? [] : [`also ${setting.aliases.map(code).join(', ')}`];
+  const others = setting.aliases.filter((name) => name !== setting.formerly);
+  const also = [
+    ...(others.length === 0 ? [] : [`also ${others.map(code).join(', ')}`]),
+    ...(setting.formerly === undefined ? [] : [`deprecated: ${code(setting.formerly)}`]),
+  ];
   const shownDefault =
     setting.defaultText === undefined ? 'none' : setting.defaultText === '' ? 'empty' : code(setting.defaultText);
   const meaning = setting.secret ? `${setting.description} Secret: never shown.` : setting.description;

@@ -5,21 +5,25 @@ import { flagName, type LoadedSettings, loadSettings, type Setting, type Setting
 /** Adds every setting as an option of `command`, under its heading, with its default and environment names. */
 export function addSettingFlags(command: Command, settings: Settings): void {
   for (const setting of Object.values(settings)) {
+    const form = placeholder(setting);
     command.addOption(
-      new Option(`--${flagName(setting)} ${placeholder(setting)}`, settingHelp(setting)).helpGroup(`${setting.group}:`),
+      new Option(`--${flagName(setting)} ${form}`, settingHelp(setting)).helpGroup(`${setting.group}:`),
     );
+    const { formerly } = setting;
+    if (formerly !== undefined) command.addOption(new Option(`--${flagName({ env: formerly })} ${form}`).hideHelp());
   }
 }
 
 /** The settings that were given as flags, by flag name, as {@link loadSettings} takes them. */
 export function givenFlags(command: Command, settings: Settings): Record<string, string> {
-  const wanted = new Set(Object.values(settings).map(flagName));
   const given: Record<string, string> = {};
-  for (const option of command.options) {
-    const name = option.long?.slice(2) ?? '';
-    const value: unknown = command.getOptionValue(option.attributeName());
-    if (!wanted.has(name) || command.getOptionValueSource(option.attributeName()) !== 'cli') continue;
-    given[name] = value === true ? 'true' : String(value); // a flag setting may stand without a value
+  for (const setting of Object.values(settings)) {
+    const names = [setting.env, setting.formerly ?? setting.env].map((env) => `--${flagName({ env })}`);
+    const options = names.map((name) => command.options.find(({ long }) => long === name)?.attributeName() ?? '');
+    const option = options.find((attribute) => command.getOptionValueSource(attribute) === 'cli');
+    if (option === undefined) continue;
+    const value: unknown = command.getOptionValue(option);
+    given[flagName(setting)] = value === true ? 'true' : String(value); // a flag setting may stand without a value
   }
   return given;
 }

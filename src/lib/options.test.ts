@@ -166,6 +166,7 @@ describe('kinds of settings', () => {
     assert.deepEqual(textSetting(...spec, { opal: 'OPAL_Y', alsoNamed: ['Y'] }).aliases, ['OPAL_Y', 'Y']);
     assert.deepEqual(textSetting(...spec, { opal: null }).aliases, []);
     assert.deepEqual(textSetting('POLICY_X', 'An x.').aliases, []);
+    assert.deepEqual(textSetting(...spec, { formerly: 'SYNC_OLD' }).aliases, ['OPAL_X', 'SYNC_OLD']);
     assert.equal(flagName({ env: 'SYNC_POLICY_REPO_URL' }), 'policy-repo-url');
     assert.equal(flagName({ env: 'POLICY_BUNDLE_URL' }), 'policy-bundle-url');
   });

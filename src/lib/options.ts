@@ -12,6 +12,8 @@ export interface Setting<T> {
   env: string;
   /** Other environment names for the same setting, the OPAL name first. */
   aliases: readonly string[];
+  /** An older environment name, which is deprecated: the last alias. Its flag works too. */
+  formerly: string | undefined;
   /** Heading under which help and documentation list it. */
   group: string;
   description: string;
@@ -32,17 +34,19 @@ export interface SettingSpec {
   opal?: string | null;
   /** More names (for example without a prefix). */
   alsoNamed?: readonly string[];
+  /** The name before a rename. It keeps working, and the documentation calls it deprecated. */
+  formerly?: string;
 }
 
 function declare<T>(
   env: string,
   description: string,
-  { opal = env.replace(/^SYNC_/, 'OPAL_'), alsoNamed = [], ...spec }: SettingSpec & { default?: unknown },
+  { opal = env.replace(/^SYNC_/, 'OPAL_'), alsoNamed = [], formerly, ...spec }: SettingSpec & { default?: unknown },
   kind: Pick<Setting<T>, 'form' | 'schema'> & Partial<Setting<T>>,
 ): Setting<T> {
-  const aliases = [...(opal === null || opal === env ? [] : [opal]), ...alsoNamed];
+  const aliases = [...(opal === null || opal === env ? [] : [opal]), ...alsoNamed, ...(formerly ? [formerly] : [])];
   const defaultText = spec.default === undefined ? undefined : String(spec.default);
-  return { env, aliases, group: '', description, defaultText, secret: false, shown: true, ...kind };
+  return { env, aliases, formerly, group: '', description, defaultText, secret: false, shown: true, ...kind };
 }
 
 /** The settings under one heading of help and documentation. */

@@ -4,7 +4,6 @@ import { openBackbone } from './backbone/open-backbone.js';
 import { retryUntilAvailable } from './backbone/retry-until-available.js';
 import { FoldedLog } from './log/folded-log.js';
 import type { Presence } from './log/log-store.js';
-import { DEFAULT_KEPT } from './log/sqlite-log.js';
 import { openSqliteStore } from './log/sqlite-store.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerSettings } from './options.js';
@@ -15,8 +14,8 @@ export type UpdateLogSettings = Pick<
   | 'broadcastUri'
   | 'broadcastChannelName'
   | 'broadcastNatsSyncAlways'
-  | 'logKeptMs'
-  | 'logKeptRecords'
+  | 'logRetentionMs'
+  | 'logRetentionRecords'
   | 'patchesPerPath'
 > & { stateDir: string };
 
@@ -41,14 +40,14 @@ export async function openUpdateLog(
   deps: { log: Logger; signal: AbortSignal },
 ): Promise<OpenedUpdateLog> {
   const { stateDir, broadcastUri: uri, broadcastChannelName: name, patchesPerPath } = settings;
-  const kept = { ...DEFAULT_KEPT, keptMs: settings.logKeptMs, keptRows: settings.logKeptRecords };
+  const retention = { maxAgeMs: settings.logRetentionMs, maxRows: settings.logRetentionRecords };
   // Also with a backbone: its lock keeps a second server off the folder, in which the policy mirror is.
   const embedded = await openSqliteStore({ stateDir });
   const problem = await openFolderProblem(stateDir);
   if (problem !== undefined) deps.log.warn({ state_dir: stateDir }, `SYNC_STATE_DIR: ${problem}`);
   if (uri === undefined) {
     try {
-      const updateLog = await FoldedLog.open(embedded, { exclusive: true, kept, patchesPerPath }, deps);
+      const updateLog = await FoldedLog.open(embedded, { exclusive: true, retention, patchesPerPath }, deps);
       return { updateLog, isShared: false, presence: undefined, close: () => updateLog.close() };
     } catch (error) {
       await embedded.close();
@@ -66,7 +65,7 @@ export async function openUpdateLog(
     }
     const store = await openBackbone({ uri, name, natsSyncAlways: settings.broadcastNatsSyncAlways }, deps);
     try {
-      const options = { exclusive: false, kept, patchesPerPath };
+      const options = { exclusive: false, retention, patchesPerPath };
       const updateLog = await retryUntilAvailable(() => FoldedLog.open(store, options, deps), deps);
       const close = async (): Promise<void> => {
         await updateLog.close().finally(() => embedded.close());

@@ -111,10 +111,11 @@ export const SERVER_SETTINGS = {
       'Interval at which clients receive the heads of log and policy, so that they notice what they missed.',
       { opal: null, default: 15, min: 0.1, max: 3600 },
     ),
-    clientMemoryMs: secondsSetting(
-      'SYNC_CLIENT_MEMORY',
+    clientAwayTtlMs: secondsSetting(
+      'SYNC_CLIENT_AWAY_TTL',
       'Time for which a disconnected client stays listed, as away.',
       {
+        formerly: 'SYNC_CLIENT_MEMORY',
         opal: null,
         default: 3600,
       },
@@ -273,16 +274,21 @@ export const SERVER_SETTINGS = {
       'Maximum number of patches per path and topic before a PUT is required: a new client has to apply them all.',
       { opal: null, default: 1000, min: 1, unit: 'patches' },
     ),
-    logKeptMs: secondsSetting(
-      'SYNC_LOG_KEPT',
-      'How long updates that newer ones replaced are kept, for clients that were away and GET /data/log.',
-      { opal: null, default: 7 * 24 * 60 * 60, min: 24 * 60 * 60 },
+    logRetentionMs: secondsSetting(
+      'SYNC_LOG_RETENTION',
+      'Time for which superseded updates are kept, for clients that were away and for GET /data/log.',
+      { formerly: 'SYNC_LOG_KEPT', opal: null, default: 7 * 24 * 60 * 60, min: 24 * 60 * 60 },
     ),
-    logKeptRecords: numberSetting('SYNC_LOG_KEPT_RECORDS', 'Most of those updates that are kept, whatever their age.', {
-      opal: null,
-      default: 50_000,
-      unit: 'records',
-    }),
+    logRetentionRecords: numberSetting(
+      'SYNC_LOG_RETENTION_RECORDS',
+      'Maximum number of superseded updates that are kept.',
+      {
+        formerly: 'SYNC_LOG_KEPT_RECORDS',
+        opal: null,
+        default: 50_000,
+        unit: 'records',
+      },
+    ),
   }),
   ...VERIFY_SETTINGS,
   ...ISSUE_SETTINGS,

@@ -130,7 +130,7 @@ async function openLog(
 }
 
 async function openSessions(
-  { stateDir, clientMemoryMs: memoryMs, heartbeatIntervalMs: heartbeatMs }: ServerOptions,
+  { stateDir, clientAwayTtlMs: memoryMs, heartbeatIntervalMs: heartbeatMs }: ServerOptions,
   deps: {
     opened: OpenedUpdateLog;
     policy: Policy;

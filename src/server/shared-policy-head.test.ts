@@ -11,7 +11,7 @@ async function instance(
   source: string,
   isSame?: (name: string) => boolean,
 ): Promise<SharedPolicyHead & AsyncDisposable> {
-  const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 20 };
+  const options = { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 1000, maxRows: 1000 }, pollMs: 20 };
   const updateLog = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
   const heads = createSharedPolicyHead(
     { source, ...(isSame !== undefined && { isSame }), isShared: true },

@@ -13,7 +13,13 @@ import { until } from '../support/until.js';
 /** Several instances on one log. The stores themselves are tested by test/contracts/log-store.test.ts. */
 
 async function instance(memory: MemoryLog, retry?: BackoffOptions): Promise<FoldedLog & AsyncDisposable> {
-  const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 50, retry };
+  const options = {
+    exclusive: false,
+    patchesPerPath: 10,
+    retention: { maxAgeMs: 1000, maxRows: 1000 },
+    pollMs: 50,
+    retry,
+  };
   const log = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
   return Object.assign(log, { [Symbol.asyncDispose]: () => log.close() });
 }
@@ -117,7 +123,7 @@ test('an instance that was away for longer than the log is kept reads what count
   const cut: typeof store = Object.create(store, {
     read: { value: (after: number, limit: number) => (isCut ? Promise.resolve([]) : store.read(after, limit)) },
   });
-  const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 50 };
+  const options = { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 1000, maxRows: 1000 }, pollMs: 50 };
   const away = await FoldedLog.open(cut, options, { log: silentLogger() });
   let skips = 0;
   away.onSkipped(() => skips++);
@@ -155,7 +161,7 @@ test('what others replace while a log is read at the start is never missing from
   });
   const other = await FoldedLog.open(
     meanwhile,
-    { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 } },
+    { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 1000, maxRows: 1000 } },
     { log: silentLogger() },
   );
   assert.deepEqual(shown(other), ['1 update /a', '2 update /b', '4 update /c']);
@@ -229,7 +235,7 @@ test('what is made of the fold is made anew where another instance appended amid
     if (disturbances < disturb) await other.append(record('/a', `newer ${++disturbances}`));
     return await store.append(rows, expect);
   };
-  const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 }, pollMs: 50 };
+  const options = { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 1000, maxRows: 1000 }, pollMs: 50 };
   const one = await FoldedLog.open(Object.create(store, { append: { value: append } }), options, {
     log: silentLogger(),
   });
@@ -277,7 +283,7 @@ test('an append that the log does not give back is not known to have failed', as
     await store.append([{ kind: 'update', body: '{"of":"a newer version"}' }]);
     return await store.append(rows, expect);
   };
-  const options = { exclusive: false, patchesPerPath: 10, kept: { keptMs: 1000, keptRows: 1000 } };
+  const options = { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 1000, maxRows: 1000 } };
   const one = await FoldedLog.open(Object.create(store, { append: { value: append } }), options, {
     log: silentLogger(),
   });

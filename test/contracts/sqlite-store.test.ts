@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import Libsql from 'libsql';
 import { JsonText } from '../../src/lib/json-text.js';
 import { silentLogger } from '../../src/lib/log.js';
-import { openSqliteLog } from '../../src/server/log/sqlite-log.js';
 import { LOG_FILE, openSqliteStore } from '../../src/server/log/sqlite-store.js';
 import { peerEntry } from '../../src/wire/data.js';
+import { openSqliteLog } from '../support/sqlite-log.js';
 import { tempDir } from '../support/temp-dir.js';
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -95,8 +95,8 @@ const MANY = process.env.SYNC_TEST_LONG === '1' ? 1_000_000 : 50_000;
 
 test(`the log takes the room of what is live: ${MANY} updates on a thousand paths`, async (context) => {
   await using folder = await tempDir();
-  const kept = { keptMs: 7 * 24 * HOUR_MS, keptRows: 5000 };
-  const log = await openSqliteLog({ stateDir: folder.path, kept }, { log: silentLogger() });
+  const retention = { maxAgeMs: 7 * 24 * HOUR_MS, maxRows: 5000 };
+  const log = await openSqliteLog({ stateDir: folder.path, retention }, { log: silentLogger() });
   const size = async () => {
     const files = await Promise.all(['', '-wal'].map((end) => stat(join(folder.path, `${LOG_FILE}${end}`))));
     return files.reduce((sum, file) => sum + file.size, 0);
@@ -130,7 +130,7 @@ test(`the log takes the room of what is live: ${MANY} updates on a thousand path
   assert.ok((sizes.at(-1) ?? 0) < 16 * 1024 * 1024, `it is large: ${sizes.join(', ')}`);
   assert.equal(log.fold().length, 1000);
   await log.close();
-  const again = await openSqliteLog({ stateDir: folder.path, kept }, { log: silentLogger() });
+  const again = await openSqliteLog({ stateDir: folder.path, retention }, { log: silentLogger() });
   assert.equal(again.head, MANY);
   assert.equal(again.fold().length, 1000);
   await again.close();

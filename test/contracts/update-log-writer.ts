@@ -1,5 +1,5 @@
 import { silentLogger } from '../../src/lib/log.js';
-import { openSqliteLog } from '../../src/server/log/sqlite-log.js';
+import { openSqliteLog } from '../support/sqlite-log.js';
 
 /**
  * A process that appends to the log of a folder until it is killed or refused, and prints the `seq` of each record that

@@ -10,11 +10,11 @@ import { fileURLToPath } from 'node:url';
 import { SyncError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { silentLogger } from '../../src/lib/log.js';
-import type { KeptRows } from '../../src/server/log/janitor.js';
-import { openSqliteLog } from '../../src/server/log/sqlite-log.js';
+import type { RetentionLimits } from '../../src/server/log/retention.js';
 import { LOG_FILE } from '../../src/server/log/sqlite-store.js';
 import type { AuditRecord, NewRecord, UpdateLog } from '../../src/server/log/update-log.js';
 import { type PeerEntry, peerEntry, type SaveMethod } from '../../src/wire/data.js';
+import { openSqliteLog } from '../support/sqlite-log.js';
 import { until } from '../support/until.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -32,8 +32,11 @@ afterEach(async () => {
   await rm(stateDir, { recursive: true, force: true });
 });
 
-async function open(now?: () => number, kept?: KeptRows): Promise<UpdateLog> {
-  const log = await openSqliteLog({ stateDir, kept }, { log: silentLogger(), ...(now === undefined ? {} : { now }) });
+async function open(now?: () => number, retention?: RetentionLimits): Promise<UpdateLog> {
+  const log = await openSqliteLog(
+    { stateDir, retention },
+    { log: silentLogger(), ...(now === undefined ? {} : { now }) },
+  );
   opened.push(log);
   return log;
 }
@@ -236,7 +239,7 @@ test('superseded records stay for tail for a week, then they are dropped; positi
 test('a server that never restarts drops what was superseded long ago, and what is too much', async () => {
   let nowMs = 1_700_000_000_000;
   // A clock that never stands still: rows of one millisecond are dropped together or not at all.
-  const log = await open(() => nowMs++, { keptMs: 7 * DAY_MS, keptRows: 3000 });
+  const log = await open(() => nowMs++, { maxAgeMs: 7 * DAY_MS, maxRows: 3000 });
   const many = (count: number) =>
     Promise.all(Array.from({ length: count }, (_, index) => log.append(record('/a', `${index}`))));
   const kept = async () => (await wholeTail(log)).length;
@@ -326,7 +329,7 @@ test('patches are worked into the inline document under them, numbers as written
 });
 
 test('a document with very many patches is written anew, and its rows go', async () => {
-  let log = await open(undefined, { keptMs: 7 * DAY_MS, keptRows: 10 });
+  let log = await open(undefined, { maxAgeMs: 7 * DAY_MS, maxRows: 10 });
   await log.append(record('/a', '{}'));
   for (let round = 0; round < 30; round++) {
     await Promise.all(

@@ -13,7 +13,7 @@ import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-n
 import { errorText, SyncError } from '../../lib/errors.js';
 import { ANSWER_CHARS } from '../log/log-store.js';
 import { conflict, DEDUP_MS, unavailable, unwritable } from './backbone-errors.js';
-import type { BackboneTimes, LogState, Session, SessionHooks } from './session-keeper.js';
+import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Where a log is in NATS. */
 export interface NatsPlace {
@@ -167,7 +167,7 @@ export class NatsSession implements Session {
     });
   }
 
-  async look(seq: number): Promise<LogState> {
+  async look(seq: number): Promise<BackboneState> {
     const { names } = this.#place;
     try {
       const { state, config, created } = await this.#manager.streams.info(names.log);

@@ -6,7 +6,7 @@ import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
-import type { BackboneTimes, LogState, Session, SessionHooks } from './session-keeper.js';
+import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Where a log is in Postgres. */
 export interface PostgresPlace {
@@ -54,7 +54,7 @@ export class PostgresSession implements Session {
     return this.#query<R>(this.#writer, text, values);
   }
 
-  async look(seq: number): Promise<LogState> {
+  async look(seq: number): Promise<BackboneState> {
     const { meta, row } = this.#place.names;
     const [state] = await this.read<{
       standby: boolean;

@@ -5,7 +5,7 @@ import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { ANSWER, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
-import type { BackboneTimes, LogState, Session, SessionHooks } from './session-keeper.js';
+import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Where a log is in Redis. */
 export interface RedisPlace {
@@ -79,7 +79,7 @@ export class RedisSession implements Session {
     }
   }
 
-  async look(seq: number): Promise<LogState> {
+  async look(seq: number): Promise<BackboneState> {
     const { meta, log } = this.#place.keys;
     const [epoch, head, rowMs] = (await this.run(LOOK, [meta, log], [Math.max(seq, 1)])) as (
       | string

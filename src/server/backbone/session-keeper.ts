@@ -19,7 +19,7 @@ export interface BackboneTimes {
 export const BACKBONE_TIMES: BackboneTimes = { connectMs: 5000, callMs: 5000, lookMs: 5000, openMs: 30_000 };
 
 /** The log as it is now. */
-export interface LogState {
+export interface BackboneState {
   /** Undefined: there is none. */
   readonly epoch: string | undefined;
   readonly head: number;
@@ -41,7 +41,7 @@ export interface SessionHooks {
  */
 export interface Session {
   /** Head and epoch, and the time of one row (0: none). */
-  look(seq: number): Promise<LogState>;
+  look(seq: number): Promise<BackboneState>;
   /** Gives the log a new epoch, if it still has this one. */
   renewEpoch(old: string): Promise<void>;
   /** Cuts the connections; never waits for an answer, never rejects. */

@@ -11,7 +11,7 @@ export interface Pending {
 }
 
 /** Something that needs the log to itself: no append is under way while it runs. */
-export interface Alone {
+export interface ExclusiveTask {
   run(): Promise<void>;
   reject(error: unknown): void;
 }
@@ -33,7 +33,7 @@ export class AppendQueue {
   readonly #deps: { append(rows: readonly NewRow[]): Promise<readonly Appended[]>; log: Logger };
   /** Called after each call of the store, before the promises of its rows resolve. */
   readonly #applied: (batch: readonly Pending[], places: readonly Appended[]) => Promise<void>;
-  readonly #pending: (Pending | Alone)[] = [];
+  readonly #pending: (Pending | ExclusiveTask)[] = [];
   #flushing: Promise<void> | undefined;
   #closed = false;
 
@@ -45,7 +45,7 @@ export class AppendQueue {
     this.#applied = applied;
   }
 
-  add(item: Pending | Alone): void {
+  add(item: Pending | ExclusiveTask): void {
     if (this.#closed) {
       item.reject(new SyncError('log_unwritable', 'the update log is closed'));
       return;
@@ -70,7 +70,7 @@ export class AppendQueue {
     this.#flushing = undefined;
   }
 
-  async #carryOut(batch: readonly (Pending | Alone)[]): Promise<void> {
+  async #carryOut(batch: readonly (Pending | ExclusiveTask)[]): Promise<void> {
     const [first] = batch;
     try {
       if (first !== undefined && 'run' in first) await first.run();

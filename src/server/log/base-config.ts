@@ -2,9 +2,9 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { nextGeneration } from './generation.js';
-import type { Janitor } from './janitor.js';
 import type { LogStore, NewRow } from './log-store.js';
 import type { LogView } from './log-view.js';
+import type { Retention } from './retention.js';
 
 /** Instances that start together may all be beaten to it, once each. */
 const ADOPT_ATTEMPTS = 20;
@@ -12,13 +12,13 @@ const ADOPT_ATTEMPTS = 20;
 /** Brings the operator's base entries of this instance into the log (design D18). No append may be under way meanwhile. */
 export class BaseConfig {
   readonly #exclusive: boolean;
-  readonly #deps: { store: LogStore; view: LogView; janitor: Janitor; log: Logger };
+  readonly #deps: { store: LogStore; view: LogView; retention: Retention; log: Logger };
   /** Digest of what this instance was given. */
   #given: string | undefined;
 
   constructor(
     { exclusive }: { readonly exclusive: boolean },
-    deps: { store: LogStore; view: LogView; janitor: Janitor; log: Logger },
+    deps: { store: LogStore; view: LogView; retention: Retention; log: Logger },
   ) {
     this.#exclusive = exclusive;
     this.#deps = deps;
@@ -31,7 +31,7 @@ export class BaseConfig {
 
   /** Takes the entries of this instance. Rejects like {@link UpdateLog.append}. */
   async adopt(entries: readonly PeerEntry[]): Promise<void> {
-    const { view, store, janitor, log } = this.#deps;
+    const { view, store, retention, log } = this.#deps;
     for (let attempt = 1; ; attempt++) {
       const next = nextGeneration(entries, view.state.generation, view.state.fold, this.#exclusive);
       this.#given = next.generation;
@@ -40,7 +40,7 @@ export class BaseConfig {
         return;
       }
       // What a base entry superseded must not come back after a crash, once that one is removed.
-      await janitor.work();
+      await retention.work();
       const row: NewRow = { kind: 'base', body: next.body };
       try {
         const places = await store.append([row], {

@@ -6,8 +6,8 @@ import type { PeerEntry } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
 import { applyPatch, PatchRefused, parsePatch } from '../../wire/json-patch.js';
+import { FoldedState } from './folded-state.js';
 import { nextGeneration } from './generation.js';
-import { LogState } from './log-state.js';
 import type { StoredRow } from './log-store.js';
 import type { Compaction } from './place.js';
 import { compactionText, updateBodyText } from './row.js';
@@ -130,7 +130,7 @@ function updateRow(seq: number, entries: readonly PeerEntry[]): StoredRow {
 test('property: who applies the fold holds what they hold who applied every update', () => {
   fc.assert(
     fc.property(anyRecords, (lists) => {
-      const state = new LogState();
+      const state = new FoldedState();
       for (const [index, entries] of lists.entries()) {
         state.apply(updateRow(index + 1, entries));
         const all = lists.slice(0, index + 1).flat();
@@ -145,7 +145,7 @@ test('property: who applies the fold holds what they hold who applied every upda
 test('property: who was at any position, and applies what of the fold came after it, holds the same', () => {
   fc.assert(
     fc.property(anyRecords, (lists) => {
-      const state = new LogState();
+      const state = new FoldedState();
       for (const [index, entries] of lists.entries()) state.apply(updateRow(index + 1, entries));
       for (let at = 0; at <= lists.length; at++) {
         const after = state.fold.entries().filter(({ seq }) => seq > at);
@@ -165,8 +165,8 @@ test('property: who was at any position, and applies what of the fold came after
 });
 
 /** What a reader makes of the rows that are left. */
-function readAgain(rows: ReadonlyMap<number, StoredRow>): LogState {
-  const state = new LogState();
+function readAgain(rows: ReadonlyMap<number, StoredRow>): FoldedState {
+  const state = new FoldedState();
   for (const row of [...rows.values()].sort((a, b) => a.seq - b.seq)) state.apply(row);
   return state;
 }
@@ -262,7 +262,7 @@ test('property: a log that was compacted, retired and read again at any moment i
     fc.property(fc.array(doing, { maxLength: 60, size: 'max' }), (steps) => {
       const rows = new Map<number, StoredRow>();
       /** One instance that is started again at times, and one that never is. */
-      let states = [new LogState(), new LogState()] as const;
+      let states = [new FoldedState(), new FoldedState()] as const;
       const compactions: Compaction[] = [];
       const tidy = (): void => {
         for (const state of states) for (const seq of state.takeUnused()) rows.delete(seq);

@@ -4,16 +4,16 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { appendMade, type MadeRow } from './append-made.js';
-import { type Alone, AppendQueue } from './append-queue.js';
+import { AppendQueue, type ExclusiveTask } from './append-queue.js';
 import { readAudit } from './audit-pages.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
-import { Janitor, type KeptRows } from './janitor.js';
-import type { LogState } from './log-state.js';
+import type { FoldedState } from './folded-state.js';
 import type { Appended, Durability, Expectation, LogStore, NewRow, StoreStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
+import { Retention, type RetentionLimits } from './retention.js';
 import { readUpdateRow, updateBodyText } from './row.js';
 import { TailReader } from './tail-reader.js';
 import type {
@@ -33,7 +33,7 @@ export interface FoldedLogOptions extends FollowOptions {
   readonly exclusive: boolean;
   /** Patches that may stack at one path. */
   readonly patchesPerPath: number;
-  readonly kept: KeptRows;
+  readonly retention: RetentionLimits;
 }
 
 const TAIL_LIMIT = 1000;
@@ -48,7 +48,7 @@ export class FoldedLog implements UpdateLog {
   readonly #store: LogStore;
   readonly #now: () => number;
   readonly #queue: AppendQueue;
-  readonly #janitor: Janitor;
+  readonly #retention: Retention;
   readonly #view: LogView;
   readonly #base: BaseConfig;
   readonly #compactor: Compactor;
@@ -74,7 +74,7 @@ export class FoldedLog implements UpdateLog {
     store: LogStore,
     options: FoldedLogOptions,
     deps: { log: Logger; now: () => number },
-    state: LogState,
+    state: FoldedState,
   ) {
     this.#store = store;
     this.#options = options;
@@ -82,15 +82,15 @@ export class FoldedLog implements UpdateLog {
     this.#view = new LogView(state, { ...deps, store, applied: () => this.#tidy() });
     this.#patches = new PatchLimit(options.patchesPerPath);
     this.#tail = new TailReader(store, () => this.head);
-    this.#janitor = new Janitor(options.kept, { ...deps, store });
+    this.#retention = new Retention(options.retention, { ...deps, store });
     this.#queue = new AppendQueue({ append: (rows) => this.#write(rows), log: deps.log }, (batch, places) =>
       this.#view.takeOwn(batch, places),
     );
     this.#compactor = new Compactor(this.#queue);
-    this.#base = new BaseConfig(options, { ...deps, store, view: this.#view, janitor: this.#janitor });
+    this.#base = new BaseConfig(options, { ...deps, store, view: this.#view, retention: this.#retention });
   }
 
-  get #state(): LogState {
+  get #state(): FoldedState {
     return this.#view.state;
   }
   get epoch(): string {
@@ -117,7 +117,7 @@ export class FoldedLog implements UpdateLog {
   }
 
   fold(): readonly FoldedEntry[] {
-    if (this.#state.fold.expire(this.#now())) this.#janitor.take(this.#state.takeUnused());
+    if (this.#state.fold.expire(this.#now())) this.#retention.take(this.#state.takeUnused());
     return this.#state.fold.entries();
   }
 
@@ -305,7 +305,7 @@ export class FoldedLog implements UpdateLog {
   async adoptBase(entries: readonly PeerEntry[] | undefined): Promise<void> {
     if (entries === undefined) return;
     await new Promise<void>((resolve, reject) => {
-      const alone: Alone = { run: async () => resolve(await this.#base.adopt(entries)), reject };
+      const alone: ExclusiveTask = { run: async () => resolve(await this.#base.adopt(entries)), reject };
       this.#queue.add(alone);
     });
   }
@@ -328,20 +328,20 @@ export class FoldedLog implements UpdateLog {
     this.#stop.abort();
     await this.#following;
     await this.#view.settled();
-    await this.#janitor.close();
+    await this.#retention.close();
     await this.#store.close();
   }
 
   #start(): void {
-    this.#janitor.take(this.#state.takeUnused());
-    void this.#janitor.work(); // never rejects
+    this.#retention.take(this.#state.takeUnused());
+    void this.#retention.work(); // never rejects
     this.#compactor.write(this.#state.fold);
     if (!this.#options.exclusive) this.#following = this.#view.follow(this.#stop.signal, this.#options);
   }
 
   /** After rows were applied: passes on what is needed no more, and writes documents anew that many patches wait for. */
   #tidy(): void {
-    this.#janitor.take(this.#state.takeUnused());
+    this.#retention.take(this.#state.takeUnused());
     if (this.#closing === undefined) this.#compactor.write(this.#state.fold);
   }
 }

@@ -2,7 +2,7 @@ import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { Pending } from './append-queue.js';
-import { type AppliedRow, LogState } from './log-state.js';
+import { type AppliedRow, FoldedState } from './folded-state.js';
 import {
   type Appended,
   isBackboneAway,
@@ -45,18 +45,18 @@ export class LogView {
   readonly #skipListeners = new Set<() => void>();
   /** Records of our own appends that are under way, so that they need not be parsed again. */
   readonly #records = new WeakMap<NewRow, NewRecord>();
-  #state: LogState;
+  #state: FoldedState;
   #status: StoreStatus = { up: true };
   #pulling: Promise<void> | undefined;
   #pullAgain = false;
 
-  constructor(state: LogState, deps: LogViewDeps) {
+  constructor(state: FoldedState, deps: LogViewDeps) {
     this.#state = state;
     this.#deps = deps;
   }
 
   /** What the rows amount to; another one after a look at the store that had to begin anew. */
-  get state(): LogState {
+  get state(): FoldedState {
     return this.#state;
   }
 
@@ -202,8 +202,8 @@ export class LogView {
 }
 
 /** Reads what the store has. Rejects with what it rejects with, and with `log_damaged`. */
-export async function loadState(store: LogStore, now: () => number): Promise<LogState> {
-  const state = new LogState();
+export async function loadState(store: LogStore, now: () => number): Promise<FoldedState> {
+  const state = new FoldedState();
   const { head, rows } = await store.load();
   for await (const page of rows) for (const row of page) if (row.seq <= head) state.apply(row);
   state.head = head;

@@ -6,7 +6,7 @@ import type { PeerEntry } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
 import { applyPatch, PatchRefused, parsePatch } from '../../wire/json-patch.js';
-import { LogState } from './log-state.js';
+import { FoldedState } from './folded-state.js';
 import { hasAppends } from './patch-appends.js';
 import { updateBodyText } from './row.js';
 import type { NewRecord, Retain } from './update-log.js';
@@ -28,8 +28,8 @@ function record(entries: readonly PeerEntry[], retain?: Retain): NewRecord {
   return { id: 'u', publisher: null, reason: null, entries, callbacks: [], retain };
 }
 
-function stateOf(...records: NewRecord[]): LogState {
-  const state = new LogState();
+function stateOf(...records: NewRecord[]): FoldedState {
+  const state = new FoldedState();
   for (const [index, one] of records.entries()) {
     state.apply({ seq: index + 1, kind: 'update', timeMs: 0, body: updateBodyText(one) });
   }
@@ -205,7 +205,7 @@ test('property: whoever comes when, each element that was taken is in the list o
     fc.property(
       fc.array(fc.array(anyEntry, { minLength: 1, maxLength: 3 }), { maxLength: 14, size: 'max' }),
       (lists) => {
-        const state = new LogState();
+        const state = new FoldedState();
         const all: PeerEntry[] = [];
         for (const [index, entries] of lists.entries()) {
           // Only what appends is looked at here: other patches may read what is not there for all.

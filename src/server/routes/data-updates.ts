@@ -4,8 +4,8 @@ import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { loggedUpdate, updatesPage } from '../../wire/updates.js';
 import { baseIdentity } from '../log/base-entry.js';
-import { hasReached } from '../log/reached.js';
 import type { FoldedEntry, LogRecord, UpdateLog } from '../log/update-log.js';
+import { waitForSeq } from '../log/wait-for-seq.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
 import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
 
@@ -71,7 +71,7 @@ export function dataUpdatesRoutes(
 
 /** A log that others append to goes back with another epoch only: who knows more of it was told by an instance that is ahead. */
 async function seen(log: DataUpdatesDeps['updateLog'], after: number): Promise<void> {
-  if (await hasReached(log, after)) return;
+  if (await waitForSeq(log, after)) return;
   throw new SyncError('backbone_unavailable', `this instance has read the log up to ${log.head}, not yet to ${after}`, {
     retryable: true,
     retryAfterSeconds: 2,

@@ -8,7 +8,7 @@ import { clientKey, type KnownClient, newClient, smallForm, withSpan } from './k
 export interface RegistryOptions {
   /** Name of this server instance. */
   readonly instance: string;
-  /** How long a client that left is remembered (SYNC_CLIENT_MEMORY). */
+  /** How long a client that left is remembered (SYNC_CLIENT_AWAY_TTL). */
   readonly memoryMs: number;
 }
 

@@ -10,7 +10,7 @@ import {
   sessionReport,
   sessionSubscribe,
 } from '../../wire/session.js';
-import { hasReached } from '../log/reached.js';
+import { waitForSeq } from '../log/wait-for-seq.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
 
@@ -103,7 +103,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
 
   /** A head behind a client's position is a new epoch (design D25), unless this instance only has not seen it yet. */
   async function isOfThisLog(position: Position): Promise<boolean> {
-    return position.epoch === log.epoch && (await hasReached(log, highestOf(position), catchUpMs));
+    return position.epoch === log.epoch && (await waitForSeq(log, highestOf(position), catchUpMs));
   }
 
   return {

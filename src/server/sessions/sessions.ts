@@ -20,7 +20,7 @@ export interface SessionsOptions {
   readonly instance: string;
   /** SYNC_HEARTBEAT_INTERVAL. */
   readonly heartbeatMs: number;
-  /** SYNC_CLIENT_MEMORY. */
+  /** SYNC_CLIENT_AWAY_TTL. */
   readonly memoryMs: number;
 }
 

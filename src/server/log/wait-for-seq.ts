@@ -3,7 +3,7 @@ const WITHIN_MS = 2000;
 const LOOK_MS = 50;
 
 /** Whether this instance has seen the log up to a position; waits a moment for it. */
-export async function hasReached(
+export async function waitForSeq(
   log: { readonly head: number },
   seq: number,
   withinMs: number = WITHIN_MS,

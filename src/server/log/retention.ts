@@ -4,11 +4,11 @@ import { timerMs } from '../../lib/timer.js';
 import { isBackboneAway, type LogStore } from './log-store.js';
 
 /** How long superseded rows are kept for those who catch up, and for the audit. */
-export interface KeptRows {
+export interface RetentionLimits {
   /** At most so long. */
-  readonly keptMs: number;
+  readonly maxAgeMs: number;
   /** And at most about so many. */
-  readonly keptRows: number;
+  readonly maxRows: number;
 }
 
 /** So many at once are worth a disk flush of their own. More are marked in portions of this, so that no append waits long. */
@@ -22,8 +22,8 @@ const DROPS_AT_ONCE = 3;
  * Marks rows that the fold does not need any more, many at once, and has the store drop those that were marked long ago or
  * are too many. What it has not done when the program dies is found out again by the next start.
  */
-export class Janitor {
-  readonly #kept: KeptRows;
+export class Retention {
+  readonly #limits: RetentionLimits;
   readonly #store: Pick<LogStore, 'retire' | 'dropRetired'>;
   readonly #log: Pick<Logger, 'warn'>;
   readonly #now: () => number;
@@ -41,10 +41,10 @@ export class Janitor {
   #retiredCount = 0;
 
   constructor(
-    kept: KeptRows,
+    limits: RetentionLimits,
     deps: { store: Pick<LogStore, 'retire' | 'dropRetired'>; log: Pick<Logger, 'warn'>; now: () => number },
   ) {
-    this.#kept = kept;
+    this.#limits = limits;
     this.#store = deps.store;
     this.#log = deps.log;
     this.#now = deps.now;
@@ -72,7 +72,7 @@ export class Janitor {
   #planAge(): void {
     const [oldest] = this.#retired;
     if (oldest === undefined || this.#isClosed || this.#working !== undefined) return;
-    const waitMs = Math.max(oldest.atMs + this.#kept.keptMs + 1 - this.#now(), RETIRE_AFTER_MS);
+    const waitMs = Math.max(oldest.atMs + this.#limits.maxAgeMs + 1 - this.#now(), RETIRE_AFTER_MS);
     this.#ageTimer = setTimeout(() => void this.work(), timerMs(waitMs));
     this.#ageTimer.unref();
   }
@@ -133,12 +133,12 @@ export class Janitor {
 
   /** What was retired too long ago, or is too much. Rows of its last millisecond go with what is dropped after it. */
   #toDrop(): { portions: number; rows: number; beforeMs: number } {
-    let beforeMs = this.#now() - this.#kept.keptMs;
+    let beforeMs = this.#now() - this.#limits.maxAgeMs;
     let portions = 0;
     let rows = 0;
     for (const { atMs, count } of this.#retired) {
       const isOld = atMs < beforeMs;
-      const isTooMany = this.#retiredCount - rows - count >= this.#kept.keptRows;
+      const isTooMany = this.#retiredCount - rows - count >= this.#limits.maxRows;
       if (!isOld && !isTooMany) break;
       portions++;
       rows += count;

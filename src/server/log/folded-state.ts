@@ -11,7 +11,7 @@ export interface AppliedRow {
 }
 
 /** What the rows of a log amount to, row by row: the fold, the last seq of each topic, the base configuration, the policy head. */
-export class LogState {
+export class FoldedState {
   readonly #refs = new RowRefs();
   readonly fold = new Fold(this.#refs);
   readonly #topicHeads = new Map<string, number>();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
-import { Janitor } from './janitor.js';
+import { Retention } from './retention.js';
 
 test('what cannot be marked is tried again each second, and logged once; after the close nothing is', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -16,12 +16,12 @@ test('what cannot be marked is tried again each second, and logged once; after t
   };
   let warnings = 0;
   const log = Object.assign(silentLogger(), { warn: () => void warnings++ });
-  const janitor = new Janitor({ keptMs: 1000, keptRows: 10 }, { store, log, now: () => 0 });
+  const retention = new Retention({ maxAgeMs: 1000, maxRows: 10 }, { store, log, now: () => 0 });
   const second = async (): Promise<void> => {
     t.mock.timers.tick(1000);
     await new Promise((resolve) => setImmediate(resolve));
   };
-  janitor.take([1]);
+  retention.take([1]);
   for (let count = 0; count < 3; count++) await second();
   assert.deepEqual({ tries, warnings }, { tries: 3, warnings: 1 });
   isAway = false;
@@ -30,8 +30,8 @@ test('what cannot be marked is tried again each second, and logged once; after t
   assert.deepEqual({ tries, warnings }, { tries: 4, warnings: 1 });
 
   isAway = true;
-  janitor.take([2]);
-  await janitor.close();
+  retention.take([2]);
+  await retention.close();
   assert.deepEqual({ tries, warnings }, { tries: 5, warnings: 2 });
   await second();
   assert.equal(tries, 5);
@@ -48,8 +48,8 @@ test('many that cannot be marked are tried each second, too, and not at once aga
     },
     dropRetired: async () => 0,
   };
-  const janitor = new Janitor({ keptMs: 1000, keptRows: 10 }, { store, log: silentLogger(), now: () => 0 });
-  janitor.take(numbers(5000));
+  const retention = new Retention({ maxAgeMs: 1000, maxRows: 10 }, { store, log: silentLogger(), now: () => 0 });
+  retention.take(numbers(5000));
   for (let second = 1; second <= 3; second++) {
     for (let step = 0; step < 20; step++) await new Promise((resolve) => setImmediate(resolve));
     assert.equal(tries, second);
@@ -88,9 +88,9 @@ const numbers = (count: number): number[] => Array.from({ length: count }, (_, i
 
 test('however many are taken at once, as many are kept as is said, and at most a portion more', async () => {
   const store = storeOf(5000);
-  const janitor = new Janitor({ keptMs: 60_000, keptRows: 3000 }, { store, log: silentLogger(), now: store.now });
-  janitor.take(numbers(12_345));
-  await janitor.close();
+  const retention = new Retention({ maxAgeMs: 60_000, maxRows: 3000 }, { store, log: silentLogger(), now: store.now });
+  retention.take(numbers(12_345));
+  await retention.close();
   assert.ok(store.rows.length >= 3000 && store.rows.length < 4000, `${store.rows.length} are kept`);
   assert.equal(store.rows.at(-1)?.seq, 12_345, 'the newest are kept');
 });
@@ -98,29 +98,29 @@ test('however many are taken at once, as many are kept as is said, and at most a
 test('what could not be dropped, or was more than is dropped at once, goes without anything new', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = storeOf(10);
-  const janitor = new Janitor({ keptMs: 60_000, keptRows: 2000 }, { store, log: silentLogger(), now: store.now });
+  const retention = new Retention({ maxAgeMs: 60_000, maxRows: 2000 }, { store, log: silentLogger(), now: store.now });
   store.away(true);
-  janitor.take(numbers(3500));
+  retention.take(numbers(3500));
   await seconds(1, t, store);
   assert.equal(store.rows.length, 3500, 'all of them are marked at once');
   store.away(false);
   await seconds(50, t, store);
   assert.ok(store.rows.length >= 2000 && store.rows.length < 3000, `${store.rows.length} are kept`);
-  await janitor.close();
+  await retention.close();
 });
 
 test('what is old goes also where nothing new comes', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = storeOf(100);
-  const janitor = new Janitor({ keptMs: 10_000, keptRows: 1000 }, { store, log: silentLogger(), now: store.now });
-  janitor.take([1, 2, 3]);
+  const retention = new Retention({ maxAgeMs: 10_000, maxRows: 1000 }, { store, log: silentLogger(), now: store.now });
+  retention.take([1, 2, 3]);
   await seconds(8, t, store);
   assert.equal(store.rows.length, 3);
   await seconds(5, t, store);
   assert.equal(store.rows.length, 0);
 
-  janitor.take([4]);
-  await janitor.close();
+  retention.take([4]);
+  await retention.close();
   await seconds(20, t, store);
   assert.equal(store.rows.length, 1, 'after the close nothing is done');
 });
