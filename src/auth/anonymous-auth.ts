@@ -1,20 +1,23 @@
 import { Secret } from '../lib/log.js';
-import { type Authenticator, bearerToken } from './caller.js';
+import { type Authenticator, bearerToken, type Caller } from './caller.js';
 
-/** Authentication that is off: everyone may do everything, and nothing that a caller says of itself is believed. */
+/** A caller of whom nothing is known. */
+export const ANONYMOUS: Caller = {
+  subject: null,
+  peerType: undefined,
+  permittedTopics: undefined,
+  permittedPaths: undefined,
+  claims: {},
+  token: undefined,
+};
+
+/** Authentication that is off: every caller may do everything, and no claim of a token is believed. */
 export function anonymousAuth(): Authenticator {
   return {
     enabled: false,
     authenticate: async (authorization) => {
       const token = bearerToken(authorization);
-      return {
-        subject: null,
-        peerType: undefined,
-        permittedTopics: undefined,
-        permittedPaths: undefined,
-        claims: {},
-        token: token === undefined ? undefined : new Secret(token),
-      };
+      return token === undefined ? ANONYMOUS : { ...ANONYMOUS, token: new Secret(token) };
     },
   };
 }

@@ -50,7 +50,7 @@ export async function serverSecurity(settings: VerifySettings & IssueSettings): 
   if (!createPublicKey(privateKey).equals(publicKey)) {
     throw new SyncError('config_invalid', 'SYNC_AUTH_PRIVATE_KEY and SYNC_AUTH_PUBLIC_KEY are not of one pair');
   }
-  const published = publishedKey(publicKey, options.algorithm);
+  const published = await publishedKey(publicKey, options.algorithm);
   return {
     authenticator: await createVerifier(options, { publicKey }),
     issuer: await createIssuer({ ...options, keyId: published.kid }, { privateKey }),

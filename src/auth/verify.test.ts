@@ -112,7 +112,7 @@ for (const [name, make] of Object.entries(KEYS)) {
   test(`${name}: what we issue we verify, and the published key verifies it too`, async () => {
     const algorithm = name as JwtAlgorithm;
     const pair = make();
-    const published = publishedKey(pair.publicKey, algorithm);
+    const published = await publishedKey(pair.publicKey, algorithm);
     const issuer = await createIssuer({ ...OPTIONS, algorithm, keyId: published.kid }, pair);
     const claims = { tenant: 't', exp: 1, sub: 'x', peer_type: 'datasource' };
     const { token: issued, expiresAtMs } = await issuer.issue({ id: SUB, type: 'client', ttlSeconds: 60, claims });

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { ANONYMOUS } from '../auth/anonymous-auth.js';
 import { authorize } from '../auth/authorize.js';
 import type { Authenticator } from '../auth/caller.js';
 
@@ -16,20 +17,10 @@ export function useAuthHook(app: FastifyInstance, authenticator: Authenticator):
     if (access === undefined) return; // no such route; answered elsewhere
     if (access === 'everyone') {
       // A token that is not valid does not matter here.
-      request.caller = NOBODY;
+      request.caller = ANONYMOUS;
       return;
     }
     request.caller = await authenticator.authenticate(request.headers.authorization);
     if (authenticator.enabled) authorize(access, request.caller);
   });
 }
-
-/** The caller of a route that asks nobody for a token. */
-const NOBODY = {
-  subject: null,
-  peerType: undefined,
-  permittedTopics: undefined,
-  permittedPaths: undefined,
-  claims: {},
-  token: undefined,
-} as const;

@@ -19,17 +19,29 @@ export function backoffMs(attempt: number, options: BackoffOptions, floorMs = 0,
 
 /** Waits `ms` milliseconds, or rejects with the signal's reason as soon as it aborts. */
 export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return abortable(signal, (resolve) => startTimer(ms, resolve));
+}
+
+/**
+ * Resolves when `begin` calls its argument, or rejects with the signal's reason when that aborts first. What `begin` returns is called
+ * at either end.
+ */
+function abortable(signal: AbortSignal, begin: (resolve: () => void) => () => void): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(signal.reason);
       return;
     }
+    const done = (): void => {
+      end();
+      signal.removeEventListener('abort', onAbort);
+    };
     const onAbort = (): void => {
-      stopTimer();
+      done();
       reject(signal.reason);
     };
-    const stopTimer = startTimer(ms, () => {
-      signal.removeEventListener('abort', onAbort);
+    const end = begin(() => {
+      done();
       resolve();
     });
     signal.addEventListener('abort', onAbort, { once: true });
@@ -76,23 +88,13 @@ export class Wakeup {
   async wait(signal: AbortSignal, timeoutMs?: number): Promise<void> {
     signal.throwIfAborted(); // also when it was set: a loop that was stopped does no more work
     if (!this.#set) {
-      await new Promise<void>((resolve, reject) => {
-        const done = (): void => {
+      await abortable(signal, (resolve) => {
+        const stopTimer = timeoutMs === undefined ? undefined : startTimer(timeoutMs, resolve);
+        this.#wake = resolve;
+        return () => {
           stopTimer?.();
           this.#wake = undefined;
-          signal.removeEventListener('abort', onAbort);
         };
-        const onAbort = (): void => {
-          done();
-          reject(signal.reason);
-        };
-        const finish = (): void => {
-          done();
-          resolve();
-        };
-        const stopTimer = timeoutMs === undefined ? undefined : startTimer(timeoutMs, finish);
-        this.#wake = finish;
-        signal.addEventListener('abort', onAbort, { once: true });
       });
     }
     this.#set = false;
@@ -125,21 +127,9 @@ export class Gate {
   async pass(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     while (!this.#isOpen) {
-      await new Promise<void>((resolve, reject) => {
-        const done = (): void => {
-          this.#waiting.delete(go);
-          signal.removeEventListener('abort', onAbort);
-        };
-        const go = (): void => {
-          done();
-          resolve();
-        };
-        const onAbort = (): void => {
-          done();
-          reject(signal.reason);
-        };
+      await abortable(signal, (go) => {
         this.#waiting.add(go);
-        signal.addEventListener('abort', onAbort, { once: true });
+        return () => this.#waiting.delete(go);
       });
     }
   }
