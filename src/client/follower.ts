@@ -1,11 +1,16 @@
 import { setMaxListeners } from 'node:events';
 import { aborted, isAbort } from '../lib/async.js';
 import type { Dial } from '../lib/connect.js';
-import { type ErrorCode, failureFields, SyncError } from '../lib/errors.js';
+import { type ErrorCode, failureFields, firstIssue, SyncError } from '../lib/errors.js';
 import { hexId } from '../lib/hex-id.js';
 import { type Logger, redactUrl } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
-import { createSocketClient, type OpenSession } from '../pubsub/socket-client.js';
+import {
+  createSocketClient,
+  type OpenSession,
+  type SocketClient,
+  type SocketSession,
+} from '../pubsub/socket-client.js';
 import { peerUpdate } from '../wire/data.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import {
@@ -66,12 +71,11 @@ export class Follower {
   readonly #dial: Dial;
   readonly #log: Logger;
   readonly #askServerLoad: (signal: AbortSignal) => Promise<void>;
-  readonly #server = {
+  #server: ServerState = {
     connected: false,
-    error: undefined as string | undefined,
-    code: undefined as ErrorCode | undefined,
+    error: undefined,
+    code: undefined,
     connections: 0,
-    /** When it was connected, or lost, last; milliseconds since 1970. */
     sinceMs: Date.now(),
   };
   readonly #statId: string;
@@ -93,11 +97,6 @@ export class Follower {
     this.#keeper = deps.keeper;
     this.#askServerLoad = deps.askServerLoad;
     this.#log = deps.log;
-  }
-
-  /** Where the data topics are that this client subscribes to. */
-  get #dataTopics(): readonly string[] {
-    return this.#settings.dataUpdaterEnabled ? this.#settings.dataTopics : [];
   }
 
   /** Whether the socket is up and since when, what ended it last, and how often it was established. */
@@ -140,9 +139,13 @@ export class Follower {
       await period.done;
     } finally {
       if (this.#period === period) this.#period = undefined;
-      if (this.#server.connected) this.#server.sinceMs = Date.now();
-      this.#server.connected = false;
-      this.#server.error = undefined;
+      const { connected, sinceMs } = this.#server;
+      this.#server = {
+        ...this.#server,
+        connected: false,
+        error: undefined,
+        sinceMs: connected ? Date.now() : sinceMs,
+      };
     }
   }
 
@@ -161,10 +164,7 @@ export class Follower {
 
   async #followSocket(parts: FollowedParts, signal: AbortSignal): Promise<void> {
     if (this.#settings.waitOnServerLoad) {
-      const onRefused = (reason: string): void => {
-        this.#server.error = reason;
-        this.#server.code = undefined;
-      };
+      const onRefused = (reason: string): void => this.#failed(reason, undefined);
       try {
         await serverLoadAllows({ ask: this.#askServerLoad, onRefused, log: this.#log }, signal);
       } catch (error) {
@@ -175,27 +175,13 @@ export class Follower {
     await this.#socket(parts, signal).run(signal);
   }
 
-  /** The server serves us under another name where our id is somebody else's: whoever looks for us should know. */
-  #isListedAs(name: string | undefined, clientId: string, log: Logger): void {
-    if (name === this.#listedAs) return;
-    this.#listedAs = name;
-    if (name === undefined) {
-      log.info({ client_id: clientId }, 'the server lists this client under its id again');
-      return;
-    }
-    log.warn(
-      { client_id: clientId, listed_as: name },
-      'another client uses the id of this one: the server lists it under another name; give each its own SYNC_CLIENT_ID',
-    );
-  }
-
-  #socket({ policy, data, reporter }: FollowedParts, signal: AbortSignal): ReturnType<typeof createSocketClient> {
+  #socket(parts: FollowedParts, signal: AbortSignal): SocketClient {
+    const { policy, data, reporter } = parts;
     const settings = this.#settings;
-    const server = this.#server;
-    const dataTopics = new Set(this.#dataTopics);
-    let spreadMs = 0;
+    const dataTopics = new Set(settings.dataUpdaterEnabled ? settings.dataTopics : []);
     const directories = settings.policyUpdaterEnabled ? outermostDirectories(settings.policyDirs) : [];
-    const socketLog = this.#log.child({ component: 'socket' });
+    const log = this.#log.child({ component: 'socket' });
+    let spreadMs = 0;
     return createSocketClient(
       {
         url: serverAddress(settings.serverWsUrl ?? settings.serverUrl.replace(/^http/, 'ws'), '/ws'),
@@ -206,7 +192,7 @@ export class Follower {
         reconnectMaxMs: settings.reconnectMaxMs,
       },
       {
-        log: socketLog,
+        log,
         topics: (session) => [
           ...directories.map((directory) => policyTopicFor(session, directory, settings.scopeId)),
           ...dataTopics,
@@ -219,80 +205,76 @@ export class Follower {
             ...(position === undefined ? {} : { position: wirePosition(position) }),
           };
         },
-        onConnected: async (session) => {
-          server.connected = true;
-          server.sinceMs = Date.now();
-          server.connections++;
-          server.error = undefined;
-          const answer = speaksSessions(session) ? openedSession(session.subscribed) : undefined;
-          socketLog.info(
-            {
-              server: redactUrl(settings.serverUrl),
-              extensions: session.protocol ?? 'none',
-              session: answer !== undefined,
-            },
-            'subscribed',
-          );
-          this.#isListedAs(answer?.listed_as, reporter.clientId, socketLog);
-          if (settings.policyUpdaterEnabled) policy.request();
-          if (settings.dataUpdaterEnabled) {
-            data.connected(answer === undefined ? undefined : { ...answer, spreadMs: answer.spread_ms });
-          }
-          if (answer !== undefined) reporter.follow(session, answer.heartbeat_seconds * 1000);
-        },
+        onConnected: async (session) => this.#connected(parts, session, log),
         onRequest: (method, args) => {
           if (method !== HEARTBEAT_METHOD) return false;
           const beat = heartbeat.safeParse(args);
           if (!beat.success) return false;
           spreadMs = beat.data.return_ms ?? 0;
-          this.#isListedAs(beat.data.listed_as, reporter.clientId, socketLog);
+          this.#isListedAs(beat.data.listed_as, reporter.clientId, log);
           if (settings.dataUpdaterEnabled) data.heartbeat(beat.data);
           if (settings.policyUpdaterEnabled) policy.headIs(beat.data.policy_head);
           return true;
         },
         onNotify: (topic, dataText) => {
-          if (!dataTopics.has(topic)) {
-            policy.notified(dataText);
-            return;
-          }
-          const parsed = peerUpdate.safeParse(parseKeepingData(dataText));
-          if (parsed.success) data.receive(parsed.data, topic, dataText);
-          else {
-            // What it said is not known: reading the configuration again brings in what a server of ours retained.
-            socketLog.error(
-              {
-                topic,
-                ...failureFields(
-                  new SyncError(
-                    'frame_invalid',
-                    `${parsed.error.issues[0]?.path.join('.')}: ${parsed.error.issues[0]?.message}`,
-                  ),
-                ),
-              },
-              'a data update is not as documented',
-            );
-            data.resync();
-          }
+          if (dataTopics.has(topic)) receive(data, topic, dataText, log);
+          else policy.notified(dataText);
         },
         spreadMs: () => spreadMs,
         onDisconnected: (reason) => {
-          server.connected = false;
-          server.sinceMs = Date.now();
-          server.error = reason;
-          server.code = 'server_unreachable';
-          if (!signal.aborted)
-            socketLog.warn(
-              failureFields(new SyncError('server_unreachable', reason)),
-              'connection to the sync server lost',
-            );
+          this.#server = { ...this.#server, connected: false, sinceMs: Date.now() };
+          this.#failed(reason, 'server_unreachable');
+          if (signal.aborted) return;
+          log.warn(failureFields(new SyncError('server_unreachable', reason)), 'connection to the sync server lost');
         },
-        onFailed: (reason, code) => {
-          server.error = reason;
-          server.code = code;
-        },
+        onFailed: (reason, code) => this.#failed(reason, code),
       },
     );
   }
+
+  #failed(error: string, code: ErrorCode | undefined): void {
+    this.#server = { ...this.#server, error, code };
+  }
+
+  #connected({ policy, data, reporter }: FollowedParts, session: SocketSession, log: Logger): void {
+    const { serverUrl, policyUpdaterEnabled, dataUpdaterEnabled } = this.#settings;
+    const connections = this.#server.connections + 1;
+    this.#server = { ...this.#server, connected: true, sinceMs: Date.now(), connections, error: undefined };
+    const answer = speaksSessions(session) ? openedSession(session.subscribed) : undefined;
+    const extensions = session.protocol ?? 'none';
+    log.info({ server: redactUrl(serverUrl), extensions, session: answer !== undefined }, 'subscribed');
+    this.#isListedAs(answer?.listed_as, reporter.clientId, log);
+    if (policyUpdaterEnabled) policy.request();
+    if (dataUpdaterEnabled)
+      data.connected(answer === undefined ? undefined : { ...answer, spreadMs: answer.spread_ms });
+    if (answer !== undefined) reporter.follow(session, answer.heartbeat_seconds * 1000);
+  }
+
+  /** The server lists a client under another name where another client has its id: an operator should know. */
+  #isListedAs(name: string | undefined, clientId: string, log: Logger): void {
+    if (name === this.#listedAs) return;
+    this.#listedAs = name;
+    if (name === undefined) {
+      log.info({ client_id: clientId }, 'the server lists this client under its id again');
+      return;
+    }
+    log.warn(
+      { client_id: clientId, listed_as: name },
+      'another client uses the id of this one: the server lists it under another name; give each its own SYNC_CLIENT_ID',
+    );
+  }
+}
+
+function receive(data: DataUpdater, topic: string, dataText: string, log: Logger): void {
+  const parsed = peerUpdate.safeParse(parseKeepingData(dataText));
+  if (parsed.success) {
+    data.receive(parsed.data, topic, dataText);
+    return;
+  }
+  // What it said is not known: reading the configuration again brings in what a server of ours retained.
+  const failure = new SyncError('frame_invalid', firstIssue(parsed.error));
+  log.error({ topic, ...failureFields(failure) }, 'a data update is not as documented');
+  data.resync();
 }
 
 /** Each client subscribes to one of the two forms of policy notices: ours from our servers, OPAL's from OPAL's. */

@@ -3,7 +3,7 @@ import type * as z from 'zod';
 import { withAnySignal } from '../lib/any-signal.js';
 import { bodyStart, bodyText } from '../lib/body-text.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
-import { type ErrorCode, errorText, SyncError } from '../lib/errors.js';
+import { type ErrorCode, errorText, firstIssue, SyncError } from '../lib/errors.js';
 import { basicAuthorization, type HeaderValues, retryAfterSeconds } from '../lib/http-headers.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
@@ -229,10 +229,7 @@ function parsed<S extends z.ZodType>(
   }
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const first = result.error.issues[0];
-  throw new SyncError(
-    'server_refused',
-    `the ${what} is not as documented at ${first?.path.join('.')}: ${first?.message}`,
-    { retryable: true },
-  );
+  throw new SyncError('server_refused', `the ${what} is not as documented at ${firstIssue(result.error)}`, {
+    retryable: true,
+  });
 }

@@ -463,6 +463,15 @@ export function errorCode(error: unknown): ErrorCode {
   return knownError(error)?.code ?? 'unexpected';
 }
 
+/** The first thing that is wrong with a value, and where: `entries.0.url: ...`. */
+export function firstIssue({
+  issues: [first],
+}: {
+  issues: readonly { path: readonly PropertyKey[]; message: string }[];
+}): string {
+  return first === undefined ? '' : `${first.path.map(String).join('.')}: ${first.message}`;
+}
+
 /** See {@link failureFields}. */
 interface FailureFields {
   readonly error: string;

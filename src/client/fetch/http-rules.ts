@@ -1,4 +1,4 @@
-import { SyncError } from '../../lib/errors.js';
+import { firstIssue, SyncError } from '../../lib/errors.js';
 import { basicAuthorization, type HeaderValues, headerText } from '../../lib/http-headers.js';
 import { redactUrl } from '../../lib/log.js';
 import { redirectedHeaders } from '../../lib/redirects.js';
@@ -58,8 +58,7 @@ export function httpConfigOf(url: string, config: FetchRequest['config']): Fetch
   if (config === undefined || config === null) return {};
   const parsed = fetcherConfig.safeParse(config);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${issue?.path.join('.')}: ${issue?.message}`);
+  throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${firstIssue(parsed.error)}`);
 }
 
 /** A string goes as it is; an object as a form where the header says so (as OPAL always does), everything else as JSON. */

@@ -1,6 +1,6 @@
 import { constants } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, firstIssue, SyncError } from '../../lib/errors.js';
 import { JsonText } from '../../lib/json-text.js';
 import { parsePatch } from '../../wire/json-patch.js';
 import type { Layer } from '../desired/layers.js';
@@ -114,8 +114,7 @@ function parseHeader(line: string): BackupHeader {
   if (!line.startsWith(before) || !line.endsWith(',')) throw new Error('its first line is not a header');
   const parsed = backupHeader.safeParse(JSON.parse(line.slice(before.length, -1)));
   if (parsed.success) return parsed.data;
-  const first = parsed.error.issues[0];
-  throw new Error(`its header is not as documented at ${first?.path.join('.')}: ${first?.message}`);
+  throw new Error(`its header is not as documented at ${firstIssue(parsed.error)}`);
 }
 
 async function readDocument(

@@ -1,4 +1,4 @@
-import { errorText, failureFields } from '../../lib/errors.js';
+import { failureFields, firstIssue } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { SessionHandler, SessionPeer } from '../../pubsub/peer.js';
 import {
@@ -151,9 +151,4 @@ function addressOf({ info: { host, port } }: SessionPeer): string {
 
 function refused(reason: string): SessionAnswer {
   return { accepted: false, reason };
-}
-
-function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
-  const [first] = error.issues;
-  return first === undefined ? errorText(error) : `${first.path.map(String).join('.')}: ${first.message}`;
 }
