@@ -14,7 +14,7 @@ export class DataStory {
       id,
       path: ['p', id],
       rank: { era: 1, seq: 1, index: 0 },
-      later: undefined,
+      nextRank: undefined,
       origin: 'update',
       epoch: 'e',
       entry: peerEntry.parse({ url: 'http://source/', dst_path: `/${id}`, ...more }),

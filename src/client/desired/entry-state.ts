@@ -1,14 +1,14 @@
 import type { Body } from '../../wire/json-node.js';
 
 /**
- * The life of one entry as a state machine, without I/O (docs/internals/states.md). `DesiredEntries` hands events in and has the
- * effects carried out: the fetcher those on the source, the writer those on the engine. Only `EntryTable` changes an entry.
+ * The states of an entry as a table, without I/O (docs/internals/states.md). `DesiredEntries` hands events in and has the effects
+ * carried out, by the fetcher on the source and by the writer on the engine. Only `EntryTable` changes an entry.
  *
  *     fetching --arrived--> ready --written--> applied     any --dropped--> gone
  *         `----unchanged----------------------^   ready --refused--> blocked --admitted--> applied --withheld--> blocked
  *
- * What is `ready` has newer content than whatever happens to what the engine has: only the writer's own verdict on that very
- * content ends it, so that nothing that arrives during a write is lost.
+ * A `ready` entry has newer content than the engine: only the writer's verdict on that content ends the state, so that content
+ * that arrives during a write is not lost.
  */
 export type EntryState =
   /** Its content is being fetched, or will be after a failure. */
@@ -22,7 +22,7 @@ export type EntryState =
   /** It is no longer desired, or was superseded. */
   | { readonly kind: 'gone'; readonly error?: undefined };
 
-/** Content that waits for the engine. The writer returns the state itself with its verdict: newer content is another state. */
+/** Content that waits for the engine. The writer's verdict names the state itself: newer content is another state. */
 export interface ReadyState {
   readonly kind: 'ready';
   readonly body: Body | undefined;

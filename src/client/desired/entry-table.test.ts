@@ -9,7 +9,7 @@ function known(more: Partial<KnownEntry> = {}): KnownEntry {
     id: 'x',
     path: ['a'],
     rank: { era: 1, seq: 1, index: 0 },
-    later: undefined,
+    nextRank: undefined,
     origin: 'update',
     epoch: undefined,
     entry: peerEntry.parse({ url: 'http://source/', topics: ['t'], dst_path: '/a' }),
@@ -78,7 +78,7 @@ test('a base entry that is listed at another place takes it once its source has 
   assert.deepEqual(entry.rank, first);
   table.relist(entry, entry.entry, 'other', later);
   table.apply(entry, { kind: 'arrived', body: undefined, fetched: undefined });
-  assert.deepEqual([entry.rank, entry.later, entry.epoch], [later, undefined, 'other']);
+  assert.deepEqual([entry.rank, entry.nextRank, entry.epoch], [later, undefined, 'other']);
 });
 
 test('a base entry that the log has moved is written there: at once what is inline, all else once it has arrived', () => {
@@ -86,8 +86,8 @@ test('a base entry that the log has moved is written there: at once what is inli
   const moved = { era: 1, seq: 3, index: 0 };
   const read = known({ origin: 'base', fetched: { hash: 'h' } });
   assert.equal(table.relist(read, { ...read.entry, seq: 3 }, undefined, moved), true);
-  assert.deepEqual([read.rank.seq, read.later, read.fetched], [1, moved, undefined]);
+  assert.deepEqual([read.rank.seq, read.nextRank, read.fetched], [1, moved, undefined]);
   const inline = known({ origin: 'base', entry: peerEntry.parse({ url: '', save_method: 'DELETE', dst_path: '/a' }) });
   assert.equal(table.relist(inline, { ...inline.entry, seq: 3 }, undefined, moved), true);
-  assert.deepEqual([inline.rank, inline.later], [moved, undefined]);
+  assert.deepEqual([inline.rank, inline.nextRank], [moved, undefined]);
 });

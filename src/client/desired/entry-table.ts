@@ -73,12 +73,12 @@ export class EntryTable extends PathIndex<KnownEntry> {
   #takeContent(owned: OwnedEntry, event: EntryEvent): void {
     switch (event.kind) {
       case 'arrived':
-        owned.rank = owned.later ?? owned.rank;
-        owned.later = undefined;
+        owned.rank = owned.nextRank ?? owned.rank;
+        owned.nextRank = undefined;
         owned.fetched = event.fetched;
         break;
       case 'unchanged':
-        owned.later = undefined;
+        owned.nextRank = undefined;
         owned.fetched = event.fetched ?? owned.fetched;
         break;
       case 'unlisted':
@@ -95,12 +95,12 @@ export class EntryTable extends PathIndex<KnownEntry> {
     const moves = known.origin === 'base' && isMoved(entry, known.rank, rank);
     owned.entry = entry;
     owned.epoch = epoch;
-    if (compareRank(known.rank, rank) !== 0) owned.later = rank;
+    if (compareRank(known.rank, rank) !== 0) owned.nextRank = rank;
     if (!moves) return false;
     owned.fetched = undefined;
     if (isRead(entry)) return true;
     owned.rank = rank;
-    owned.later = undefined;
+    owned.nextRank = undefined;
     return true;
   }
 

@@ -10,7 +10,7 @@ export interface KnownEntry extends Placed {
   /** Its place in the order: what the engine's layer has, once it is applied. */
   readonly rank: Rank;
   /** The place that a base entry takes when its source turns out to have something new; see {@link rank}. */
-  readonly later: Rank | undefined;
+  readonly nextRank: Rank | undefined;
   readonly origin: 'base' | 'update';
   /** The name of the log that has it (`LogCursor.name`); undefined for OPAL servers. */
   readonly epoch: string | undefined;
@@ -22,7 +22,7 @@ export interface KnownEntry extends Placed {
   readonly fetched: FetchedContent | undefined;
 }
 
-/** What makes an entry the same one when it is seen again: everything but credentials and topics. */
+/** Identifies an entry when it is listed again: everything but credentials and topics. */
 export function entryIdentity(entry: PeerEntry, path: DocPath): string {
   const parts = [entry.url, path, entry.save_method, ...sourceIdentity(entry.config), entry.data?.text ?? null];
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url');
@@ -39,8 +39,8 @@ export function entryReplaces(entry: PeerEntry): boolean {
 }
 
 /**
- * True when the log has given a base entry another place (design D18), as when it is to be fetched again: it counts from
- * there, also where its source has what it had. In another log, or without one, places do not compare.
+ * True when the log has moved a base entry (design D18), as after `POST /data/refresh`: it counts from its new place, even where
+ * its source has nothing new. Places of different logs do not compare.
  */
 export function isMoved({ seq, origin }: PeerEntry, before: Rank, now: Rank): boolean {
   return seq !== undefined && origin !== 'update' && before.era === now.era && before.seq < now.seq;
@@ -57,7 +57,7 @@ export function isPeriodic({ entry }: KnownEntry): boolean {
 }
 
 /**
- * True when a client with these topics takes part in the entry. Entries of a scope carry `data:<topic>` while the client
+ * True when the entry is for a client with these topics. Entries of a scope carry `data:<topic>` while the client
  * subscribes to `<scope>:data:<topic>` (opal-protocol P9.3): both mean the same.
  */
 export function concerns(entry: Pick<PeerEntry, 'topics'>, topics: ReadonlySet<string>): boolean {

@@ -142,7 +142,7 @@ function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): Kno
     id: layer.id,
     path: layer.path,
     rank: layer.rank,
-    later: undefined,
+    nextRank: undefined,
     origin: entry.origin,
     epoch: entry.epoch,
     entry: { url: '', topics: [...entry.topics], dst_path: docPathUrl(layer.path), save_method: entry.saveMethod },

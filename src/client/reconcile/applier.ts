@@ -8,7 +8,6 @@ import { outermost } from '../desired/path-index.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
 import { packageRoots } from '../engine/roots.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
-import { inChunks } from './chunks.js';
 import {
   assertNotReserved,
   assertPackagesNotReserved,
@@ -18,7 +17,7 @@ import {
   isReserved,
   OWN_DOCUMENTS,
 } from './collisions.js';
-import { type LayerChange, Step } from './step.js';
+import { inChunks, type LayerChange, Step } from './step.js';
 
 /** All that an engine holds, and what it refuses. */
 export interface EngineContent {

@@ -28,15 +28,14 @@ export interface ConfigReaderDeps {
 }
 
 /**
- * Reads the data configuration: the base entries, and where the server keeps them together what it retained. Their
- * sources are asked again as often as somebody wants it.
+ * Reads the data configuration: the base entries and, where the server keeps them together, what it retained.
  */
 export class ConfigReader {
   readonly loop: RetryLoop;
   readonly #deps: ConfigReaderDeps;
-  /** Those who want to know how the next read ends. */
+  /** Callers that wait for the end of the next read. */
   readonly #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
-  /** How often the sources were to be asked, and up to which of these they were. */
+  /** Requests to ask all sources, and how many of these were served. */
   #asked = 0;
   #served = 0;
   #wasRead = false;
@@ -45,7 +44,7 @@ export class ConfigReader {
   constructor(options: { backoff: BackoffOptions }, deps: ConfigReaderDeps) {
     this.#deps = deps;
     this.loop = new RetryLoop('reading the data configuration', options.backoff, deps.log, (signal) =>
-      this.#readAndTell(signal),
+      this.#readForWaiting(signal),
     );
   }
 
@@ -67,18 +66,18 @@ export class ConfigReader {
   }
 
   /** Settles as the first read that begins from now on ends. */
-  next(): Promise<void> {
+  nextRead(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
     });
   }
 
-  /** Nothing is read any more: those who wait are told. */
+  /** Rejects for those who wait: nothing is read any more. */
   end(): void {
     for (const { reject } of this.#waiting.splice(0)) reject(notFollowing());
   }
 
-  async #readAndTell(signal: AbortSignal): Promise<void> {
+  async #readForWaiting(signal: AbortSignal): Promise<void> {
     const waiting = this.#waiting.splice(0);
     try {
       if (this.#deps.session.isApart) await this.#readBase(signal);
@@ -102,9 +101,9 @@ export class ConfigReader {
     cursor.isRead = true;
     if (config.epoch !== undefined && config.head !== undefined) {
       cursor.position.pulled(config.head, true);
-      entries.pruneMissing('update', config.head, seen);
+      entries.removeMissing('update', config.head, seen);
     }
-    this.#settle(config, seen);
+    this.#compare(config, seen);
     load.wholeRead(seen.size);
   }
 
@@ -120,7 +119,7 @@ export class ConfigReader {
     if (epoch !== undefined && epoch !== cursor.epoch) cursor.enter(epoch);
     // What an external API lists ranks below every update (design D19).
     const seen = this.#learn(config, 0, asks);
-    this.#settle(config, seen);
+    this.#compare(config, seen);
     this.#deps.load.baseRead(seen.size, epoch);
   }
 
@@ -133,7 +132,7 @@ export class ConfigReader {
     return { config, asks };
   }
 
-  /** Learns the entries of a configuration; answers their ids. `unplaced`: the place of those without one. */
+  /** Learns the entries of a configuration; returns their ids. `unplaced`: the place of those without one. */
   #learn(config: PeerDataConfig, unplaced: number, asks: boolean): Set<string> {
     const { cursor, entries, topics } = this.#deps;
     const { transaction } = this.#deps.load;
@@ -159,11 +158,11 @@ export class ConfigReader {
     return seen;
   }
 
-  /** Base entries that are not listed any more go where the server is sure, and rest otherwise. */
-  #settle({ epoch, head, base_set: isSet }: PeerDataConfig, seen: ReadonlySet<string>): void {
+  /** Removes base entries that are no longer listed where the server is sure, and stops reading them otherwise. */
+  #compare({ epoch, head, base_set: isSet }: PeerDataConfig, seen: ReadonlySet<string>): void {
     const { entries } = this.#deps;
-    if (epoch !== undefined && head !== undefined && isSet === true) entries.pruneMissing('base', head, seen);
-    entries.restUnlisted(seen);
+    if (epoch !== undefined && head !== undefined && isSet === true) entries.removeMissing('base', head, seen);
+    entries.stopUnlisted(seen);
     const left = [...entries.table.all()].filter(({ origin, id }) => origin === 'base' && !seen.has(id));
     this.#unlisted = new Set(left.map(({ id }) => id));
   }

@@ -87,7 +87,7 @@ async function winsOverBackup(epoch: string | undefined): Promise<void> {
   await applier.load({ policy: undefined, layers: [layer], blocked: [] }, never);
   updater.adopt({ epoch, era: 1, next: 58, lastSeq: 57, seen: new Map() }, [
     {
-      ...{ id: layer.id, path: ['a'], rank, later: undefined, origin: 'update', epoch, transaction: '' },
+      ...{ id: layer.id, path: ['a'], rank, nextRank: undefined, origin: 'update', epoch, transaction: '' },
       entry: { url: '', topics: ['policy_data'], dst_path: '/a', save_method: 'PUT' },
       ...{ state: { kind: 'applied' }, fetched: undefined },
     },

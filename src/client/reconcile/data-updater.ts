@@ -212,7 +212,7 @@ export class DataUpdater {
    * is tried again all the same.
    */
   refresh(): Promise<void> {
-    const read = this.#config.next();
+    const read = this.#config.nextRead();
     this.resync();
     return read;
   }

@@ -25,7 +25,7 @@ export interface DesiredEntriesDeps {
   readonly log: Logger;
 }
 
-/** Where an entry comes in. */
+/** The id and place that an entry is listed with. */
 export interface EntryPlace {
   readonly id: string;
   readonly rank: Rank;
@@ -35,9 +35,8 @@ export interface EntryPlace {
 }
 
 /**
- * The entries that are desired, each with its place in the order (design D6): what joins them, what leaves because a later one replaces
- * it. The fetcher gets their contents, the writer brings them in; both report events, and carry out what these ask for. One
- * entry that fails holds up nothing else.
+ * The entries that are desired, each with its place in the order (design D6): which join, and which are dropped because a later
+ * one replaces them. Fetcher and writer report events and carry out the effects of these. An entry that fails holds up no other.
  */
 export class DesiredEntries {
   readonly #deps: DesiredEntriesDeps;
@@ -79,7 +78,7 @@ export class DesiredEntries {
       );
   }
 
-  /** The one way in which an entry changes: the next state, and what has to be done for it. */
+  /** Hands an event to an entry and carries out its effects. `transaction`: the one that lists it. */
   #apply(entry: KnownEntry, event: EntryEvent, transaction = entry.transaction): void {
     const { events } = this.#deps;
     const { effects, discard } = this.#table.apply(entry, event);
@@ -96,15 +95,15 @@ export class DesiredEntries {
           events.emit({ kind: 'forgotten', entry });
           break;
         case 'fetch':
-          this.#fetcher.obtain(entry);
+          this.#fetcher.fetch(entry);
           break;
         case 'stop_reads':
           this.#fetcher.stop(entry);
           break;
         case 'write':
-          // Only now it is known that a base entry that was replaced before has something new.
+          // Only now it is known that the source of a base entry has something new.
           if (entry.origin === 'base' && entryReplaces(entry.entry)) this.#dropUnwritten(entry);
-          this.#writer.take(entry);
+          this.#writer.write(entry);
           break;
         case 'recheck':
           this.#writer.recheck();
@@ -112,7 +111,7 @@ export class DesiredEntries {
     }
   }
 
-  /** Takes over what the engine was given from a backup. */
+  /** Restores what the engine was given from a backup. */
   adopt(entries: readonly KnownEntry[], seen: ReadonlyMap<string, SeenContent>): void {
     this.#fetcher.adopt(seen);
     for (const entry of entries) {
@@ -121,24 +120,24 @@ export class DesiredEntries {
     }
   }
 
-  /** Writes what arrives until the signal aborts; goes on where it was when it was stopped. */
+  /** Writes what arrives until the signal aborts; continues where it was stopped. */
   run(signal: AbortSignal): Promise<void> {
     for (const entry of this.#table.all()) {
       const isFollowed = entry.state.kind === 'fetching' || isPeriodic(entry);
       // An entry from a backup has no source until the configuration lists it again.
-      if (isFollowed && !this.#fetcher.reads(entry) && entry.entry.url !== '') this.#fetcher.obtain(entry);
+      if (isFollowed && !this.#fetcher.isReading(entry) && entry.entry.url !== '') this.#fetcher.fetch(entry);
     }
     this.#writer.recheck();
     return this.#writer.loop.run(signal);
   }
 
-  /** Ends every fetch, and waits until they have ended. */
+  /** Stops every fetch, and waits until they have ended. */
   async end(): Promise<void> {
     for (const entry of this.#table.all()) this.#fetcher.stop(entry);
     await this.#tasks.settled();
   }
 
-  /** An entry is desired at this place. `asks`: the source of one that is known already is asked for something new. */
+  /** An entry is desired at this place. `asks`: the source of a known base entry is asked for something new. */
   learn(entry: PeerEntry, place: EntryPlace, asks = true): void {
     const known = this.#table.get(place.id);
     if (known === undefined) this.#add(entry, place);
@@ -159,7 +158,7 @@ export class DesiredEntries {
       id,
       path,
       rank,
-      later: undefined,
+      nextRank: undefined,
       origin,
       epoch: cursor.name,
       entry,
@@ -167,25 +166,25 @@ export class DesiredEntries {
       state: { kind: 'fetching', error: undefined },
       fetched: undefined,
     };
-    // One that was replaced, and whose source has nothing new, stays away: that is known once it has arrived.
+    // One that was replaced stays away while its source has nothing new: that is known once it has arrived.
     const mayStayAway = origin === 'base' && this.seen.has(id);
     if (entryReplaces(entry) && !mayStayAway) this.#dropUnwritten(fresh);
     this.#table.set(fresh);
     if (cursor.has(fresh)) cursor.position.opened(rank.seq, id);
     events.emit({ kind: 'joined', transaction, entry: fresh });
-    this.#fetcher.obtain(fresh);
+    this.#fetcher.fetch(fresh);
   }
 
   #relist(known: KnownEntry, entry: PeerEntry, { rank, transaction }: EntryPlace, asks: boolean): void {
     const isPacedAnew = known.entry.periodic_update_interval !== entry.periodic_update_interval;
     const moves = this.#table.relist(known, entry, this.#deps.cursor.name, rank);
-    // An update stays what it is; the source of a base entry may have something else by now.
+    // The content of an update is fixed; the source of a base entry may have changed.
     const mayDiffer = known.origin === 'base' && isRead(entry);
-    const resumes = isPeriodic(known) && !this.#fetcher.reads(known);
+    const resumes = isPeriodic(known) && !this.#fetcher.isReading(known);
     this.#apply(known, { kind: 'listed', asks: moves || ((asks || isPacedAnew) && mayDiffer), resumes }, transaction);
   }
 
-  /** An update that is under way stays the same one; what the load before was to bring in is for this one now. */
+  /** A base entry, or one of an earlier load, counts for this transaction; one of an update stays with its update. */
   #join(entry: KnownEntry, transaction: string): void {
     const { events } = this.#deps;
     const counts = entry.origin === 'base' || isLoad(entry.transaction);
@@ -195,7 +194,7 @@ export class DesiredEntries {
     events.emit({ kind: 'joined', transaction, entry });
   }
 
-  /** Earlier entries at or below the path that the engine has not seen yet need not be fetched any more. */
+  /** Drops earlier entries at or below the path that the engine never had. */
   #dropUnwritten({ id, path, rank }: KnownEntry): void {
     for (const other of this.#table.atOrBelow(path)) {
       const isWritten = this.#deps.applier.layers.get(other.id) !== undefined || other.state.kind === 'blocked';
@@ -205,14 +204,14 @@ export class DesiredEntries {
     }
   }
 
-  /** Asks the sources of all updates that are held whether they have something newer; those of base entries are asked when they are read. */
+  /** Asks the sources of all applied updates whether they have something newer; those of base entries are asked with each load. */
   revalidate(): void {
     for (const entry of [...this.#table.all()]) {
       if (entry.origin === 'update' && isRead(entry.entry) && entry.entry.url !== '') this.#fetcher.revalidate(entry);
     }
   }
 
-  /** Takes an entry out, and its document out of the engine; false: that failed, and the entry is back. */
+  /** Drops an entry and removes its document; false: that failed, and the entry is back. */
   async remove(entry: KnownEntry): Promise<boolean> {
     const { applier } = this.#deps;
     this.#apply(entry, { kind: 'dropped' });
@@ -220,16 +219,16 @@ export class DesiredEntries {
       applier.unblock(entry.id);
       return true;
     }
-    const isGone = await this.#writer.retire(entry);
+    const isGone = await this.#writer.remove(entry);
     if (!isGone && this.#table.get(entry.id) === undefined) this.#apply(entry, { kind: 'kept' });
     return isGone;
   }
 
   /**
-   * Removes what a complete fold of this very log, up to `head`, no longer has (design D11). Nothing is ever removed on the
-   * word of a server without an epoch, or of another log. What a later entry covers goes when that one comes in.
+   * Removes what a complete fold of this log, up to `head`, no longer has (design D11). Without an epoch, or of another log,
+   * nothing is removed. What a later entry covers is dropped when that one is applied.
    */
-  pruneMissing(origin: KnownEntry['origin'], head: number, seen: ReadonlySet<string>): void {
+  removeMissing(origin: KnownEntry['origin'], head: number, seen: ReadonlySet<string>): void {
     const { name } = this.#deps.cursor;
     if (name === undefined) return;
     for (const entry of [...this.#table.all()]) {
@@ -240,10 +239,10 @@ export class DesiredEntries {
   }
 
   /**
-   * A base entry that is no longer listed is not read any more, also where nothing may be removed on the word of this
-   * configuration (an external API, an OPAL server): what the engine holds of it stays.
+   * Stops reading base entries that are no longer listed, also where the configuration does not say that they are gone (an
+   * external API, an OPAL server): what the engine holds of them stays.
    */
-  restUnlisted(seen: ReadonlySet<string>): void {
+  stopUnlisted(seen: ReadonlySet<string>): void {
     for (const entry of [...this.#table.all()]) {
       const isListed = entry.origin !== 'base' || seen.has(entry.id);
       if (isListed || this.#table.covered(entry.path, entry.rank)) continue;

@@ -72,7 +72,7 @@ function entryWith(fields: object): KnownEntry {
     id: 'e',
     path: ['a'],
     rank: { era: 1, seq: 1, index: 0 },
-    later: undefined,
+    nextRank: undefined,
     origin: 'base',
     epoch: undefined,
     entry: peerEntry.parse({ url: 'http://source/', dst_path: '/a', ...fields }),
@@ -114,11 +114,11 @@ describe('a source that is read at an interval', () => {
   it('keeps its rhythm when connections come and go: no timer starts anew, none is added', async () => {
     const { fetcher, known, reads } = fetcherOver((_request, count) => document(String(count)));
     const entry = known({ periodic_update_interval: 2 });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(1);
     await pause(500);
     for (let reconnects = 1; reconnects <= 5; reconnects++) {
-      fetcher.obtain(entry);
+      fetcher.fetch(entry);
       await readTimes(reconnects + 1);
     }
     const before = reads();
@@ -135,7 +135,7 @@ describe('a source that is read at an interval', () => {
       times.push(performance.now());
       return document(String(count));
     });
-    fetcher.obtain(known({ periodic_update_interval: 0.0209 }));
+    fetcher.fetch(known({ periodic_update_interval: 0.0209 }));
     // A timer counts whole milliseconds, of the clock and of the wait: some of these come more than one too early.
     await readTimes(80);
     const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
@@ -153,7 +153,7 @@ describe('a source that is read at an interval', () => {
       return count === 3 ? document('1') : document('2', 'v2');
     });
     const entry = known({ periodic_update_interval: 0.01 });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(5);
     assert.deepEqual(asked.slice(0, 5), [undefined, 'v1', 'v1', undefined, 'v2']);
     assert.deepEqual(written, ['1', '2']);
@@ -163,13 +163,13 @@ describe('a source that is read at an interval', () => {
   it('is read by its new interval once that is known, and no more when it has none', async () => {
     const { fetcher, known, reads } = fetcherOver((_request, count) => document(String(count)));
     const entry = known({ periodic_update_interval: 3600 });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(1);
     relist(entry, { periodic_update_interval: 0.01 });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(4);
     relist(entry, { periodic_update_interval: null });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     const before = reads();
     await tasks.settled();
     assert(reads() <= before + 1);
@@ -177,7 +177,7 @@ describe('a source that is read at an interval', () => {
 
   it('is not read more often than allowed, whatever its entry asks for', async () => {
     const { fetcher, known } = fetcherOver((_request, count) => document(String(count)), 60);
-    fetcher.obtain(known({ periodic_update_interval: 0.001 }));
+    fetcher.fetch(known({ periodic_update_interval: 0.001 }));
     await readTimes(1);
     await Promise.all([mark('shorter', 50), readTimes(2)]);
     assert.deepEqual(events, ['read', 'shorter', 'read']);
@@ -185,7 +185,7 @@ describe('a source that is read at an interval', () => {
 
   it('may have an interval that is longer than a timer can be', async () => {
     const { fetcher, known, reads } = fetcherOver((_request, count) => document(String(count)));
-    fetcher.obtain(known({ periodic_update_interval: 1e9 }));
+    fetcher.fetch(known({ periodic_update_interval: 1e9 }));
     await readTimes(1);
     await pause(30);
     assert.equal(reads(), 1);
@@ -203,9 +203,9 @@ describe('a read that is asked for', () => {
       return document(String(count));
     });
     const entry = known({});
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(1);
-    for (let reconnects = 0; reconnects < 5; reconnects++) fetcher.obtain(entry);
+    for (let reconnects = 0; reconnects < 5; reconnects++) fetcher.fetch(entry);
     finish();
     await tasks.settled();
     assert.deepEqual(written, ['1', '2']);
@@ -220,13 +220,13 @@ describe('a read that is asked for', () => {
         : { outcome: 'unchanged' };
     });
     const entry = known({ config: { headers: { tenant: 'a' } } });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(1);
     await tasks.settled();
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await tasks.settled();
     relist(entry, { config: { headers: { tenant: 'b' } } });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await tasks.settled();
     assert.deepEqual(asked, [
       [{ tenant: 'a' }, undefined],
@@ -242,10 +242,10 @@ describe('a read that is asked for', () => {
       return document(String(count));
     });
     const entry = known({});
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(1);
     relist(entry, { config: { headers: { a: '1' } } });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await tasks.settled();
     assert.deepEqual(written, ['2']);
   });
@@ -256,10 +256,10 @@ describe('a read that is asked for', () => {
       return document(String(count));
     });
     const entry = known({});
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await readTimes(1);
     const early = mark('still early', 80);
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await Promise.all([early, tasks.settled()]);
     assert.deepEqual([events, written], [['read', 'still early', 'read'], ['2']]);
   });
@@ -269,7 +269,7 @@ describe('a read that is asked for', () => {
       throw new SyncError('fetch_config_invalid', 'no such provider');
     });
     const entry = known({ periodic_update_interval: 0.01 });
-    fetcher.obtain(entry);
+    fetcher.fetch(entry);
     await tasks.settled();
     assert.equal(reads(), 1);
     assert.deepEqual(entry.state, { kind: 'fetching', error: 'no such provider' });

@@ -12,10 +12,10 @@ import type { Fetcher } from '../fetch/providers.js';
 import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
 
-/** A failure that does not pass by itself starts with the wait of this many tries later. */
+/** A failure that does not pass by itself begins with the backoff of this many attempts later. */
 const LASTING_HEAD_START = 4;
 
-/** How the fetcher of entries goes about it. */
+/** How {@link EntryFetcher} reads sources. */
 export interface EntryFetcherOptions {
   readonly backoff: BackoffOptions;
   /** Shortest time between two reads of a polled source, whatever its entry asks for. */
@@ -36,7 +36,7 @@ interface Source {
   reads: Reads | undefined;
   /** When the last poll was due, or the first read; the interval counts from there. */
   polledAt: number | undefined;
-  /** Until when the source has asked to be left alone. */
+  /** The source is not read before (`Retry-After`), of `performance.now()`. */
   notBefore: number;
   /** It is asked for something newer than what is held: see {@link EntryFetcher.revalidate}. */
   isQuiet: boolean;
@@ -44,10 +44,10 @@ interface Source {
   validFor: string | undefined;
 }
 
-/** Why a fetch ends that nobody waits for any more. One for all: making a reason for each costs as much as writing a small document. */
+/** The reason of all stopped reads: making one for each costs as much as writing a small document. */
 const NOT_DESIRED = new DOMException('the entry is not desired any more', 'AbortError');
 
-/** What the fetcher of entries works with. */
+/** What {@link EntryFetcher} works with. */
 export interface EntryFetcherDeps {
   readonly applier: Applier;
   readonly table: Entries;
@@ -81,16 +81,16 @@ export class EntryFetcher {
     return this.#seen;
   }
 
-  /** Takes over what another life of this client had {@link seen}. */
+  /** Restores {@link seen} from a backup. */
   adopt(seen: ReadonlyMap<string, SeenContent>): void {
     for (const [id, content] of seen) this.#seen.set(id, content);
   }
 
   /**
-   * Starts to get the content. A read of the same entry that is under way goes on and is followed by another one: else a
-   * source that is slow would never be read while connections come and go. A read of something else ends.
+   * Starts to get the content. A read of the same entry that is under way continues, and another one follows it: else a slow
+   * source would never be read while connections come and go. A read of something else is stopped.
    */
-  obtain(entry: KnownEntry): void {
+  fetch(entry: KnownEntry): void {
     const reads = this.#sources.get(entry)?.reads;
     if (reads?.request !== undefined && reads.request === requestText(entry)) {
       reads.isStale = true;
@@ -107,11 +107,11 @@ export class EntryFetcher {
   }
 
   /** True while the source of the entry is read, or waits to be. */
-  reads(entry: KnownEntry): boolean {
+  isReading(entry: KnownEntry): boolean {
     return this.#sources.get(entry)?.reads !== undefined;
   }
 
-  /** Ends the reads of an entry's source: nobody waits for what they give. */
+  /** Stops reading the source of an entry. */
   stop(entry: KnownEntry): void {
     const source = this.#sources.get(entry);
     source?.reads?.stop.abort(NOT_DESIRED);
@@ -119,12 +119,12 @@ export class EntryFetcher {
   }
 
   /**
-   * Asks the source of an update once more, for something newer than what is held. That the update was applied stays true while
-   * the source cannot tell, as where its address was good for one read: it is no failure then.
+   * Asks the source of an update whether it has something newer than what the engine holds. A failure does not count: the
+   * update stays applied, and its URL may have been good for one read.
    */
   revalidate(entry: KnownEntry): void {
     if (!this.#isHeld(entry)) return;
-    this.obtain(entry);
+    this.fetch(entry);
     this.#sourceOf(entry).isQuiet = true;
   }
 
@@ -157,10 +157,9 @@ export class EntryFetcher {
     let isPoll = false;
     for (let attempt = 1; waitMs !== undefined; attempt++) {
       try {
-        // What is due later is read then, which does no harm.
         if (waitMs > 0) await sleep(waitMs, signal);
       } catch {
-        return; // The entry was dropped or the client stops: nobody waits for it any more.
+        return; // The entry was dropped, or the client stops.
       }
       reads.request = requestText(entry);
       reads.isStale = false;
@@ -222,7 +221,7 @@ export class EntryFetcher {
 
   /**
    * What to do with a large document while it arrives: the engine takes it beforehand. Only the first read of an entry is
-   * known to bring something new, as when an update was published; most others find what is there already.
+   * known to bring something new, as when an update was published; most others find what the engine has.
    */
   #ahead({ fetched, entry, path }: KnownEntry): OnLarge | undefined {
     if (fetched !== undefined || entry.save_method !== 'PUT' || path.length === 0) return undefined;
@@ -242,7 +241,7 @@ export class EntryFetcher {
    */
   #isSuperseded(entry: KnownEntry, hash: string): boolean {
     const past = this.#seen.get(entry.id);
-    if (past?.hash !== hash || isMoved(entry.entry, past.rank, entry.later ?? entry.rank)) return false;
+    if (past?.hash !== hash || isMoved(entry.entry, past.rank, entry.nextRank ?? entry.rank)) return false;
     return this.#deps.table.covered(entry.path, past.rank);
   }
 
@@ -252,7 +251,7 @@ export class EntryFetcher {
     this.#deps.apply(entry, { kind: 'fetch_failed', error: errorText(error) });
     const path = docPathText(entry.path);
     if (isForGood(error)) {
-      this.#deps.log.error({ path, ...failureFields(error) }, 'data source cannot be read as its entry is');
+      this.#deps.log.error({ path, ...failureFields(error) }, 'data source entry is invalid: it is not retried');
       return undefined;
     }
     const waitMs = this.#pause(source, error, attempt);
@@ -263,14 +262,14 @@ export class EntryFetcher {
     return waitMs;
   }
 
-  /** What is held stays; whether there is something newer is asked again while an answer may come. */
+  /** What the engine holds stays; the source is asked again unless the failure lasts. */
   #failedQuietly(entry: KnownEntry, source: Source, error: unknown, attempt: number): number | undefined {
     const mayPass = !(error instanceof SyncError) || error.retryable;
     const waitMs = mayPass ? this.#pause(source, error, attempt) : this.#untilPoll(entry, source, false);
     if (!mayPass) source.isQuiet = false;
     this.#deps.log.info(
       { path: docPathText(entry.path), attempt, error: errorText(error) },
-      'the source of an update does not say whether it has something newer: what is held stays',
+      'the source of an update cannot be asked for something newer: what is applied stays',
     );
     return waitMs;
   }
@@ -279,7 +278,7 @@ export class EntryFetcher {
   #pause(source: Source, error: unknown, attempt: number): number {
     const floorMs = error instanceof SyncError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
     if (floorMs > 0) source.notBefore = performance.now() + floorMs;
-    // What is wrong with the answer itself is seldom mended within a second; it is tried for ever all the same.
+    // A wrong response (404, not JSON) is seldom corrected within a second; it is retried for ever all the same.
     const lasting = error instanceof SyncError && (!error.retryable || error.code === 'address_refused');
     return backoffMs(attempt + (lasting ? LASTING_HEAD_START : 0), this.#options.backoff, floorMs);
   }

@@ -17,17 +17,17 @@ import type { Applier } from './applier.js';
 const BATCH_LAYERS = 500;
 const BATCH_BYTES = 4 * 1024 * 1024;
 
-/** So many entries on their way are a wave, as at a start: what arrives shortly after each other is written together. */
+/** This many entries on their way are a wave, as at a start: what arrives shortly after each other is written together. */
 const WAVE = 20;
-/** Shortly: within this time after the one before. */
+/** Shortly after each other: within this time. */
 const LULL_MS = 10;
-/** So long the first one waits at most. */
+/** Longest wait of the first one. */
 const GATHER_MS = 50;
 
 /** Runs one engine step at a time, after the engine has our state. */
 export type Exclusive = <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
 
-/** What the writer of entries works with. */
+/** What {@link EntryWriter} works with. */
 export interface EntryWriterDeps {
   readonly applier: Applier;
   readonly exclusive: Exclusive;
@@ -37,7 +37,7 @@ export interface EntryWriterDeps {
   readonly log: Logger;
 }
 
-/** An entry that is being written, and the state that has what is written. */
+/** A write of an entry, and the state whose content is written. */
 interface Write {
   readonly entry: KnownEntry;
   readonly of: ReadyState;
@@ -50,10 +50,10 @@ export class EntryWriter {
   readonly loop: RetryLoop;
   readonly #deps: EntryWriterDeps;
   readonly #ready = new Set<KnownEntry>();
-  /** Bodies that a write under way reads: they stay until it has ended. */
+  /** Bodies that a write under way reads: none is disposed of before it ends. */
   readonly #writing = new Set<Body>();
   readonly #discarded = new Set<Body>();
-  /** Entries whose last write failed without a verdict: they go alone and last, so that they hold up nobody. */
+  /** Entries whose last write failed without a verdict: they are written alone and last, so that they hold up no other. */
   readonly #troubled = new Set<KnownEntry>();
 
   constructor(options: { backoff: BackoffOptions }, deps: EntryWriterDeps) {
@@ -64,43 +64,43 @@ export class EntryWriter {
   }
 
   /** Takes an entry that has become ready. */
-  take(entry: KnownEntry): void {
+  write(entry: KnownEntry): void {
     this.#ready.add(entry);
     this.loop.request();
   }
 
-  /** Lets go of a body that nobody wants any more. */
+  /** Disposes of a body that nobody holds, once no write reads it. */
   discard(body: Body): void {
     if (this.#writing.has(body)) this.#discarded.add(body);
     else this.#deps.tasks.add(body.dispose());
   }
 
-  /** Looks again: an entry that a patch waited for has arrived, or is gone. */
+  /** Looks what can be written: an entry that a patch waited for has arrived, or is gone. */
   recheck(): void {
     if (this.#ready.size > 0) this.loop.request();
   }
 
   /** Removes the document of an entry that is no longer desired; false: that failed. Never rejects. */
-  async retire(entry: KnownEntry): Promise<boolean> {
+  async remove(entry: KnownEntry): Promise<boolean> {
     const { applier, exclusive, log, table } = this.#deps;
     try {
       await exclusive(async (signal) => {
-        if (table.get(entry.id) !== undefined) return; // Listed again meanwhile: the new one takes the document over.
+        if (table.get(entry.id) !== undefined) return; // Listed again meanwhile: the new one replaces the document.
         await this.#release(await applier.applyLayers({ set: [], drop: [entry.id] }, signal));
         await this.#retryBlocked([entry.path], signal);
       });
-      log.info({ path: docPathText(entry.path) }, 'document removed: its entry is no longer desired');
+      log.info({ path: docPathText(entry.path) }, 'document removed: its entry is no longer listed');
       return true;
     } catch (error) {
       log.warn(
         { path: docPathText(entry.path), ...failureFields(error) },
-        'a document could not be removed; the next read of the configuration tries again',
+        'a document could not be removed; the next read of the configuration retries',
       );
       return false;
     }
   }
 
-  /** Writes what has arrived, in batches; a batch that is refused is split until the guilty entry stands alone. */
+  /** Writes what has arrived, in batches. A refused batch is halved until the refused entry is alone. */
   async #writeReady(stop: AbortSignal): Promise<void> {
     for (;;) {
       await this.#gather(stop);
@@ -109,7 +109,7 @@ export class EntryWriter {
       try {
         await this.#deps.exclusive((signal) => this.#writeBatch(batch, signal));
       } catch (error) {
-        stop.throwIfAborted(); // a stop that was asked for is no failure of what waits
+        stop.throwIfAborted(); // a stop is no failure of what waits
         for (const entry of batch) {
           this.#troubled.add(entry);
           this.#deps.apply(entry, { kind: 'write_failed', error: errorText(error) });
@@ -166,7 +166,7 @@ export class EntryWriter {
     const writes = this.#writesOf(batch);
     if (writes.length === 0) return;
     const bodies = writes.flatMap(({ of }) => of.body ?? []);
-    /** Bodies that the applier holds from now on. */
+    /** Bodies that layers hold after the write. */
     const kept = new Set<Body>();
     for (const body of bodies) this.#writing.add(body);
     try {
@@ -226,7 +226,7 @@ export class EntryWriter {
       return;
     }
     const { entry, of, layer } = write;
-    // Something newer has arrived meanwhile: that is for the next batch.
+    // Newer content has arrived: the next batch has it.
     if (entry.state !== of) return;
     const { applier } = this.#deps;
     const before = bodyOf(applier.blocked.get(layer.id)?.layer);
@@ -237,12 +237,12 @@ export class EntryWriter {
     this.#refused(entry, { kind: 'refused', of, error: reason, keepsBody: isKept(of, kept) });
   }
 
-  /** Tries withheld documents again that overlap what has just changed (design D10); each success may free others. */
+  /** Retries withheld documents that overlap what has just changed (design D10); each success may admit others. */
   async #retryBlocked(changed: readonly DocPath[], signal: AbortSignal): Promise<void> {
     const { applier, table, apply } = this.#deps;
     for (const { layer } of [...applier.blocked.values()]) {
       const entry = table.get(layer.id);
-      // What is ready has newer content than the one that is withheld: the writer brings that in.
+      // A ready entry has newer content than the withheld layer.
       if (
         entry === undefined ||
         entry.state.kind === 'ready' ||
@@ -261,7 +261,7 @@ export class EntryWriter {
     }
   }
 
-  /** Lets go of layers that the engine no longer holds. */
+  /** Drops entries and bodies of layers that the engine no longer holds. */
   async #release(layers: readonly Layer[]): Promise<void> {
     for (const layer of layers) {
       const entry = this.#deps.table.get(layer.id);
@@ -303,7 +303,7 @@ function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
   return { kind: 'put', body };
 }
 
-/** A verdict that trying again does not change: the engine's, or that the content cannot be worked with. */
+/** A refusal of the engine, or a failure of the content itself; undefined for what may pass. */
 function asRefusal(error: unknown): EngineRefusal | undefined {
   if (error instanceof EngineRefusal) return error;
   return error instanceof SyncError && !error.retryable ? new EngineRefusal(error.message, []) : undefined;

@@ -21,7 +21,7 @@ export class Load {
     this.#deps = deps;
   }
 
-  /** These parts are to be read now, and no others. */
+  /** Exactly these parts are to be read. */
   needs(...parts: readonly LoadPart[]): void {
     this.#missing.clear();
     for (const part of parts) this.#missing.add(part);
@@ -38,7 +38,7 @@ export class Load {
     return this.#transaction;
   }
 
-  /** True while a part is to be read, or what was read has not been told. */
+  /** True while a part is to be read, or its transaction has not ended. */
   get isOpen(): boolean {
     return this.#missing.size > 0 || this.#transaction !== undefined;
   }
@@ -72,7 +72,7 @@ export class Load {
     }
     // Both parts of one complete fold of this log were read: what it does not have is no longer desired.
     const { fold } = cursor;
-    if (fold !== undefined && this.#foldEpoch === cursor.epoch) desired.pruneMissing('update', fold.head, fold.ids);
+    if (fold !== undefined && this.#foldEpoch === cursor.epoch) desired.removeMissing('update', fold.head, fold.ids);
     this.#finish();
   }
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { DataOp } from '../desired/diff.js';
 import { bodyOfText } from '../desired/text-body.js';
-import { inChunks } from './chunks.js';
+import { inChunks } from './step.js';
 
 const MEBIBYTE = 1024 * 1024;
 
