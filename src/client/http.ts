@@ -52,37 +52,17 @@ export interface ClientHttpDeps {
 
 /** The client API (opal-protocol P2.6). The caller listens. */
 export function clientHttp(settings: ClientSettings, deps: ClientHttpDeps): FastifyInstance {
-  const { authenticator, tls, metrics, status, follower, policy, data, reporter } = deps;
+  const { authenticator, tls, metrics } = deps;
   const checkHost = createHostCheck({ host: settings.host, names: settings.allowedHosts });
   const app = createHttpApp({ bodyLimitBytes: BODY_LIMIT_BYTES, authenticator, tls, checkHost }, { log: deps.log });
   healthRoutes(app, deps);
-  callbackRoutes(app, reporter);
-  triggerRoutes(app, {
-    refetchPolicy: settings.policyUpdaterEnabled ? () => policy.refetch() : undefined,
-    refreshData: settings.dataUpdaterEnabled ? () => data.refresh() : undefined,
-    following: () => follower.following,
-  });
+  callbackRoutes(app, deps.reporter);
+  triggerRoutes(app, settings, deps);
   positionRoutes(app, deps);
-  addClientReadings(metrics, {
-    status,
-    connected: () => follower.server.connected,
-    connections: () => follower.server.connections,
-    position: () => data.logPosition,
-    reports: () => reporter.details,
-  });
+  addClientReadings(metrics, deps);
   metricsRoute(app, settings.metricsAccess, metrics);
   connectivityRoutes(app, deps);
-  storeConfigRoute(app, {
-    url: settings.engineUrl,
-    auth: {
-      type: settings.engineAuthType,
-      token: settings.engineAuthToken,
-      oauthServer: settings.engineOauthServer,
-      oauthClientId: settings.engineOauthClientId,
-      oauthClientSecret: settings.engineOauthClientSecret,
-    },
-    showsSecrets: authenticator.enabled && !settings.excludeStoreSecrets,
-  });
+  storeConfigRoute(app, settings, authenticator.enabled && !settings.excludeStoreSecrets);
   const description = 'Says how policy and data of one engine stand, and steers the client.';
   docsRoutes(app, { title: 'PolicySync client', version: packageVersion(), description });
   return app;

@@ -4,7 +4,7 @@ import type { Authenticator, PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
 import { Secret, silentLogger } from '../../lib/log.js';
-import { type StoreConfigOptions, storeConfigRoute } from './store-config.js';
+import { type StoreSettings, storeConfigRoute } from './store-config.js';
 import { type TriggerDeps, triggerRoutes } from './triggers.js';
 
 /** Takes `Bearer <peer type>` as proof. */
@@ -33,9 +33,15 @@ function appWith(add: (app: App) => void, authenticator?: Authenticator): App {
   return app;
 }
 
-function triggers(deps: Partial<TriggerDeps>): App {
-  const all = { refetchPolicy: () => undefined, refreshData: async () => undefined, following: () => true, ...deps };
-  return appWith((app) => triggerRoutes(app, all));
+const ENABLED = { policyUpdaterEnabled: true, dataUpdaterEnabled: true };
+const PARTS: TriggerDeps = {
+  policy: { refetch: () => undefined },
+  data: { refresh: async () => undefined },
+  follower: { following: true },
+};
+
+function triggers(parts: Partial<TriggerDeps>, enabled = ENABLED): App {
+  return appWith((app) => triggerRoutes(app, enabled, { ...PARTS, ...parts }));
 }
 
 async function post(app: App, url: string): Promise<[number, unknown]> {
@@ -46,8 +52,8 @@ async function post(app: App, url: string): Promise<[number, unknown]> {
 test('a policy trigger answers at once; a data trigger when the configuration was read', async () => {
   let [policies, data] = [0, 0];
   const app = triggers({
-    refetchPolicy: () => void policies++,
-    refreshData: async () => void data++,
+    policy: { refetch: () => void policies++ },
+    data: { refresh: async () => void data++ },
   });
   assert.deepEqual(await post(app, '/policy-updater/trigger'), [200, { status: 'ok' }]);
   assert.deepEqual(await post(app, '/data-updater/trigger'), [200, { status: 'ok' }]);
@@ -55,7 +61,7 @@ test('a policy trigger answers at once; a data trigger when the configuration wa
 });
 
 test('a trigger of an updater that is disabled or disconnected is 503, never 500', async () => {
-  const disabled = triggers({ refetchPolicy: undefined, refreshData: undefined });
+  const disabled = triggers({}, { policyUpdaterEnabled: false, dataUpdaterEnabled: false });
   assert.deepEqual(await post(disabled, '/policy-updater/trigger'), [
     503,
     { detail: 'Policy Updater is currently disabled. Policy updates are not available.' },
@@ -64,46 +70,51 @@ test('a trigger of an updater that is disabled or disconnected is 503, never 500
     503,
     { detail: 'Data Updater is currently disabled. Dynamic data updates are not available.' },
   ]);
-  const away = triggers({ following: () => false });
+  const away = triggers({ follower: { following: false } });
   for (const path of ['/policy-updater/trigger', '/data-updater/trigger']) {
     assert.deepEqual(await post(away, path), [503, { detail: 'The client is disconnected from the sync server.' }]);
   }
 });
 
 test('a data trigger answers 503 or 502 when the server does not answer or refuses', async () => {
-  const failing = (error: Error): App => triggers({ refreshData: () => Promise.reject(error) });
+  const failing = (error: Error): App => triggers({ data: { refresh: () => Promise.reject(error) } });
   const unreachable = new SyncError('server_unreachable', 'it does not answer', { retryable: true });
   assert.deepEqual(await post(failing(unreachable), '/data-updater/trigger'), [503, { detail: 'it does not answer' }]);
   const refused = new SyncError('server_refused', 'it answered 500', { retryable: true });
   assert.deepEqual(await post(failing(refused), '/data-updater/trigger'), [502, { detail: 'it answered 500' }]);
 });
 
-const STORE: StoreConfigOptions = {
-  url: 'http://me:secret-url@opa:8181',
-  auth: {
-    type: 'oauth',
-    token: new Secret('secret-token'),
-    oauthServer: 'https://oauth/token',
-    oauthClientId: 'me',
-    oauthClientSecret: new Secret('secret-oauth'),
-  },
-  showsSecrets: true,
+const STORE: StoreSettings = {
+  engineUrl: 'http://me:secret-url@opa:8181',
+  engineAuthType: 'oauth',
+  engineAuthToken: new Secret('secret-token'),
+  engineOauthServer: 'https://oauth/token',
+  engineOauthClientId: 'me',
+  engineOauthClientSecret: new Secret('secret-oauth'),
+};
+const OPEN_STORE: StoreSettings = {
+  engineUrl: 'http://opa:8181',
+  engineAuthType: 'none',
+  engineAuthToken: undefined,
+  engineOauthServer: undefined,
+  engineOauthClientId: undefined,
+  engineOauthClientSecret: undefined,
 };
 
-async function storeConfig(options: StoreConfigOptions): Promise<unknown> {
-  const app = appWith((each) => storeConfigRoute(each, options));
+async function storeConfig(settings: StoreSettings, showsSecrets: boolean): Promise<unknown> {
+  const app = appWith((each) => storeConfigRoute(each, settings, showsSecrets));
   const answer = await app.inject({ method: 'GET', url: '/policy-store/config' });
   assert.equal(answer.statusCode, 200);
   return answer.json();
 }
 
 test('the store configuration has its members by OPAL names, and none without a value', async () => {
-  assert.deepEqual(await storeConfig({ url: 'http://opa:8181', auth: { type: 'none' }, showsSecrets: true }), {
+  assert.deepEqual(await storeConfig(OPEN_STORE, true), {
     type: 'OPA',
     url: 'http://opa:8181',
     auth_type: 'none',
   });
-  assert.deepEqual(await storeConfig(STORE), {
+  assert.deepEqual(await storeConfig(STORE, true), {
     type: 'OPA',
     url: 'http://me:secret-url@opa:8181',
     token: 'secret-token',
@@ -115,15 +126,15 @@ test('the store configuration has its members by OPAL names, and none without a 
 });
 
 test('a store configuration that keeps secrets back has none anywhere', async () => {
-  const shown = await storeConfig({ ...STORE, showsSecrets: false });
+  const shown = await storeConfig(STORE, false);
   assert.doesNotMatch(JSON.stringify(shown), /secret-/);
   assert.deepEqual(Object.keys(shown as object), ['type', 'url', 'auth_type', 'oauth_client_id', 'oauth_server']);
 });
 
 test('triggers and store configuration are for listeners', async () => {
   const app = appWith((each) => {
-    triggerRoutes(each, { refetchPolicy: () => undefined, refreshData: async () => undefined, following: () => true });
-    storeConfigRoute(each, STORE);
+    triggerRoutes(each, ENABLED, PARTS);
+    storeConfigRoute(each, STORE, true);
   }, byName);
   const guarded = [
     ['POST', '/policy-updater/trigger'],

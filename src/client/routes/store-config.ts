@@ -2,23 +2,18 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
+import type { ClientSettings } from '../options.js';
 
 /** How the client presents itself to its engine (opal-protocol P6.2). */
-export interface StoreAuth {
-  readonly type: 'none' | 'token' | 'oauth' | 'tls';
-  readonly token?: Secret | undefined;
-  readonly oauthServer?: string | undefined;
-  readonly oauthClientId?: string | undefined;
-  readonly oauthClientSecret?: Secret | undefined;
-}
-
-/** What is told of the engine. */
-export interface StoreConfigOptions {
-  readonly url: string;
-  readonly auth: StoreAuth;
-  /** Authentication of the client API is on, and the settings do not keep secrets back. */
-  readonly showsSecrets: boolean;
-}
+export type StoreSettings = Pick<
+  ClientSettings,
+  | 'engineUrl'
+  | 'engineAuthType'
+  | 'engineAuthToken'
+  | 'engineOauthServer'
+  | 'engineOauthClientId'
+  | 'engineOauthClientSecret'
+>;
 
 const storeDetails = z.object({
   type: z.literal('OPA'),
@@ -31,10 +26,10 @@ const storeDetails = z.object({
 });
 
 /**
- * `GET /policy-store/config` (opal-protocol P2.6): where the engine is and how one gets in. With authentication off nobody
- * gets a secret (opal-protocol P10.5). A member without a value is left out.
+ * `GET /policy-store/config` (opal-protocol P2.6): where the engine is and how to get in. With authentication off nobody
+ * gets a secret (opal-protocol P10.5): then `showsSecrets` is false. A member without a value is left out.
  */
-export function storeConfigRoute(app: FastifyInstance, options: StoreConfigOptions): void {
+export function storeConfigRoute(app: FastifyInstance, settings: StoreSettings, showsSecrets: boolean): void {
   addRoute(
     app,
     {
@@ -42,24 +37,23 @@ export function storeConfigRoute(app: FastifyInstance, options: StoreConfigOptio
       path: '/policy-store/config',
       access: ['listener'],
       tag: 'Engine',
-      summary: 'Where the policy engine is, and how one gets in',
+      summary: 'Where the policy engine is, and how to get in',
       description: 'Deprecated in OPAL; here for those who script against it.',
       answers: { 200: { description: 'The engine', schema: storeDetails } },
     },
-    () => storeConfig(options),
+    () => storeConfig(settings, showsSecrets),
   );
 }
 
-/** The answer; members with `undefined` are not part of the JSON. */
-function storeConfig({ url, auth, showsSecrets }: StoreConfigOptions): z.infer<typeof storeDetails> {
+function storeConfig(settings: StoreSettings, showsSecrets: boolean): z.infer<typeof storeDetails> {
   const secret = (value: Secret | undefined): string | undefined => (showsSecrets ? value?.reveal() : undefined);
   return {
     type: 'OPA',
-    url: showsSecrets ? url : redactUrl(url).replace(/\/$/, ''),
-    token: secret(auth.token),
-    auth_type: auth.type,
-    oauth_client_id: auth.oauthClientId,
-    oauth_client_secret: secret(auth.oauthClientSecret),
-    oauth_server: auth.oauthServer,
+    url: showsSecrets ? settings.engineUrl : redactUrl(settings.engineUrl).replace(/\/$/, ''),
+    token: secret(settings.engineAuthToken),
+    auth_type: settings.engineAuthType,
+    oauth_client_id: settings.engineOauthClientId,
+    oauth_client_secret: secret(settings.engineOauthClientSecret),
+    oauth_server: settings.engineOauthServer,
   };
 }

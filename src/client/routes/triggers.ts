@@ -2,56 +2,62 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { type AnswerDeclaration, addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
+import type { Follower } from '../follower.js';
+import type { ClientSettings } from '../options.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
+import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 
-/** What the triggers set off. */
+/** The parts that a trigger reaches. */
 export interface TriggerDeps {
-  /** Asks for the complete policy; undefined where the policy updater is disabled. */
-  readonly refetchPolicy: (() => void) | undefined;
-  /** Reads the data configuration again; undefined where the data updater is disabled. */
-  readonly refreshData: (() => Promise<void>) | undefined;
-  /** False while the client is disconnected from the sync server. */
-  readonly following: () => boolean;
+  readonly policy: Pick<PolicyUpdater, 'refetch'>;
+  readonly data: Pick<DataUpdater, 'refresh'>;
+  readonly follower: Pick<Follower, 'following'>;
 }
 
 const OK: AnswerDeclaration = { description: 'It is under way', schema: z.object({ status: z.literal('ok') }) };
-const DISABLED: AnswerDeclaration = { description: 'The updater is disabled, or the client is disconnected' };
 
 /**
  * `POST /policy-updater/trigger` and `POST /data-updater/trigger` (opal-protocol P2.6): what an operator uses after a
  * repair. Unlike OPAL's they are for listeners only (opal-protocol P10.5).
  */
-export function triggerRoutes(app: FastifyInstance, deps: TriggerDeps): void {
+export function triggerRoutes(
+  app: FastifyInstance,
+  settings: Pick<ClientSettings, 'policyUpdaterEnabled' | 'dataUpdaterEnabled'>,
+  { policy, data, follower }: TriggerDeps,
+): void {
+  const declared = { method: 'POST', access: ['listener'], tag: 'Updates' } as const;
+
+  function assertFollowing(isEnabled: boolean, disabledText: string): void {
+    if (!isEnabled) throw new SyncError('updater_disabled', disabledText);
+    if (!follower.following) {
+      throw new SyncError('updater_disabled', 'The client is disconnected from the sync server.');
+    }
+  }
+
   addRoute(
     app,
     {
-      method: 'POST',
+      ...declared,
       path: '/policy-updater/trigger',
-      access: ['listener'],
-      tag: 'Updates',
       summary: 'Fetch the complete policy again',
       description:
-        'Answers at once. A commit that was refused is tried again, too; modules in the engine that are not of the policy go.',
-      answers: { 200: OK, 503: DISABLED },
+        'Returns at once. Tries a refused commit again, too, and removes modules from the engine that are not of the policy.',
+      answers: { 200: OK, 503: { description: 'The updater is disabled, or the client is disconnected' } },
     },
     () => {
-      const { refetchPolicy } = deps;
-      if (refetchPolicy === undefined) {
-        throw disabled('Policy Updater is currently disabled. Policy updates are not available.');
-      }
-      assertFollowing(deps);
-      refetchPolicy();
+      const disabledText = 'Policy Updater is currently disabled. Policy updates are not available.';
+      assertFollowing(settings.policyUpdaterEnabled, disabledText);
+      policy.refetch();
       return { status: 'ok' };
     },
   );
   addRoute(
     app,
     {
-      method: 'POST',
+      ...declared,
       path: '/data-updater/trigger',
-      access: ['listener'],
-      tag: 'Updates',
       summary: 'Read the data configuration again and fetch what it lists',
-      description: 'Answers when the configuration was read; what it lists is fetched after that.',
+      description: 'Returns once the configuration was read; what it lists is fetched after that.',
       answers: {
         200: OK,
         502: { description: 'The sync server refused' },
@@ -59,21 +65,10 @@ export function triggerRoutes(app: FastifyInstance, deps: TriggerDeps): void {
       },
     },
     async () => {
-      const { refreshData } = deps;
-      if (refreshData === undefined) {
-        throw disabled('Data Updater is currently disabled. Dynamic data updates are not available.');
-      }
-      assertFollowing(deps);
-      await refreshData();
+      const disabledText = 'Data Updater is currently disabled. Dynamic data updates are not available.';
+      assertFollowing(settings.dataUpdaterEnabled, disabledText);
+      await data.refresh();
       return { status: 'ok' };
     },
   );
-}
-
-function assertFollowing({ following }: TriggerDeps): void {
-  if (!following()) throw disabled('The client is disconnected from the sync server.');
-}
-
-function disabled(message: string): SyncError {
-  return new SyncError('updater_disabled', message);
 }
