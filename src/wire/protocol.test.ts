@@ -36,7 +36,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'session.clientId': '130f89a894c648bd',
     'session.failure': '0a6756eb30f51753',
     'session.heartbeat': '1b40a43104e94a58',
-    'session.policyStanding': '335a1df6d00f8191',
+    'session.policyState': '335a1df6d00f8191',
     'session.position': '6c7e4392c7cb1555',
     'session.sessionAnswer': '411d05ed909f7efa',
     'session.sessionReport': 'b6e015adc97d2c49',

@@ -117,7 +117,7 @@ export type Failure = z.infer<typeof failure>;
 const commit = z.string().max(200).nullable();
 
 /** How the policy of a client stands. */
-export const policyStanding = z.object({
+export const policyState = z.object({
   /** The newest commit that the client has heard of; null: none. */
   wanted: commit,
   /** The commit that its engine holds; null: none. */
@@ -129,7 +129,7 @@ export const policyStanding = z.object({
   /** Since when it fails, or holds what it holds, in milliseconds since 1970; null: never yet. */
   since: millis.nullable(),
 });
-export type PolicyStanding = z.infer<typeof policyStanding>;
+export type PolicyState = z.infer<typeof policyState>;
 
 /** Arguments of the client's `report`: what it holds now. Sent when it changed (debounced) and with every heartbeat; answered `true`. */
 export const sessionReport = z.object({
@@ -141,7 +141,7 @@ export const sessionReport = z.object({
   ready: z.boolean(),
   healthy: z.boolean(),
   /** How the policy stands; older clients do not say it. */
-  policy: policyStanding.optional(),
+  policy: policyState.optional(),
   engine: z.object({
     kind: shortText,
     version: shortText.nullable(),

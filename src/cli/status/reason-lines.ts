@@ -52,7 +52,7 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
 }
 
 /** How the policy of a client stands. */
-interface PolicyStanding {
+interface PolicyState {
   readonly wanted: string | null;
   readonly held: string | null;
   readonly error?: PolicyError | null | undefined;
@@ -60,7 +60,7 @@ interface PolicyStanding {
 }
 
 /** Wanted and held commit, and why they differ. */
-export function policyLine({ wanted, held, error, since: began }: PolicyStanding, nowMs: number): string {
+export function policyLine({ wanted, held, error, since: began }: PolicyState, nowMs: number): string {
   const commits = `policy: wants ${shortHash(wanted)}, holds ${shortHash(held)}`;
   if (error == null) return commits;
   const when = began == null ? '' : ` ${since(began, nowMs)}`;

@@ -9,7 +9,7 @@ import { healthDocument } from './health-document.js';
 /** Least time between two writes: many small transactions a second must not become as many writes of this document. */
 const PAUSE_MS = 50;
 
-/** How the health document in the engine stands. */
+/** State of the health document in the engine. */
 export interface HealthWriterState {
   /** The engine has the newest one. */
   readonly written: boolean;
@@ -18,9 +18,9 @@ export interface HealthWriterState {
 }
 
 /**
- * Keeps the health document in the engine as the status is: written again after every transaction and whenever the
- * engine is back, several changes of one moment at once. It is plain base data, so that nothing is ever compiled for it
- * (design D13). Nobody waits for it: a write that fails is tried again and changes no transaction.
+ * Keeps the health document in the engine current: writes it after every transaction and whenever the engine is back, once for
+ * changes that come together. It is plain base data, so that nothing is compiled for it (design D13). Nothing waits for it: a
+ * failed write is retried and changes no transaction.
  */
 export class HealthWriter {
   readonly #paths: readonly DocPath[];

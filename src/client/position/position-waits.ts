@@ -1,10 +1,10 @@
-/** How this client stands to one update of the log. */
+/** How far this client is with one update of the log. */
 export type ApplyStatus =
-  /** Not known to be there: the server has to be asked. */
+  /** The client has not heard of it: the server has to be asked. */
   | 'unknown'
   /** It, or what overlaps its paths and came before it, is not in the engine yet. */
   | 'pending'
-  /** As `pending`, and the engine refuses a part: nothing changes before policy or data do. */
+  /** As `pending`, and the engine refuses a part until policy or data change. */
   | 'blocked'
   | 'applied';
 
@@ -24,8 +24,8 @@ interface Waiting {
 }
 
 /**
- * Those who wait until this client has applied an update (design D21: read your writes). They are looked at when something
- * has changed, not at intervals.
+ * Waits until this client has applied an update (design D21: read your writes). Checks when something has changed, not at
+ * intervals.
  */
 export class PositionWaits {
   readonly #deps: PositionWaitsDeps;
@@ -36,7 +36,7 @@ export class PositionWaits {
     this.#deps = deps;
   }
 
-  /** Something has changed; many changes of one moment are one look. */
+  /** Something has changed; all changes of one turn of the event loop are checked once. */
   changed(): void {
     if (this.#isScheduled || this.#waiting.size === 0) return;
     this.#isScheduled = true;
@@ -50,8 +50,8 @@ export class PositionWaits {
   }
 
   /**
-   * Waits until the update is applied, or blocked; at most so long, and no longer than the signal. Answers how it stands
-   * then. An update that nobody has told us of is asked for.
+   * Waits until the update is applied or blocked, the time is up or the signal aborts; returns the status then. Asks the
+   * server for an update that the client has not heard of.
    */
   async wait(seq: number, timeoutMs: number, signal: AbortSignal): Promise<ApplyStatus> {
     const now = this.#deps.status(seq);

@@ -13,8 +13,8 @@ export interface PositionRecord extends Position {
  * hold yet. Pure rules, no I/O. `through`: every update up to here is known. Updates beyond it have arrived while one
  * before them may be missing; they count as soon as that is ruled out.
  *
- * What is missing is told by topic: a notice names the seq before it on each of its topics, so on one connection, which
- * keeps the order of seqs, a gap on any topic of ours shows at its next notice, or at a heartbeat.
+ * A gap shows by topic: a notice has the seq before it on each of its topics. A connection keeps the order of seqs, so a gap
+ * on a topic of this client shows at the next notice on that topic, or at a heartbeat.
  */
 export class PositionTracker {
   readonly #topics: readonly string[];
@@ -29,7 +29,7 @@ export class PositionTracker {
   readonly #replaced = new Map<string, Set<number>>();
   /** The last update on a topic before which none is missing; at least {@link #pulled}. */
   readonly #seen = new Map<string, number>();
-  /** All updates up to here are known for certain, on whatever topic of ours: they were read, or the server's heads say so. */
+  /** All updates up to here are known for certain, on every topic of this client: they were read, or the server's heads say so. */
   #pulled = 0;
   /** Updates after that which were notified. */
   readonly #notified = new Set<number>();
@@ -59,7 +59,7 @@ export class PositionTracker {
     return this.#beyond.size > 0;
   }
 
-  /** From now on it is about another log, of which nothing is known. */
+  /** Begins anew with another log. */
   enter(epoch: string | undefined): void {
     this.#epoch = epoch;
     this.#through = 0;
@@ -86,7 +86,7 @@ export class PositionTracker {
     this.#isDoubtful = true;
   }
 
-  /** True for an update that has been learned of, or that certainly is none of ours. */
+  /** True for an update that the client has learned of, or that certainly does not concern it. */
   knows(seq: number): boolean {
     return seq <= this.#pulled || this.#notified.has(seq);
   }
@@ -134,7 +134,7 @@ export class PositionTracker {
     return true;
   }
 
-  /** An entry of an update is to be brought in. */
+  /** An entry of an update is under way. */
   opened(seq: number, id: string): void {
     this.#seqOf.set(id, seq);
     const open = this.#open.get(seq);
@@ -230,7 +230,7 @@ export class PositionTracker {
     return Math.max(this.#seen.get(topic) ?? 0, this.#pulled);
   }
 
-  /** Lets count what has arrived, in order, up to the first one before which an update is missing. */
+  /** Counts what has arrived, in order, up to the first one before which an update is missing. */
   #advance(): void {
     if (this.#isDoubtful) {
       for (const seq of [...this.#beyond.keys()]) if (seq <= this.#pulled) this.#beyond.delete(seq);
@@ -248,7 +248,7 @@ export class PositionTracker {
   }
 }
 
-/** A notice that does not say what was before it: anything may have been. */
+/** Of a notice that does not say what came before it: anything may have. */
 function unknownBefore(topics: readonly string[]): SeqByTopic {
   return Object.fromEntries(topics.map((topic) => [topic, Number.MAX_SAFE_INTEGER]));
 }

@@ -4,7 +4,7 @@ import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 /** Updates of one page; the server may give fewer. */
 const PAGE_UPDATES = 1000;
 
-/** From where a client asks for updates. */
+/** Where a pull begins. */
 export interface PullStart {
   /** The log that it knows; undefined: none. */
   readonly epoch: string | undefined;
@@ -12,18 +12,18 @@ export interface PullStart {
   readonly topics: readonly string[];
 }
 
-/** One page of updates, and what it means for who asked. */
+/** One page of updates. */
 export interface PulledPage {
   readonly page: UpdatesPage;
-  /** It is of another log than was asked about: read from its start. */
+  /** It is of another log than asked for, read from the start of that. */
   readonly isAnew: boolean;
-  /** There is nothing after it: with it all is known up to the head of the log. */
+  /** The last page: everything up to the head of the log is known. */
   readonly isLast: boolean;
 }
 
 /**
- * One of several instances answered that has not seen yet what another one told: it is asked again. Of a log that has gone
- * back the session tells, and nothing else.
+ * The error for an instance that has not read as much of the log as the client has; it is asked again. Only the session says
+ * that a log has gone back.
  */
 export function behind(head: number, known: number): SyncError {
   const message = `the server has its update log up to ${head} only, and not yet up to ${known}`;
@@ -32,8 +32,8 @@ export function behind(head: number, known: number): SyncError {
 
 /**
  * Reads what comes after a position, page by page (design D15, D20, D25): the tail after a short absence, the fold where the
- * server has no tail that goes back so far, or where its log is another one. Throws what `ask` throws; whoever reads goes on
- * from what it was given, so nothing is lost by a failure in between.
+ * server's tail does not go back that far or its log is another one. Throws what `ask` throws; the caller continues after the
+ * last page that it got.
  */
 export async function* pullPages(
   ask: (query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>,
@@ -47,7 +47,7 @@ export async function* pullPages(
     const isAnew = page.epoch !== epoch;
     if (!isAnew && page.head < after) throw behind(page.head, after);
     if (isAnew && after > 0) {
-      // A position of another log means nothing in this one: asked again without it.
+      // A position of another log means nothing in this one: ask again without it.
       epoch = undefined;
       after = 0;
       continue;

@@ -4,21 +4,21 @@ import type { Logger } from '../../lib/log.js';
 import type { SocketSession } from '../../pubsub/socket-client.js';
 import { MAX_FAILING, MAX_LISTED_SEQS, type Position, REPORT_METHOD, type SessionReport } from '../../wire/session.js';
 
-/** What a report says, apart from who says it and since when. */
+/** A report without its client and time. */
 export type ReportedState = Omit<SessionReport, 'client_id' | 'since' | 'position'> & {
   readonly position: Position | undefined;
 };
 
-/** Changes of one moment go out together. */
+/** Changes within this time are one report. */
 const DEBOUNCE_MS = 500;
-/** Longest wait for the server's answer; a report that is lost is followed by the next one. */
+/** Longest wait for the server's answer; after a lost report comes the next one. */
 const ANSWER_MS = 10_000;
-/** After a report that was refused. */
+/** Wait after a refused report. */
 const REFUSED_MS = 1000;
 
 /**
- * Tells the server how this client stands (design D31): soon after it changed, and with every heartbeat, so that a report
- * that was lost does not matter. Nobody waits for it, and a server that does not answer holds up nothing.
+ * Reports the state of this client to the server (design D31): soon after a change and with every heartbeat, so that a lost
+ * report does not matter. Nothing waits for it.
  */
 export class StateReporter {
   readonly clientId: string;
@@ -26,10 +26,9 @@ export class StateReporter {
   readonly #debounceMs: number;
   readonly #log: Logger;
   readonly #changed = new Wakeup();
-  /** The state that was seen last, and when it began. */
+  /** The last reported state, and when it began. */
   #last = { text: '', sinceMs: Date.now() };
 
-  /** `state`: how it stands now. */
   constructor(options: { clientId: string; debounceMs?: number }, deps: { state: () => ReportedState; log: Logger }) {
     this.clientId = options.clientId;
     this.#debounceMs = options.debounceMs ?? DEBOUNCE_MS;
@@ -37,7 +36,7 @@ export class StateReporter {
     this.#log = deps.log;
   }
 
-  /** Something that a report says may be another by now. */
+  /** The state may have changed. */
   changed(): void {
     this.#changed.set();
   }
@@ -59,13 +58,13 @@ export class StateReporter {
       let taken = true;
       try {
         taken = (await call(REPORT_METHOD, report, ANSWER_MS)) === true;
-        if (!taken && text !== sent) this.#log.debug({}, 'the server took no report');
+        if (!taken && text !== sent) this.#log.debug({}, 'the server rejected a report');
       } catch (error) {
         signal.throwIfAborted();
         this.#log.debug({ error: errorText(error) }, 'no answer to a report');
       }
       sent = text;
-      // An instance that has not read as much of the log as we have takes no report yet.
+      // An instance that has not read as much of the log as the client has takes no report yet.
       await this.#changed.wait(signal, taken ? heartbeatMs : Math.min(heartbeatMs, REFUSED_MS));
       await sleep(this.#debounceMs, signal);
     }

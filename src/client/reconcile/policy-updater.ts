@@ -7,7 +7,7 @@ import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
-import type { PolicyPlace } from '../status/policy-standing.js';
+import type { PolicyPlace } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
 

@@ -22,13 +22,12 @@ export interface OwnServer {
 const NOT_CONFIGURABLE = ['content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'expect'];
 const OWN_HEADERS = { accept: '*/*', 'user-agent': 'policysync' };
 
-/** Where a server of ours takes reports. */
+/** Route of a PolicySync server for reports. */
 const REPORT_PATH = '/data/callback_report';
 
 /**
- * The request that brings a report to a target. The client's token goes with it where the target is `own`, below the
- * path of its URL, and no authorization was configured: else a secured server of ours would refuse the default callback. Where a peer
- * named it (`isConfigured` is false) only to the route for reports, and under no other name: an origin may have other services beside it.
+ * The request that delivers a report to a target. It carries the client's token where the target is `own`, below the path of
+ * its URL, and no authorization is configured: a secured server would reject the default callback otherwise. Where a peer named it (`isConfigured` is false) only to the route for reports, and under no other name: an origin may have other services beside it.
  */
 export function callbackRequest(
   { url, config }: CallbackTarget,

@@ -16,33 +16,33 @@ export interface CollectorDeps {
 
 type Outcome = { -readonly [Key in keyof EntryOutcome]: EntryOutcome[Key] };
 
-/** How far an entry is that is not in yet: a patch `waits` for what it changes; `told`: a report of the failure went out. */
+/** Progress of an entry that is not applied yet. A patch `waits` for the document it changes; a report of the failure was sent for `told`. */
 type Attempt = 'under way' | 'waits' | 'failed' | 'told';
 
-/** The report on an update while it is put together. */
+/** The report on an update while its entries are under way. */
 interface Draft {
   readonly update: BegunUpdate;
-  /** By what the client knows of the entry; the same entry twice is one outcome. */
+  /** By known entry; the same entry twice is one outcome. */
   readonly outcomes: Map<object, Outcome>;
-  /** Entries that are not in yet. */
+  /** Entries that are not applied yet. */
   readonly open: Map<KnownEntry, Attempt>;
   isSealed: boolean;
 }
 
 /**
- * Puts together one report for each data update (specification data-sequence.callbacks): it goes out once every entry
- * is in the engine, or replaced by a later update. With `failures` a first one goes out when each entry has been tried
- * once and one of them failed. What it keeps is in proportion to the entries that are still on their way.
+ * Makes one report for each data update (specification data-sequence.callbacks), as soon as every entry is in the engine or
+ * replaced by a later update. With `failures` it makes a first one when each entry was tried once and one of them failed.
+ * Its memory is in proportion to the entries that are under way.
  */
 export class ReportCollector {
   readonly #options: { readonly hashForm: HashForm; readonly failures: boolean };
   readonly #deps: CollectorDeps;
-  /** Those that are not sealed, by transaction. */
+  /** Drafts that are not sealed, by transaction. */
   readonly #drafts = new Map<string, Draft>();
   readonly #waiting = new Map<KnownEntry, Set<Draft>>();
   /** Hash of what arrived last for each entry. */
   readonly #hashes = new WeakMap<KnownEntry, string | null>();
-  /** The read of the configuration that is under way, reads since included: a dead source must not pile them up. */
+  /** The load under way. Later loads join it, so that they do not pile up while a source is dead. */
   #load: Draft | undefined;
 
   constructor(options: { hashForm: HashForm; failures: boolean }, deps: CollectorDeps) {
@@ -50,7 +50,7 @@ export class ReportCollector {
     this.#deps = deps;
   }
 
-  /** Subscribes to what happens to data updates. */
+  /** Subscriber of `DataEvents`. */
   readonly onData = (event: DataEvent): void => {
     switch (event.kind) {
       case 'begun':
@@ -82,7 +82,7 @@ export class ReportCollector {
     const draft = this.#drafts.get(transaction);
     if (draft === undefined) return;
     const { outcomes, open, update } = draft;
-    // An entry that a load left in its transaction is one that it found in place.
+    // An entry that stays in its own transaction was in place when the load found it.
     if (update.isLoad && (known?.transaction !== transaction || open.has(known))) return;
     const before = known === undefined ? undefined : outcomes.get(known);
     const outcome = before ?? { entry, fetched: false, saved: false, hash: null, superseded: known === undefined };
@@ -91,7 +91,7 @@ export class ReportCollector {
     if (known === undefined) return;
     open.set(known, 'under way');
     this.#waiting.set(known, (this.#waiting.get(known) ?? new Set()).add(draft));
-    // That it is applied says nothing of an entry whose source a load asks again.
+    // In a load, `applied` is the state before the source is read again.
     if (known.state.kind !== 'applied' || !update.isLoad) this.#advance(draft, known, outcome);
   }
 
@@ -119,7 +119,7 @@ export class ReportCollector {
     for (const draft of [...(this.#waiting.get(known) ?? [])]) {
       const outcome = draft.outcomes.get(known);
       if (outcome !== undefined) outcome.superseded = true;
-      // A load tells what went in, and this did not.
+      // A load reports only what was applied.
       if (draft.update.isLoad) draft.outcomes.delete(known);
       this.#close(draft, known);
       this.#reportIfDue(draft);
@@ -127,11 +127,10 @@ export class ReportCollector {
   }
 
   /**
-   * New content that no update brought, because a source is read at an interval, is an update of its own, as OPAL has it
-   * (opal-protocol P4.6).
+   * New content from a source that is read at an interval is an update of its own, as with OPAL (opal-protocol P4.6).
    */
   #observeRefresh(known: KnownEntry): void {
-    // Its update is just being told: the entry will be named in a moment.
+    // An update under way reports it; one that is still being named does so in a moment.
     if (this.#drafts.has(known.transaction) || this.#waiting.has(known)) return;
     const id = hexId();
     this.#begin(id, { id, reason: '', callbacks: [], isLoad: false });
@@ -139,7 +138,7 @@ export class ReportCollector {
     this.#sealed(id);
   }
 
-  /** Takes over what the entry's state says. */
+  /** Follows the state of the entry. */
   #advance(draft: Draft, known: KnownEntry, outcome: Outcome): void {
     const { state } = known;
     const { isLoad } = draft.update;
@@ -150,7 +149,7 @@ export class ReportCollector {
       outcome.saved = false;
     }
     if (isApplied) {
-      // The source of a load's entry has nothing new: there is nothing to report.
+      // In a load, an entry whose source has nothing new is not reported.
       outcome.saved = !isLoad || outcome.fetched || !isFetched(known);
       if (!outcome.saved) draft.outcomes.delete(known);
       this.#close(draft, known);
@@ -178,7 +177,7 @@ export class ReportCollector {
     if (outcomes.size > 0) this.#deps.onReport(dataReport(update.id, [...outcomes.values()]), update.callbacks);
   }
 
-  /** Of an entry whose content came before this collector was there: from a backup. */
+  /** Hash of content that came from a backup: it never arrived here. */
   #bytesHash({ fetched }: KnownEntry): string | null {
     return this.#options.hashForm === 'bytes' ? (fetched?.hash ?? null) : null;
   }
@@ -188,7 +187,7 @@ export class ReportCollector {
     try {
       return reportHash(this.#options.hashForm, state.body);
     } catch (error) {
-      // A report without a hash is worth more than an update that fails for its report.
+      // A report without a hash is better than none.
       this.#deps.log.warn(failureFields(error), 'the data of a report could not be hashed');
       return null;
     }
@@ -205,7 +204,7 @@ function isFailureDue(attempts: Iterable<Attempt>): boolean {
   return hasFailed;
 }
 
-/** A DELETE has no data; whatever else is ready or in the engine was fetched, or came with the update. */
+/** Everything but a DELETE has data, fetched or inline. */
 function isFetched({ entry }: KnownEntry): boolean {
   return entry.save_method !== 'DELETE';
 }

@@ -48,7 +48,7 @@ export function pythonJson(text: string): string {
   throw new SyntaxError('the text is not one JSON value');
 }
 
-/** What stands between values and means nothing once the value before has ended. */
+/** Characters between values. */
 const SEPARATORS = ' \n\r\t,:';
 const ENDS_OF_WORDS = ' \n\r\t,:{}[]"';
 

@@ -6,10 +6,10 @@ export interface CallbackEntry extends CallbackTarget {
   readonly key: string;
 }
 
-/** Every report goes to each of them. */
+/** Each of them receives every report. */
 const MAX_CALLBACKS = 100;
 
-/** The callbacks that hear of every update: the configured ones, and what was registered since. In memory only. */
+/** The callbacks that receive every report: the configured ones, and those registered since. In memory only. */
 export class CallbackRegistry {
   readonly #entries = new Map<string, CallbackEntry>();
 
@@ -26,8 +26,8 @@ export class CallbackRegistry {
   }
 
   /**
-   * Registers a target and answers it with its key. Without a key it is found under {@link targetKey}, so the same target
-   * is never called twice; under a key of its own it takes the place of that twin, and of what had the key (opal-protocol
+   * Registers a target and returns it with its key. The default key is {@link targetKey}, so that the same target is never
+   * called twice; under another key it replaces that twin, and whatever had the key (opal-protocol
    * P2.6). Throws `callback_limit`.
    */
   put(target: CallbackTarget, key?: string): CallbackEntry {

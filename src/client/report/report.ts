@@ -2,7 +2,7 @@ import { redactUrl } from '../../lib/log.js';
 import { fetcherConfig, isHttpFetcher, type PeerEntry } from '../../wire/data.js';
 import type { EntryReport, ReportedConfig, ReportedEntry, UpdateReport } from '../../wire/report.js';
 
-/** What became of one entry of an update. */
+/** Outcome of one entry of an update. */
 export interface EntryOutcome {
   readonly entry: PeerEntry;
   readonly fetched: boolean;
@@ -17,7 +17,7 @@ export function dataReport(updateId: string, outcomes: readonly EntryOutcome[]):
   return { update_id: updateId, reports: outcomes.map(entryReport), policy_hash: null, user_data: {} };
 }
 
-/** The report on a policy that went in. */
+/** The report on an applied policy. */
 export function policyReport(hash: string): UpdateReport {
   return { update_id: null, reports: [], policy_hash: hash, user_data: {} };
 }
@@ -28,8 +28,8 @@ function entryReport({ entry, fetched, saved, hash, superseded }: EntryOutcome):
 }
 
 /**
- * The entry as strangers may see it. A callback is often a third party: it is told which entry this is, and nothing that
- * would let it read the source or the data. So members of `config` are listed here one by one, never copied.
+ * The entry without its secrets. A callback is often a third party: it learns which entry this is, and nothing that would
+ * let it read the source or the data. So members of `config` are listed one by one, never copied.
  */
 export function reportedEntry(entry: PeerEntry): ReportedEntry {
   const { url, config, topics, dst_path, save_method, data, periodic_update_interval: interval } = entry;

@@ -33,23 +33,23 @@ export interface ReporterOptions {
   readonly backoff: BackoffOptions;
 }
 
-/** What a client tells of its reports. */
+/** State of the reports, for `GET /healthy`. */
 export interface ReporterDetails extends SenderCounts {
   /** False: no report is sent. */
   readonly enabled: boolean;
   readonly registered: number;
 }
 
-/** The reports of a client: who is told, of what, and the telling (specification event.update-report). */
+/** Sends reports of applied policy and data to callbacks (specification event.update-report). */
 export class Reporter {
-  /** Callbacks of every update; kept, and changed over the client API, also while reports are off. */
+  /** Callbacks of every update; the client API changes them, also while reports are off. */
   readonly registry: CallbackRegistry;
-  /** How a callback is called that is a URL alone. */
+  /** Configuration of a callback that is only a URL. */
   readonly defaults: CallbackConfig;
   readonly #sender: ReportSender;
   readonly #log: Logger;
   readonly #enabled: boolean;
-  /** Keys of what the client's own settings name; everything else a peer named. */
+  /** Keys of the callbacks from the client's own settings; peers name all others. */
   readonly #configured: ReadonlySet<string>;
 
   constructor(options: ReporterOptions, deps: SenderDeps & { readonly events: DataEvents }) {
@@ -85,7 +85,7 @@ export class Reporter {
     return { enabled: this.#enabled, registered: this.registry.all().length, ...this.#sender.counts };
   }
 
-  /** A policy went in. */
+  /** Reports an applied policy. */
   policyApplied(hash: string): void {
     if (this.#enabled) this.#tell(policyReport(hash), []);
   }
@@ -98,12 +98,12 @@ export class Reporter {
     return this.#sender.close();
   }
 
-  /** What the settings call callbacks by is no peer's choice. */
+  /** The method from the client's own settings is always allowed. */
   #methodProblem(method: string, { gate }: SenderDeps): string | undefined {
     return method === this.defaults.method.toUpperCase() ? undefined : gate.methodProblem(method);
   }
 
-  /** Sends a report to every registered callback and to the update's own; one that is in both hears it once. */
+  /** Sends a report to every registered callback and to the one-time callbacks of the update, once where both name one. */
   #tell(report: UpdateReport, oneTime: readonly unknown[]): void {
     const targets = new Map<string, CallbackTarget>();
     for (const target of [...this.registry.all(), ...this.#targets(oneTime)]) targets.set(targetKey(target), target);

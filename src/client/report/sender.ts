@@ -16,12 +16,12 @@ import type { CallbackTarget } from './targets.js';
 const ATTEMPTS = 4;
 /** Requests under way; of these to one host. A host that hangs leaves the others their slots. */
 const CONCURRENCY = { concurrency: 8, perHost: 2 };
-/** What may wait: deliveries, and characters of reports (a first load of ten thousand entries has some millions). */
+/** Bounds of the queue: deliveries, and characters of reports (a first load of 10,000 entries has some millions). */
 const QUEUE = { deliveries: 1000, chars: 64 * 1024 * 1024 };
 const MAX_REDIRECTS = 5;
-/** Rest of an answer that is read so that the connection can be used again. */
+/** How much of a response body is read so that the connection can be reused. */
 const DRAIN_BYTES = 16_384;
-/** Of the reports that are dropped while the queue is full, one in so many is logged. */
+/** One of this many dropped reports is logged. */
 const DROPS_PER_LINE = 100;
 
 /** What the sender works with. */
@@ -74,8 +74,8 @@ interface Delivery {
 }
 
 /**
- * Brings reports to callbacks, beside everything else: nobody waits for it, what piles up is bounded, and a failure is a
- * line in the log and a count. Tried again after a failure of the connection or an answer of 500 and above; not after
+ * Delivers reports to callbacks in the background: nothing waits for it, its queue is bounded, and a failure is a line in
+ * the log and a count. Tried again after a failure of the connection or an answer of 500 and above; not after
  * one that says that the request itself is wrong.
  */
 export class ReportSender {
@@ -124,7 +124,7 @@ export class ReportSender {
     this.#tasks.add(this.#deliver(delivery));
   }
 
-  /** Until the signal aborts; then what still waits is given up. */
+  /** Runs until the signal aborts; then drops what is queued. */
   async run(signal: AbortSignal): Promise<void> {
     await aborted(signal);
     await this.close();
@@ -187,7 +187,7 @@ export class ReportSender {
         try {
           await sleep(backoffMs(attempt, this.#options.backoff), abort.signal);
         } catch {
-          return; // Dropped, or the client stops: nobody waits for it.
+          return; // Dropped, or the client stops.
         }
       }
     } finally {
@@ -242,7 +242,7 @@ export class ReportSender {
       const why = isTimeout ? `no answer within ${this.#options.timeoutMs / 1000} s` : connectText(cause, SERVER_CA);
       throw failure(at, why, code !== 'UND_ERR_INVALID_ARG', cause);
     }
-    // The status is the answer; what goes wrong with the rest of it changes nothing.
+    // Only the status counts; a failure of the body changes nothing.
     answer.body.on('error', () => undefined);
     await answer.body.dump({ limit: DRAIN_BYTES, signal }).catch(() => undefined);
     // 303: the report was taken, and there is a page about it.

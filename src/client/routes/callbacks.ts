@@ -13,7 +13,7 @@ export interface CallbackRoutesDeps {
   readonly defaults: CallbackConfig;
 }
 
-/** Body of `POST /callbacks`. The key goes into a path, so it has only what stands there for itself. */
+/** Body of `POST /callbacks`. The key is part of a path, so it has only characters that need no escape there. */
 const registration = z.object({
   url: callbackUrl,
   config: callbackConfig.nullish(),
@@ -36,9 +36,9 @@ const shownEntry = z.object({
   }),
 });
 
-const unknown = { description: 'No callback has this key' };
+const notFound = { description: 'No callback has this key' };
 
-/** The register of callbacks, `/callbacks` (opal-protocol P2.6). Header values are never shown: they are often secrets. */
+/** The registered callbacks, `/callbacks` (opal-protocol P2.6). Header values are never shown: they are often secrets. */
 export function callbackRoutes(app: FastifyInstance, { registry, defaults }: CallbackRoutesDeps): void {
   const declared = { access: ['listener'], tag: 'Callbacks' } as const;
 
@@ -48,7 +48,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       ...declared,
       method: 'GET',
       path: '/callbacks',
-      summary: 'The callbacks that hear of every update',
+      summary: 'The callbacks that receive every report',
       answers: { 200: { description: 'All of them', schema: z.array(shownEntry) } },
     },
     () => registry.all().map(shown),
@@ -61,7 +61,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'GET',
       path: '/callbacks/:key',
       summary: 'One callback',
-      answers: { 200: { description: 'The callback', schema: shownEntry }, 404: unknown },
+      answers: { 200: { description: 'The callback', schema: shownEntry }, 404: notFound },
     },
     ({ request }) => {
       const entry = registry.get(keyOf(request.params));
@@ -97,7 +97,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'DELETE',
       path: '/callbacks/:key',
       summary: 'Forget a callback',
-      answers: { 204: { description: 'It is gone' }, 404: unknown },
+      answers: { 204: { description: 'It is gone' }, 404: notFound },
     },
     ({ request, reply }) => {
       if (!registry.delete(keyOf(request.params))) throw noCallback();

@@ -4,7 +4,7 @@ import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Offline } from '../offline/offline.js';
 
-/** Seconds after which to ask a client again that is being started. */
+/** `Retry-After` of a client that is starting. */
 const RETRY_AFTER_SECONDS = 1;
 
 /** Our path and OPAL's, each with the name that its users read (opal-protocol P2.6). */
@@ -33,7 +33,7 @@ export function connectivityRoutes(
         method: 'GET',
         path: base,
         summary: 'Whether the client follows the sync server',
-        answers: { 200: { description: 'How it is now', schema: shape } },
+        answers: { 200: { description: 'The current state', schema: shape } },
       },
       () => ({ [field]: offline.view.disabled, offline_mode_enabled: offline.view.offlineMode }),
     );
@@ -47,7 +47,7 @@ export function connectivityRoutes(
           summary: SUMMARIES[action],
           answers: {
             200: {
-              description: 'Done, or so already',
+              description: 'Done, or already in that state',
               schema: z.object({ status: z.enum([`${action}d`, `already_${action}d`]) }),
             },
             400: { description: 'Offline mode is off' },

@@ -9,7 +9,7 @@ export function isLoad(transaction: string): boolean {
   return transaction.startsWith(`${LOAD_ID}#`);
 }
 
-/** What a transaction brings in: a data update, or a load of all that is desired. */
+/** What a transaction applies: a data update, or a load of all that is desired. */
 export interface BegunUpdate {
   readonly id: string;
   readonly reason: string;
@@ -28,7 +28,7 @@ export type DataEvent =
       readonly entry: PeerEntry;
       readonly known: KnownEntry | undefined;
     }
-  /** An entry counts for the transaction from now on; it has left the one before. */
+  /** An entry counts for the transaction from now on, and no longer for the one it has left. */
   | { readonly kind: 'joined'; readonly transaction: string; readonly entry: KnownEntry }
   | { readonly kind: 'left'; readonly entry: KnownEntry }
   /** All entries of the transaction have been named. */
@@ -39,13 +39,13 @@ export type DataEvent =
   | { readonly kind: 'forgotten'; readonly entry: KnownEntry }
   /** The data configuration was read; it has this many entries. */
   | { readonly kind: 'config_read'; readonly entries: number }
-  /** The position, or what at-least asks about, may have changed. */
+  /** The position may have changed, and with it what `GET /position?at-least=` waits for. */
   | { readonly kind: 'position' };
 
-/** Hears of data updates; must return at once. */
+/** Receives each event; must return at once. */
 export type DataSubscriber = (event: DataEvent) => void;
 
-/** The one source of what happens to data updates: status, reports and position subscribe to it. */
+/** The one source of events of data updates; status, reports and position subscribe. */
 export class DataEvents {
   readonly #subscribers: DataSubscriber[] = [];
   #transactions = 0;

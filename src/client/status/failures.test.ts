@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MAX_FAILING, MAX_FAILING_TEXT, sessionReport } from '../../wire/session.js';
 import { Failures } from './failures.js';
-import { PolicyTracker } from './policy-standing.js';
+import { PolicyTracker } from './policy-state.js';
 
 describe('what fails', () => {
   it('is told with path, reason, kind and time, whatever the path looks like', () => {
@@ -39,19 +39,19 @@ describe('what fails', () => {
   });
 });
 
-describe('the standing of a policy', () => {
+describe('the state of a policy', () => {
   it('names the wanted and the held commit, and why they differ', () => {
     const policy = new PolicyTracker();
-    assert.deepEqual(policy.standing, { wanted: null, held: null, error: null, since: null });
+    assert.deepEqual(policy.state, { wanted: null, held: null, error: null, since: null });
     policy.wants('c1');
     policy.holds('c1');
     policy.failed('c2', 'a.rego:3: does not parse', { file: 'a.rego', row: 3 });
-    const { wanted, held, error, since } = policy.standing;
+    const { wanted, held, error, since } = policy.state;
     assert.deepEqual([wanted, held], ['c2', 'c1']);
     assert.deepEqual(error, { message: 'a.rego:3: does not parse', file: 'a.rego', line: 3 });
     assert(since !== null && Math.abs(since - Date.now()) < 1000);
     policy.holds('c3');
-    assert.deepEqual([policy.standing.held, policy.standing.error], ['c3', null]);
+    assert.deepEqual([policy.state.held, policy.state.error], ['c3', null]);
   });
 });
 
@@ -72,7 +72,7 @@ describe('a report', () => {
     assert.deepEqual(sessionReport.parse(older), older);
   });
 
-  it('carries the standing of the policy and of each failure', () => {
+  it('carries the state of the policy and of each failure', () => {
     const newer = {
       ...older,
       policy: { wanted: 'c2', held: 'c1', error: { message: 'M', file: 'a.rego', line: 3 }, since: 5 },

@@ -14,22 +14,22 @@ export class Failures {
     return this.#byId;
   }
 
-  /** The oldest, as many as others are told. */
+  /** The oldest, as many as a report or an answer lists. */
   get listed(): Failing[] {
     return [...this.#byId.values()].slice(0, MAX_FAILING);
   }
 
-  /** It fails; one that fails already keeps its time and its place. */
+  /** Adds a failure; one that exists keeps its time and its place. */
   failed(id: string, path: string, error: string, kind: FailureKind): void {
     this.#byId.set(id, { path: cut(path), error: cut(error), kind, since: this.#byId.get(id)?.since ?? Date.now() });
   }
 
-  mended(id: string): void {
+  recovered(id: string): void {
     this.#byId.delete(id);
   }
 }
 
-/** A text as others are told it. */
+/** A text of the length that reports and answers allow. */
 export function cut(text: string): string {
   return text.length > MAX_FAILING_TEXT ? `${text.slice(0, MAX_FAILING_TEXT - 3)}...` : text;
 }

@@ -1,9 +1,9 @@
-import type { FailureKind, PolicyStanding } from '../../wire/session.js';
+import type { FailureKind, PolicyState } from '../../wire/session.js';
 import type { KnownEntry } from '../desired/entry.js';
 import type { EntryState } from '../desired/entry-state.js';
 import { type DataEvent, LOAD_ID } from './data-events.js';
 import { type Failing, Failures } from './failures.js';
-import { type PolicyPlace, PolicyTracker } from './policy-standing.js';
+import { type PolicyPlace, PolicyTracker } from './policy-state.js';
 import { type DataTransaction, type TransactionResult, Transactions } from './transactions.js';
 
 /** What became of all transactions of one kind. */
@@ -14,7 +14,7 @@ export interface TransactionHistory {
   readonly counts: { readonly successful: number; readonly failed: number };
 }
 
-/** Stands among the failing entries where the list of entries itself cannot be read. */
+/** Listed among the failing entries while the data configuration itself cannot be read. */
 const CONFIG = 'data configuration';
 
 class History implements TransactionHistory {
@@ -29,8 +29,8 @@ class History implements TransactionHistory {
 }
 
 /**
- * What the client knows of itself: the last transactions, failing entries, whether the engine answers. `ready` and
- * `healthy` follow specification "Health states"; a failure counts from the first failed attempt, and heals when nothing fails any more
+ * What the client knows of itself: its last transactions, failing entries, and whether the engine answers. `ready` and
+ * `healthy` follow specification "Health states": a failure counts from the first failed attempt until nothing fails
  * (design D39).
  */
 export class Status {
@@ -43,7 +43,7 @@ export class Status {
   readonly #watchers: (() => void)[] = [];
   #policyOnce = false;
   #dataOnce = false;
-  /** What was recorded of the configuration last. */
+  /** What reading the configuration recorded last. */
   #config: TransactionResult | undefined;
   #engine: { online: boolean; error: string | undefined; sinceMs: number } = {
     online: false,
@@ -51,7 +51,7 @@ export class Status {
     sinceMs: Date.now(),
   };
 
-  /** `onFinished` hears of each data transaction at its end. */
+  /** `onFinished` is called at the end of each data transaction. */
   constructor(
     options: { policyEnabled: boolean; dataEnabled: boolean },
     onFinished: (result: TransactionResult, transaction: DataTransaction) => void,
@@ -92,14 +92,14 @@ export class Status {
     return this.#failures.all;
   }
 
-  /** The oldest of {@link failing}, as many as others are told. */
+  /** The oldest of {@link failing}, as many as a report or an answer lists. */
   get failures(): Failing[] {
     return this.#failures.listed;
   }
 
   /** The commit that is wanted, the one that the engine holds, and why they differ. */
-  get policy(): PolicyStanding {
-    return this.#policy.standing;
+  get policy(): PolicyState {
+    return this.#policy.state;
   }
 
   /** Whether the engine answers and holds our state, why not, and since when (milliseconds since 1970). */
@@ -112,12 +112,12 @@ export class Status {
     this.#watchers.push(onChange);
   }
 
-  /** The server names a commit as its newest. */
+  /** The server says which commit is its newest. */
   policyWanted(commit: string): void {
     if (this.#policy.wants(commit)) this.#changed();
   }
 
-  /** The engine was given a commit without the server; undefined: one that is not known. */
+  /** The engine holds a commit that did not come from the server; undefined: an unknown one. */
   policyHeld(commit: string | undefined): void {
     this.#policy.holds(commit);
     this.#changed();
@@ -137,8 +137,8 @@ export class Status {
   }
 
   /**
-   * The outcome of bringing a commit in; `error` is empty where it went well, `place` is where it failed. The same outcome again
-   * counts once.
+   * The outcome of applying a commit; `error` is empty for a success, `place` is what caused a failure. The same outcome
+   * again counts once.
    */
   policyResult(id: string, error: string, place: PolicyPlace = {}): void {
     const { policy } = this.#histories;
@@ -154,10 +154,10 @@ export class Status {
     this.#changed();
   }
 
-  /** Subscribes to what happens to data updates. */
+  /** Subscriber of {@link DataEvents}. */
   readonly onData = (event: DataEvent): void => {
     if (event.kind === 'settled') this.#entrySettled(event.entry);
-    else if (event.kind === 'forgotten') this.#failures.mended(event.entry.id);
+    else if (event.kind === 'forgotten') this.#failures.recovered(event.entry.id);
     else if (event.kind === 'config_read') this.#configRead(event.entries);
     this.#transactions.onData(event);
     if (CHANGES.has(event.kind)) this.#changed();
@@ -172,17 +172,17 @@ export class Status {
   }
 
   #entrySettled({ id, path, state }: KnownEntry): void {
-    // Content that has arrived after a failure is not in yet: the entry fails until it is.
-    if (state.kind === 'applied') this.#failures.mended(id);
+    // Content that arrives after a failure is not in the engine yet: the entry fails until it is.
+    if (state.kind === 'applied') this.#failures.recovered(id);
     else if (state.error !== undefined)
       this.#failures.failed(id, `/${path.join('/')}`, state.error, kindOf(state.kind));
   }
 
   #configRead(entries: number): void {
-    this.#failures.mended(CONFIG);
+    this.#failures.recovered(CONFIG);
     if (entries === 0) this.#dataOnce = true;
     const { last } = this.#histories.data;
-    // Nothing was to be loaded: that, too, went well, and ends a failure to read the configuration.
+    // With nothing to load, the read itself is the success that ends a failure to read the configuration.
     if (!this.#transactions.isLoading && last === this.#config) this.#recordConfig('');
   }
 

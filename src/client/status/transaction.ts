@@ -1,37 +1,37 @@
-/** How a transaction stands. */
+/** The state of a transaction of data. */
 export type TransactionState =
   /** No attempt has failed. */
   | 'running'
   /** An attempt has failed. */
   | 'failing'
-  /** The engine refuses some of its entries, and nothing else is under way. */
+  /** The engine refuses some of its entries; all others are applied. */
   | 'refused'
   | 'ended'
-  /** An entry failed after the end: its source is read at an interval, or a new policy is in its way. */
+  /** An entry failed after the end: a later read of its source failed, or a new policy blocks it. */
   | 'relapsed';
 
 /** What happens to a transaction. */
 export type TransactionEvent =
-  /** An attempt to bring in one of its entries failed. */
+  /** An attempt to fetch or write one of its entries failed. */
   | 'entry_failed'
   /** All its entries are in the engine, or no longer desired. */
   | 'all_applied'
   /** As `all_applied`, but the engine refuses some. */
   | 'some_refused'
-  /** As `all_applied`, but some count for another transaction by now: this one cannot say that all went well. */
+  /** As `all_applied`, but some now count for another transaction: this one cannot claim success. */
   | 'some_left'
   /** It has no entries. */
   | 'nothing_to_do';
 
-/** What follows from an event, in order. */
+/** What to do, in order. */
 export type TransactionEffect =
-  /** It counts as failed, once. */
+  /** Count it as failed. */
   | 'count_failure'
-  /** It becomes the last transaction. */
+  /** Make it the last transaction; count a success. */
   | 'record'
-  /** Its end is told. */
+  /** Report its end. */
   | 'finish'
-  /** All that it would bring in is there. */
+  /** The engine holds all of it already. */
   | 'in_place';
 
 /** One row of the table. */
@@ -71,7 +71,7 @@ const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcom
     some_left: ends(),
     nothing_to_do: ends(),
   },
-  // No new update: its end is not told again.
+  // This is no new update: its end is not reported again.
   relapsed: {
     entry_failed: { next: 'relapsed', effects: ['record'] },
     all_applied: ends('record'),

@@ -27,19 +27,19 @@ interface Transaction extends DataTransaction {
   readonly actions: Set<string>;
   /** Its entries that are under way, by id. */
   readonly open: Set<string>;
-  /** What went wrong, by entry; an entry that went in after all is no longer here. */
+  /** Why entries fail, by id; an entry that recovers is removed. */
   readonly errors: Map<string, string>;
   state: TransactionState;
   isSealed: boolean;
   joined: number;
-  /** How many of these count for another transaction by now. */
+  /** How many of these now count for another transaction. */
   left: number;
 }
 
 /** What a write is called in `actions`, as OPAL calls it (opal-protocol P6.3). */
 const ACTIONS = { PUT: 'set_policy_data', PATCH: 'patch_policy_data', DELETE: 'delete_policy_data' } as const;
 
-/** Logs the end of each data transaction, one line each. */
+/** Logs one line at the end of each data transaction. */
 export function logFinished(log: Logger) {
   return ({ id, success, error }: TransactionResult, { update, joined, startedMs }: DataTransaction): void => {
     const line = {
@@ -105,7 +105,7 @@ export class Transactions {
   #settled(entry: KnownEntry): void {
     const { id, state } = entry;
     const failed = state.error !== undefined;
-    const transaction = this.#open.get(entry.transaction) ?? (failed ? this.#again(entry) : undefined);
+    const transaction = this.#open.get(entry.transaction) ?? (failed ? this.#reopen(entry) : undefined);
     if (transaction === undefined) return;
     if (state.error !== undefined) {
       transaction.errors.set(id, state.error);
@@ -117,8 +117,8 @@ export class Transactions {
     this.#endIfSettled(transaction);
   }
 
-  /** The transaction of an entry that fails after that had ended. */
-  #again(entry: KnownEntry): Transaction {
+  /** Reopens the transaction of an entry that fails after the end. */
+  #reopen(entry: KnownEntry): Transaction {
     const key = entry.transaction;
     const update = { id: key.slice(0, key.lastIndexOf('#')), reason: '', callbacks: [], isLoad: false };
     const transaction = newTransaction(key, update, 'ended');

@@ -1,4 +1,4 @@
-import type { PolicyStanding } from '../../wire/session.js';
+import type { PolicyState } from '../../wire/session.js';
 import { cut } from './failures.js';
 
 /** A place in the policy repository. */
@@ -7,25 +7,25 @@ export interface PolicyPlace {
   readonly row?: number | undefined;
 }
 
-/** Which commit is wanted, which one the engine holds, and why they differ. */
+/** Tracks which commit is wanted, which one the engine holds, and why they differ. */
 export class PolicyTracker {
   #wanted: string | null = null;
   #held: string | null = null;
-  #error: PolicyStanding['error'] = null;
+  #error: PolicyState['error'] = null;
   #sinceMs: number | null = null;
 
-  get standing(): PolicyStanding {
+  get state(): PolicyState {
     return { wanted: this.#wanted, held: this.#held, error: this.#error, since: this.#sinceMs };
   }
 
-  /** The server names a commit as its newest. Answers whether it is another one than before. */
+  /** The server names a commit as its newest. Returns whether it differs from the one before. */
   wants(commit: string): boolean {
     const isNew = this.#wanted !== commit;
     this.#wanted = commit;
     return isNew;
   }
 
-  /** The engine holds a commit; undefined: one that is not known. */
+  /** The engine holds a commit; undefined: an unknown one. */
   holds(commit: string | undefined): void {
     const held = commit === undefined || commit === '' ? null : commit;
     if (held !== this.#held || this.#error !== null || this.#sinceMs === null) this.#sinceMs = Date.now();
@@ -33,7 +33,7 @@ export class PolicyTracker {
     this.#error = null;
   }
 
-  /** Bringing a commit in failed, at a place of the repository where one is known; it may be tried again. */
+  /** A commit could not be applied, because of a place in the repository if one is known. It may be tried again. */
   failed(commit: string, error: string, { file, row }: PolicyPlace): void {
     if (commit !== '' && commit !== this.#held) this.#wanted = commit;
     if (this.#error === null) this.#sinceMs = Date.now();
