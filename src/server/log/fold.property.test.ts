@@ -214,6 +214,7 @@ function patch(dst_path: string, ...ops: object[]): PeerEntry {
 }
 
 const ROOT_BASE = { path: '/', topics: ['x'] };
+const A_BASE = { path: '/a', topics: ['x', 'y'] };
 const C_BASE = { path: '/c', topics: ['x'] };
 const REMOVE = { op: 'remove', path: '/a' };
 const ADD = { op: 'add', path: '/x', value: 1 };
@@ -254,6 +255,16 @@ const ONCE_WRONG: Step[][] = [
     { compact: 1 },
     { written: true },
     { reopen: true },
+  ],
+  // A patch that a base entry had superseded was part of a document for those who read the rows, and came back when that entry left.
+  [
+    { base: [A_BASE] },
+    { append: [put('/', { l: [], a: { l: [] } }, ['y'])] },
+    { append: [put('/a', { l: [] })] },
+    { append: [{ ...patch('/a', ADD), topics: ['y'] }, patch('/', ADD)] },
+    { refresh: A_BASE },
+    { reopen: true },
+    { base: [] },
   ],
 ];
 

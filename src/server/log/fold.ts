@@ -88,6 +88,8 @@ export class Fold {
         const item = this.#live.get(place);
         if (item?.origin === 'update') for (const topic of topics ?? item.topics) this.#live.close(item, topic);
       }
+      // A patch that a base entry covered stays superseded: without this it would show once that entry is removed.
+      for (const item of [...this.#live]) if (item.open.size === 0) this.#live.remove(item);
       for (const { place, entry } of entries) this.#setBase(entry, place, undefined);
     });
     this.#snapshot = undefined;
