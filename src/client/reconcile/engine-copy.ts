@@ -1,0 +1,283 @@
+import { members } from '../../lib/json-text.js';
+import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
+import { isObject, nodeText } from '../../wire/json-node.js';
+import { type DataOp, diffNodes } from '../desired/diff.js';
+import { type Layer, LayerSet } from '../desired/layers.js';
+import { outermost } from '../desired/path-index.js';
+import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
+import { packageRoots } from '../engine/roots.js';
+import {
+  assertNotReserved,
+  assertPackagesNotReserved,
+  assertRoomFor,
+  type BlockedLayer,
+  OWN_DOCUMENTS,
+} from './collisions.js';
+import { inChunks } from './step.js';
+
+/** All that an engine holds, and what it refuses. */
+export interface EngineContent {
+  readonly policy: PolicySet | undefined;
+  readonly layers: readonly Layer[];
+  readonly blocked: readonly BlockedLayer[];
+}
+
+/** No policy at all. */
+export const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
+
+/**
+ * What the engine holds as far as the client knows, and what of that is in doubt since a call of unknown outcome: that is
+ * written again with the next call. {@link Applier} changes it. Calls are made one at a time.
+ */
+export class EngineCopy {
+  /** The layers that the engine holds. */
+  readonly layers = new LayerSet();
+  protected readonly engine: PolicyEngine;
+  protected readonly withheld = new Map<string, BlockedLayer>();
+  /** Subtrees that are written with the policy only. */
+  protected roots: readonly DocPath[] = [];
+  protected areRegionsDoubtful = false;
+  #policy: PolicySet | undefined;
+  #doubtful: DocPath[] = [];
+  readonly #watchers: ((paths: readonly DocPath[]) => void)[] = [];
+
+  constructor(engine: PolicyEngine) {
+    this.engine = engine;
+  }
+
+  /** The policy that the engine holds. */
+  get policy(): PolicySet | undefined {
+    return this.#policy;
+  }
+
+  /** Layers that are withheld because the engine refuses them. */
+  get blocked(): ReadonlyMap<string, BlockedLayer> {
+    return this.withheld;
+  }
+
+  /**
+   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Throws
+   * {@link EngineRefusal} when the engine refuses a part: then it, and this, hold nothing again.
+   */
+  async load(content: EngineContent, signal: AbortSignal): Promise<void> {
+    this.adopt(content);
+    const places = outermost(content.layers.map((layer) => layer.path));
+    try {
+      await this.#fill(signal);
+    } catch (error) {
+      this.#forget(content);
+      const { policy } = content;
+      // What went in goes out again with the next step, or now.
+      this.#doubtful = places.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
+      if (error instanceof EngineRefusal) {
+        if (policy !== undefined) await this.engine.activate(NO_POLICY, [], [], signal);
+        await this.settleDoubts(signal);
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * Takes for granted that the engine holds this already, apart from its modules: those are compared with the next step.
+   * Throws {@link EngineRefusal} for what does not fit together, or with the client's own documents: then this holds
+   * nothing.
+   */
+  adopt(content: EngineContent): void {
+    if (!this.isEmpty) throw new Error('only an empty engine is loaded');
+    const { policy, layers, blocked } = content;
+    for (const layer of layers) this.layers.set(layer);
+    for (const entry of blocked) this.withheld.set(entry.layer.id, entry);
+    this.#policy = policy;
+    this.roots = policy === undefined ? [] : this.engine.roots(policy, []);
+    this.areRegionsDoubtful = policy !== undefined;
+    try {
+      const { reserved, policyMode } = this.engine;
+      assertNotReserved(layers, reserved);
+      if (policy !== undefined) {
+        assertPackagesNotReserved(packageRoots(policy), reserved, policyMode === 'bundle');
+      }
+      this.assertRoom(this.layers, this.roots);
+    } catch (error) {
+      this.#forget(content);
+      throw error;
+    }
+  }
+
+  #forget({ layers }: EngineContent): void {
+    for (const layer of layers) this.layers.delete(layer.id);
+    this.withheld.clear();
+    this.#policy = undefined;
+    this.roots = [];
+    this.areRegionsDoubtful = false;
+  }
+
+  /** True when the engine is known to hold exactly what this says. */
+  get isCertain(): boolean {
+    return this.#doubtful.length === 0 && !this.areRegionsDoubtful;
+  }
+
+  /** True while the engine holds nothing of ours. */
+  get isEmpty(): boolean {
+    return this.#policy === undefined && this.layers.size === 0 && this.withheld.size === 0;
+  }
+
+  /** Calls back with the paths of documents that were written; must return at once. */
+  watch(onWritten: (paths: readonly DocPath[]) => void): void {
+    this.#watchers.push(onWritten);
+  }
+
+  /** See `PolicyEngine.tidy`. Does nothing while there is no policy: then modules are not ours to judge. */
+  async tidy(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#policy === undefined ? [] : this.engine.tidy(this.#policy, signal);
+  }
+
+  /**
+   * Takes the policy that the engine holds for that of another commit with the very same content: nothing is written. Call it as
+   * a step, as all else.
+   */
+  rename(policy: PolicySet): void {
+    if (this.#policy !== undefined) this.#policy = policy;
+  }
+
+  /** Whether others may write modules, and whether bringing a policy in looks for theirs. */
+  get mayHaveStrays(): { readonly always: boolean; readonly afterCommit: boolean } {
+    const { isGuarded, policyMode } = this.engine;
+    return { always: !isGuarded, afterCommit: !isGuarded && policyMode === 'bundle' };
+  }
+
+  /** Writes everything at and below a path again, whatever the engine has there. The engine has our marker. */
+  async rewrite(path: DocPath, signal: AbortSignal): Promise<void> {
+    this.doubt([path]);
+    await this.settleDoubts(signal);
+  }
+
+  /** Writes again whatever is in doubt after a call of unknown outcome. The engine has our marker. */
+  async settleDoubts(signal: AbortSignal): Promise<void> {
+    if (this.areRegionsDoubtful && this.#policy !== undefined) await this.activate(this.#policy, this.roots, signal);
+    await this.write([], signal);
+  }
+
+  /**
+   * Writes everything again: for an engine that has just started or lost our content. `policy` and documents that the
+   * engine held are put back without asking any source.
+   */
+  async restore(signal: AbortSignal): Promise<void> {
+    this.engine.startAfresh();
+    await this.engine.marker.begin(signal);
+    await this.#fill(signal);
+    await this.engine.marker.complete(signal);
+  }
+
+  async #fill(signal: AbortSignal): Promise<void> {
+    const refused = new Map<string, string>();
+    const ops: DataOp[] = [];
+    for (const path of outermost([...this.layers.all()].map((layer) => layer.path))) {
+      ops.push(...diffNodes(undefined, this.layers.compose(path, refused), path, this.closed(this.roots)));
+    }
+    this.#doubtful = [];
+    await this.clear([...this.layers.all()], ops, signal);
+    for (const chunk of inChunks(ops)) await this.write(chunk, signal);
+    if (this.#policy !== undefined) await this.activate(this.#policy, this.roots, signal);
+  }
+
+  /**
+   * An engine that outlives the client may have what another life of it wrote: an explicit deletion removes that, too, also
+   * where nothing is known to be there (design D11). One by one, since a transaction ends at what is not there.
+   */
+  protected async clear(layers: readonly Layer[], ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    if (this.engine.seals === undefined) return;
+    const closed = this.closed(this.roots);
+    for (const { path, content } of layers) {
+      if (content.kind !== 'delete' || this.layers.compose(path) !== undefined) continue;
+      const isWritten = ops.some((op) => isAtOrBelow(path, op.path));
+      if (isWritten || closed.some((other) => pathsOverlap(other, path))) continue;
+      await this.write([{ op: 'remove', path }], signal);
+    }
+  }
+
+  protected async activate(policy: PolicySet, roots: readonly DocPath[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.engine.activate(policy, roots, regionsOf(this.layers, roots), signal);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) {
+        // It may be in, or come in late: what lies below its roots stays in the bundle until that is settled.
+        const held = roots.filter((root) => isObject(this.layers.compose(root)));
+        this.roots = outermost([...this.roots, ...held]);
+        this.areRegionsDoubtful = true;
+      }
+      throw error;
+    }
+    this.#policy = policy;
+    this.roots = roots;
+    this.areRegionsDoubtful = false;
+  }
+
+  protected async write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    const again = this.#doubtful.filter((path) => !wanted.some((op) => isAtOrBelow(path, op.path)));
+    const fresh = wanted.filter((op) => !again.some((path) => isAtOrBelow(op.path, path)));
+    const ops = [...fresh, ...again.flatMap((path) => this.#rewriteOps(path))];
+    if (ops.length === 0) return;
+    try {
+      await this.engine.write(ops, signal);
+    } catch (error) {
+      const changedNothing = error instanceof EngineRefusal && !error.partial;
+      if (!changedNothing) this.doubt(ops.map((op) => op.path));
+      throw error;
+    }
+    this.#doubtful = [];
+    for (const onWritten of this.#watchers) onWritten(ops.map(({ path }) => path));
+  }
+
+  #rewriteOps(path: DocPath): DataOp[] {
+    const node = this.layers.compose(path);
+    const closed = this.closed(this.roots);
+    if (node === undefined) return closed.some((other) => pathsOverlap(other, path)) ? [] : [{ op: 'remove', path }];
+    return diffNodes(undefined, node, path, closed);
+  }
+
+  /** Where nothing is written as a document: the roots of the bundle, and what the client keeps for itself. */
+  protected closed(roots: readonly DocPath[]): readonly DocPath[] {
+    return [...roots, ...this.engine.reserved];
+  }
+
+  /** Throws a refusal where a value without members is at or above a root, or where the client's own documents belong. */
+  protected assertRoom(layers: LayerSet, roots: readonly DocPath[], isNear = (_: DocPath): boolean => true): void {
+    const ownParents = this.engine.reserved.map((path) => path.slice(0, -1));
+    assertRoomFor(layers, roots.filter(isNear));
+    assertRoomFor(layers, ownParents.filter(isNear), OWN_DOCUMENTS);
+  }
+
+  protected doubt(paths: readonly DocPath[]): void {
+    this.#doubtful = outermost([...this.#doubtful, ...paths]);
+  }
+
+  /** Brings a policy back in, or none, whatever the engine has of it now. */
+  protected async reactivate(
+    policy: PolicySet | undefined,
+    roots: readonly DocPath[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    this.roots = roots;
+    this.#policy = policy;
+    this.areRegionsDoubtful = true;
+    await this.activate(policy ?? NO_POLICY, roots, signal);
+    this.#policy = policy;
+  }
+}
+
+/** The documents at and below the roots. */
+export function regionsOf(layers: LayerSet, roots: readonly DocPath[]): Region[] {
+  return roots.flatMap((path) => {
+    const node = layers.compose(path);
+    return node === undefined ? [] : [{ path, text: nodeText(node) }];
+  });
+}
+
+/** The members of documents of the root path: the root itself is never removed. */
+function topLevel(layers: readonly Layer[]): DocPath[] {
+  const names = layers.flatMap(({ path, content }) => {
+    if (path.length > 0) return path.slice(0, 1);
+    return content.kind === 'put' ? [...members(content.body.text().trim()).keys()] : [];
+  });
+  return [...new Set(names)].map((name) => [name]);
+}
