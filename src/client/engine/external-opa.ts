@@ -2,10 +2,9 @@ import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/diff.js';
-import type { ArrivingBody } from '../fetch/arriving-file.js';
 import type { PolicyCheck } from './check-policy.js';
 import { EngineRefusal, type EngineSeals, type PolicyEngine, type PolicySet, type Region } from './engine.js';
-import { MARKER_PATH, Marker } from './marker.js';
+import { OpaEngine } from './opa-engine.js';
 import { dependencyOrder, isEnginesOwn, removeModules } from './opa-modules.js';
 import type { OpaRest } from './opa-rest.js';
 
@@ -15,12 +14,9 @@ type Change = { readonly id: string; readonly rego: string | undefined };
  * An OPA that somebody else runs: modules go in one by one under their repository paths (opal-protocol P5.9), only those
  * that differ, checked together beforehand where an OPA program is at hand, and put back when one is refused.
  */
-export class ExternalOpa implements PolicyEngine {
+export class ExternalOpa extends OpaEngine implements PolicyEngine {
   readonly policyMode = 'modules';
-  readonly reserved: readonly DocPath[];
-  readonly marker: Marker;
   readonly seals: EngineSeals;
-  readonly #rest: OpaRest;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
   /** Nothing says who else writes there. */
@@ -39,9 +35,7 @@ export class ExternalOpa implements PolicyEngine {
     /** How long a request that nobody waits for any more may still take effect. */
     doubtMs?: number;
   }) {
-    this.#rest = deps.rest;
-    this.reserved = [MARKER_PATH, ...(deps.reserved ?? [])];
-    this.marker = new Marker(deps.rest, deps.doubtMs === undefined ? {} : { doubtMs: deps.doubtMs });
+    super(deps.rest, deps);
     this.seals = this.marker;
     this.#check = deps.check;
     this.#log = deps.log;
@@ -91,7 +85,7 @@ export class ExternalOpa implements PolicyEngine {
     await this.seals.changes(signal);
     try {
       // First: two modules that define the same would stand side by side, and neither would count.
-      const gone = await removeModules(strays, { rest: this.#rest, log: this.#log }, signal);
+      const gone = await removeModules(strays, { rest: this.rest, log: this.#log }, signal);
       for (const id of gone) held.delete(id);
       await this.#apply([...puts, ...removals], signal);
     } catch (error) {
@@ -129,10 +123,10 @@ export class ExternalOpa implements PolicyEngine {
 
   async #change(change: Change, signal: AbortSignal): Promise<void> {
     if (change.rego === undefined) {
-      await this.#rest.deletePolicy(change.id, signal);
+      await this.rest.deletePolicy(change.id, signal);
       this.#held.delete(change.id);
     } else {
-      await this.#rest.putPolicy(change.id, change.rego, signal);
+      await this.rest.putPolicy(change.id, change.rego, signal);
       this.#held.set(change.id, change.rego);
     }
   }
@@ -155,34 +149,22 @@ export class ExternalOpa implements PolicyEngine {
 
   /** Modules of the engine, without the engine's own. */
   async #list(signal: AbortSignal): Promise<Map<string, string>> {
-    const list = await this.#rest.listPolicies(signal);
+    const list = await this.rest.listPolicies(signal);
     return new Map(list.filter((listed) => !isEnginesOwn(listed)).map(({ id, raw }) => [id, raw]));
   }
 
   async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     await this.seals.changes(signal);
     try {
-      await this.#rest.write(ops, signal);
+      await this.rest.write(ops, signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) this.seals.inDoubt();
       throw error;
     }
   }
 
-  prepareUpload(path: DocPath, arriving: ArrivingBody): void {
-    this.#rest.prepareUpload(path, arriving);
-  }
-
-  writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {
-    return this.#rest.write([{ op: 'put', path, text: () => text }], signal);
-  }
-
-  read(path: DocPath, signal: AbortSignal): Promise<string> {
-    return this.#rest.getText(path, signal);
-  }
-
   startAfresh(): void {
     this.#ours = undefined;
-    this.#rest.reset();
+    this.rest.reset();
   }
 }

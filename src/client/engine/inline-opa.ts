@@ -1,12 +1,11 @@
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/diff.js';
-import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { bundleArchive } from './bundle-archive.js';
 import type { PolicyCheck } from './check-policy.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
-import { MARKER_PATH, Marker } from './marker.js';
 import { BUNDLE_NAME, type OpaBundleServer } from './opa-bundle-server.js';
+import { OpaEngine } from './opa-engine.js';
 import { isEnginesOwn, isLoadedFrom, removeModules } from './opa-modules.js';
 import type { OpaRest } from './opa-rest.js';
 import type { RegoVersions, V0Modules } from './rego-versions.js';
@@ -32,13 +31,10 @@ export interface InlineOpaOptions {
  * Our own OPA child: policy, and the documents that lie at or below its packages, go in as one bundle that OPA activates
  * as a whole; all other documents over REST. OPA refuses to let the two meet (design D12).
  */
-export class InlineOpa implements PolicyEngine {
+export class InlineOpa extends OpaEngine implements PolicyEngine {
   readonly policyMode = 'bundle';
-  readonly reserved: readonly DocPath[];
-  readonly marker: Marker;
   readonly #options: InlineOpaOptions;
   readonly #bundles: OpaBundleServer;
-  readonly #rest: OpaRest;
   readonly #check: PolicyCheck;
   readonly isGuarded: boolean;
   readonly #log: Logger;
@@ -53,13 +49,11 @@ export class InlineOpa implements PolicyEngine {
     options: InlineOpaOptions,
     deps: { bundles: OpaBundleServer; rest: OpaRest; check: PolicyCheck; versions: RegoVersions; log: Logger },
   ) {
+    super(deps.rest, options);
     this.#options = options;
     this.isGuarded = options.isGuarded;
     this.#log = deps.log;
-    this.reserved = [MARKER_PATH, ...(options.reserved ?? [])];
     this.#bundles = deps.bundles;
-    this.#rest = deps.rest;
-    this.marker = new Marker(deps.rest);
     this.#check = deps.check;
     this.#versions = deps.versions;
   }
@@ -114,30 +108,18 @@ export class InlineOpa implements PolicyEngine {
       const path = id.startsWith(BUNDLE_FOLDER) ? id.slice(BUNDLE_FOLDER.length) : undefined;
       return path !== undefined && (modules.has(path) || this.#active.has(path));
     };
-    const strays = (await this.#rest.listPolicies(signal))
+    const strays = (await this.rest.listPolicies(signal))
       .filter((listed) => !isOurs(listed.id) && !isEnginesOwn(listed) && !isLoadedFrom(this.#options.files, listed.id))
       .map(({ id }) => id);
-    return removeModules(strays, { rest: this.#rest, log: this.#log }, signal);
+    return removeModules(strays, { rest: this.rest, log: this.#log }, signal);
   }
 
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
-    return this.#rest.write(ops, signal);
-  }
-
-  prepareUpload(path: DocPath, arriving: ArrivingBody): void {
-    this.#rest.prepareUpload(path, arriving);
-  }
-
-  writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void> {
-    return this.#rest.write([{ op: 'put', path, text: () => text }], signal);
-  }
-
-  read(path: DocPath, signal: AbortSignal): Promise<string> {
-    return this.#rest.getText(path, signal);
+    return this.rest.write(ops, signal);
   }
 
   startAfresh(): void {
-    this.#rest.reset();
+    this.rest.reset();
     this.#bundles.clear();
     this.#active = new Map();
   }

@@ -38,7 +38,7 @@ export class Marker implements EngineMarker, EngineSeals {
   #doubtUntil = Number.NEGATIVE_INFINITY;
 
   /** `doubtMs`: how long a request that nobody waits for any more may still take effect in the engine. */
-  constructor(rest: OpaRest, options: { doubtMs?: number } = {}) {
+  constructor(rest: OpaRest, options: { readonly doubtMs?: number | undefined } = {}) {
     this.#rest = rest;
     this.#doubtMs = options.doubtMs ?? DOUBT_MS;
   }
