@@ -2,21 +2,12 @@
 import { randomBytes } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
-import { packageVersion } from '../lib/version.js';
 import { SERVER_SETTINGS } from '../server/options.js';
-import { useCompileCache } from './compile-cache.js';
 import { addObtainTokenCommand } from './obtain-token.js';
-import {
-  programLogger,
-  runCommandLine,
-  runUntilSignal,
-  USAGE_HINT,
-  UsageError,
-  warnUnknownNames,
-} from './run-program.js';
-import { addSettingFlags, configText, givenFlags, loadFromCommand } from './settings-flags.js';
+import { runCommandLine, runProgram, UsageError } from './run-program.js';
+import { settingsProgram } from './settings-program.js';
 import { addServerStatusCommand } from './status.js';
 
 /** Bytes of a secret unless asked otherwise: 256 bits. */
@@ -24,29 +15,22 @@ const SECRET_BYTES = 32;
 const SECRET_FORMATS = { hex: 'hex', urlsafe: 'base64url', base64: 'base64' } as const;
 
 function serverProgram(env: NodeJS.ProcessEnv): Command {
-  const program = new Command('sync-server')
-    .description(
-      'Follows a policy repository and accepts data updates; keeps the policy engines of all clients current.',
-    )
-    .version(packageVersion(), '-V, --version', 'print the version')
-    .showHelpAfterError(USAGE_HINT);
-
-  const run = program
-    .command('run')
-    .description('Run the server until it is asked to stop. Every setting is an option and an environment variable.')
-    .option('--print-config', 'print the configuration in effect and where each value comes from, then end');
-  addSettingFlags(run, SERVER_SETTINGS);
-  run.action(async (options: { printConfig?: boolean }) => {
-    if (options.printConfig === true) printConfig(run, env);
-    else await runServer(run, env);
-  });
-
-  const print = program
-    .command('print-config')
-    .description('Print the configuration in effect and where each value comes from; secrets are hidden.');
-  addSettingFlags(print, SERVER_SETTINGS);
-  print.action(() => printConfig(print, env));
-
+  const program = settingsProgram(
+    {
+      name: 'sync-server',
+      description:
+        'Follows a policy repository and accepts data updates; keeps the policy engines of all clients current.',
+      settings: SERVER_SETTINGS,
+      otherSettings: CLIENT_SETTINGS,
+      run: (loaded) =>
+        runProgram('sync-server', loaded, env, async (log) => {
+          const { createServer } = await import('../server/server.js');
+          const stateDir = loaded.values.stateDir ?? defaultStateDir(env);
+          return createServer({ ...loaded.values, stateDir }, { env, log });
+        }),
+    },
+    env,
+  );
   addObtainTokenCommand(program, env);
   addServerStatusCommand(program, env);
 
@@ -65,24 +49,6 @@ function serverProgram(env: NodeJS.ProcessEnv): Command {
       console.log(randomBytes(size).toString(SECRET_FORMATS[options.format]));
     });
   return program;
-}
-
-function printConfig(command: Command, env: NodeJS.ProcessEnv): void {
-  const loaded = loadFromCommand(command, SERVER_SETTINGS, env, CLIENT_SETTINGS);
-  console.log(configText(SERVER_SETTINGS, loaded, { env, flags: givenFlags(command, SERVER_SETTINGS) }));
-}
-
-async function runServer(command: Command, env: NodeJS.ProcessEnv): Promise<void> {
-  const { values, unknown } = loadFromCommand(command, SERVER_SETTINGS, env, CLIENT_SETTINGS);
-  const log = programLogger('sync-server', values);
-  warnUnknownNames(log, unknown);
-  useCompileCache(env);
-  // Here alone: the other commands start in half the time without it.
-  const { createServer } = await import('../server/server.js');
-  await runUntilSignal(
-    createServer({ ...values, stateDir: values.stateDir ?? defaultStateDir(env) }, { env, log }),
-    log,
-  );
 }
 
 /** `policysync/server` in XDG_STATE_HOME, else in `~/.local/state` (XDG Base Directory Specification). */

@@ -1,6 +1,52 @@
-import { type Command, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { redactUrl } from '../lib/log.js';
 import { flagName, type LoadedSettings, loadSettings, type Setting, type Settings } from '../lib/options.js';
+import { packageVersion } from '../lib/version.js';
+import { USAGE_HINT } from './run-program.js';
+
+/** A program that runs a server or a client. */
+interface SettingsProgram<S extends Settings> {
+  /** `sync-server` runs the server. */
+  readonly name: string;
+  readonly description: string;
+  readonly settings: S;
+  /** Those of the other program: not unknown here. */
+  readonly otherSettings: Settings;
+  readonly run: (loaded: LoadedSettings<S>) => Promise<void>;
+}
+
+/** The program with `run` and `print-config`, which take every setting as an option. */
+export function settingsProgram<S extends Settings>(
+  { name, description, settings, otherSettings, run: runLoaded }: SettingsProgram<S>,
+  env: NodeJS.ProcessEnv,
+): Command {
+  const program = new Command(name)
+    .description(description)
+    .version(packageVersion(), '-V, --version', 'print the version')
+    .showHelpAfterError(USAGE_HINT);
+  const load = (command: Command): LoadedSettings<S> => loadFromCommand(command, settings, env, otherSettings);
+  const printConfig = (command: Command): void =>
+    console.log(configText(settings, load(command), { env, flags: givenFlags(command, settings) }));
+
+  const run = program
+    .command('run')
+    .description(
+      `Run the ${name.replace('sync-', '')} until it is asked to stop. Every setting is an option and an environment variable.`,
+    )
+    .option('--print-config', 'print the configuration in effect and where each value comes from, then end');
+  addSettingFlags(run, settings);
+  run.action(async (options: { printConfig?: boolean }) => {
+    if (options.printConfig === true) printConfig(run);
+    else await runLoaded(load(run));
+  });
+
+  const print = program
+    .command('print-config')
+    .description('Print the configuration in effect and where each value comes from; secrets are hidden.');
+  addSettingFlags(print, settings);
+  print.action(() => printConfig(print));
+  return program;
+}
 
 /** Adds every setting as an option of `command`, under its heading, with its default and environment names. */
 export function addSettingFlags(command: Command, settings: Settings): void {
@@ -32,7 +78,7 @@ export function givenFlags(command: Command, settings: Settings): Record<string,
 const COMMAND_VARIABLES = ['SYNC_MASTER_TOKEN', 'OPAL_MASTER_TOKEN'];
 
 /** {@link loadSettings} with the flags of a command and the names of the other program. */
-export function loadFromCommand<S extends Settings>(
+function loadFromCommand<S extends Settings>(
   command: Command,
   settings: S,
   env: NodeJS.ProcessEnv,
@@ -47,7 +93,7 @@ export function loadFromCommand<S extends Settings>(
  * The configuration in effect as lines of an environment file, grouped, each with where its value came from. Secrets,
  * credentials in URLs, header values and members named as secrets are shown as `***`.
  */
-export function configText<S extends Settings>(
+function configText<S extends Settings>(
   settings: S,
   loaded: LoadedSettings<S>,
   sources: { env: NodeJS.ProcessEnv; flags: Record<string, string> },

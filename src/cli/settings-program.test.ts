@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Command } from 'commander';
 import { loadSettings, type Settings } from '../lib/options.js';
 import { SERVER_SETTINGS } from '../server/options.js';
-import { addSettingFlags, givenFlags } from './settings-flags.js';
+import { addSettingFlags, givenFlags } from './settings-program.js';
 
 function given(...args: string[]): Record<string, string> {
   const command = new Command();
