@@ -36,9 +36,9 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
  */
 const ORDER: Record<string, readonly string[]> = {
   client: [
-    ...['topics', 'answer-text', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report'],
+    ...['topics', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report'],
     ...['options', 'start-facts', 'server-api', 'engine', 'position', 'reconcile', 'drift', 'health', 'offline'],
-    ...['client-metrics', 'follower', 'routes', 'http', 'client'],
+    ...['follower', 'client-metrics', 'routes', 'http', 'client'],
   ],
   server: [
     ...['log', 'backbone', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'webhook', 'options'],
