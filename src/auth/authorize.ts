@@ -2,13 +2,13 @@ import { type ErrorCode, SyncError } from '../lib/errors.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../wire/doc-path.js';
 import type { Access, Caller } from './caller.js';
 
-/** Refused topics, or paths, that the answer names. */
+/** Most topics, or paths, that the error names. */
 const NAMED_TOPICS = 10;
-/** Characters that are shown of a text from outside. */
+/** Longest part of a foreign text that is shown. */
 const SHOWN_CHARACTERS = 100;
 
 /**
- * Throws `unauthorized` when a caller with a valid token is not of a kind that the route takes. The status is 401 and the
+ * Throws `unauthorized` if the valid token of a caller is not of a type that the route accepts. The status is 401 and the
  * text as OPAL's, whose users script against it (opal-protocol P2.3).
  */
 export function authorize(access: Access, caller: Caller): void {
@@ -22,8 +22,8 @@ export function authorize(access: Access, caller: Caller): void {
 }
 
 /**
- * Throws `unauthorized` when a caller whose token has `permitted_topics` publishes on another topic. Topics are compared exactly
- * as they were sent, before each stands for those above it (opal-protocol P2.3).
+ * Throws `unauthorized` if the token has `permitted_topics` and the update another topic. Topics are compared exactly as they were
+ * sent, before they are expanded (opal-protocol P2.3).
  */
 export function authorizeTopics(topics: readonly string[], permitted: ReadonlySet<string> | undefined): void {
   if (permitted === undefined) return;
@@ -34,8 +34,8 @@ export function authorizeTopics(topics: readonly string[], permitted: ReadonlySe
 }
 
 /**
- * Throws `path_not_permitted` when a caller whose token has `permitted_paths` publishes anywhere but at and below these. Paths are compared
- * segment by segment in their normal form.
+ * Throws `path_not_permitted` if the token has `permitted_paths` and the update a path that is not at or below one of them. Paths are
+ * compared segment by segment in their normal form.
  */
 export function authorizePaths(paths: readonly DocPath[], permitted: readonly DocPath[] | undefined): void {
   if (permitted === undefined) return;
@@ -46,7 +46,7 @@ export function authorizePaths(paths: readonly DocPath[], permitted: readonly Do
   throw new SyncError('path_not_permitted', text, { detail: { error: text } });
 }
 
-/** Whether a path is at or below one of those that are permitted; undefined: any is. */
+/** Whether a path is at or below one of those that are permitted; undefined: any path is. */
 export function isPermittedPath(path: DocPath, permitted: readonly DocPath[] | undefined): boolean {
   return permitted === undefined || permitted.some((ancestor) => isAtOrBelow(path, ancestor));
 }

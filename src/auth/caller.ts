@@ -6,8 +6,8 @@ export const PEER_TYPES = ['client', 'datasource', 'listener'] as const;
 export type PeerType = (typeof PEER_TYPES)[number];
 
 /**
- * Who may call a route while authentication is on (design D36): `everyone`; `token`: whoever has a valid token; peer types:
- * whoever has a valid token of one of them. While it is off everyone may.
+ * Who may call a route while authentication is on (design D36): `everyone`; `token`: every caller with a valid token; peer types:
+ * every caller with a valid token of one of them. While it is off, everyone may.
  */
 export type Access = 'everyone' | 'token' | readonly PeerType[];
 
@@ -26,7 +26,7 @@ export interface Caller {
   readonly token: Secret | undefined;
 }
 
-/** Finds out who calls. */
+/** Authenticates callers. */
 export interface Authenticator {
   /** False: authentication is off, and every route is open. */
   readonly enabled: boolean;
@@ -34,17 +34,17 @@ export interface Authenticator {
   authenticate(authorization: string | undefined): Promise<Caller>;
 }
 
-/** When the token of a caller ends, in milliseconds since 1970; undefined: never, or there is none. */
+/** When the token of a caller expires, in milliseconds since 1970; undefined: never, or there is none. */
 export function expiresAtMs({ claims }: Caller): number | undefined {
   return typeof claims.exp === 'number' ? claims.exp * 1000 : undefined;
 }
 
-/** The token of an `Authorization: Bearer ...` header; undefined where there is none. */
+/** The token of an `Authorization: Bearer ...` header; undefined if there is none. */
 export function bearerToken(authorization: string | undefined): string | undefined {
   return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
 }
 
-/** Whether a caller is limited to topics or paths: it is told what happens to its own data, and not what others say of theirs. */
+/** Whether a caller is limited to topics or paths: it may see what happens to its own data, not what others report. */
 export function isLimited({
   permittedTopics,
   permittedPaths,

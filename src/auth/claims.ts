@@ -2,7 +2,7 @@ import { SyncError } from '../lib/errors.js';
 import { type DocPath, isDocPath, parseDocPath } from '../wire/doc-path.js';
 import { PEER_TYPES, type PeerType } from './caller.js';
 
-/** Claims that the server sets itself: what a caller of `/token` asks for never replaces them. */
+/** Claims that the server sets itself: custom claims of a `/token` request never replace them. */
 export const RESERVED_CLAIMS = ['sub', 'exp', 'iat', 'aud', 'iss', 'nbf', 'jti', 'peer_type'] as const;
 
 /** What a token must say. */
@@ -23,7 +23,7 @@ export interface TokenFacts {
   readonly permittedPaths: readonly DocPath[] | undefined;
 }
 
-/** A refused token: 401 with OPAL's text (opal-protocol P3.2), which never has any part of the token. */
+/** The error for a token: 401 with OPAL's text (opal-protocol P3.2), which never shows any part of the token. */
 export function tokenRefused(text: string): SyncError {
   return new SyncError('unauthorized', text, { detail: { error: text } });
 }
@@ -38,7 +38,7 @@ export function isUuid(text: string): boolean {
 
 /**
  * Checks the claims of a token whose signature is good, in OPAL's order: time, audience, issuer, subject. No leeway. Throws
- * `unauthorized`. A claim that limits its holder and cannot be understood is a refusal, never no limit.
+ * `unauthorized`. A limiting claim that is malformed is an error, never no limit.
  */
 export function checkClaims(
   claims: Readonly<Record<string, unknown>>,

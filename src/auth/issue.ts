@@ -3,7 +3,7 @@ import type { JwtAlgorithm } from './algorithms.js';
 import type { PeerType } from './caller.js';
 import type { ExpectedClaims } from './claims.js';
 
-/** What a token is asked for. */
+/** The token to issue. */
 export interface TokenRequest {
   /** A UUID, dashed or not. */
   readonly id: string;

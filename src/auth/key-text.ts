@@ -7,7 +7,7 @@ export { KeyProblem } from './ssh-line.js';
 
 /** No key is larger; keeps a wrong path from being read into memory. */
 const MAX_KEY_BYTES = 64 * 1024;
-/** First byte of everything in DER that is a key: a SEQUENCE. */
+/** First byte of every key in DER: a SEQUENCE. */
 const DER_START = 0x30;
 
 /** A key as it was given: text (PEM or an SSH line, newlines restored) or DER. */
@@ -16,7 +16,7 @@ export type KeyMaterial = { readonly text: string } | { readonly der: Buffer };
 /**
  * Reads the value of a key setting (opal-protocol P3.1): the text of a key, in which an underscore stands for a newline
  * where there is none (PEM has no underscore; an SSH line may have one, in its comment), or the path of a file, `~/` being the
- * home folder; also DER as base64. The form is recognised, whatever the format setting says. Throws a {@link KeyProblem} that never
+ * home folder; also DER as base64. The form is detected; the format setting is ignored. Throws a {@link KeyProblem} that never
  * shows the value, since it may be a private key.
  */
 export async function readKeyMaterial(value: string, home = homedir()): Promise<KeyMaterial> {
@@ -40,7 +40,7 @@ async function readKeyFile(path: string, home: string): Promise<Buffer | undefin
     size = found.size;
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
-    // Not there, or not even a path: then it may still be a text.
+    // Missing, or not even a path: it may still be a text.
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return undefined;
     if (cause instanceof KeyProblem) throw cause;
     throw new KeyProblem(`names a file that cannot be read (${code})`);

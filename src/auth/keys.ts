@@ -5,7 +5,7 @@ import { type JwtAlgorithm, whyUnfit } from './algorithms.js';
 import { KeyProblem, readKeyMaterial } from './key-text.js';
 import { isSshLine, parseSshLine } from './ssh-line.js';
 
-/** Forms that the format settings name (opal-protocol P3.1). The real form is recognised: the setting is a hint. */
+/** Forms that the format settings name (opal-protocol P3.1). The real form is detected; the setting is a hint. */
 export const KEY_FORMATS = ['pem', 'ssh', 'der'] as const;
 
 /**
@@ -21,7 +21,7 @@ export function loadPublicKey(value: string, algorithm: JwtAlgorithm): Promise<K
         () => createPublicKey({ key: material.der, format: 'der', type: 'pkcs1' }),
       ]);
     }
-    // Node would quietly take the public half of it, and a private key would lie on every client.
+    // Node would silently take its public half, and a private key would be on every client.
     if (material.text.includes('PRIVATE KEY'))
       throw new KeyProblem('is a private key: only its public half belongs there');
     return isSshLine(material.text) ? parseSshLine(material.text) : createPublicKey(material.text);
@@ -84,7 +84,7 @@ async function load(env: string, algorithm: JwtAlgorithm, read: () => Promise<Ke
   return key;
 }
 
-/** How OpenSSL and sshpk say that there is no passphrase, and that it is the wrong one. */
+/** The errors of OpenSSL and sshpk for a missing and for a wrong passphrase. */
 const ENCRYPTED = /^ERR_MISSING_PASSPHRASE|^ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED|^KeyEncryptedError/;
 const UNDECRYPTABLE = /^ERR_OSSL_\w*(BAD_DECRYPT|BAD_PASSWORD|CIPHERFINAL)|^KeyParseError .*passphrase/;
 

@@ -2,7 +2,7 @@ import { choiceSetting, flagSetting, inGroup, type SettingValues, secretSetting,
 import { JWT_ALGORITHMS } from './algorithms.js';
 import { KEY_FORMATS } from './keys.js';
 
-/** Settings of whoever verifies tokens: server and client (opal-protocol P3.1, P8.2). */
+/** Settings of programs that verify tokens: server and client (opal-protocol P3.1, P8.2). */
 export const VERIFY_SETTINGS = inGroup('Authentication', {
   authPublicKey: textSetting(
     'SYNC_AUTH_PUBLIC_KEY',
@@ -34,7 +34,7 @@ export const VERIFY_SETTINGS = inGroup('Authentication', {
   ),
 });
 
-/** Settings of who also issues tokens: the server. */
+/** Settings of the program that also issues tokens: the server. */
 export const ISSUE_SETTINGS = inGroup('Authentication', {
   authPrivateKey: secretSetting(
     'SYNC_AUTH_PRIVATE_KEY',

@@ -6,7 +6,7 @@ const CLOCK = /^(?:(\d{1,9}) (?:days?, )?)?(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,1
 const ISO =
   /^P(?:(\d{1,9}(?:\.\d{1,9})?)D)?(?:T(?:(\d{1,9}(?:\.\d{1,9})?)H)?(?:(\d{1,9}(?:\.\d{1,9})?)M)?(?:(\d{1,12}(?:\.\d{1,9})?)S)?)?$/;
 
-/** A duration in seconds; undefined for what is none. OPAL takes negative ones; here they are none. */
+/** A duration in seconds; undefined for other values. Unlike OPAL, negative durations are not accepted. */
 export function parseTtl(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) && value >= 0 ? value : undefined;
   if (typeof value !== 'string' || value.length > 64) return undefined;

@@ -5,7 +5,7 @@ import type { JwtAlgorithm } from './algorithms.js';
 import { type Authenticator, bearerToken, type Caller } from './caller.js';
 import { checkClaims, type ExpectedClaims, tokenRefused } from './claims.js';
 
-/** Verified tokens that are remembered: more than a fleet has, and a few MiB. */
+/** Most verified tokens that are cached: more than a fleet has, and a few MiB. */
 const REMEMBERED_TOKENS = 10_000;
 
 /** How tokens are verified. */
@@ -13,7 +13,7 @@ export interface VerifyOptions extends ExpectedClaims {
   readonly algorithm: JwtAlgorithm;
 }
 
-/** What {@link createVerifier} works with. */
+/** Dependencies of {@link createVerifier}. */
 export interface VerifyDeps {
   readonly publicKey: KeyObject;
   /** Milliseconds since 1970. Default: the clock. */
@@ -22,8 +22,8 @@ export interface VerifyDeps {
 
 /**
  * Authentication by tokens that the public key verifies (opal-protocol P3.2), with exactly the one algorithm that is set. A
- * good signature is remembered, since a fleet that reconnects sends the same tokens again; the claims are checked each time.
- * Rejects with `config_invalid` when tokens cannot be verified with this key at all: never is a token let in unverified.
+ * valid signature is cached, since a fleet that reconnects sends the same tokens again; the claims are checked each time. Rejects with
+ * `config_invalid` if the key cannot verify tokens at all: no token is ever accepted unverified.
  */
 export async function createVerifier(options: VerifyOptions, deps: VerifyDeps): Promise<Authenticator> {
   const { compactVerify, errors } = await import('jose');
@@ -86,7 +86,7 @@ function claimsObject(payload: Uint8Array): Readonly<Record<string, unknown>> {
   return Object.freeze(value as Record<string, unknown>);
 }
 
-/** A token with a wrong signature must be refused as one; any other failure is the key's. */
+/** Checks that the key rejects a wrong signature; any other failure is the key's. */
 async function refuseUnusableKey(tryToken: () => Promise<unknown>): Promise<void> {
   try {
     await tryToken();

@@ -6,31 +6,31 @@ import type { ClientAddresses } from './client-address.js';
 
 /** Bounds for each address. */
 export interface AddressBounds {
-  /** SYNC_CONNECTIONS_PER_ADDRESS: connections on which nobody was let in yet. */
+  /** SYNC_CONNECTIONS_PER_ADDRESS: connections without an authenticated caller. */
   readonly connections: number;
-  /** SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS: bytes of bodies that anybody may send. */
+  /** SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS: bytes of bodies of unauthenticated callers. */
   readonly bytes: number;
 }
 
-/** When whoever had its share used up may come again. */
+/** `Retry-After` for an address that has used up its share. */
 const RETRY_SECONDS = 5;
-/** How often one address is complained about. */
-const COMPLAIN_MS = 60_000;
-const MAX_COMPLAINTS = 1_000;
+/** Shortest time between two warnings about one address. */
+const WARN_MS = 60_000;
+const MAX_WARNINGS = 1_000;
 
 /**
- * What one address may take of the program before it has shown who it is. A connection counts until a caller on it was let in: a
- * fleet behind one address is not limited, somebody without a token is. Connections of trusted proxies are not counted; the requests
- * that come over them are, for the address that the proxy names.
+ * Limits what one address may use before it has authenticated. A connection counts until a caller on it is authenticated, so a fleet
+ * behind one address is not limited. Connections of trusted proxies do not count; the requests over them do, for the address that the
+ * proxy names.
  */
 export class AddressLimits {
   readonly addresses: ClientAddresses;
   readonly #log: Logger;
   readonly #connections: Shares;
   readonly #bytes: Shares;
-  /** How to give the share of a connection, or of a request through a proxy, back. */
+  /** Return the share of a connection, or of a request through a proxy. */
   readonly #releases = new WeakMap<Socket | IncomingMessage, () => void>();
-  readonly #complaints = new Map<string, number>();
+  readonly #warnings = new Map<string, number>();
 
   constructor(bounds: AddressBounds, deps: { addresses: ClientAddresses; log: Logger }) {
     this.addresses = deps.addresses;
@@ -44,13 +44,13 @@ export class AddressLimits {
     return this.#connections.of(address);
   }
 
-  /** Counts a new connection. One too many is ended: there is no request yet that could be answered. */
+  /** Counts a new connection. One too many is closed: there is no request yet to respond to. */
   connected(socket: Socket): void {
     if (this.#releases.has(socket) || this.addresses.isFromProxy(socket)) return;
     const address = this.addresses.of({ socket, headers: {} });
     const release = this.#connections.take(address, 1);
     if (release === undefined) {
-      this.#complain(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
+      this.#warn(address, 'SYNC_CONNECTIONS_PER_ADDRESS');
       socket.destroy();
       return;
     }
@@ -58,7 +58,7 @@ export class AddressLimits {
     socket.once('close', release);
   }
 
-  /** Counts a request that came through a proxy, until {@link done}; false for every other. Throws `address_limit`. */
+  /** Counts a request through a proxy until {@link done}; returns false for every other. Throws `address_limit`. */
   requested(request: IncomingMessage): boolean {
     if (!this.addresses.isFromProxy(request.socket)) return false;
     const address = this.addresses.of(request);
@@ -68,18 +68,18 @@ export class AddressLimits {
     return true;
   }
 
-  /** The caller has shown who it is: its connection counts no longer. */
+  /** The caller is authenticated: its connection counts no longer. */
   letIn(request: IncomingMessage): void {
     this.#releases.get(request.socket)?.();
     this.done(request);
   }
 
-  /** Nothing more is to come of a request. */
+  /** The request has ended. */
   done(request: IncomingMessage): void {
     this.#releases.get(request)?.();
   }
 
-  /** Takes room for a body that anybody may send; answers how to give it back. Throws `address_limit`. */
+  /** Takes room for the body of an unauthenticated caller; returns a function that releases it. Throws `address_limit`. */
   takeBytes(request: IncomingMessage, bytes: number): () => void {
     const address = this.addresses.of(request);
     const release = this.#bytes.take(address, bytes);
@@ -88,16 +88,16 @@ export class AddressLimits {
   }
 
   #refusal(address: string, setting: string): SyncError {
-    this.#complain(address, setting);
+    this.#warn(address, setting);
     const text = `this address has used up what ${setting} allows to callers that were not let in yet`;
     return new SyncError('address_limit', text, { retryAfterSeconds: RETRY_SECONDS });
   }
 
-  #complain(address: string, setting: string): void {
+  #warn(address: string, setting: string): void {
     const nowMs = performance.now();
-    if (nowMs - (this.#complaints.get(address) ?? Number.NEGATIVE_INFINITY) < COMPLAIN_MS) return;
-    if (this.#complaints.size >= MAX_COMPLAINTS) this.#complaints.clear();
-    this.#complaints.set(address, nowMs);
+    if (nowMs - (this.#warnings.get(address) ?? Number.NEGATIVE_INFINITY) < WARN_MS) return;
+    if (this.#warnings.size >= MAX_WARNINGS) this.#warnings.clear();
+    this.#warnings.set(address, nowMs);
     const remedy = 'if it is a load balancer, name it in SYNC_TRUSTED_PROXIES';
     this.#log.warn({ address, setting, remedy }, 'an address has used up its share');
   }
@@ -116,7 +116,7 @@ class Shares {
     return this.#used.get(address) ?? 0;
   }
 
-  /** Takes some; answers how to give it back, which counts once. Undefined: there is not so much left. */
+  /** Takes an amount; returns a function that releases it, once, or undefined if too little is left. */
   take(address: string, amount: number): (() => void) | undefined {
     const used = this.of(address) + amount;
     if (used > this.#most) return undefined;

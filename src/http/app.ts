@@ -24,37 +24,36 @@ import { upgradeOptions } from './upgrade.js';
 const REQUEST_TIMEOUT_MS = 120_000;
 /** Longest time that a request in flight may keep a stop waiting. */
 const CLOSE_GRACE_MS = 5_000;
-/** Default of {@link HttpAppOptions.readerTimeoutMs}: longer than any network is away without breaking connections. */
+/** Default of {@link HttpAppOptions.readerTimeoutMs}: longer than a network fails without breaking connections. */
 const READER_TIMEOUT_MS = 30_000;
-/** How often a stop looks for connections that have become idle. */
+/** How often a stop closes connections that have become idle. */
 const CLOSE_LOOK_MS = 50;
 
-/** What {@link createHttpApp} is made with. */
+/** Options of {@link createHttpApp}. */
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
-  /** A caller that takes nothing of its answer for this long is cut off; see `slow-reader-timeout.ts`. Default 30 s. */
+  /** A caller that reads nothing of its response for this long is disconnected; see `slow-reader-timeout.ts`. Default 30 s. */
   readerTimeoutMs?: number;
-  /** Certificate of the listener: it then speaks TLS only. Default: it speaks none. */
+  /** Certificate of the listener, which then accepts TLS only. Default: plain HTTP. */
   tls?: TlsFiles | undefined;
-  /** Finds out who calls. Default: authentication is off. */
+  /** Authenticates callers. Default: authentication is off. */
   authenticator?: Authenticator;
-  /** What one address may ask. Default: no limit. */
+  /** Requests of one address. Default: no limit. */
   rateLimit?: RateLimit | undefined;
-  /** Under which names the program may be asked. Default: any. */
+  /** Allowed `Host` names. Default: any. */
   checkHost?: HostCheck;
-  /** What an address may take before a caller was let in. Default: no limit. */
+  /** What an address may use before it has authenticated. Default: no limit. */
   limits?: AddressLimits | undefined;
-  /** Longest time for a body that anybody may send; see `unauthenticated-bodies.ts`. */
+  /** Longest time for the body of an unauthenticated caller; see `unauthenticated-bodies.ts`. */
   unauthenticatedBodyTimeoutMs?: number;
   /** Origins whose web pages may call. Default: none. */
   allowedOrigins?: readonly string[];
 }
 
 /**
- * The HTTP side of a program without its routes: JSON bodies (`json-body.ts`), error answers (`error-handler.ts`), limits,
- * admission of callers (`auth-hook.ts`). A trailing slash means nothing. Routes are added with `addRoute`, then
- * {@link listenHttp}.
+ * The HTTP API of a program without its routes: JSON bodies (`json-body.ts`), error responses (`error-handler.ts`), limits,
+ * authentication (`auth-hook.ts`). Ignores a trailing slash. Add routes with `addRoute`, then call {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
   const upgrades = upgradeOptions(() => app.server);
@@ -77,7 +76,7 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   if (checkHost !== undefined)
     app.addHook(
       'onRequest',
-      atOnce(({ raw }) => checkHost(raw)),
+      syncHook(({ raw }) => checkHost(raw)),
     );
   useCors(app, options.allowedOrigins ?? []);
   if (options.rateLimit !== undefined) useRateLimit(app, options.rateLimit, limits?.addresses ?? new ClientAddresses());
@@ -88,7 +87,7 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
   useAuthHook(app, options.authenticator ?? anonymousAuth());
   if (limits !== undefined) {
-    const letIn = atOnce(({ raw, caller, routeOptions }) => {
+    const letIn = syncHook(({ raw, caller, routeOptions }) => {
       if (caller !== undefined && routeOptions.config.access !== 'everyone') limits.letIn(raw);
     });
     app.addHook('onRequest', letIn);
@@ -98,8 +97,8 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   return app;
 }
 
-/** A hook that is done when it returns: a promise for each would cost every request. */
-function atOnce(check: (request: FastifyRequest, reply: FastifyReply) => void) {
+/** A synchronous hook: a promise would cost every request. */
+function syncHook(check: (request: FastifyRequest, reply: FastifyReply) => void) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
     try {
       check(request, reply);
@@ -114,18 +113,18 @@ function atOnce(check: (request: FastifyRequest, reply: FastifyReply) => void) {
 /** Counts connections, and requests through proxies, for their addresses. */
 function useAddressLimits(app: FastifyInstance, limits: AddressLimits): void {
   app.server.on('connection', (socket: Socket) => limits.connected(socket));
-  const count = atOnce(({ raw }, reply) => {
+  const count = syncHook(({ raw }, reply) => {
     if (limits.requested(raw)) reply.raw.once('close', () => limits.done(raw));
   });
   app.addHook('onRequest', count);
 }
 
-/** In place of Fastify's own compilers, which take longer to load than all the rest of it: routes parse with zod. */
+/** Replaces Fastify's own compilers, which take longer to load than the rest of Fastify: routes parse with zod. */
 function noSchemas(): never {
   throw new Error('routes have no schemas of Fastify');
 }
 
-/** Listens, and answers where. Port 0 takes a free one. Rejects with `listen_failed` that names host and port. */
+/** Listens and returns the address. Port 0 takes a free one. Rejects with `listen_failed` that names host and port. */
 export async function listenHttp(
   app: FastifyInstance,
   { host, port }: { host: string; port: number },
@@ -143,8 +142,8 @@ export async function listenHttp(
 }
 
 /**
- * Closes the app: no new connections, requests in flight may finish within {@link CLOSE_GRACE_MS}. Node ends a
- * keep-alive connection that was busy when the close began only when it is asked again, hence the repeated asking.
+ * Closes the app: accepts no new connections, and requests in flight may finish within {@link CLOSE_GRACE_MS}. Node leaves a
+ * keep-alive connection open that was busy when the close began, so idle connections are closed repeatedly.
  */
 export async function closeHttpApp(app: FastifyInstance, graceMs = CLOSE_GRACE_MS): Promise<void> {
   const looks = setInterval(() => app.server.closeIdleConnections(), CLOSE_LOOK_MS);

@@ -4,8 +4,8 @@ import { authorize } from '../auth/authorize.js';
 import type { Authenticator } from '../auth/caller.js';
 
 /**
- * Deny by default (design D36): a route that does not say who may call it cannot be added, and no handler runs before its
- * caller was let in. That happens before the body is read.
+ * Deny by default (design D36): a route without an access rule cannot be added, and no handler runs before its
+ * caller is authorized, which happens before the body is read.
  */
 export function useAuthHook(app: FastifyInstance, authenticator: Authenticator): void {
   app.decorateRequest('caller', undefined);
@@ -14,9 +14,9 @@ export function useAuthHook(app: FastifyInstance, authenticator: Authenticator):
   });
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config;
-    if (access === undefined) return; // no such route; answered elsewhere
+    if (access === undefined) return; // no such route: the error handler responds
     if (access === 'everyone') {
-      // A token that is not valid does not matter here.
+      // An invalid token does not matter here.
       request.caller = ANONYMOUS;
       return;
     }

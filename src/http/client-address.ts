@@ -2,17 +2,17 @@ import type { IncomingMessage } from 'node:http';
 import { AddressRanges, canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 
-/** A connection that has ended before anybody asked. */
+/** The address of a connection that has already ended. */
 const UNKNOWN = '?';
 
-/** Finds the address that a request comes from, through the proxies that the operator trusts. */
+/** Finds the address of a caller behind the proxies that the operator trusts. */
 export class ClientAddresses {
   readonly #trusted: AddressRanges;
   readonly #hasProxies: boolean;
-  /** Of connections: a caller that keeps one has the address worked out once. */
+  /** By connection, so that a caller which keeps one has its address computed once. */
   readonly #ofSockets = new WeakMap<object, string>();
 
-  /** `proxies` (SYNC_TRUSTED_PROXIES): addresses and networks. Throws `config_invalid` for what is neither. */
+  /** `proxies` (SYNC_TRUSTED_PROXIES): addresses and networks. Throws `config_invalid` for other texts. */
   constructor(proxies: readonly string[] = []) {
     for (const proxy of proxies) {
       try {
@@ -45,8 +45,8 @@ export class ClientAddresses {
   }
 
   /**
-   * The last address that a proxy of ours has seen: the rightmost of `X-Forwarded-For` that is none of the proxies. What stands
-   * left of it anybody may have written.
+   * The last address that one of the proxies has seen: the rightmost of `X-Forwarded-For` that is not a proxy. The caller may have
+   * written the others.
    */
   of({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>): string {
     let address = this.#ofSocket(socket);
@@ -61,7 +61,7 @@ export class ClientAddresses {
   }
 }
 
-/** The address in an item, which some proxies write with its port; undefined where there is none. */
+/** The address in an item, which some proxies write with a port; undefined if there is none. */
 function addressIn(item: string): string | undefined {
   const text = item.trim();
   return canonicalAddress(text) ?? canonicalAddress(text.replace(/:\d+$/, ''));

@@ -2,16 +2,15 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { SyncError } from '../lib/errors.js';
 
-/** How long a browser may remember what it was told: as OPAL says (opal-protocol P0.3). */
+/** How long a browser may cache the response, as with OPAL (opal-protocol P0.3). */
 const MAX_AGE_SECONDS = 600;
-/** Methods that change nothing, whose answers a browser shows to no page that may not see them; and its question itself. */
+/** Methods that change nothing, whose responses a browser hides from other pages, and the preflight request itself. */
 const HARMLESS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Lets web pages of the given origins call the API (`*`: of all). With none, which is the default here unlike OPAL's,
- * nothing is said and browsers refuse: an API without authentication on this machine would else be open to every page
- * that somebody looks at. Browsers send some requests without asking first, so those of other pages are refused here
- * (`origin_refused`).
+ * Lets web pages of the given origins call the API (`*`: of all). With none, the default here unlike OPAL's, browsers refuse: an API
+ * without authentication on this machine would otherwise be open to every page that a user visits. Browsers send some requests without
+ * a preflight, so those of other pages are rejected here (`origin_refused`).
  */
 export function useCors(app: FastifyInstance, origins: readonly string[]): void {
   app.addHook('onRequest', async (request, reply) => {
@@ -31,8 +30,8 @@ export function useCors(app: FastifyInstance, origins: readonly string[]): void 
 }
 
 /**
- * Throws `origin_refused` (403) for what a web page of another site sent: one that is neither of this address nor listed. Sockets
- * need it most, since browsers let every page open one to everywhere. Programs send no `Origin`, or that of this address.
+ * Throws `origin_refused` (403) for a request of a web page of another site: its origin is neither this address nor listed. Needed most
+ * for sockets, which browsers let every page open to any address. Programs send no `Origin`, or that of this address.
  */
 export function refuseForeignPages({ origin, host }: IncomingHttpHeaders, origins: readonly string[]): void {
   if (origin === undefined || isListed(origin, origins)) return;

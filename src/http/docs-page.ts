@@ -14,11 +14,11 @@ const FILES: ReadonlyMap<string, string> = new Map([
 ]);
 const FOLDER = new URL('../docs-ui/', import.meta.url);
 
-/** Ours: shows the document beside the page, and asks no validator elsewhere. */
+/** Shows the document beside the page, and calls no external validator. */
 const START = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#swagger-ui', deepLinking: true, validatorUrl: null });
 `;
 
-/** What the page may do: load its parts and ask this API. Scripts and styles come from files alone; images may be in the style sheet. */
+/** The page may load its parts and call this API. Scripts and styles come from files alone; images may be in the style sheet. */
 export const DOCS_CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -46,7 +46,7 @@ export function docsPage(title: string): DocsPart {
   };
 }
 
-/** A part of the page by its name; undefined where there is none of this name. */
+/** A part of the page by its name; undefined if there is none. */
 export async function docsPart(name: string): Promise<DocsPart | undefined> {
   if (name === 'start.js') return { type: 'text/javascript; charset=utf-8', content: START };
   const type = FILES.get(name);

@@ -18,7 +18,7 @@ addRoute(
     summary: 'Publish',
     query: z.object({ wait: z.string().optional().describe('How long') }),
     body: dataUpdate,
-    answers: { 200: { description: 'Done', schema: peerDataConfig } },
+    responses: { 200: { description: 'Done', schema: peerDataConfig } },
   },
   () => ({}),
 );

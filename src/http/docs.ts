@@ -5,8 +5,8 @@ import type { ApiInfo } from './openapi.js';
 import { addRoute } from './route.js';
 
 /**
- * `GET /openapi.json` and the documentation page at `/docs`. Call it after every other route was added. The document is made at the
- * first request for it: a program that nobody asks pays nothing.
+ * `GET /openapi.json` and the documentation page at `/docs`. Add them after every other route. The document is made
+ * at the first request for it.
  */
 export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
   let document: Promise<object> | undefined;
@@ -19,7 +19,7 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       access: 'everyone',
       tag: 'Documentation',
       summary: 'This API as an OpenAPI 3.1 document',
-      answers: { 200: { description: 'The document', contentType: 'application/json' } },
+      responses: { 200: { description: 'The document', contentType: 'application/json' } },
     },
     () => {
       document ??= import('./openapi.js').then(({ openApiDocument }) => openApiDocument(app.declaredRoutes, info));
@@ -35,9 +35,9 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       access: 'everyone',
       tag: 'Documentation',
       summary: 'The documentation page',
-      answers: {
+      responses: {
         200: { description: 'The page', contentType: 'text/html' },
-        308: { description: 'Without the slash at the end' },
+        308: { description: 'Redirect to the path without the slash at the end' },
       },
     },
     ({ request, reply }) => {
@@ -56,7 +56,7 @@ export function docsRoutes(app: FastifyInstance, info: ApiInfo): void {
       access: 'everyone',
       tag: 'Documentation',
       summary: 'A part of the documentation page',
-      answers: {
+      responses: {
         200: { description: 'The part', contentType: '*/*' },
         404: { description: 'The page has no such part' },
       },

@@ -3,30 +3,30 @@ import { ERROR_CODES, errorText, failureFields, SyncError } from '../lib/errors.
 import { type Logger, redactUrl } from '../lib/log.js';
 
 /**
- * The one place that turns errors into answers (opal-protocol P0.3): `{"detail": ...}` for everything that a caller can
- * act on, and `{"error":"Uncaught server exception"}` for what is our mistake, whose stack goes to the log and never out.
- * Every answer for a {@link SyncError} names its code in the header `x-sync-error`.
+ * Turns errors into responses (opal-protocol P0.3): `{"detail": ...}` for errors that a caller can act on, and
+ * `{"error":"Uncaught server exception"}` for our bugs, whose stack is logged and never sent. The response of a {@link SyncError} has
+ * its code in the header `x-sync-error`.
  */
 export function useErrorHandler(app: FastifyInstance, log: Logger): void {
   const routes = new RouteMethods();
   app.addHook('onRoute', (route) => routes.add(route.url, route.method));
 
-  // Before the body is read, so that a wrong path is never reported as a wrong body.
+  // Before the body is read: a wrong path is never reported as a wrong body.
   app.addHook('onRequest', async (request, reply) => {
-    if (request.is404) return answerUnknown(routes, request, reply);
+    if (request.is404) return sendUnknown(routes, request, reply);
   });
-  app.setNotFoundHandler((request, reply) => answerUnknown(routes, request, reply));
+  app.setNotFoundHandler((request, reply) => sendUnknown(routes, request, reply));
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply, log));
 }
 
 /** 405 with every method of the path, else 404. */
-function answerUnknown(routes: RouteMethods, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function sendUnknown(routes: RouteMethods, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const methods = routes.of(request.url.split('?', 1)[0] ?? '');
   if (methods.length === 0) return reply.code(404).send({ detail: 'Not Found' });
   return reply.code(405).header('allow', methods.join(', ')).send({ detail: 'Method Not Allowed' });
 }
 
-/** Answers for one thrown error. */
+/** Sends the response for a thrown error. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): FastifyReply {
   const known = error instanceof SyncError ? error : fromFastify(error, request);
   // A target may be a whole URL, with a password in it.
@@ -36,7 +36,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     return reply.code(500).send({ error: 'Uncaught server exception' });
   }
   const fields = { ...place, code: known.code, status: known.status };
-  // An answer that says when to come again is part of a normal start: a fleet that waits must not fill the log.
+  // A response with `Retry-After` is part of a normal start: a fleet that waits must not fill the log.
   if (known.status >= 500 && known.retryAfterSeconds === undefined)
     log.warn({ ...fields, remedy: ERROR_CODES[known.code].remedy }, errorText(known));
   else log.debug(fields, errorText(known));
@@ -49,7 +49,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send({ detail: known.detail ?? known.message });
 }
 
-/** Fastify's own refusals of a request; undefined for every other error. */
+/** The error for a request that Fastify itself rejects; undefined for every other error. */
 function fromFastify(error: unknown, { routeOptions, server }: FastifyRequest): SyncError | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, statusCode: status, message } = error as FastifyError;
@@ -67,7 +67,7 @@ function fromFastify(error: unknown, { routeOptions, server }: FastifyRequest): 
   return isClientError ? new SyncError('request_invalid', message, { status }) : undefined;
 }
 
-/** Which methods a path answers to. */
+/** The methods of each path. */
 class RouteMethods {
   readonly #patterns = new Map<string, { pattern: RegExp; methods: Set<string> }>();
 

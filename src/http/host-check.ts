@@ -3,17 +3,16 @@ import { canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 import { isLoopback } from '../lib/proxy.js';
 
-/** `Host` headers that are remembered. */
+/** Most `Host` headers that are cached. */
 const MAX_TAKEN = 100;
 
-/** Throws `host_refused` (421) for a request under a name that is none of ours. */
+/** Throws `host_refused` (421) for a request under a foreign name. */
 export type HostCheck = (request: Pick<IncomingMessage, 'headers' | 'url'>) => void;
 
 /**
- * A web page can have its own name lead to 127.0.0.1 after it was loaded (DNS rebinding); to the browser we are then its origin, and
- * it may do all that a page of ours may. What it cannot change is the name that it asks for. So a listener on loopback answers to
- * loopback names, and to `names` (SYNC_ALLOWED_HOSTS; `.example` for all below it). Elsewhere every name counts unless some are
- * set. A request without a name (HTTP/1.0) comes from no browser.
+ * A web page can point its own name at 127.0.0.1 after it was loaded (DNS rebinding); for the browser we are then its origin. It cannot
+ * change the name in its requests. So a listener on loopback accepts loopback names and `names` alone (SYNC_ALLOWED_HOSTS; `.example`
+ * for all below it). Another listener accepts every name unless some are set. A request without a name (HTTP/1.0) comes from no browser.
  */
 export function createHostCheck({ host, names }: { host: string; names: readonly string[] }): HostCheck {
   const listensOnLoopback = isLoopback(nameOf(host));
@@ -21,7 +20,7 @@ export function createHostCheck({ host, names }: { host: string; names: readonly
   const wanted = names.map((name) => name.toLowerCase());
   const isOurs = (name: string): boolean =>
     isLoopback(name) || wanted.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === nameOf(one)));
-  /** `Host` headers that were taken: nearly all callers send one of a few. */
+  /** Accepted `Host` headers: nearly all callers send one of a few. */
   const taken = new Set<string>();
   return ({ headers, url = '' }) => {
     const { host: header = '' } = headers;

@@ -21,8 +21,8 @@ export function useJsonBodies(app: FastifyInstance): void {
 }
 
 /**
- * The parsed body, `undefined` when there is none. Others have the event loop in between: a body may be large. Rejects with
- * `request_invalid` with the `detail` of the answer.
+ * The parsed body, `undefined` when there is none. Yields the event loop in between: a body may be large. Rejects with
+ * `request_invalid` that has the `detail` of the response.
  */
 export async function readJsonBody(contentType: string | undefined, body: Buffer): Promise<unknown> {
   const mediaType = contentType?.split(';', 1)[0]?.trim() ?? '';
@@ -43,14 +43,14 @@ export async function readJsonBody(contentType: string | undefined, body: Buffer
   }
 }
 
-/** Says that a text is UTF-8, and nothing else. */
+/** The byte order mark, which some callers send. */
 const BOM = Buffer.from('\uFEFF');
 
 function isBlank(json: Buffer): boolean {
   return json.every((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
 }
 
-/** A body that follows the schema. Throws `request_invalid` (422) that names every field that does not. */
+/** Returns a body that follows the schema. Throws `request_invalid` (422) that names every wrong field. */
 export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infer<S> {
   if (body === undefined) {
     throw invalidRequest(
@@ -65,7 +65,7 @@ export function parseBody<S extends z.ZodType>(schema: S, body: unknown): z.infe
   return parsed.data;
 }
 
-/** A query that follows the schema. Throws `request_invalid` (422) that names every parameter that does not. */
+/** Returns a query that follows the schema. Throws `request_invalid` (422) that names every wrong parameter. */
 export function parseQuery<S extends z.ZodType>(schema: S, query: unknown): z.infer<S> {
   const parsed = schema.safeParse(query);
   if (parsed.success) return parsed.data;
@@ -84,7 +84,7 @@ export function invalidRequest(
   return new SyncError('request_invalid', message, { detail: problems });
 }
 
-/** The form that a body has which is not JSON at all (opal-protocol P0.3); the offset is in characters. */
+/** The error for a body that is not JSON at all (opal-protocol P0.3); the offset is in characters. */
 function jsonInvalid(message: string, offset: number, cause: unknown): SyncError {
   const detail = [
     { type: 'json_invalid', loc: ['body', offset], msg: 'JSON decode error', input: {}, ctx: { error: message } },

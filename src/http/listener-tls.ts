@@ -9,8 +9,8 @@ import { type PemFiles, TlsFiles } from '../lib/tls.js';
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 /**
- * The certificate of a listener, and the authority of the clients' certificates where these are due; undefined where none
- * of its settings is set. Rejects with `config_invalid`.
+ * The certificate of a listener, and the authority of client certificates if they are required; undefined if none of its
+ * settings is set. Rejects with `config_invalid`.
  */
 export async function openListenerTls(files: PemFiles): Promise<TlsFiles | undefined> {
   const { cert, key, ca } = files;
@@ -28,7 +28,7 @@ export function listenerOptions(files: TlsFiles): ServerOptions {
     requestCert: mustIdentify,
     rejectUnauthorized: mustIdentify,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-    // Asked at each handshake that names a host: also for the second address of `localhost`, which has its own server.
+    // Called at each handshake that names a host: also for the second address of `localhost`, which has its own server.
     SNICallback: (_name, done) => done(null, contextOf(files)),
   };
 }

@@ -17,7 +17,7 @@ export function metricsRoute(app: FastifyInstance, access: MetricsAccess, metric
       access,
       tag: 'Statistics',
       summary: 'Figures for Prometheus',
-      answers: { 200: { description: 'In the text format of Prometheus', contentType: 'text/plain' } },
+      responses: { 200: { description: 'In the text format of Prometheus', contentType: 'text/plain' } },
     },
     async ({ reply }) => {
       const { contentType, text } = await metrics.text();

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Access } from '../auth/caller.js';
 import { jsonSchemaOf } from '../wire/lists.js';
-import type { AnswerDeclaration, RouteDeclaration } from './route.js';
+import type { ResponseDeclaration, RouteDeclaration } from './route.js';
 
 /** What the document says of the program itself. */
 export interface ApiInfo {
@@ -43,7 +43,7 @@ export function openApiDocument(routes: readonly RouteDeclaration[], info: ApiIn
 }
 
 function operation(route: RouteDeclaration): JsonObject {
-  const { query, body, answers = {}, description, access } = route;
+  const { query, body, responses = {}, description, access } = route;
   const takesBody = body !== undefined;
   return {
     operationId: `${route.method.toLowerCase()}${route.path.replace(/[^\w]+(\w?)/g, (_match, next: string) => next.toUpperCase())}`,
@@ -59,9 +59,9 @@ function operation(route: RouteDeclaration): JsonObject {
       ...(access !== 'everyone' && { 401: failure('The token is missing, not valid or of the wrong kind') }),
       ...(takesBody && { 413: failure('The body is too large') }),
       ...((takesBody || query !== undefined) && { 422: failure('The request is not as documented') }),
-      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(status, answer)])),
-      ...(Object.keys(answers).length === 0 && { 200: { description: 'Done' } }),
-      default: failure('Another failure: the header x-sync-error names its code, see errors.md'),
+      ...Object.fromEntries(Object.entries(responses).map(([status, one]) => [status, response(status, one)])),
+      ...(Object.keys(responses).length === 0 && { 200: { description: 'Done' } }),
+      default: failure('Another failure: the header x-sync-error has its code, see errors.md'),
     },
   };
 }
@@ -72,7 +72,7 @@ function accessText(access: Access): string {
   return `With authentication on: a token of peer type ${access.join(' or ')}.`;
 }
 
-/** What `error-handler.ts` answers for an error. */
+/** The body that `error-handler.ts` sends for an error. */
 const errorAnswer = z.union([
   z.object({ detail: z.unknown().describe('What is wrong: a sentence, an object with `error`, or a list of fields') }),
   z.object({ error: z.string() }).describe('A mistake of the server'),
@@ -82,7 +82,7 @@ function failure(description: string): JsonObject {
   return { description, content: { 'application/json': { schema: { $ref: `#/components/schemas/${ERROR_SCHEMA}` } } } };
 }
 
-function response(status: string, { description, schema, contentType }: AnswerDeclaration): JsonObject {
+function response(status: string, { description, schema, contentType }: ResponseDeclaration): JsonObject {
   if (Number(status) >= 400 && schema === undefined) return failure(description);
   if (schema === undefined)
     return { description, ...(contentType !== undefined && { content: { [contentType]: {} } }) };

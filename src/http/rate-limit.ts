@@ -3,17 +3,17 @@ import { SyncError } from '../lib/errors.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { ClientAddresses } from './client-address.js';
 
-/** What an orchestrator asks all the time, and what must answer most of all while a server is under pressure. */
+/** Health checks of orchestrators, which must respond most of all while a server is under pressure. */
 const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready']);
 
-/** Holds each address to a rate: beyond it 429 with `Retry-After`, before anything else is done for the request. */
+/** Limits the rate of each address: 429 with `Retry-After`, before any other work for the request. */
 export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: ClientAddresses): void {
   app.addHook('onRequest', async (request) => {
     if (!FREE.has(request.routeOptions.url ?? '')) consumeRateLimit(limit, addresses.of(request.raw));
   });
 }
 
-/** Takes one request of the key's share. Throws `rate_limited` (429) where there is none left. */
+/** Consumes one request of the key's share. Throws `rate_limited` (429) if none is left. */
 export function consumeRateLimit(limit: RateLimit, key: string): void {
   const waitMs = limit.take(key, Date.now());
   if (waitMs > 0) throw new SyncError('rate_limited', limit.rate.text, { retryAfterSeconds: waitMs / 1000 });

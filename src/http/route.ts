@@ -4,16 +4,16 @@ import type { Access, Caller } from '../auth/caller.js';
 import type { SyncError } from '../lib/errors.js';
 import { parseBody, parseQuery } from './json-body.js';
 
-/** One possible answer of a route, for the documentation. */
-export interface AnswerDeclaration {
+/** One possible response of a route, for the documentation. */
+export interface ResponseDeclaration {
   readonly description: string;
-  /** Shape of its JSON body; none where it has no body or another media type. */
+  /** Shape of its JSON body, if it has one. */
   readonly schema?: z.ZodType;
   /** Media type of a body that has no schema. */
   readonly contentType?: string;
 }
 
-/** One route: who may call it, what it takes and answers. Validation and `/openapi.json` both come from it. */
+/** One route: who may call it, what it accepts and returns. Validation and `/openapi.json` both come from it. */
 export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Fastify's form: `/callbacks/:key`. */
@@ -24,21 +24,21 @@ export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.Z
   /** One line. */
   readonly summary: string;
   readonly description?: string;
-  /** Schema of the query; each parameter is a string, or an array of them where it is repeated. */
+  /** Schema of the query; each parameter is a string, or an array of them if it is repeated. */
   readonly query?: Q;
   readonly body?: B;
   /** The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is documentation then. */
   readonly rawBody?: boolean;
-  readonly answers?: Readonly<Record<number, AnswerDeclaration>>;
-  /** Looked at before the body is read, for a route that lets everyone in; throws what is answered. */
+  readonly responses?: Readonly<Record<number, ResponseDeclaration>>;
+  /** Runs before the body is read, for a route that is open to everyone; throws the error to send. */
   readonly screen?: (request: FastifyRequest) => void;
-  /** Largest body, where that is less than what the program takes. */
+  /** Largest body, if that is less than the program accepts. */
   readonly bodyLimitBytes?: number;
-  /** Told of each request that is refused, whatever looked at it: for a route whose callers never see the answer. */
+  /** Called for each rejected request: for a route whose callers never read the response. */
   readonly onRefused?: (error: SyncError) => void;
 }
 
-/** What a handler gets: everything is checked already. */
+/** What a handler gets: everything is validated already. */
 export interface Call<Q, B> {
   readonly query: Q;
   readonly body: B;
@@ -67,8 +67,8 @@ declare module 'fastify' {
 }
 
 /**
- * Adds a route. A query or body that does not follow its schema is answered 422 (`request_invalid`) before the handler
- * runs, and that only after the caller was let in.
+ * Adds a route. A query or body that does not follow its schema gets 422 (`request_invalid`) before the handler runs,
+ * but after the caller was authorized.
  */
 export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
   app: FastifyInstance,
@@ -87,7 +87,7 @@ export function addRoute<Q extends z.ZodType, B extends z.ZodType>(
     ...(screen === undefined ? {} : { onRequest: async (request: FastifyRequest) => screen(request) }),
     handler: async (request, reply) => {
       const { caller } = request;
-      if (caller === undefined) throw new Error(`${method} ${path} was reached without authentication`);
+      if (caller === undefined) throw new Error(`${method} ${path} ran without authentication`);
       return handler({
         // Without a schema the handler's type for it is `unknown`.
         query: (query === undefined ? request.query : parseQuery(query, request.query)) as z.infer<Q>,

@@ -23,7 +23,7 @@ async function openApp(bounds: { connections: number; bytes: number }) {
 const head = (path: string, length: number): string =>
   `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${length}\r\n\r\n`;
 
-test('a body that anybody may send has little time; one of a caller that was let in has more', async () => {
+test('the body of an unauthenticated caller has little time; that of another has more', async () => {
   await using app = await openApp({ connections: 10, bytes: 1000 });
   const open = connect(app.port, '127.0.0.1');
   open.on('error', () => undefined); // it is cut

@@ -3,10 +3,10 @@ import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { AddressLimits } from './address-limits.js';
 
-/** Longest time for a body that anybody may send: 5 MiB at 250 KiB/s. */
+/** Longest time for the body of an unauthenticated caller: 5 MiB at 250 KiB/s. */
 export const UNAUTHENTICATED_BODY_TIMEOUT_MS = 20_000;
 
-/** What bodies that anybody may send are held to. */
+/** Limits of bodies of unauthenticated callers. */
 export interface UnauthenticatedBodyOptions {
   readonly limits: AddressLimits;
   /** Default {@link UNAUTHENTICATED_BODY_TIMEOUT_MS}. */
@@ -14,9 +14,9 @@ export interface UnauthenticatedBodyOptions {
 }
 
 /**
- * Bounds the bodies of routes that ask for no token (a webhook that proves itself by its signature needs its body first): each address
- * has so many bytes at one time, and a body has less time to arrive than one of a caller that was let in. A body that does not say
- * how long it is counts as the longest.
+ * Limits the bodies of routes without a token (a webhook that authenticates by its signature needs its body first): each address has a
+ * number of bytes at one time, and a body has less time to arrive than that of an authenticated caller. A body of unknown length counts
+ * as the longest.
  */
 export function useUnauthenticatedBodyLimits(
   app: FastifyInstance,
@@ -36,7 +36,10 @@ export function useUnauthenticatedBodyLimits(
       return;
     }
     const timer = setTimeout(() => {
-      log.info({ path: request.routeOptions.url }, 'a body that anybody may send took too long: its connection is cut');
+      log.info(
+        { path: request.routeOptions.url },
+        'the body of an unauthenticated caller took too long: its connection is closed',
+      );
       request.raw.destroy(new SyncError('address_limit', `the body did not arrive within ${timeoutMs / 1000} s`));
     }, timeoutMs);
     payload.once('end', () => clearTimeout(timer));
@@ -52,7 +55,7 @@ function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** Bytes that a body has at most. */
+/** Largest size that a body can have. */
 function announced({ headers, routeOptions }: FastifyRequest): number {
   const limit = routeOptions.bodyLimit;
   const length = headers['content-length'];

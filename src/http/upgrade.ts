@@ -7,8 +7,8 @@ import { Server as TlsServer } from 'node:tls';
 export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
 /**
- * Options of an `http.Server` that has its Node ask about each upgrade (22.21, 24.9 and newer; others do not know the option): only
- * what {@link onWebSocketUpgrade} handles is one.
+ * Options of an `http.Server` whose Node asks about each upgrade (22.21, 24.9 and newer; older ones ignore the option): only what
+ * {@link onWebSocketUpgrade} handles is an upgrade.
  */
 export function upgradeOptions(server: () => Server): object {
   return {
@@ -23,9 +23,8 @@ function offersWebSocket({ headers }: IncomingMessage): boolean {
 
 /**
  * Hands upgrades to WebSocket to the handler, and serves every other request with an `Upgrade` header as if it had none,
- * which is what a server does that does not speak the other protocol (RFC 9110, 7.8). Java's HTTP client, for one, offers
- * `h2c` with its requests; a Node that does not ask hands all of them to whoever listens for upgrades. The server must have been made
- * with {@link upgradeOptions}.
+ * as a server does that does not know the other protocol (RFC 9110, 7.8). Java's HTTP client, for one, offers `h2c`
+ * with its requests; an older Node passes all of them to the listener for upgrades. The server must be made with {@link upgradeOptions}.
  */
 export function onWebSocketUpgrade(server: Server, handle: UpgradeHandler): void {
   server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -34,7 +33,7 @@ export function onWebSocketUpgrade(server: Server, handle: UpgradeHandler): void
   });
 }
 
-/** Puts the request back before what was not read yet, without the offer, and has the connection served anew. */
+/** Puts the request, without the offer, back before the unread bytes, and serves the connection anew. */
 function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): void {
   const { method, url, httpVersion, rawHeaders, headers } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];

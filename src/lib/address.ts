@@ -1,8 +1,8 @@
 import { BlockList, isIP } from 'node:net';
 
 /**
- * The one form of an IP address: what embeds an IPv4 address (`::ffff:127.0.0.1`, `::127.0.0.1`, NAT64) is that address, IPv6 is
- * compressed, zone and brackets are gone. Undefined for what is no address.
+ * The canonical form of an IP address: an embedded IPv4 address (`::ffff:127.0.0.1`, `::127.0.0.1`, NAT64) becomes plain IPv4, IPv6 is
+ * compressed, zone and brackets are removed. Returns undefined for any other text.
  */
 export function canonicalAddress(text: string): string | undefined {
   const bare = text.replace(/^\[(.*)\]$/, '$1').replace(/%.*$/, '');
@@ -18,11 +18,11 @@ export function canonicalAddress(text: string): string | undefined {
   return bytes.join('.');
 }
 
-/** Ranges of addresses, asked by canonical addresses. */
+/** Ranges of addresses; look-ups take canonical addresses. */
 export class AddressRanges {
   readonly #list = new BlockList();
 
-  /** `ranges`: addresses, or `network/bits`. Throws for what is neither. */
+  /** `ranges`: addresses, or `network/bits`. Throws for any other text. */
   constructor(ranges: readonly string[]) {
     for (const range of ranges) this.#add(range);
   }

@@ -2,8 +2,8 @@ import { startTimer } from './timer.js';
 
 /**
  * Runs `work` under a signal that aborts as soon as one of `signals` does, with its reason, or after `timeoutMs` with a
- * `TimeoutError`. Nothing of it stays at those signals afterwards: with `AbortSignal.any` each call leaves a reference at
- * them for as long as they live, which for a client is for ever (seen with Node 20).
+ * `TimeoutError`. Removes its listeners afterwards: each call of `AbortSignal.any` would leave a
+ * reference at the signals for as long as they live, which is as long as the client runs (Node 20).
  */
 export async function withAnySignal<T>(
   signals: readonly AbortSignal[],

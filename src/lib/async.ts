@@ -61,7 +61,7 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The result of work that goes on for others, or the signal's reason as soon as it aborts: but not once `hasBegun`. */
+/** Awaits shared work, or rejects with the signal's reason as soon as it aborts, unless `hasBegun`. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, hasBegun = () => false): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => {
@@ -101,7 +101,7 @@ export class Wakeup {
   }
 }
 
-/** Something that others wait for while it is not there: open or closed, as often as it comes and goes. */
+/** Open or closed, any number of times; callers wait while it is closed. */
 export class Gate {
   #isOpen: boolean;
   readonly #waiting = new Set<() => void>();
@@ -152,7 +152,7 @@ export class SerialQueue {
   }
 }
 
-/** Runs long work step by step: between two of them everybody else has the event loop. Rejects with what a step throws. */
+/** Runs long work step by step and yields the event loop between two steps. Rejects with what a step throws. */
 export async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
   for (;;) {
     const step = steps.next();

@@ -1,14 +1,14 @@
 import { SyncError } from './errors.js';
 
-/** An answer, as far as reading its body needs it. */
+/** The parts of a response that reading its body needs. */
 export interface ReadableAnswer {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: AsyncIterable<Uint8Array> & { destroy(error?: Error): unknown };
 }
 
 /**
- * The body of an answer as text, decoded as it comes. Throws `answer_too_large`, and closes the connection, for one that is announced
- * to be longer than `limitBytes`, or turns out to be.
+ * The body of a response as text, decoded as it arrives. Throws `answer_too_large`, and closes the connection, if it is longer than
+ * `limitBytes`, or is announced to be.
  */
 export async function bodyText({ headers, body }: ReadableAnswer, limitBytes: number): Promise<string> {
   const tooLarge = (bytes: string): SyncError => {
@@ -28,7 +28,7 @@ export async function bodyText({ headers, body }: ReadableAnswer, limitBytes: nu
   return text + decoder.decode();
 }
 
-/** The first bytes of a body of which no more is of interest, as many as came before it failed. */
+/** The first bytes of a body, as many as arrived before it failed. */
 export async function bodyStart(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   limitBytes: number,
@@ -47,7 +47,7 @@ export async function bodyStart(
   return Buffer.concat(chunks).subarray(0, limitBytes);
 }
 
-/** Lets go of the rest of a body, for a reason that is told by whoever throws it. */
+/** Drops the rest of a body and returns the error to throw. */
 function dropped(body: ReadableAnswer['body'], error: SyncError): SyncError {
   body.destroy();
   return error;

@@ -1,6 +1,6 @@
 import { isAbsolute, join } from 'node:path';
 
-/** Where a user's caches are: environment and `process.platform`. */
+/** What decides where a user's caches are: environment and `process.platform`. */
 export interface CachePlace {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly os: string;
@@ -15,7 +15,7 @@ export function cacheFolder({ env, os }: CachePlace): string {
 }
 
 function userCaches(env: CachePlace['env'], os: string): string {
-  // The XDG base directory specification says that a relative path is to be ignored.
+  // The XDG base directory specification says to ignore a relative path.
   if (env.XDG_CACHE_HOME !== undefined && isAbsolute(env.XDG_CACHE_HOME)) return env.XDG_CACHE_HOME;
   if (os === 'win32' && env.LOCALAPPDATA !== undefined) return env.LOCALAPPDATA;
   const home = env.HOME ?? env.USERPROFILE;

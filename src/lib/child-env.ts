@@ -1,6 +1,6 @@
 import { SyncError } from './errors.js';
 
-/** Environment variables as a program is given them. */
+/** Environment variables of a process. */
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** What programs need to run at all, to find their files and to speak the user's language. */
@@ -10,7 +10,7 @@ const BASE = [
   'SystemRoot SystemDrive windir ComSpec PATHEXT Path USERPROFILE HOMEDRIVE HOMEPATH APPDATA LOCALAPPDATA ProgramData',
 ];
 
-/** How the network is reached and whom a program trusts there. */
+/** Proxies and trusted certificates. */
 const NETWORK = [
   'HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy',
   'SSL_CERT_FILE SSL_CERT_DIR NIX_SSL_CERT_FILE CURL_CA_BUNDLE',
@@ -26,8 +26,8 @@ const GO_RUNTIME = ['GOMAXPROCS GOMEMLIMIT GOGC GODEBUG GOTRACEBACK'];
 const GO_BUILD = ['GO* CGO_* CC CXX AR PKG_CONFIG PKG_CONFIG_PATH'];
 
 /**
- * The variables that each kind of child process is given; `*` ends a name that stands for all that begin so. Nothing else of our own
- * environment goes to a child: it has our tokens, keys and passwords.
+ * The variables that each kind of child process gets; a name may end with `*`. A child gets nothing else of our environment, which has
+ * our tokens, keys and passwords.
  */
 export const CHILD_VARIABLES = {
   opa: names(BASE, NETWORK, GO_RUNTIME),
@@ -55,8 +55,8 @@ export function childEnv(
 }
 
 /**
- * Refuses, with `config_invalid`, variables for a child that are settings of this program: among them are its secrets. `setting` is
- * where they stand.
+ * Throws `config_invalid` for variables of a child that are settings of this program, since some are secrets. `setting` is the setting
+ * that names them.
  */
 export function assertNotOurs(variables: readonly string[], setting: string): void {
   const ours = variables.filter((name) => /^(SYNC|OPAL)_/i.test(name));

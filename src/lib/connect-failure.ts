@@ -1,6 +1,6 @@
 import { type ErrorCode, errorText, SyncError } from './errors.js';
 
-/** Causes that are looked at. */
+/** Depth of the chain of causes that is searched. */
 const MAX_CAUSES = 10;
 
 /** What Node calls the failures of a certificate, and what they mean for people. */
@@ -22,7 +22,7 @@ const TLS_PROBLEMS: Readonly<Record<string, 'untrusted' | 'expired' | 'name'>> =
 export const SERVER_CA =
   'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED=true';
 
-/** How a failed connection is told. */
+/** How a failed connection is reported. */
 export interface ConnectFailureOptions {
   /** What did not work, with whom: `no answer from https://...`. */
   readonly message: string;
@@ -33,7 +33,7 @@ export interface ConnectFailureOptions {
   readonly retryable?: boolean;
 }
 
-/** The error of a connection that was not made: `tls_failed` that names the setting, where the certificate or TLS is why. */
+/** The error of a connection that failed: `tls_failed`, which names the setting, if TLS or a certificate is the cause. */
 export function connectFailure(cause: unknown, options: ConnectFailureOptions): SyncError {
   const { message, code, caSetting, retryable = false } = options;
   const advice = tlsAdvice(cause, caSetting);
@@ -41,7 +41,7 @@ export function connectFailure(cause: unknown, options: ConnectFailureOptions): 
   return new SyncError('tls_failed', `${message}: ${advice}`, { cause, retryable });
 }
 
-/** What is wrong with TLS, for people, with the setting that mends it; undefined where something else failed. */
+/** What is wrong with TLS, for people, with the setting that corrects it; undefined if something else failed. */
 export function tlsAdvice(cause: unknown, caSetting: string): string | undefined {
   const problem = tlsProblem(cause);
   if (problem === undefined) return undefined;

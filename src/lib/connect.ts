@@ -9,7 +9,7 @@ export interface ConnectOptions {
   readonly timeoutMs: number;
   /** Default: the well-known authorities, no certificate of our own. */
   readonly tls?: OutgoingTls | undefined;
-  /** Finds the addresses of a name. Default: as the system does. */
+  /** Resolves a name. Default: as the system does. */
   readonly lookup?: LookupFunction | undefined;
 }
 
@@ -51,7 +51,7 @@ export function httpConnector(
 /** Opens the connection of a WebSocket. */
 export type Dial = (url: URL, signal: AbortSignal) => Promise<Socket>;
 
-/** A connection for `ws:` and `wss:` URLs, by CONNECT where a proxy is due. It may still be under way when it resolves. */
+/** A connection for `ws:` and `wss:` URLs, by CONNECT if a proxy applies. It may still be connecting when the promise resolves. */
 export function socketDial({ timeoutMs, tls }: ConnectOptions, proxies: Proxies): Dial {
   return async (url, signal) => {
     const target = endpointOf(url);
@@ -70,9 +70,9 @@ export function socketDial({ timeoutMs, tls }: ConnectOptions, proxies: Proxies)
 }
 
 /**
- * With TLS 1.3 the other end refuses our certificate, or its absence, after the handshake, by an alert. Node passes that
- * on as an error that does not end the socket, and OpenSSL words it with the place in its own source: here it ends the
- * socket, and says what was said. Otherwise the user reads "other side closed".
+ * With TLS 1.3 the peer rejects our certificate, or its absence, by an alert after the handshake. Node reports that as an error that
+ * does not end the socket, with a place in the source of OpenSSL. This ends the socket with the text of the alert; otherwise the user
+ * reads "other side closed".
  */
 function tellAlerts(socket: Socket): void {
   socket.on('error', (error) => {

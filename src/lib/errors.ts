@@ -10,19 +10,19 @@ export const ERROR_CODES = {
   },
   usage_invalid: {
     status: 500,
-    cause: 'A command was called with arguments that it does not take.',
+    cause: 'A command was called with arguments that it does not accept.',
     remedy: 'Correct what the message names; `--help` lists commands and options.',
   },
   request_invalid: {
     status: 422,
     cause: 'A request body or query does not have the documented shape.',
-    remedy: 'Correct the field named in `detail[].loc`. Numbers are not accepted where a string is due.',
+    remedy: 'Correct the field named in `detail[].loc`. A number is not accepted for a string.',
   },
   body_too_large: {
     status: 413,
     cause: 'A request body is larger than the limit.',
     remedy:
-      'Send a URL entry in place of inline data, or raise SYNC_BODY_LIMIT_BYTES. /token and /webhook have limits of their own.',
+      'Send a URL entry instead of inline data, or raise SYNC_BODY_LIMIT_BYTES. /token and /webhook have limits of their own.',
   },
   unauthorized: {
     status: 401,
@@ -32,11 +32,11 @@ export const ERROR_CODES = {
   topic_not_permitted: {
     status: 401,
     cause: 'The token is limited to topics, and the update, or the subscription, has others, which the message names.',
-    remedy: 'Keep to the topics of the token, or have one issued whose `permitted_topics` has those that are missing.',
+    remedy: 'Use topics of the token, or request one whose `permitted_topics` has the missing topics.',
   },
   path_not_permitted: {
     status: 401,
-    cause: 'The token is limited to paths, and the update goes elsewhere: the message names where.',
+    cause: 'The token is limited to paths, and the update writes to others, which the message names.',
     remedy:
       'Publish at or below the paths of the token, or have one issued whose `permitted_paths` has what is missing.',
   },
@@ -127,7 +127,7 @@ export const ERROR_CODES = {
   },
   git_failed: {
     status: 503,
-    cause: 'The git program answered with an error.',
+    cause: 'The git program failed.',
     remedy: 'Check SYNC_POLICY_REPO_URL, the branch and the credentials; the message has what git said.',
   },
   git_timeout: {
@@ -147,7 +147,7 @@ export const ERROR_CODES = {
   },
   bundle_archive_refused: {
     status: 503,
-    cause: 'A bundle.tar.gz has an entry that is not taken, is damaged, or is over a limit.',
+    cause: 'A bundle.tar.gz has an entry that is not accepted, is damaged, or exceeds a limit.',
     remedy: 'Repair the archive; the message names the entry. Until then the last good bundle is served.',
   },
   bundle_unwritable: {
@@ -180,7 +180,7 @@ export const ERROR_CODES = {
   log_conflict: {
     status: 409,
     cause: 'Another server instance appended to the update log first.',
-    remedy: 'Nothing is due: the server reads what the other one wrote, and tries again.',
+    remedy: 'No action is needed: the server reads what the other one wrote, and retries.',
   },
   backbone_unavailable: {
     status: 503,
@@ -194,17 +194,17 @@ export const ERROR_CODES = {
     cause:
       'The update log in the backbone is not the one that this server has read: it was emptied, restored or has lost rows.',
     remedy:
-      'Start the server again: it takes the log as it is now. It has a new epoch, so clients catch up by the fold and remove nothing.',
+      'Restart the server: it accepts the log as it is now. The log has a new epoch, so clients catch up by the fold and remove nothing.',
   },
   too_many_patches: {
     status: 409,
-    cause: 'So many patches stand on a path that clients could not catch up any more.',
+    cause: 'A path has more patches than clients could catch up with.',
     remedy: 'Publish a PUT at that path; or raise SYNC_PATCHES_PER_PATH_LIMIT.',
   },
   inline_data_too_large: {
     status: 413,
-    cause: 'The inline data of a data update is larger than the update log takes.',
-    remedy: 'Send a URL entry in place of inline data, or raise SYNC_INLINE_DATA_LIMIT_BYTES.',
+    cause: 'The inline data of a data update is larger than the update log accepts.',
+    remedy: 'Send a URL entry instead of inline data, or raise SYNC_INLINE_DATA_LIMIT_BYTES.',
   },
   idempotency_conflict: {
     status: 409,
@@ -229,13 +229,13 @@ export const ERROR_CODES = {
   },
   server_unreachable: {
     status: 503,
-    cause: 'The sync server does not answer.',
+    cause: 'The sync server does not respond.',
     remedy:
       'Check SYNC_SERVER_URL (`--server-url` of a command) and that the server runs there. A client keeps trying.',
   },
   client_unreachable: {
     status: 503,
-    cause: 'The sync client does not answer a command.',
+    cause: 'The sync client does not respond to a command.',
     remedy:
       'Check that the client runs, and where: `--client-url`, or SYNC_CLIENT_API_SERVER_HOST and SYNC_CLIENT_API_SERVER_PORT.',
   },
@@ -247,12 +247,12 @@ export const ERROR_CODES = {
   },
   server_refused: {
     status: 502,
-    cause: 'The sync server answered with an error.',
-    remedy: 'The message has its answer; the server log has the reason.',
+    cause: 'The sync server returned an error.',
+    remedy: 'The message has the response; the server log has the reason.',
   },
   answer_too_large: {
     status: 502,
-    cause: 'The sync server answered with more bytes than the client takes.',
+    cause: 'The response of the sync server has more bytes than the client accepts.',
     remedy:
       'Raise SYNC_SERVER_ANSWER_LIMIT_BYTES where policy and inline data are that large. The client keeps trying.',
   },
@@ -264,7 +264,7 @@ export const ERROR_CODES = {
   fetch_config_invalid: {
     status: 502,
     cause:
-      'A data source entry asks for a fetch provider that the client does not have, or in a form that it does not take.',
+      'A data source entry asks for a fetch provider that the client does not have, or in a form that it does not accept.',
     remedy: 'Correct `config` of the entry as docs/data-sources.md has it. It is not tried again before it changes.',
   },
   address_refused: {
@@ -276,13 +276,13 @@ export const ERROR_CODES = {
   },
   fetch_too_large: {
     status: 502,
-    cause: 'A data source answered with more bytes than the limit.',
+    cause: 'The document of a data source has more bytes than the limit.',
     remedy: 'Raise SYNC_FETCH_LIMIT_BYTES or make the document smaller.',
   },
   fetch_not_json: {
     status: 502,
-    cause: 'A data source answered with something that is not exactly one JSON value.',
-    remedy: 'Check that the URL answers JSON and nothing after it.',
+    cause: 'The document of a data source is not exactly one JSON value.',
+    remedy: 'Check that the URL returns JSON and nothing after it.',
   },
   spool_unwritable: {
     status: 507,
@@ -306,18 +306,18 @@ export const ERROR_CODES = {
   },
   engine_start_failed: {
     status: 500,
-    cause: 'The inline engine ended before it answered for the first time; the message has its last words.',
+    cause: 'The inline engine ended before its first response; the message has its last lines.',
     remedy: 'Correct SYNC_INLINE_ENGINE_CONFIG and the files that it names.',
   },
   engine_ended: {
     status: 503,
     cause: 'The inline engine ended by itself, or had to be ended.',
     remedy:
-      'Nothing is due: it is started and filled again. If it repeats, its last words are in the log; look at its memory, too.',
+      'No action is needed: it is started and filled again. If it repeats, see its last lines in the log, and its memory.',
   },
   engine_unreachable: {
     status: 503,
-    cause: 'The policy engine does not answer.',
+    cause: 'The policy engine does not respond.',
     remedy: 'Check that the engine runs at SYNC_POLICY_STORE_URL. The client keeps trying.',
   },
   engine_unauthorized: {
@@ -340,7 +340,7 @@ export const ERROR_CODES = {
     status: 409,
     cause: 'The client follows another update log than the one that was asked about, or a server without one.',
     remedy:
-      'Take `epoch` and `seq` from the same answer of `POST /data/config`, and publish to the server that this client follows.',
+      'Take `epoch` and `seq` from the same response of `POST /data/config`, and publish to the server that this client follows.',
   },
   updater_disabled: {
     status: 503,
@@ -350,12 +350,12 @@ export const ERROR_CODES = {
   callback_failed: {
     status: 502,
     cause: 'A callback did not take a report (connection, status code or time).',
-    remedy: 'Check the URL and headers of the callback; the message has its answer. The update itself went in.',
+    remedy: 'Check the URL and headers of the callback; the message has its response. The update itself is applied.',
   },
   callback_limit: {
     status: 409,
     cause: 'The client has as many registered callbacks as it may have.',
-    remedy: 'Delete those that are not needed, with DELETE /callbacks/<key>.',
+    remedy: 'Delete unused ones with DELETE /callbacks/<key>.',
   },
   offline_mode_off: {
     status: 400,
@@ -371,7 +371,7 @@ export const ERROR_CODES = {
     status: 500,
     cause: 'The backup file cannot be used: damaged, cut short, of another version, empty, or refused by the engine.',
     remedy:
-      'Nothing is due: the client follows the server and writes a new one; the old file stays beside it with the ending `.refused`.',
+      'No action is needed: the client follows the server and writes a new one; the old file is kept beside it with the ending `.refused`.',
   },
   backup_unwritable: {
     status: 507,
@@ -381,7 +381,7 @@ export const ERROR_CODES = {
   publish_failed: {
     status: 502,
     cause: 'The server did not accept a data update.',
-    remedy: "The message has the server's answer.",
+    remedy: "The message has the server's response.",
   },
   unexpected: {
     status: 500,
@@ -403,7 +403,7 @@ export interface SyncErrorOptions {
   status?: number;
   /** Seconds for a `Retry-After` header. */
   retryAfterSeconds?: number;
-  /** A structured `detail` for HTTP answers; the message is used where there is none. */
+  /** A structured `detail` for HTTP responses. Default: the message. */
   detail?: unknown;
 }
 
@@ -426,10 +426,10 @@ export class SyncError extends Error {
   }
 }
 
-/** Causes that are looked at; also what ends a chain that leads back to itself. */
+/** Depth of the chain of causes that is searched; also ends a circular chain. */
 const MAX_CAUSES = 10;
 
-/** What OpenSSL says, with numbers, functions and places of its source around it. */
+/** A message of OpenSSL, between numbers, functions and places of its source. */
 const OPENSSL = /^[0-9A-F]+:error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):.*$/s;
 
 function plain(message: string): string {
@@ -449,7 +449,7 @@ export function errorText(error: unknown): string {
   return parts.join(': ') || error.name;
 }
 
-/** The first of an error and its causes that has a code; undefined where none has. */
+/** The first of an error and its causes that has a code; undefined if none has. */
 function knownError(error: unknown): SyncError | undefined {
   let at: unknown = error;
   for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause) {
@@ -482,8 +482,8 @@ interface FailureFields {
 }
 
 /**
- * What a log line of level `warn` or above says of a failure. Every such line has it: `log.warn({ ...failureFields(error), more },
- * 'what failed')`. `stack`: also where an error that no code covers came from; it may be a mistake of the program.
+ * The fields of every log line of level `warn` or above about a failure: `log.warn({ ...failureFields(error), more }, 'what failed')`.
+ * `stack`: with the stack of an error that has no code, which may be a bug.
  */
 export function failureFields(error: unknown, unexpected?: 'stack'): FailureFields {
   const code = errorCode(error);
@@ -491,13 +491,13 @@ export function failureFields(error: unknown, unexpected?: 'stack'): FailureFiel
   return code === 'unexpected' && unexpected === 'stack' ? { ...fields, err: error } : fields;
 }
 
-/** What only a change of the configuration mends: a program that meets one of these ends with exit code 2. */
+/** Errors that only a change of the configuration corrects: the program ends with exit code 2. */
 const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set(['usage_invalid', 'config_invalid', 'engine_start_failed']);
 
 /** Why a program cannot listen where its settings say, whatever else runs: not an address of this machine, or not permitted. */
 const WRONG_ADDRESS: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EACCES', 'ENOTFOUND', 'EINVAL']);
 
-/** Whether only a change of the configuration mends an error, so that another start would end the same way. */
+/** Whether only a change of the configuration corrects an error, so that another start would fail in the same way. */
 export function isConfigurationError(error: unknown): boolean {
   const known = knownError(error);
   if (known === undefined) return false;

@@ -1,13 +1,12 @@
 import type { jsonKind } from './json-text.js';
 
 /**
- * Says whether bytes that arrive in pieces are exactly one JSON value, in one pass and without keeping them. What it
- * accepts is what `JSON.parse` accepts of the same bytes as strict UTF-8 (RFC 8259, RFC 3629), with one bound more:
- * {@link MAX_JSON_DEPTH}.
+ * Checks in one pass that bytes which arrive in pieces are exactly one JSON value, without keeping them. Accepts what `JSON.parse`
+ * accepts of the same bytes as strict UTF-8 (RFC 8259, RFC 3629), with one more bound: {@link MAX_JSON_DEPTH}.
  */
 
-// Plain numbers, so that the switch is a jump table. They come before all else: only so does the bundler put the numbers in
-// place of their names (it makes variables of them otherwise, and the check takes half as long again).
+// Plain numbers, so that the switch is a jump table. They come first: otherwise the bundler makes variables
+// of them, and the check takes half as long again.
 
 // States: what the next byte may be.
 const VALUE = 0;
@@ -47,17 +46,17 @@ const SPACE = 4;
 /** Nested objects and arrays that OPA's decoder (Go's `encoding/json`) still reads; one more and it refuses. */
 export const MAX_JSON_DEPTH = 10_000;
 
-/** What {@link createJsonCheck} gives. After a throw the check is of no further use. */
+/** Made by {@link createJsonCheck}. Must not be used after it threw. */
 export interface JsonCheck {
-  /** Looks at the next bytes. Throws a {@link JsonSyntaxError} that names what was expected and the offset of the wrong byte. */
+  /** Checks the next bytes. Throws a {@link JsonSyntaxError} that names what was expected and the offset of the wrong byte. */
   push(chunk: Uint8Array): void;
   /** True while an object or array is open: the bytes so far are no whole value, whatever comes next. */
   readonly isOpen: boolean;
-  /** Says that there are no more bytes. Throws a {@link JsonSyntaxError} when there was no value, or it is not complete. */
+  /** Ends the input. Throws a {@link JsonSyntaxError} if there is no value, or it is not complete. */
   end(): { kind: ReturnType<typeof jsonKind> };
 }
 
-/** Hears where members of the outer objects stand. Offsets are in bytes, of all pieces together. */
+/** Is called with the places of members of the outer objects. Offsets are in bytes, of all pieces together. */
 export interface MemberWatch {
   /** Members of an object that is the whole value have depth 1. */
   readonly depth: number;

@@ -33,7 +33,7 @@ export class JsonText {
   }
 }
 
-/** The value of a text that may be something else than JSON; undefined where it is, which no JSON text means. */
+/** The value of a text, or undefined (which no JSON text means) if it is not JSON. */
 export function jsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -95,7 +95,7 @@ export class Secret {
   }
 }
 
-/** A URL text with user name, password and query replaced, for logs and answers; also where it is no valid URL. */
+/** A URL text with user name, password and query replaced, for logs and responses; also for a text that is no valid URL. */
 export function redactUrl(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed === undefined || (parsed.host === '' && !hasAuthority(url))) return redactText(url);
@@ -109,7 +109,7 @@ export function redactUrl(url: string): string {
 
 /**
  * Not a URL (a port out of range), or not of the form with `//` (a path, the scp form of git, which reads as a scheme):
- * what may be secret goes by its place. A password may have any character here, so it ends at the last `@`.
+ * what may be secret is found by its place. A password may have any character here, so it ends at the last `@`.
  */
 function redactText(text: string): string {
   if (!hasAuthority(text)) return text.replace(/^([^:@/]+):.*@/s, '$1:***@');

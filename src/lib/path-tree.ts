@@ -1,6 +1,6 @@
-/** Most branches are leaves with one item: what a branch does not have takes no room. */
+/** Most branches are leaves with one item: absent fields take no memory. */
 interface Branch<T> {
-  /** A list of few, a set of many: taking one of many out of a list looks through all of it. */
+  /** A list of few, a set of many: removing one of many from a list searches all of it. */
   items: T[] | Set<T> | undefined;
   children: Map<string, Branch<T>> | undefined;
 }
@@ -10,8 +10,7 @@ const FEW = 8;
 const NOTHING: readonly never[] = [];
 
 /**
- * Items by path, each once. Finds what lies at, above or below a path without looking at everything else. What it takes is in
- * proportion to what is in it: empty branches go.
+ * Items by path, each once. Finds the items at, above or below a path without a search of the others. Removes empty branches.
  */
 export class PathTree<T> {
   #root: Branch<T> = newBranch();
@@ -31,7 +30,7 @@ export class PathTree<T> {
     branch.items = withItem(branch.items, item);
   }
 
-  /** Takes out an item; one that is not there is none of its concern. */
+  /** Removes an item, if it is there. */
   remove(path: readonly string[], item: T): void {
     const way: Branch<T>[] = [this.#root];
     for (const segment of path) {
@@ -47,7 +46,7 @@ export class PathTree<T> {
     }
   }
 
-  /** Items exactly at the path. The tree must not be changed while they are looked at. */
+  /** Items exactly at the path. The tree must not change during the iteration. */
   at(path: readonly string[]): Iterable<T> {
     return this.#branch(path)?.items ?? NOTHING;
   }
@@ -65,7 +64,7 @@ export class PathTree<T> {
     return found;
   }
 
-  /** Items at the path and below it, in no order. The tree must not be changed before the last one. */
+  /** Items at the path and below it, in no order. The tree must not change during the iteration. */
   *below(path: readonly string[]): Generator<T> {
     const top = this.#branch(path);
     const open = top === undefined ? [] : [top];
@@ -75,7 +74,7 @@ export class PathTree<T> {
     }
   }
 
-  /** Takes out everything at the path and below it, and answers it. */
+  /** Removes and returns everything at the path and below it. */
   cut(path: readonly string[]): T[] {
     const found = [...this.below(path)];
     if (found.length === 0) return found;
@@ -86,7 +85,7 @@ export class PathTree<T> {
         branch.items = undefined;
         branch.children = undefined;
       }
-      for (const item of found.slice(0, 1)) this.remove(path, item); // makes the empty branch go
+      for (const item of found.slice(0, 1)) this.remove(path, item); // removes the empty branch
     }
     return found;
   }

@@ -2,15 +2,15 @@ import { chmod, lstat, open, readdir, readFile, rename, rm, stat } from 'node:fs
 import { basename, dirname, join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 
-/** What others than the owner may: read, write, enter. */
+/** The rights of users other than the owner: read, write, enter. */
 const OTHERS = 0o077;
 const OTHERS_WRITE = 0o022;
 /** Windows has no such rights. */
 const HAS_MODES = process.platform !== 'win32';
 
 /**
- * What is wrong with the rights of a folder in which secrets or state are; undefined where it is the owner's alone, or cannot be
- * looked at: whoever uses it says so then. With `writeOnly` it may be read, since the files in it are closed.
+ * What is wrong with the rights of a folder of secrets or state; undefined if only the owner has rights, or the folder cannot be read,
+ * which its user reports. With `writeOnly` others may read it, since the files in it are private.
  */
 export async function openFolderProblem(
   folder: string,
@@ -26,7 +26,7 @@ export async function openFolderProblem(
   return `the folder ${folder} may be ${may} other users of this machine (mode ${(mode & 0o777).toString(8)}): chmod 700 ${folder}`;
 }
 
-/** Takes the rights of others away from files; those that are not there, or not ours, stay. Answers the ones that stay open. */
+/** Removes the rights of other users from files, and returns those files where that failed. Skips missing files. */
 export async function makePrivate(files: readonly string[]): Promise<string[]> {
   const open: string[] = [];
   if (!HAS_MODES) return open;
@@ -41,7 +41,7 @@ export async function makePrivate(files: readonly string[]): Promise<string[]> {
   return open;
 }
 
-/** The same for all that is in a folder, at any depth; links are left alone, and what goes meanwhile is gone. */
+/** The same for everything in a folder, at any depth. Skips links and files that disappear meanwhile. */
 export async function makeTreePrivate(folder: string): Promise<void> {
   if (!HAS_MODES) return;
   for (const { name, parentPath } of await readdir(folder, { recursive: true, withFileTypes: true })) {
@@ -56,8 +56,8 @@ export async function makeTreePrivate(folder: string): Promise<void> {
 }
 
 /**
- * Does something short and without waiting, such as the start of another program, so that all files which that makes are its
- * owner's alone. A worker thread cannot: there they have the rights that the process gives.
+ * Runs short synchronous work, such as the start of another program, whose files are then readable by the owner alone. In a worker
+ * thread, which cannot set this, they have the rights that the process gives.
  */
 export function withPrivateFiles<T>(work: () => T): T {
   if (!isMainThread) return work();

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 import { jsonOrUndefined } from './json-text.js';
 
-/** How much of an answer that is not understood is shown. */
+/** How much of an unknown response is shown. */
 const SHOWN_CHARACTERS = 500;
 
-/** The body of an error answer, ours or OPAL's. */
+/** The body of an error response, ours or OPAL's. */
 const refusal = z.object({
   detail: z.union([
     z.string(),
@@ -13,7 +13,7 @@ const refusal = z.object({
   ]),
 });
 
-/** What a server says in the body of an error answer, as one bounded sentence. */
+/** The message in the body of an error response, as one bounded sentence. */
 export function problemText(text: string): string {
   const parsed = refusal.safeParse(jsonOrUndefined(text));
   if (!parsed.success) return shortAnswer(text);
@@ -23,8 +23,8 @@ export function problemText(text: string): string {
   return shortAnswer(detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; '));
 }
 
-/** An answer for messages, bounded. */
+/** A response for messages, bounded. */
 export function shortAnswer(text: string): string {
-  if (text.trim() === '') return 'an empty answer';
+  if (text.trim() === '') return 'an empty response';
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text;
 }

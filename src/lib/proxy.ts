@@ -28,7 +28,7 @@ const NO_PROXIES: Proxies = { for: () => undefined };
  * The proxies of an environment: HTTP_PROXY for http and ws, HTTPS_PROXY for https and wss, except what NO_PROXY lists;
  * also in lower case, which wins. NO_PROXY: names (with everything below them), addresses, address ranges `10.0.0.0/8`,
  * each with a port if wanted, or `*`. This machine itself (localhost, loopback addresses) is never behind a proxy. Throws
- * `config_invalid` for an address of a proxy that is none.
+ * `config_invalid` for a proxy address that is not valid.
  */
 export function readProxies(env: Readonly<Record<string, string | undefined>>): Proxies {
   const http = readProxy('HTTP_PROXY', env);
@@ -49,7 +49,7 @@ export function readProxies(env: Readonly<Record<string, string | undefined>>): 
 /** How {@link openTunnel} works. */
 export interface TunnelOptions {
   readonly timeoutMs: number;
-  /** For a proxy that is itself spoken to over TLS. */
+  /** For a proxy that itself uses TLS. */
   readonly tls?: OutgoingTls | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -99,7 +99,7 @@ export function openTunnel(
   });
 }
 
-/** Where an http(s) or ws(s) URL leads, as sockets take it: an IPv6 address without brackets, the port always. */
+/** Host and port of an http(s) or ws(s) URL for a socket: an IPv6 address without brackets, always a port. */
 export function endpointOf({ hostname, port, protocol }: Pick<URL, 'hostname' | 'port' | 'protocol'>): Endpoint {
   const host = hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   return { host, port: port === '' ? (protocol === 'https:' || protocol === 'wss:' ? 443 : 80) : Number(port) };
@@ -109,7 +109,7 @@ function setting(name: string, env: Readonly<Record<string, string | undefined>>
   return env[name.toLowerCase()] ?? env[name] ?? '';
 }
 
-/** The address may have a password, so that no message shows it, not even as a cause. */
+/** The address may have a password, so no message shows it, not even as a cause. */
 function readProxy(name: string, env: Readonly<Record<string, string | undefined>>): ProxyServer | undefined {
   const text = setting(name, env).trim();
   if (text === '') return undefined;
@@ -142,7 +142,7 @@ export function isLoopback(host: string): boolean {
 
 const LOOPBACK = new AddressRanges(['127.0.0.0/8', '::1']);
 
-/** Reads NO_PROXY. Items that make no sense exclude nothing, as everywhere. */
+/** Reads NO_PROXY. Invalid items exclude nothing, as everywhere. */
 function exclusions(text: string): (target: Endpoint) => boolean {
   if (/(^|[,\s])\*($|[,\s])/.test(text)) return () => true;
   const rules = text.split(/[,\s]+/).flatMap((item) => exclusion(item) ?? []);

@@ -8,10 +8,10 @@ export function serverAddress(serverUrl: string, path: string, query?: URLSearch
   return `${base.replace(/\/+$/, '')}${path}${parts.length === 0 ? '' : `?${parts.join('&')}`}`;
 }
 
-/** Least length of a text that is taken for a secret: shorter ones would make what is left unreadable. */
+/** Shortest text that is hidden as a secret: hiding shorter ones would make the rest unreadable. */
 const SECRET_LENGTH = 4;
 
-/** What of a URL must not be shown, longest first: user, password and query, as they are written and as they are meant. */
+/** The secrets of a URL, longest first: user, password and query, escaped as written and decoded. */
 export function secretsOfUrl(url: string): string[] {
   if (!URL.canParse(url)) return [];
   const { username, password, search, searchParams } = new URL(url);

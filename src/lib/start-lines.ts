@@ -1,6 +1,6 @@
 import type { Logger } from './log.js';
 
-/** One fact that a program tells when it starts. */
+/** One fact that a program logs when it starts. */
 export interface StartFact {
   /** What it is about: `server`, `authentication`. */
   readonly about: string;
@@ -12,7 +12,7 @@ export interface StartFact {
 
 /**
  * Writes the facts of a start, one line each, in the same form for both programs: `<about>: <text>`, with the fields beside it.
- * What an operator has to think of is a line of level `warn` of its own, and no fact.
+ * Advice for the operator is no fact: it has its own line of level `warn`.
  */
 export function logStart(log: Pick<Logger, 'info'>, facts: readonly StartFact[]): void {
   for (const { about, text, fields } of facts) log.info({ ...fields }, `${about}: ${text}`);

@@ -24,7 +24,7 @@ export interface PemTexts {
   readonly ca?: string;
 }
 
-/** How often files are looked at: a new certificate serves at most this much later. */
+/** How often files are checked: a new certificate is in use at most this much later. */
 const LOOK_INTERVAL_MS = 5_000;
 
 /** A {@link PemFile}, where its setting is set. */
@@ -53,7 +53,7 @@ export class TlsFiles {
     if ((cert === undefined) !== (key === undefined)) {
       throw new SyncError('config_invalid', `${(cert ?? key)?.setting} needs certificate and key: only one is set`);
     }
-    // Stamp first: what changes while it is read is found at the next look.
+    // Stamp first: a change during the read is found by the next check.
     const stamp = await stampOf(files);
     return new TlsFiles(files, await readAll(files), stamp);
   }
@@ -63,7 +63,7 @@ export class TlsFiles {
     return this.#texts;
   }
 
-  /** Reads again what has changed; true when it has. When that cannot be used it throws, and {@link texts} stay. */
+  /** Reads changed files again; returns whether there were any. Throws and keeps {@link texts} if they cannot be used. */
   async refresh(): Promise<boolean> {
     const stamp = await stampOf(this.#files);
     if (stamp === this.#stamp) return false;
@@ -73,8 +73,8 @@ export class TlsFiles {
   }
 
   /**
-   * Looks at the files every {@link LOOK_INTERVAL_MS} and calls `onChange` after a change. A certificate whose key has not
-   * been written yet is tried again at the next look; meanwhile the pair before stays in use. The result ends it.
+   * Checks the files every {@link LOOK_INTERVAL_MS} and calls `onChange` after a change. A certificate whose key is not written yet is
+   * read again by the next check; until then the pair before stays in use. Returns a function that ends the checks.
    */
   watch(deps: { log: Logger; onChange?: () => void }, intervalMs = LOOK_INTERVAL_MS): () => void {
     let problem: string | undefined;
@@ -98,7 +98,7 @@ export class TlsFiles {
     };
     const timer = setInterval(() => {
       look().catch((error: unknown) =>
-        deps.log.error(failureFields(error, 'stack'), 'certificate files cannot be looked at'),
+        deps.log.error(failureFields(error, 'stack'), 'certificate files cannot be checked'),
       );
     }, intervalMs);
     timer.unref();
@@ -144,10 +144,10 @@ export function outgoingTls(files: TlsFiles, trust: 'also' | 'only', extra?: str
   };
 }
 
-/** PEM text of the file that NODE_EXTRA_CA_CERTS names; undefined where there is none, or none that can be read. */
+/** PEM text of the file that NODE_EXTRA_CA_CERTS names; undefined if there is none, or it cannot be read. */
 export async function extraAuthorities(env: Readonly<Record<string, string | undefined>>): Promise<string | undefined> {
   const path = env.NODE_EXTRA_CA_CERTS ?? '';
-  // Node itself warns of a file that it cannot read, and goes on: so do we.
+  // Node itself warns of a file that it cannot read, and continues: so do we.
   return path === '' ? undefined : await readFile(path, 'utf8').catch(() => undefined);
 }
 

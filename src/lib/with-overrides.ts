@@ -1,6 +1,5 @@
 /**
- * The same object with some methods replaced, for those who wrap a part without knowing all of it. Every other method runs on
- * the object itself, so that it may be of a class with private fields.
+ * The object with some methods replaced. Every other method runs on the object itself, which may have private fields.
  */
 export function withOverrides<T extends object>(target: T, methods: Partial<T>): T {
   return new Proxy(target, {

@@ -7,7 +7,7 @@ export const dataModule = z.object({ path: z.string(), data: z.string() });
 /** A Rego module: its path in the repository and its text. */
 export const policyModule = z.object({ path: z.string(), package_name: z.string().nullish(), rego: z.string() });
 
-/** Answer of `GET /policy` (specification "PolicyBundle"; opal-protocol P2.2). */
+/** Response of `GET /policy` (specification "PolicyBundle"; opal-protocol P2.2). */
 export const policyBundle = z.object({
   manifest: list(z.string(), { max: MANY }),
   hash: z.string(),

@@ -2,8 +2,8 @@ import * as z from 'zod';
 import { position } from './session.js';
 
 /**
- * The answer of `GET /clients`, as the server writes it and `sync-server status` reads it. Members that a server or a client
- * of an older version does not know are optional: missing means that nothing is said of it.
+ * The response of `GET /clients`, as the server writes it and `sync-server status` reads it. Members that an older server or client
+ * does not know are optional; a missing one says nothing.
  */
 
 const millis = z.number().describe('Milliseconds since 1970');
@@ -70,8 +70,8 @@ export const clientView = z.object({
       kind: z.string(),
       version: z.string().nullable(),
       online: z.boolean(),
-      error: z.string().nullish().describe('Why it does not answer'),
-      since: millis.optional().describe('Since when it answers, or does not'),
+      error: z.string().nullish().describe('Why it does not respond'),
+      since: millis.optional().describe('Since when it responds, or does not'),
     })
     .nullable(),
   policy: z.object({
@@ -97,14 +97,14 @@ export const clientView = z.object({
 });
 export type ClientView = z.infer<typeof clientView>;
 
-/** Answer of `GET /clients`: one page. */
+/** Response of `GET /clients`: one page. */
 export const clientsAnswer = z.object({
   epoch: z.string(),
   head: z.number(),
   policy_head: z.string().nullable(),
-  instance: z.string().describe('The server instance that answers'),
+  instance: z.string().describe('The server instance that responds'),
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
-  policy_source: sourceView.optional().describe('How the server instance that answers follows the policy source'),
+  policy_source: sourceView.optional().describe('How the server instance that responds follows the policy source'),
   total: z.number().optional().describe('Clients on all pages'),
   clients: z.array(clientView).describe('By name'),
   next: z.string().nullish().describe('There are more clients: the value of `after` for the next page'),

@@ -21,7 +21,7 @@ const docPath = z.string().refine(
   { message: 'must be a path of valid text and percent-escapes, without . and .. segments' },
 );
 
-/** Bounds of what one update may name: each topic and callback costs memory on every server and client, for long. */
+/** Limits of one update: each topic and callback takes memory on every server and client for a long time. */
 export const UPDATE_LIMITS = {
   entries: 10_000,
   topics: 100,
@@ -44,7 +44,7 @@ export const fetcherConfig = z.looseObject({
 });
 export type FetcherConfig = z.infer<typeof fetcherConfig>;
 
-/** Names of the built-in provider; without any name it is meant, too. Case does not matter. */
+/** Names of the built-in provider, which is also the default. Case does not matter. */
 export const HTTP_PROVIDER_NAMES = ['HttpFetchProvider', 'http'] as const;
 
 /** True when HTTP fetches an entry with this `config.fetcher`. */
@@ -67,7 +67,7 @@ export const entryConfig = z.looseObject({ fetcher: z.string().nullish() }).tran
 export type EntryConfig = z.infer<typeof entryConfig>;
 
 /**
- * What of `config` decides which document an entry gets (design D18): of HTTP method and body, of another provider
+ * The members of `config` that decide which document an entry gets (design D18): of HTTP method and body, of another provider
  * everything. Credentials do not: they may change, and the entry stays the same one.
  */
 export function sourceIdentity(config: EntryConfig | null | undefined): unknown[] {
@@ -100,7 +100,7 @@ function withTextHeaders(config: unknown): unknown {
   return { ...config, headers: Object.fromEntries(headers) };
 }
 
-/** Everything that a parser read is of this form but what is nested deeper than engines read. */
+/** Inline data as parsers read it, unless it is nested deeper than engines accept. */
 const inlineData = z.custom<JsonText>((value) => value instanceof JsonText, {
   error: `must be nested at most ${MAX_JSON_DEPTH} levels deep`,
 });
@@ -150,7 +150,7 @@ const updateFields = {
   callback: updateCallback.optional(),
 };
 
-/** Longest time that an update may stay in the fold, where it is not for ever: 10 years. */
+/** Longest time that an update may be retained, unless for ever: 10 years. */
 const MAX_RETAIN_SECONDS = 10 * 365 * 24 * 60 * 60;
 
 /** Body of `POST /data/config` (specification "DataUpdate"). */
@@ -158,7 +158,7 @@ export const dataUpdate = z.object({
   ...updateFields,
   id: z.string().max(UPDATE_LIMITS.idChars).nullish(),
   reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
-  /** Whether those who come later get it too, or for how many seconds (design D17). Default: the server's setting. */
+  /** Whether clients that connect later get it too, or for how many seconds (design D17). Default: the server's setting. */
   retain: z.union([z.boolean(), z.number().min(0).max(MAX_RETAIN_SECONDS)]).optional(),
   entries: list(dataSourceEntry, { max: UPDATE_LIMITS.entries, empty: 'must have at least one entry' }),
 });
@@ -168,7 +168,7 @@ export type DataUpdate = z.infer<typeof dataUpdate>;
 export const peerUpdate = z.object({
   id: z.string().nullish(),
   reason: z.coerce.string().nullish(),
-  /** Items are read one by one: one that cannot be called must not cost the update. */
+  /** Items are read one by one: an invalid one must not fail the update. */
   callback: z
     .object({ callbacks: list(z.unknown(), { max: MANY }).default([]) })
     .nullish()
@@ -181,7 +181,7 @@ export const peerUpdate = z.object({
 });
 export type PeerUpdate = z.infer<typeof peerUpdate>;
 
-/** Answer of `GET /data/config`: the desired entries in order. `epoch`, `head` only where the client negotiated them. */
+/** Response of `GET /data/config`: the desired entries in order. `epoch`, `head` only where the client negotiated them. */
 export const peerDataConfig = z.object({
   entries: list(peerEntry, { max: MANY }).default([]),
   epoch: z.string().optional(),

@@ -4,7 +4,7 @@ import { SyncError } from '../lib/errors.js';
 export type DocPath = readonly string[];
 
 /**
- * Parses a `dst_path`: a leading, trailing or doubled slash means nothing, percent-escapes are decoded. Throws
+ * Parses a `dst_path`: leading, trailing and doubled slashes are ignored, percent-escapes are decoded. Throws
  * `request_invalid` for `.`, `..`, broken escapes, and half a surrogate pair, which no URL and no UTF-8 text can have.
  */
 export function parseDocPath(text: string): DocPath {
@@ -23,19 +23,19 @@ export function parseDocPath(text: string): DocPath {
   });
 }
 
-/** Why no URL of the engine can have a segment, however it is escaped; undefined: one can. `..` would lead to another document. */
+/** Why no URL of the engine can have a segment, however it is escaped; undefined if one can. `..` would lead to another document. */
 export function segmentProblem(segment: string): string | undefined {
   if (segment === '.' || segment === '..') return `has a segment ${JSON.stringify(segment)}`;
   return /\p{Surrogate}/u.test(segment) ? 'has half a surrogate pair' : undefined;
 }
 
-/** Whether {@link parseDocPath} takes the text. */
+/** Whether {@link parseDocPath} accepts the text. */
 export function isDocPath(text: string): boolean {
   try {
     parseDocPath(text);
     return true;
   } catch {
-    return false; // the answer says it all
+    return false; // the reason does not matter here
   }
 }
 
@@ -54,10 +54,10 @@ export function docPathPointer(path: DocPath): string {
   return path.map((segment) => `/${segment.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** A pointer is no longer than this: reading and writing below it costs its square. */
+/** Longest pointer: reading and writing below it costs its square. */
 const POINTER = { chars: 4096, segments: 128 };
 
-/** Why a pointer is too long; undefined: it is not. */
+/** Why a pointer is too long; undefined if it is not. */
 export function lengthProblem(pointer: string): string | undefined {
   const { chars, segments } = POINTER;
   if (pointer.length <= chars && pointer.split('/').length <= segments + 1) return undefined;
@@ -86,13 +86,13 @@ export function parsePointer(pointer: string): DocPath {
     });
 }
 
-/** Whether {@link parsePointer} takes the text. */
+/** Whether {@link parsePointer} accepts the text. */
 export function isPointer(text: string): boolean {
   try {
     parsePointer(text);
     return true;
   } catch {
-    return false; // the answer says it all
+    return false; // the reason does not matter here
   }
 }
 

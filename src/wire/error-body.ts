@@ -8,13 +8,13 @@ export interface FieldProblem {
   type: string;
 }
 
-/** Longest name and longest message that are repeated: both may have come from the caller. */
+/** Longest name and longest message that are shown: both may come from the caller. */
 const MAX_NAME = 200;
 const MAX_MESSAGE = 1_000;
 
 /**
- * The problems of a failed parse as `detail` of a 422 answer; `root` is `body`, `query` or `path`. At most {@link MAX_PROBLEMS} are
- * named; one more item then says how many there are beside.
+ * The problems of a failed parse as `detail` of a 422 response; `root` is `body`, `query` or `path`. At most {@link MAX_PROBLEMS} are
+ * named; one more item then counts the others.
  */
 export function fieldProblems(error: z.ZodError, root = 'body'): FieldProblem[] {
   let unread = 0;
@@ -33,7 +33,7 @@ export function fieldProblems(error: z.ZodError, root = 'body'): FieldProblem[] 
   return firstProblems(problems, { unread, root });
 }
 
-/** The first {@link MAX_PROBLEMS} of a list, and one item that counts the others, and what was not looked at for their sake. */
+/** The first {@link MAX_PROBLEMS} of a list, and one item that counts the others and the elements that were not read. */
 export function firstProblems(
   problems: readonly FieldProblem[],
   { unread = 0, root = 'body' }: { unread?: number; root?: string } = {},
@@ -41,7 +41,7 @@ export function firstProblems(
   const others = Math.max(0, problems.length - MAX_PROBLEMS);
   const named = problems.slice(0, MAX_PROBLEMS);
   if (others + unread === 0) return named;
-  const notRead = unread === 0 ? '' : `${others === 0 ? '' : ', and '}${unread} elements were not looked at`;
+  const notRead = unread === 0 ? '' : `${others === 0 ? '' : ', and '}${unread} elements were not read`;
   const msg = `${others === 0 ? '' : `${others} more problems`}${notRead}`;
   return [...named, { loc: [root], msg, type: 'value_error.more' }];
 }

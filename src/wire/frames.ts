@@ -7,7 +7,7 @@ import * as z from 'zod';
 
 /** Our extensions on the socket, negotiated with {@link PROTOCOL_HEADER}; raised when a frame or a schema changes. */
 export const PROTOCOL_VERSION = 2;
-/** Upgrade header: a client offers its version, a server of ours answers with the one that both speak. */
+/** Upgrade header: a client offers its version, our server returns the one that both speak. */
 export const PROTOCOL_HEADER = 'x-sync-protocol';
 /** Frames towards OPAL peers must stay below this: Python clients drop the connection at 1 MiB (opal-protocol P1.1). */
 export const OPAL_FRAME_LIMIT_BYTES = 1_048_576;

@@ -3,19 +3,18 @@ import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH, type MemberWatch } fro
 import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
 
 /**
- * Parses what carries inline data: each `entries[].data` that is present and not null stays text, byte by byte as it was
- * written (design D33), and everything else is plain. One that is nested deeper than engines read is parsed as well, so that the
- * schemas refuse it. Inline data may be most of many megabytes: all is looked at once, as bytes, and only what is not
- * inline data becomes values.
+ * Parses JSON with inline data: each `entries[].data` that is present and not null stays text, byte by byte as it was
+ * written (design D33), and everything else is plain. Data that is nested deeper than engines accept is parsed, too, so
+ * that the schemas reject it. Inline data may be most of many megabytes: all bytes are read once, and only the rest becomes values.
  */
 
-/** Bytes that are looked at in one step: some milliseconds. */
+/** Bytes that are read in one step: some milliseconds. */
 const STEP_BYTES = 256 * 1024;
 
 /** Most values that a text may have beside inline data. Each becomes an object of the program: 50 bytes for two of text. */
 const MAX_VALUES = 500_000;
 
-/** A text with more values than anybody has to say; nothing of it was made into values. */
+/** Thrown for a text with too many values, before any is made. */
 export class TooManyValues extends Error {
   override readonly name = 'TooManyValues';
 
@@ -25,8 +24,8 @@ export class TooManyValues extends Error {
 }
 
 /**
- * Parses JSON bytes; between the steps somebody else may have the event loop. The bytes must not change. Throws a
- * `JsonSyntaxError` where they are not JSON, and {@link TooManyValues}.
+ * Parses JSON bytes in steps, so that the caller can yield the event loop. The bytes must not change. Throws
+ * `JsonSyntaxError` and {@link TooManyValues}.
  */
 export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const plain = bytes.length > STEP_BYTES || !isUtf8(bytes) ? undefined : withoutData(bytes.toString());
@@ -63,7 +62,7 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   return value;
 }
 
-/** Throws {@link TooManyValues}. Commas and brackets within texts count too: what is legitimate is far from the limit. */
+/** Throws {@link TooManyValues}. Commas and brackets within texts count, too: legitimate texts are far from the limit. */
 function* countValues(parts: readonly Buffer[]): Generator<undefined, void> {
   if (parts.reduce((sum, { length }) => sum + length, 0) <= MAX_VALUES) return;
   let left = MAX_VALUES;
@@ -100,7 +99,7 @@ export function parseKeepingSources(text: string): unknown {
 
 /**
  * The value of a text that can have no inline data, since no name in it is `data`, however it is spelled; most updates
- * have none. Undefined where it may have some, and for a text that is not JSON: looking closely says what is wrong.
+ * have none. Undefined if it may have some, and for a text that is not JSON: the full parse says what is wrong.
  */
 function withoutData(text: string): unknown {
   return text.includes('"data"') || text.includes('\\') ? undefined : jsonOrUndefined(text);

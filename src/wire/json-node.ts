@@ -11,13 +11,13 @@ export interface Body {
   stream(): string | NodeJS.ReadableStream;
   /** Releases the spool file, if any. */
   dispose(): Promise<void>;
-  /** Keeps the bytes there, whoever disposes of them, until what it answers is called. None: they are in memory. */
+  /** Keeps the bytes, whoever disposes of them, until the returned function is called. Missing: they are in memory. */
   pin?(): () => Promise<void>;
 }
 
 /**
- * A document subtree as it was composed from overlapping documents: texts stay as written and are cut open only where
- * one document lies inside another. `undefined` stands for "no document".
+ * A document subtree, composed from overlapping documents: texts stay as written and are parsed only where one document lies
+ * inside another. `undefined` stands for "no document".
  */
 export type Node = Leaf | Branch;
 
@@ -76,7 +76,7 @@ export function nodeAt(node: Node | undefined, path: DocPath): Node | undefined 
 }
 
 /**
- * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are made; a parent that is no
+ * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are created; a parent that is no
  * object becomes one (a later write below it wins, design D6). Removing what is not there changes nothing.
  */
 export function withValue(node: Node | undefined, path: DocPath, value: Node | undefined): Node | undefined {

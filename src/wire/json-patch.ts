@@ -59,7 +59,7 @@ function pointer(text: string, index: number): DocPath {
 }
 
 /**
- * Applies a patch to a node, all or nothing. Missing parents are made and removing what is not there succeeds (design
+ * Applies a patch to a node, all or nothing. Missing parents are created, and removing a missing value succeeds (design
  * D16); elements of lists follow RFC 6902. Refuses a patch that would cost more than {@link MOST_CUT}.
  */
 export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Node | undefined {
@@ -70,20 +70,19 @@ export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Nod
 }
 
 /**
- * Characters that one patch may have cut open, a second of work, beside what a few looks at the whole document cost. What an operation
- * has cut open is at hand for the next one: more is needed only where long values are read again and again. A document is looked at once
- * for each level that an operation reaches into it.
+ * Characters that one patch may parse, a second of work, beside a few passes over the whole document. What an operation has parsed is
+ * cached for the next one: more is needed only if long values are read again and again.
  */
 const MOST_CUT = 128 * 1024 * 1024;
 const LOOKS = 32;
 /** What the copy of a member costs, in characters. */
 const MEMBER_COST = 8;
 
-/** What one patch has made so far: nobody else has it, so it is changed in place. */
+/** The result of a patch so far. It has no other owner, so it is changed in place. */
 class Draft {
   readonly #members = new WeakSet<ReadonlyMap<string, Node>>();
   readonly #items = new WeakMap<Node, string[]>();
-  /** Objects that were cut open to look into them; their members are nobody's to change. */
+  /** Parsed objects; their members must not change. */
   readonly #opened = new WeakMap<Node, ReadonlyMap<string, Node>>();
   #cut = 0;
   #mostCut = MOST_CUT;
@@ -93,7 +92,7 @@ class Draft {
     this.#document = document;
   }
 
-  /** Members of an object that may be changed; of what is no object none. */
+  /** Members of an object that may be changed; empty for other values. */
   membersOf(node: Node | undefined): Map<string, Node> {
     if (node?.kind === 'branch' && this.#members.has(node.members)) return node.members as Map<string, Node>;
     const own = new Map(this.isList(node) ? [] : this.#open(node));
@@ -102,7 +101,7 @@ class Draft {
     return own;
   }
 
-  /** Members of an object as they are; each is cut open once. */
+  /** Members of an object as they are; each is parsed once. */
   #open(node: Node | undefined): ReadonlyMap<string, Node> {
     if (node?.kind !== 'leaf') return membersOf(node);
     let found = this.#opened.get(node);
@@ -160,7 +159,7 @@ class Draft {
     return text;
   }
 
-  /** A value that is in two places from now on: printed, since nothing that may be changed may be in both. */
+  /** A value that will be in two places: printed, since a value that may change must be in one alone. */
   copyOf(node: Node): Node {
     if (node.kind === 'branch' || node.body === undefined) return leafOf(this.textOf(node));
     this.#spend(node.body.sizeBytes);
@@ -173,7 +172,7 @@ class Draft {
     if (this.#mostCut === MOST_CUT) this.#mostCut += LOOKS * sizeOf(this.#document);
     if (this.#cut > this.#mostCut)
       throw new PatchRefused(
-        'the patch reads long values too often: publish the document, or name members in place of indexes',
+        'the patch reads long values too often: publish the document, or name members instead of indexes',
       );
   }
 }

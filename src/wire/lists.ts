@@ -1,11 +1,11 @@
 import * as z from 'zod';
 
 /**
- * Lists and maps that others send. How many elements one may have is looked at before any element is, and a list whose elements
- * are wrong is left after {@link MAX_PROBLEMS} of them: a million wrong elements cost little more than twenty.
+ * Lists and maps from outside. The number of elements is checked before any element, and reading stops after {@link MAX_PROBLEMS} wrong
+ * ones: a million wrong elements cost little more than twenty.
  */
 
-/** Most problems that an answer names. */
+/** Most problems that a response names. */
 export const MAX_PROBLEMS = 20;
 
 /** Elements of a list that nothing else bounds: more than any configuration has. */
@@ -17,7 +17,7 @@ type DictOf<T extends z.ZodType> = z.ZodPipe<
   z.ZodTransform<Record<string, z.output<T>>, Record<string, unknown>>
 >;
 
-/** What a schema of this module looks like to whoever describes or walks schemas, since its own form says little. */
+/** What code that describes or walks schemas reads of a schema of this module. */
 export interface PlainForm {
   readonly kind: 'list' | 'dict';
   /** The same as an ordinary schema. */
@@ -33,7 +33,7 @@ export function plainForm(schema: object): PlainForm | undefined {
   return plainForms.get(schema);
 }
 
-/** A list of at most `max` elements; `empty`: what is wrong with one that has none, where it needs one. */
+/** A list of at most `max` elements; `empty`: the message for an empty one, if it must have elements. */
 export function list<T extends z.ZodType>(element: T, { max, empty }: { max: number; empty?: string }): ListOf<T> {
   const tooMany = `must be at most ${max}`;
   const bounded = z.array(z.unknown()).max(max, tooMany);
@@ -76,7 +76,7 @@ export function dict<T extends z.ZodType>(value: T, { max }: { max: number }): D
         context.addIssue({ code: 'custom', message: `must have at most ${max} members` });
         return z.NEVER;
       }
-      // What is wrong is named, however much follows; what follows is at least counted.
+      // Problems are named however many elements follow; those are counted.
       if (problems.isFull || !Object.hasOwn(given, name)) continue;
       const one = value.safeParse(given[name]);
       if (one.success) parsed.push([name, one.data]);
@@ -125,15 +125,15 @@ class Problems {
     }
   }
 
-  /** The others are not looked at. */
+  /** The others are not read. */
   leave(others: number): void {
-    this.#context.addIssue({ code: 'custom', message: 'are not looked at', params: { [UNREAD]: others } });
+    this.#context.addIssue({ code: 'custom', message: 'are not read', params: { [UNREAD]: others } });
   }
 }
 
 const UNREAD = 'unread';
 
-/** How many elements a list left unread, where the issue says that; undefined for a problem. */
+/** How many elements a list left unread, if the issue says that; undefined for a problem. */
 export function unreadOf(issue: z.core.$ZodIssue): number | undefined {
   const unread: unknown = issue.code === 'custom' ? issue.params?.[UNREAD] : undefined;
   return typeof unread === 'number' ? unread : undefined;

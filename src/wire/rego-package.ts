@@ -1,4 +1,4 @@
-/** White space and comments, which may stand before and after the keyword. Sticky patterns: reading stays linear. */
+/** White space and comments, which may stand before and after the keyword. Sticky patterns keep the scan linear. */
 const SPACE = /(?:[ \t\r\n]|#[^\n]*(?:\n|$))*/y;
 const KEYWORD = /package(?=[ \t\r\n#])/y;
 const FIRST_PART = /[A-Za-z_][A-Za-z0-9_]*/y;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { list } from './lists.js';
 
 /**
- * What a client says of a data update or policy that it has taken (specification "UpdateReport"; opal-protocol P4.7). Both sides
+ * What a client reports about a data update or policy (specification "UpdateReport"; opal-protocol P4.7). Both sides
  * share the shape; reading is liberal, since OPAL's clients report to our servers too.
  */
 

@@ -2,9 +2,9 @@ import * as z from 'zod';
 import { dict, list, MANY } from './lists.js';
 
 /**
- * What our server and our client tell each other beyond OPAL's pub/sub, over the same socket, once both negotiated
+ * What our server and our client exchange beyond OPAL's pub/sub, over the same socket, once both negotiated
  * {@link SESSION_PROTOCOL}: a position with the subscription, a heartbeat, and what the client holds (design D29, D20).
- * Nothing of it goes to a peer that negotiated less.
+ * Nothing of it is sent to a peer that negotiated less.
  */
 
 /** Version of the socket protocol (`x-sync-protocol`) from which peers speak of sessions. */
@@ -31,7 +31,7 @@ const seqs = z.array(seq).max(MAX_LISTED_SEQS);
 
 /**
  * How far a client is in a log (design D20). Everything up to `applied_through` is applied or listed as `unresolved`
- * (fetch or engine fails; it is tried again); `applied_beyond` are applied ones above it.
+ * (fetch or engine fails; it is retried); `applied_beyond` are applied ones above it.
  */
 export const position = z.object({
   epoch: z.string().max(200),
@@ -53,7 +53,7 @@ export const sessionSubscribe = z.object({
 });
 export type SessionSubscribe = z.infer<typeof sessionSubscribe>;
 
-/** The `result` of such a `subscribe`. A refused client tries again later, under the same id. */
+/** The `result` of such a `subscribe`. A rejected client retries later, under the same id. */
 export const sessionAnswer = z.discriminatedUnion('accepted', [
   z.object({
     accepted: z.literal(true),
@@ -62,7 +62,7 @@ export const sessionAnswer = z.discriminatedUnion('accepted', [
     /** Last seq of the log, of whatever kind. */
     head: seq.optional(),
     /**
-     * Whether the position is one of this log: its epoch, and not ahead of its head. If not, it is worth nothing (design D25):
+     * Whether the position is one of this log: its epoch, and not ahead of its head. If not, it is ignored (design D25):
      * catch up by fold as after a change of the epoch. Missing: compare yourself.
      */
     resumes: z.boolean().optional(),
@@ -79,7 +79,7 @@ export const sessionAnswer = z.discriminatedUnion('accepted', [
 ]);
 export type SessionAnswer = z.infer<typeof sessionAnswer>;
 
-/** Arguments of the server's `heartbeat`; a client needs not answer it. */
+/** Arguments of the server's `heartbeat`; a client need not respond. */
 export const heartbeat = z.object({
   epoch: z.string(),
   /** Of the topics that this client subscribes to. */
@@ -87,7 +87,7 @@ export const heartbeat = z.object({
   /** Over how long this server's clients should spread their return when all of them lose it. Missing: they are few. */
   return_ms: z.number().nonnegative().max(600_000).optional(),
   policy_head: z.string().nullable(),
-  /** As in the answer to `subscribe`. */
+  /** As in the response to `subscribe`. */
   listed_as: z.string().optional(),
 });
 export type Heartbeat = z.infer<typeof heartbeat>;
@@ -96,9 +96,9 @@ const shortText = z.string().transform((text) => text.slice(0, MAX_FAILING_TEXT)
 const millis = z.number().nonnegative();
 
 /**
- * What kind of failure it is; it may be told to those who may not see the text, which can quote the answer of a data source.
+ * What kind of failure it is; callers that may not see the text, which can quote a data source, may see it.
  * `source`: a source does not give the document. `engine`: the document is here, and could not be written. `refused`: the
- * engine, or a rule, stands against it. `config`: the data configuration cannot be read.
+ * engine, or a rule, rejects it. `config`: the data configuration cannot be read.
  */
 export const FAILURE_KINDS = ['source', 'engine', 'refused', 'config'] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
@@ -131,7 +131,7 @@ export const policyState = z.object({
 });
 export type PolicyState = z.infer<typeof policyState>;
 
-/** Arguments of the client's `report`: what it holds now. Sent when it changed (debounced) and with every heartbeat; answered `true`. */
+/** Arguments of the client's `report`: what it holds now. Sent when it changed (debounced) and with every heartbeat; the response is `true`. */
 export const sessionReport = z.object({
   client_id: clientId,
   /** Null: nothing of a log yet. */

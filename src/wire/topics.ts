@@ -2,7 +2,7 @@
 export const DEFAULT_SCOPE = 'default';
 /** The prefix of policy topics (specification policy-update.topic). */
 export const POLICY_TOPIC_PREFIX = 'policy';
-/** The name in place of a topic that subscribes to all of them (opal-protocol P1.3). */
+/** The topic name that subscribes to all topics (opal-protocol P1.3). */
 export const ALL_TOPICS = '__EventNotifier_ALL_TOPICS__';
 
 /** Our policy topic of one directory: `default:policy:a/b`. */
@@ -17,7 +17,7 @@ export function opalPolicyTopic(directory: string): string {
 
 /**
  * The topics that a data topic publishes to: split at the last `:` into prefix and rest, then every cumulative path of
- * the rest. `data:a/b` gives `data:a`, `data:a/b` (opal-protocol P4.3). A subscriber of `a` so receives `a/b`.
+ * the rest. `data:a/b` gives `data:a`, `data:a/b` (opal-protocol P4.3). So a subscriber of `a` receives `a/b`.
  */
 export function expandTopic(topic: string): string[] {
   const colon = topic.lastIndexOf(':');

@@ -19,9 +19,8 @@ const seq = z.number().int().nonnegative();
 export const loggedUpdate = peerUpdate.extend({ seq });
 
 /**
- * Answer of `GET /data/updates`, a page in the order of seqs. `tail`: all updates after the position; `fold`: those of
- * them that nothing newer replaces, and where the position was not one of this log, from its beginning. `more`: ask again
- * after the last seq of the page.
+ * Response of `GET /data/updates`, a page in the order of seqs. `tail`: all updates after the position; `fold`: those that nothing
+ * newer replaces, from the beginning of the log if the position is not one of this log. `more`: request the next page after the last seq.
  */
 export const updatesPage = z.object({
   epoch: z.string(),

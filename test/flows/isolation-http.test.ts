@@ -11,7 +11,7 @@ import { type TrickleRequest, trickleRequest } from '../support/trickle-request.
 import { until } from '../support/until.js';
 
 const MIB = 1024 * 1024;
-const CUT = 'a caller that took nothing of its answer is cut off';
+const CUT = 'a caller that read nothing of its response is disconnected';
 /** More than the kernel keeps for a connection that nobody reads (tcp_wmem and tcp_rmem: 4 and 6 MiB). */
 const LARGE_BYTES = 16 * MIB;
 

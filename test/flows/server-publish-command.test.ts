@@ -144,7 +144,7 @@ test('every failure is a sentence and exit code 1', async () => {
     [503, '{"detail":"later"}', /answered 503: later/],
     [500, '<html>oops</html>', /answered 500: <html>oops/],
     [200, '<html>welcome</html>', /answered 200, but not as a sync server does/],
-    [307, '', /answered 307: an empty answer/],
+    [307, '', /answered 307: an empty response/],
   ] as const) {
     await using fake = await startFake(status, body);
     const { code, stderr, stdout } = await publish(fake.url, ['--src-url', 'http://x', ...ENTRY]);

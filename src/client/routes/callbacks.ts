@@ -49,7 +49,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'GET',
       path: '/callbacks',
       summary: 'The callbacks that receive every report',
-      answers: { 200: { description: 'All of them', schema: z.array(shownEntry) } },
+      responses: { 200: { description: 'All of them', schema: z.array(shownEntry) } },
     },
     () => registry.all().map(shown),
   );
@@ -61,7 +61,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'GET',
       path: '/callbacks/:key',
       summary: 'One callback',
-      answers: { 200: { description: 'The callback', schema: shownEntry }, 404: notFound },
+      responses: { 200: { description: 'The callback', schema: shownEntry }, 404: notFound },
     },
     ({ request }) => {
       const entry = registry.get(keyOf(request.params));
@@ -79,7 +79,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       summary: 'Register a callback until the client ends',
       description: 'Without a key it gets one, made of its URL and configuration. A key that exists is taken over.',
       body: registration,
-      answers: {
+      responses: {
         200: { description: 'The callback as it was saved', schema: shownEntry },
         409: { description: 'There are too many callbacks' },
       },
@@ -97,7 +97,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'DELETE',
       path: '/callbacks/:key',
       summary: 'Forget a callback',
-      answers: { 204: { description: 'It is gone' }, 404: notFound },
+      responses: { 204: { description: 'It is gone' }, 404: notFound },
     },
     ({ request, reply }) => {
       if (!registry.delete(keyOf(request.params))) throw noCallback();

@@ -33,7 +33,7 @@ export function connectivityRoutes(
         method: 'GET',
         path: base,
         summary: 'Whether the client follows the sync server',
-        answers: { 200: { description: 'The current state', schema: shape } },
+        responses: { 200: { description: 'The current state', schema: shape } },
       },
       () => ({ [field]: offline.view.disabled, offline_mode_enabled: offline.view.offlineMode }),
     );
@@ -45,7 +45,7 @@ export function connectivityRoutes(
           method: 'POST',
           path: `${base}/${action}`,
           summary: SUMMARIES[action],
-          answers: {
+          responses: {
             200: {
               description: 'Done, or already in that state',
               schema: z.object({ status: z.enum([`${action}d`, `already_${action}d`]) }),

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { type AnswerDeclaration, addRoute } from '../../http/route.js';
+import { addRoute, type ResponseDeclaration } from '../../http/route.js';
 import { type ClientHealth, clientHealth } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { DriftCheck } from '../drift/drift-check.js';
@@ -31,7 +31,7 @@ export interface HealthRoutesDeps {
   readonly healthWriter: Pick<HealthWriter, 'state'> | undefined;
 }
 
-const UNAVAILABLE: AnswerDeclaration = {
+const UNAVAILABLE: ResponseDeclaration = {
   description: 'It is not; the fields say why',
   schema: z.object({ status: z.literal('unavailable'), ...clientHealth.shape }),
 };
@@ -48,7 +48,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void
         ...declared,
         path,
         summary: 'Whether policy and data are current and the engine answers',
-        answers: {
+        responses: {
           200: {
             description: 'Healthy',
             schema: z.object({ status: z.literal('ok'), online: z.boolean(), ...clientHealth.shape }),
@@ -69,7 +69,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void
       ...declared,
       path: '/ready',
       summary: 'Whether policy and data were synced once',
-      answers: {
+      responses: {
         200: { description: 'Ready', schema: z.object({ status: z.literal('ok'), ...clientHealth.shape }) },
         503: UNAVAILABLE,
       },

@@ -42,7 +42,7 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       description:
         'With at-least=<seq> it waits until the engine has that update, or what replaced it, and everything before it that overlaps its paths; at most for `timeout` (default 2s, at most 60s). With epoch=<epoch> a seq of another log is told apart.',
       query,
-      answers: {
+      responses: {
         200: { description: 'The position; with at-least: the update is applied', schema: answer },
         202: { description: 'The time is up, or the engine refuses the update (`blocked`)', schema: answer },
         409: { description: 'The client follows another log, or a server without one' },
@@ -73,7 +73,7 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       summary: 'Remove the documents that no log and no configuration has any more',
       description:
         'They are listed as `data.orphaned` of GET /healthy. Nothing else ever removes them (see docs/catch-up.md).',
-      answers: { 200: { description: 'What was removed', schema: z.object({ pruned: z.array(z.string()) }) } },
+      responses: { 200: { description: 'What was removed', schema: z.object({ pruned: z.array(z.string()) }) } },
     },
     async () => ({ pruned: (await data.prune()).map(({ path }) => docPathText(path)) }),
   );

@@ -39,7 +39,7 @@ export function storeConfigRoute(app: FastifyInstance, settings: StoreSettings, 
       tag: 'Engine',
       summary: 'Where the policy engine is, and how to get in',
       description: 'Deprecated in OPAL; here for those who script against it.',
-      answers: { 200: { description: 'The engine', schema: storeDetails } },
+      responses: { 200: { description: 'The engine', schema: storeDetails } },
     },
     () => storeConfig(settings, showsSecrets),
   );

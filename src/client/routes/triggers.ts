@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { type AnswerDeclaration, addRoute } from '../../http/route.js';
+import { addRoute, type ResponseDeclaration } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Follower } from '../follower.js';
 import type { ClientSettings } from '../options.js';
@@ -14,7 +14,7 @@ export interface TriggerDeps {
   readonly follower: Pick<Follower, 'following'>;
 }
 
-const OK: AnswerDeclaration = { description: 'It is under way', schema: z.object({ status: z.literal('ok') }) };
+const OK: ResponseDeclaration = { description: 'It is under way', schema: z.object({ status: z.literal('ok') }) };
 
 /**
  * `POST /policy-updater/trigger` and `POST /data-updater/trigger` (opal-protocol P2.6): what an operator uses after a
@@ -42,7 +42,7 @@ export function triggerRoutes(
       summary: 'Fetch the complete policy again',
       description:
         'Returns at once. Tries a refused commit again, too, and removes modules from the engine that are not of the policy.',
-      answers: { 200: OK, 503: { description: 'The updater is disabled, or the client is disconnected' } },
+      responses: { 200: OK, 503: { description: 'The updater is disabled, or the client is disconnected' } },
     },
     () => {
       const disabledText = 'Policy Updater is currently disabled. Policy updates are not available.';
@@ -58,7 +58,7 @@ export function triggerRoutes(
       path: '/data-updater/trigger',
       summary: 'Read the data configuration again and fetch what it lists',
       description: 'Returns once the configuration was read; what it lists is fetched after that.',
-      answers: {
+      responses: {
         200: OK,
         502: { description: 'The sync server refused' },
         503: { description: 'The updater is disabled, or the sync server does not answer' },

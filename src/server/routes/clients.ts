@@ -33,7 +33,7 @@ export function clientsRoutes(
       tag: 'Statistics',
       summary: 'Every client: what it should hold, what it holds, how far behind it is',
       query: clientsQuery,
-      answers: {
+      responses: {
         200: { description: 'A page of the clients of all server instances, by name', schema: clientsAnswer },
       },
     },

@@ -44,7 +44,7 @@ export function dataConfigRoute(
       tag: 'Data',
       summary: 'Base entries and retained updates, in order',
       query: configQuery,
-      answers: {
+      responses: {
         200: { description: 'The entries', schema: peerDataConfig },
         307: { description: 'To the external data source API, with the token of the caller' },
       },

@@ -62,7 +62,7 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps):
       tag: 'Data',
       summary: 'Who published what, when and why',
       query: logQuery,
-      answers: { 200: { description: 'Updates, newest first', schema: logAnswer } },
+      responses: { 200: { description: 'Updates, newest first', schema: logAnswer } },
     },
     async ({ query, caller, reply }) => {
       const { records, next } = await look(updateLog, query, caller);

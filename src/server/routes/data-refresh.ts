@@ -53,7 +53,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       summary: 'Have documents fetched again',
       description: 'Publishes the entries concerned once more. Documents with inline data are what they are.',
       body: refreshBody,
-      answers: { 200: { description: 'Published', schema: refreshAnswer } },
+      responses: { 200: { description: 'Published', schema: refreshAnswer } },
     },
     async ({ body: { topics, path, reason = null }, caller }) => {
       const { permittedTopics, permittedPaths, subject } = caller;

@@ -53,7 +53,7 @@ export function dataUpdatesRoutes(
       tag: 'Data',
       summary: 'Updates after a position in the log',
       query: updatesQuery,
-      answers: { 200: { description: 'A page of them, in order', schema: shownPage } },
+      responses: { 200: { description: 'A page of them, in order', schema: shownPage } },
     },
     async ({ query, caller, reply }) => {
       if (!options.updatesRetained) {

@@ -67,7 +67,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       description: 'Answers once the update is in the update log: from then on it reaches every client concerned.',
       query: publishQuery,
       body: dataUpdate,
-      answers: {
+      responses: {
         200: { description: 'Recorded and delivered', schema: publishedAnswer.extend(waitAnswer.partial().shape) },
         202: {
           description: 'Recorded and delivered; with wait=applied: not all clients concerned have applied it yet',
@@ -98,7 +98,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       tag: 'Data',
       summary: 'Takes the report of a client on an update',
       body: updateReport,
-      answers: { 200: { description: 'Logged', schema: z.object({}) } },
+      responses: { 200: { description: 'Logged', schema: z.object({}) } },
     },
     ({ body: report, caller }) => {
       const { update_id, policy_hash, reports } = report;
@@ -124,7 +124,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       access: 'everyone',
       tag: 'Data',
       summary: 'An empty document: the data source of a server that has none',
-      answers: { 200: { description: 'Always {}', schema: z.object({}) } },
+      responses: { 200: { description: 'Always {}', schema: z.object({}) } },
     },
     () => ({}),
   );

@@ -54,7 +54,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
     access: 'everyone',
     tag: 'Health',
     summary: 'Whether the server can do its job',
-    answers: {
+    responses: {
       200: { description: 'It can', schema: healthAnswer },
       503: { description: 'A restart is what helps', schema: healthAnswer },
     },
@@ -95,7 +95,7 @@ export function rootRoutes(app: FastifyInstance): void {
       access: 'everyone',
       tag: 'Health',
       summary: 'Says that the process answers',
-      answers: { 200: { description: 'It does', schema: z.object({ status: z.literal('ok') }) } },
+      responses: { 200: { description: 'It does', schema: z.object({ status: z.literal('ok') }) } },
     },
     () => ({ status: 'ok' }),
   );
@@ -115,7 +115,7 @@ export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit
       access: 'token',
       tag: 'Health',
       summary: 'Whether one more client may start now',
-      answers: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },
+      responses: { 200: { description: 'It may', schema: z.null() }, 429: { description: 'Not yet; see Retry-After' } },
     },
     ({ reply }) => {
       if (limit !== undefined) consumeRateLimit(limit, 'all');

@@ -39,7 +39,7 @@ export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void
         'that the caller holds) where the base is unknown, where a .manifest that takes part has changed, and where the last data file ' +
         'of a folder was deleted while a folder above or below it has data.',
       query: policyQuery,
-      answers: {
+      responses: {
         200: { description: 'The bundle', schema: policyBundle },
         304: { description: 'The caller has it already (If-None-Match)' },
         404: { description: 'A directory does not exist' },

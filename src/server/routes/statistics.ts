@@ -62,7 +62,7 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
       ...common,
       path: '/statistics',
       summary: 'Clients and their topics',
-      answers: { 200: { description: 'The clients of this server', schema: statistics }, ...off },
+      responses: { 200: { description: 'The clients of this server', schema: statistics }, ...off },
     },
     ({ caller }) => {
       assertEnabled(options);
@@ -80,7 +80,7 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
       ...common,
       path: '/stats',
       summary: 'How many clients and servers there are',
-      answers: { 200: { description: 'The numbers', schema: brief }, ...off },
+      responses: { 200: { description: 'The numbers', schema: brief }, ...off },
     },
     ({ caller }) => {
       assertEnabled(options);
@@ -95,7 +95,7 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
       ...common,
       path: '/pubsub_client_info',
       summary: 'The connections to the socket',
-      answers: { 200: { description: 'By client', schema: z.record(z.string(), clientInfo) } },
+      responses: { 200: { description: 'By client', schema: z.record(z.string(), clientInfo) } },
     },
     ({ caller }) => {
       const clients = [...byClient(visible(deps.peers(), caller))];

@@ -108,7 +108,7 @@ export function tokenRoutes(
       mustIssue(issuer);
       checkMaster(headers.authorization, masterToken);
     },
-    answers: {
+    responses: {
       200: { description: 'The token', schema: tokenAnswer },
       401: { description: 'The master token is missing or wrong' },
       403: { description: 'The server has no master token' },
@@ -184,7 +184,7 @@ export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, key
       access: 'everyone',
       tag: 'Tokens',
       summary: 'The public key that verifies tokens, as a JWKS',
-      answers: {
+      responses: {
         200: { description: 'The keys', schema: z.object({ keys: z.array(z.record(z.string(), z.unknown())) }) },
       },
     },

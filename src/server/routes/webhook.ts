@@ -72,7 +72,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
       screen: ({ headers }) => secretCheck.screen(headers),
       onRefused: createRefusalLog(log),
-      answers: {
+      responses: {
         200: { description: 'Taken or ignored; null for a push to another branch', schema: outcome.nullable() },
         400: { description: 'The payload names no repository' },
         401: { description: 'The secret is missing or wrong' },
@@ -108,7 +108,7 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
       onRefused: createRefusalLog(deps.log),
-      answers: { 200: { description: 'Taken', schema: outcome } },
+      responses: { 200: { description: 'Taken', schema: outcome } },
     },
     () => {
       if (sourceUrl === undefined) return { status: 'ignored', event };
