@@ -11,6 +11,7 @@ import { ReportCollector } from './collector.js';
 function setup(failures = false) {
   const reports: string[] = [];
   const told: (readonly unknown[])[] = [];
+  const hashes: (string | null)[][] = [];
   const onReport = (report: UpdateReport, callbacks: readonly unknown[]): void => {
     const items = report.reports.map(({ entry, fetched, saved, hash, superseded }) =>
       [
@@ -23,6 +24,7 @@ function setup(failures = false) {
     );
     reports.push(`${report.update_id}: ${items.join(', ')}`);
     told.push(callbacks);
+    hashes.push(report.reports.map(({ hash }) => hash));
   };
   const collector = new ReportCollector({ hashForm: 'bytes', failures }, { onReport, log: silentLogger() });
   const story = new DataStory();
@@ -32,6 +34,7 @@ function setup(failures = false) {
   return {
     reports,
     told,
+    hashes,
     story,
     known: (path: string, more: Partial<PeerEntry> = {}) =>
       story.entry(`${path}/${++count}`, { dst_path: path, ...more }),
@@ -183,4 +186,35 @@ test('new content of a polled source is an update of its own', () => {
   apply(a);
   assert.equal(reports.length, 2);
   assert.match(reports[1] ?? '', /^[0-9a-f]{32}: \/a fetched saved hashed$/);
+});
+
+test('while the engine is away a failure is reported once, and then the hash of what was written', () => {
+  const { reports, hashes, known, update, ready, apply, settle } = setup(true);
+  const a = known('/a');
+  update('u', [a]);
+  ready(a, '1');
+  const away = { kind: 'ready', error: 'connect ECONNREFUSED' } as const;
+  settle(a, { ...away, body: bodyOfText('1') });
+  ready(a, '2');
+  settle(a, { ...away, body: bodyOfText('2') });
+  apply(a);
+  assert.deepEqual(reports, ['u: /a fetched hashed', 'u: /a fetched saved hashed']);
+  assert.deepEqual(hashes.at(-1), [bodyOfText('2').hash]);
+});
+
+test('with failures: a source that fails anew in a later read of the same load is reported, a dead one not again', () => {
+  const { reports, known, update, ready, apply, fail } = setup(true);
+  const [dead, live] = [known('/dead'), known('/live')];
+  update('initial-load', [dead, live]);
+  ready(live);
+  apply(live);
+  fail(dead);
+  assert.deepEqual(reports, ['initial-load: /dead, /live fetched saved hashed']);
+  update('initial-load', [dead, live]);
+  fail(dead);
+  apply(live); // its source has nothing new
+  assert.equal(reports.length, 1);
+  update('initial-load', [dead, live]);
+  fail(live);
+  assert.equal(reports.length, 2);
 });

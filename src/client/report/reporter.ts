@@ -1,6 +1,7 @@
 import type { BackoffOptions } from '../../lib/async.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import { serverAddress } from '../../lib/server-address.js';
+import { withOverrides } from '../../lib/with-overrides.js';
 import type { FetcherConfig } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
 import type { DataEvents } from '../status/data-events.js';
@@ -63,15 +64,12 @@ export class Reporter {
     const targets = this.#targets(configured);
     this.#configured = new Set(targets.map(targetKey));
     this.registry = new CallbackRegistry(targets);
+    // The method from the client's own settings is always allowed.
+    const methodProblem = (method: string): string | undefined =>
+      method === this.defaults.method.toUpperCase() ? undefined : deps.gate.methodProblem(method);
     this.#sender = new ReportSender(
       { timeoutMs, backoff, own: { url: serverUrl, token: options.clientToken } },
-      {
-        ...deps,
-        gate: {
-          methodProblem: (method) => this.#methodProblem(method, deps),
-          checkHostHeader: (url, host) => deps.gate.checkHostHeader(url, host),
-        },
-      },
+      { ...deps, gate: withOverrides(deps.gate, { methodProblem }) },
     );
     if (!this.#enabled) return;
     const collector = new ReportCollector(
@@ -96,11 +94,6 @@ export class Reporter {
 
   close(): Promise<void> {
     return this.#sender.close();
-  }
-
-  /** The method from the client's own settings is always allowed. */
-  #methodProblem(method: string, { gate }: SenderDeps): string | undefined {
-    return method === this.defaults.method.toUpperCase() ? undefined : gate.methodProblem(method);
   }
 
   /** Sends a report to every registered callback and to the one-time callbacks of the update, once where both name one. */

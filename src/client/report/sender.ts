@@ -89,10 +89,7 @@ export class ReportSender {
   /** Oldest first. */
   readonly #queue = new Set<Delivery>();
   #chars = 0;
-  #delivered = 0;
-  #failed = 0;
-  #dropped = 0;
-  #lastError: string | null = null;
+  readonly #counts = { delivered: 0, failed: 0, dropped: 0, last_error: null as string | null };
 
   constructor(options: SenderOptions, deps: SenderDeps) {
     this.#options = options;
@@ -102,13 +99,7 @@ export class ReportSender {
   }
 
   get counts(): SenderCounts {
-    return {
-      queued: this.#queue.size,
-      delivered: this.#delivered,
-      failed: this.#failed,
-      dropped: this.#dropped,
-      last_error: this.#lastError,
-    };
+    return { queued: this.#queue.size, ...this.#counts };
   }
 
   /**
@@ -152,9 +143,12 @@ export class ReportSender {
       if (delivery.busy || delivery === newest) continue;
       this.#leave(delivery);
       delivery.abort.abort();
-      this.#dropped++;
-      if (this.#dropped % DROPS_PER_LINE === 1) {
-        this.#log.warn({ dropped: this.#dropped }, 'too many reports wait for their callbacks: the oldest are dropped');
+      this.#counts.dropped++;
+      if (this.#counts.dropped % DROPS_PER_LINE === 1) {
+        this.#log.warn(
+          { dropped: this.#counts.dropped },
+          'too many reports wait for their callbacks: the oldest are dropped',
+        );
       }
     }
   }
@@ -170,15 +164,15 @@ export class ReportSender {
       for (let attempt = 1; ; attempt++) {
         try {
           await this.#limiter.run(first.url.host, abort.signal, () => this.#attempt(delivery, first));
-          this.#delivered++;
+          this.#counts.delivered++;
           return;
         } catch (error) {
           if (abort.signal.aborted) return;
           const isLast = attempt === ATTEMPTS || !(error instanceof SyncError && error.retryable);
           const line = { url: redactUrl(target.url), update_id: updateId, attempt, ...failureFields(error) };
           if (isLast) {
-            this.#failed++;
-            this.#lastError = errorText(error);
+            this.#counts.failed++;
+            this.#counts.last_error = errorText(error);
             this.#log.warn(line, 'a report was not delivered');
             return;
           }

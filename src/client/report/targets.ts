@@ -1,22 +1,22 @@
 import { createHash } from 'node:crypto';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import * as z from 'zod';
-import { callbackItem, type FetcherConfig, fetcherConfig, isHttpFetcher } from '../../wire/data.js';
+import { callbackItem, FETCH_METHODS, type FetcherConfig, fetcherConfig, isHttpFetcher } from '../../wire/data.js';
 import { pythonJson } from './python-json.js';
 
 /**
  * The configuration of a callback, complete: member names, order and defaults are OPAL's (opal-protocol P2.6), except
  * that the method is POST wherever none is named (specification callback-config.pair; OPAL sends GET).
  */
-export interface CallbackConfig {
-  readonly fetcher: string | null;
-  readonly headers: Readonly<Record<string, string>> | null;
-  readonly is_json: boolean;
-  readonly process_data: boolean;
-  readonly method: NonNullable<FetcherConfig['method']>;
-  /** Always null: the body of a callback is the report. */
-  readonly data: null;
-}
+export const completeCallbackConfig = z.object({
+  fetcher: z.string().nullable(),
+  headers: z.record(z.string(), z.string()).nullable(),
+  is_json: z.boolean(),
+  process_data: z.boolean(),
+  method: z.enum(FETCH_METHODS),
+  data: z.null().describe('The body of a callback is the report'),
+});
+export type CallbackConfig = z.infer<typeof completeCallbackConfig>;
 
 /** Where reports go, and how. */
 export interface CallbackTarget {

@@ -4,7 +4,13 @@ import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { CallbackEntry, CallbackRegistry } from '../report/registry.js';
 import { maskedHeaders } from '../report/report.js';
-import { type CallbackConfig, callbackConfig, callbackUrl, completeConfig } from '../report/targets.js';
+import {
+  type CallbackConfig,
+  callbackConfig,
+  callbackUrl,
+  completeCallbackConfig,
+  completeConfig,
+} from '../report/targets.js';
 
 /** What the callback routes need. */
 export interface CallbackRoutesDeps {
@@ -23,18 +29,7 @@ const registration = z.object({
     .nullish(),
 });
 
-const shownEntry = z.object({
-  key: z.string(),
-  url: z.string(),
-  config: z.object({
-    fetcher: z.string().nullable(),
-    headers: z.record(z.string(), z.string()).nullable(),
-    is_json: z.boolean(),
-    process_data: z.boolean(),
-    method: z.string(),
-    data: z.null(),
-  }),
-});
+const shownEntry = z.object({ key: z.string(), url: z.string(), config: completeCallbackConfig });
 
 const notFound = { description: 'No callback has this key' };
 

@@ -6,20 +6,14 @@ import { type Failing, Failures } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-state.js';
 import { type DataTransaction, type TransactionResult, Transactions } from './transactions.js';
 
-/** What became of all transactions of one kind. */
-export interface TransactionHistory {
-  readonly last: TransactionResult | undefined;
-  readonly lastFailed: TransactionResult | undefined;
-  /** How many ended well, and how many had a failed attempt (those may have ended well later). */
-  readonly counts: { readonly successful: number; readonly failed: number };
-}
-
 /** Listed among the failing entries while the data configuration itself cannot be read. */
 const CONFIG = 'data configuration';
 
-class History implements TransactionHistory {
+/** The transactions of one kind so far. */
+class History {
   last: TransactionResult | undefined;
   lastFailed: TransactionResult | undefined;
+  /** How many ended well, and how many had a failed attempt; those may have ended well later. */
   readonly counts = { successful: 0, failed: 0 };
 
   record(result: TransactionResult): void {
@@ -83,7 +77,7 @@ export class Status {
     return this.ready && this.#engine.online && isCurrent && this.failing.size === 0;
   }
 
-  get transactions(): { readonly policy: TransactionHistory; readonly data: TransactionHistory } {
+  get transactions(): { readonly policy: Readonly<History>; readonly data: Readonly<History> } {
     return this.#histories;
   }
 

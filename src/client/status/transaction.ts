@@ -42,27 +42,25 @@ export interface TransactionOutcome {
 
 const ends = (...effects: TransactionEffect[]): TransactionOutcome => ({ next: 'ended', effects });
 
+const FINISHES: Record<TransactionEvent, TransactionOutcome> = {
+  entry_failed: { next: 'failing', effects: ['record'] },
+  all_applied: ends('record', 'finish'),
+  some_refused: { next: 'refused', effects: ['record', 'finish'] },
+  some_left: ends(),
+  nothing_to_do: ends(),
+};
+
 const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcome>> = {
   running: {
+    ...FINISHES,
     entry_failed: { next: 'failing', effects: ['count_failure', 'record'] },
-    all_applied: ends('record', 'finish'),
-    some_refused: { next: 'refused', effects: ['record', 'finish'] },
-    some_left: ends(),
     nothing_to_do: ends('in_place'),
   },
-  failing: {
-    entry_failed: { next: 'failing', effects: ['record'] },
-    all_applied: ends('record', 'finish'),
-    some_refused: { next: 'refused', effects: ['record', 'finish'] },
-    some_left: ends(),
-    nothing_to_do: ends(),
-  },
+  failing: FINISHES,
   refused: {
+    ...FINISHES,
     entry_failed: { next: 'refused', effects: ['record'] },
-    all_applied: ends('record', 'finish'),
     some_refused: { next: 'refused', effects: [] },
-    some_left: ends(),
-    nothing_to_do: ends(),
   },
   ended: {
     entry_failed: { next: 'relapsed', effects: ['count_failure', 'record'] },
@@ -73,11 +71,10 @@ const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcom
   },
   // This is no new update: its end is not reported again.
   relapsed: {
+    ...FINISHES,
     entry_failed: { next: 'relapsed', effects: ['record'] },
     all_applied: ends('record'),
     some_refused: { next: 'relapsed', effects: [] },
-    some_left: ends(),
-    nothing_to_do: ends(),
   },
 };
 

@@ -14,16 +14,11 @@ export interface TransactionResult {
   readonly atMs: number;
 }
 
-/** A data transaction, as far as others read it. */
-export interface DataTransaction {
+/** One data update, or one load of everything that is desired. */
+interface Transaction {
+  readonly key: string;
   readonly update: BegunUpdate;
   readonly startedMs: number;
-  /** How many entries have joined. */
-  readonly joined: number;
-}
-
-interface Transaction extends DataTransaction {
-  readonly key: string;
   readonly actions: Set<string>;
   /** Its entries that are under way, by id. */
   readonly open: Set<string>;
@@ -31,10 +26,14 @@ interface Transaction extends DataTransaction {
   readonly errors: Map<string, string>;
   state: TransactionState;
   isSealed: boolean;
+  /** How many entries have joined. */
   joined: number;
   /** How many of these now count for another transaction. */
   left: number;
 }
+
+/** The part of a transaction that others read. */
+export type DataTransaction = Readonly<Pick<Transaction, 'update' | 'startedMs' | 'joined'>>;
 
 /** What a write is called in `actions`, as OPAL calls it (opal-protocol P6.3). */
 const ACTIONS = { PUT: 'set_policy_data', PATCH: 'patch_policy_data', DELETE: 'delete_policy_data' } as const;
