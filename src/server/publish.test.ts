@@ -4,18 +4,18 @@ import { SyncError } from '../lib/errors.js';
 import { JsonText } from '../lib/json-text.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { dataUpdate } from '../wire/data.js';
-import type { LogRecord, NewRecord, UpdateLog } from './log/update-log.js';
+import type { LogRecord, NewRecord, Recorded, UpdateLog } from './log/update-log.js';
 import { createPublisher } from './publish.js';
 
 /** A log whose appends are applied when the test says so, in order. */
-class HeldLog implements Pick<UpdateLog, 'append' | 'appendOnce' | 'epoch' | 'onRecord'> {
+class HeldLog implements Pick<UpdateLog, 'append' | 'appendOnce' | 'epoch' | 'deliverTo'> {
   readonly epoch = 'e';
   readonly held: { record: NewRecord; settle(error?: Error): void }[] = [];
-  readonly #listeners: ((record: LogRecord) => void)[] = [];
+  #deliver: (record: LogRecord) => number = () => 0;
   readonly #first = new Map<string, LogRecord>();
   #seq = 0;
 
-  append(fields: NewRecord): Promise<LogRecord> {
+  append(fields: NewRecord): Promise<Recorded> {
     return new Promise((resolve, reject) => {
       const settle = (error?: Error): void => {
         if (error === undefined) resolve(this.apply(fields));
@@ -27,22 +27,21 @@ class HeldLog implements Pick<UpdateLog, 'append' | 'appendOnce' | 'epoch' | 'on
 
   async appendOnce(fields: NewRecord, { key, digest }: { key: string; digest: string }) {
     const known = this.#first.get(`${key} ${digest}`);
-    const record = known ?? this.apply(fields);
+    if (known !== undefined) return { record: known, replayed: true };
+    const { subscribers, ...record } = this.apply(fields);
     this.#first.set(`${key} ${digest}`, record);
-    return { record, replayed: known !== undefined };
+    return { record: { ...record, subscribers }, replayed: false };
   }
 
   /** Applies a record, of whatever instance. */
-  apply(fields: NewRecord): LogRecord {
+  apply(fields: NewRecord): Recorded {
     this.#seq += 1;
     const record = { ...fields, seq: this.#seq, timeMs: 0, prev: { t: 0 } };
-    for (const listener of this.#listeners) listener(record);
-    return record;
+    return { ...record, subscribers: this.#deliver(record) };
   }
 
-  onRecord(listener: (record: LogRecord) => void): () => void {
-    this.#listeners.push(listener);
-    return () => undefined;
+  deliverTo(deliver: (record: LogRecord) => number): void {
+    this.#deliver = deliver;
   }
 }
 

@@ -5,7 +5,7 @@ import { type Logger, redactUrl } from '../lib/log.js';
 import type { Publication, PublicationData, Subscriber } from '../pubsub/hub.js';
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
-import type { FoldedEntry, LogRecord, NewRecord, Retain, UpdateLog } from './log/update-log.js';
+import type { FoldedEntry, LogRecord, NewRecord, Recorded, Retain, UpdateLog } from './log/update-log.js';
 import { OwnEvents } from './own-events.js';
 import type { RefreshPart } from './refresh.js';
 import { checkInlineData, checkUpdate } from './update-rules.js';
@@ -63,9 +63,6 @@ export interface Publisher {
   ): Promise<readonly Published[]>;
 }
 
-/** Counts of deliveries that are kept for those who published them. */
-const COUNTS_KEPT = 10_000;
-
 /**
  * Makes the {@link Publisher} of a server, and from now on delivers each record of the log to the subscribers of this
  * process, in order of `seq` and whoever appended it.
@@ -75,12 +72,10 @@ export function createPublisher(
   { retainDefault = true, inlineDataLimitBytes = Number.POSITIVE_INFINITY }: PublisherOptions = {},
 ): Publisher {
   const { updateLog, hub, log } = deps;
-  /** How many got a record, by its place: delivered before the append is answered. */
-  const counts = new Map<number, number>();
   const ownEvents = new OwnEvents();
-  updateLog.onRecord((record) => {
+  updateLog.deliverTo((record) => {
     const whole = updateTexts(record, updateLog.epoch);
-    const count = hub.publish({
+    return hub.publish({
       topics: topicsOf(record),
       limitedTo: limitedTexts(record, updateLog.epoch),
       except: ownEvents.publisherOf(record),
@@ -91,9 +86,6 @@ export function createPublisher(
         return whole.extendedText;
       },
     });
-    counts.set(record.seq, count);
-    if (counts.size > COUNTS_KEPT)
-      for (const oldest of [...counts.keys()].slice(0, COUNTS_KEPT / 2)) counts.delete(oldest);
   });
 
   async function record(fields: NewRecord, once?: { key: string; digest: string }): Promise<Published> {
@@ -102,17 +94,15 @@ export function createPublisher(
       once === undefined
         ? { record: await updateLog.append(fields), replayed: false }
         : await updateLog.appendOnce(fields, once);
-    return told(recorded, replayed, startedMs);
+    return published(recorded, replayed, startedMs);
   }
 
   /** What the publisher is told of a record that has been delivered. */
-  function told(recorded: LogRecord, replayed: boolean, startedMs: number): Published {
-    const { id, seq } = recorded;
-    const subscribers = replayed ? 0 : (counts.get(seq) ?? 0);
-    counts.delete(seq);
-    const published = { id, seq, epoch: updateLog.epoch, subscribers, replayed };
-    log.info({ ...logFields(recorded), ...published, duration_ms: elapsedMs(startedMs) }, 'data update published');
-    return published;
+  function published(recorded: Recorded, replayed: boolean, startedMs: number): Published {
+    const { id, seq, subscribers = 0 } = recorded;
+    const result = { id, seq, epoch: updateLog.epoch, subscribers, replayed };
+    log.info({ ...logFields(recorded), ...result, duration_ms: elapsedMs(startedMs) }, 'data update published');
+    return result;
   }
 
   return {
@@ -139,7 +129,7 @@ export function createPublisher(
           return { id: hexId(), publisher, reason, entries, callbacks: [], retain };
         }),
       );
-      return records.map((recorded) => told(recorded, false, startedMs));
+      return records.map((recorded) => published(recorded, false, startedMs));
     },
   };
 }

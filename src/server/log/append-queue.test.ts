@@ -2,26 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
-import { AppendQueue } from './append-queue.js';
-import type { Appended, NewRow } from './log-store.js';
+import { AppendQueue, type OwnRow } from './append-queue.js';
+import type { Appended } from './log-store.js';
 
 /** A queue over a store that refuses rows with these bodies, all that come with one. */
 function queue(refusal: (body: string) => SyncError | undefined): { append(body: string): Promise<Appended> } {
   let seq = 0;
-  const append = async (rows: readonly NewRow[]): Promise<Appended[]> => {
-    for (const { body } of rows) {
-      const error = refusal(body);
+  const append = async (rows: readonly OwnRow[]): Promise<Appended[]> => {
+    for (const { row } of rows) {
+      const error = refusal(row.body);
       if (error !== undefined) throw error;
     }
     return rows.map(() => ({ seq: ++seq, duplicate: false }));
   };
-  const made = new AppendQueue({ append, log: silentLogger() }, async () => undefined);
-  return {
-    append: (body) =>
-      new Promise((resolve, reject) => {
-        made.add({ row: { kind: 'update', body }, resolve, reject });
-      }),
-  };
+  const made = new AppendQueue({ append, log: silentLogger() });
+  return { append: (body) => made.append({ row: { kind: 'update', body } }) };
 }
 
 test('a row that the store does not take is refused alone, whatever else came in the same moment', async () => {

@@ -1,24 +1,40 @@
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { type Appended, isBackboneAway, type NewRow } from './log-store.js';
+import type { NewRecord } from './update-log.js';
 
-/** A row on its way into the log. */
-export interface Pending {
+/** A row to append, with the record that it was printed from: so that nobody parses it again. */
+export interface OwnRow {
   readonly row: NewRow;
-  /** Called once, with where it went. */
-  resolve(place: Appended): void;
+  readonly record?: NewRecord | undefined;
+}
+
+/** Where a row was written, and how many connections its record was delivered to, where somebody delivers. */
+export interface Placed extends Appended {
+  readonly subscribers?: number | undefined;
+}
+
+interface Pending extends OwnRow {
+  resolve(place: Placed): void;
   reject(error: unknown): void;
 }
 
 /** Something that needs the log to itself: no append is under way while it runs. */
-export interface ExclusiveTask {
+interface ExclusiveTask {
   run(): Promise<void>;
   reject(error: unknown): void;
 }
 
-/** A row that the store does not take at all, so that nothing was written: no reason to refuse those of others. */
+/** The store rejects one row and writes none: the other rows of the batch are appended without it. */
 function isOfOneRow(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'inline_data_too_large';
+}
+
+/** What is wrong with a record, or was decided by another instance, and is no failure of the log. */
+const REFUSALS: ReadonlySet<string> = new Set(['request_invalid', 'too_many_patches', 'log_conflict']);
+
+function isFailure(error: unknown): boolean {
+  return !isBackboneAway(error) && !(error instanceof SyncError && REFUSALS.has(error.code));
 }
 
 /** Rows of one transaction, and their characters: bounds what one failure refuses, and how long the next append waits. */
@@ -26,26 +42,30 @@ const BATCH_ROWS = 1000;
 const BATCH_CHARS = 8 * 1024 * 1024;
 
 /**
- * The one writer of an instance: works off what is to be appended, one call of the store at a time. What arrives in one turn of
- * the event loop, or while the one before is written, shares a call, and so a disk flush.
+ * The one writer of an instance: works off what is to be appended, one call at a time. What arrives in one turn of the event loop, or
+ * while a call is under way, shares the next call, and so a disk flush.
  */
 export class AppendQueue {
-  readonly #deps: { append(rows: readonly NewRow[]): Promise<readonly Appended[]>; log: Logger };
-  /** Called after each call of the store, before the promises of its rows resolve. */
-  readonly #applied: (batch: readonly Pending[], places: readonly Appended[]) => Promise<void>;
+  readonly #deps: { append(batch: readonly OwnRow[]): Promise<readonly Placed[]>; log: Logger };
   readonly #pending: (Pending | ExclusiveTask)[] = [];
   #flushing: Promise<void> | undefined;
   #closed = false;
 
-  constructor(
-    deps: { append(rows: readonly NewRow[]): Promise<readonly Appended[]>; log: Logger },
-    applied: (batch: readonly Pending[], places: readonly Appended[]) => Promise<void>,
-  ) {
+  /** `append` writes rows and applies them. */
+  constructor(deps: { append(batch: readonly OwnRow[]): Promise<readonly Placed[]>; log: Logger }) {
     this.#deps = deps;
-    this.#applied = applied;
   }
 
-  add(item: Pending | ExclusiveTask): void {
+  append({ row, record }: OwnRow): Promise<Placed> {
+    return new Promise((resolve, reject) => this.#add({ row, record, resolve, reject }));
+  }
+
+  /** Runs a task while no append is under way. */
+  exclusively<T>(task: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => this.#add({ run: async () => resolve(await task()), reject }));
+  }
+
+  #add(item: Pending | ExclusiveTask): void {
     if (this.#closed) {
       item.reject(new SyncError('log_unwritable', 'the update log is closed'));
       return;
@@ -54,13 +74,13 @@ export class AppendQueue {
     this.#flushing ??= this.#flush();
   }
 
-  /** Refuses what comes from now on, and returns when all that came before is done. */
+  /** Rejects what comes from now on, and resolves when everything before is done. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#flushing;
   }
 
-  /** Never rejects: each failure goes to those who asked. */
+  /** Never rejects: each failure rejects the items that it concerns. */
   async #flush(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     for (let first = this.#pending[0]; first !== undefined; first = this.#pending[0]) {
@@ -80,7 +100,7 @@ export class AppendQueue {
         for (const item of batch) await this.#carryOut([item]);
         return;
       }
-      if (!isBackboneAway(error)) {
+      if (isFailure(error)) {
         this.#deps.log.error({ ...failureFields(error), records: batch.length }, 'the update log could not be written');
       }
       for (const item of batch) item.reject(error);
@@ -88,11 +108,10 @@ export class AppendQueue {
   }
 
   async #append(batch: readonly Pending[]): Promise<void> {
-    const places = await this.#deps.append(batch.map(({ row }) => row));
-    await this.#applied(batch, places);
+    const places = await this.#deps.append(batch);
     for (const [index, item] of batch.entries()) {
       const place = places[index];
-      if (place === undefined) throw new Error('the store answered too few places');
+      if (place === undefined) throw new Error('the store returned too few places');
       item.resolve(place);
     }
   }

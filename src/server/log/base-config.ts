@@ -2,7 +2,6 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { nextGeneration } from './generation.js';
-import type { LogStore, NewRow } from './log-store.js';
 import type { LogView } from './log-view.js';
 import type { Retention } from './retention.js';
 
@@ -12,13 +11,13 @@ const ADOPT_ATTEMPTS = 20;
 /** Brings the operator's base entries of this instance into the log (design D18). No append may be under way meanwhile. */
 export class BaseConfig {
   readonly #exclusive: boolean;
-  readonly #deps: { store: LogStore; view: LogView; retention: Retention; log: Logger };
+  readonly #deps: { view: LogView; retention: Retention; log: Logger };
   /** Digest of what this instance was given. */
   #given: string | undefined;
 
   constructor(
     { exclusive }: { readonly exclusive: boolean },
-    deps: { store: LogStore; view: LogView; retention: Retention; log: Logger },
+    deps: { view: LogView; retention: Retention; log: Logger },
   ) {
     this.#exclusive = exclusive;
     this.#deps = deps;
@@ -31,7 +30,7 @@ export class BaseConfig {
 
   /** Takes the entries of this instance. Rejects like {@link UpdateLog.append}. */
   async adopt(entries: readonly PeerEntry[]): Promise<void> {
-    const { view, store, retention, log } = this.#deps;
+    const { view, retention, log } = this.#deps;
     for (let attempt = 1; ; attempt++) {
       const next = nextGeneration(entries, view.state.generation, view.state.fold, this.#exclusive);
       this.#given = next.generation;
@@ -41,13 +40,9 @@ export class BaseConfig {
       }
       // What a base entry superseded must not come back after a crash, once that one is removed.
       await retention.work();
-      const row: NewRow = { kind: 'base', body: next.body };
+      const lastSeq = view.state.generation?.seq ?? 0;
       try {
-        const places = await store.append([row], {
-          kind: 'base',
-          lastSeq: view.state.generation?.seq ?? 0,
-        });
-        await view.takeOwn([{ row, resolve: () => undefined, reject: () => undefined }], places);
+        await view.append([{ row: { kind: 'base', body: next.body } }], { kind: 'base', lastSeq });
         log.info({ ...next.changes, head: view.state.head }, 'base data entries changed');
         return;
       } catch (error) {

@@ -1,6 +1,5 @@
 import type { AppendQueue } from './append-queue.js';
 import type { Fold } from './fold.js';
-import type { NewRow } from './log-store.js';
 import { compactionText } from './row.js';
 
 /** Writes documents anew that many patches wait for, a few at a time. */
@@ -22,8 +21,8 @@ export class Compactor {
       this.#underWay++;
       // Every instance does it; one row is enough.
       const dedup = `compaction:${compaction.place.join('/')}`;
-      const row: NewRow = { kind: 'update', body: compactionText(compaction), dedup };
-      this.#queue.add({ row, resolve: done, reject: done }); // the queue logs what fails
+      const row = { kind: 'update', body: compactionText(compaction), dedup } as const;
+      this.#queue.append({ row }).then(done, done); // the queue logs what fails
     }
   }
 }

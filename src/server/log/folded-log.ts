@@ -3,13 +3,12 @@ import { invalidRequest } from '../../http/json-body.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
-import { appendMade, type MadeRow } from './append-made.js';
-import { AppendQueue, type ExclusiveTask } from './append-queue.js';
+import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
 import { readAudit } from './audit-pages.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import type { FoldedState } from './folded-state.js';
-import type { Appended, Durability, Expectation, LogStore, NewRow, StoreStatus } from './log-store.js';
+import type { Durability, LogStore, NewRow, StoreStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
@@ -23,6 +22,7 @@ import type {
   LogRecord,
   NewRecord,
   PolicyHead,
+  Recorded,
   TailPage,
   UpdateLog,
 } from './update-log.js';
@@ -37,10 +37,6 @@ export interface FoldedLogOptions extends FollowOptions {
 }
 
 const TAIL_LIMIT = 1000;
-/** What is wrong with a record, and not with the log. */
-const REFUSALS: ReadonlySet<string> = new Set(['request_invalid', 'too_many_patches']);
-/** For `Retry-After`: what cannot be read stays so until somebody does something. */
-const UNREADABLE_RETRY_SECONDS = 10;
 
 /** An {@link UpdateLog} over any {@link LogStore}: keeps what the rows amount to in memory, and follows the store in order. */
 export class FoldedLog implements UpdateLog {
@@ -83,11 +79,9 @@ export class FoldedLog implements UpdateLog {
     this.#patches = new PatchLimit(options.patchesPerPath);
     this.#tail = new TailReader(store, () => this.head);
     this.#retention = new Retention(options.retention, { ...deps, store });
-    this.#queue = new AppendQueue({ append: (rows) => this.#write(rows), log: deps.log }, (batch, places) =>
-      this.#view.takeOwn(batch, places),
-    );
+    this.#queue = new AppendQueue({ append: (batch) => this.#view.append(batch), log: deps.log });
     this.#compactor = new Compactor(this.#queue);
-    this.#base = new BaseConfig(options, { ...deps, store, view: this.#view, retention: this.#retention });
+    this.#base = new BaseConfig(options, { ...deps, view: this.#view, retention: this.#retention });
   }
 
   get #state(): FoldedState {
@@ -125,6 +119,10 @@ export class FoldedLog implements UpdateLog {
     return Object.fromEntries(topics.map((topic) => [topic, this.#state.topicHead(topic)]));
   }
 
+  deliverTo(deliver: (record: LogRecord) => number): void {
+    this.#view.deliverTo(deliver);
+  }
+
   onRecord(listener: (record: LogRecord) => void): () => void {
     return this.#view.onRecord(listener);
   }
@@ -137,85 +135,69 @@ export class FoldedLog implements UpdateLog {
     return this.#view.onPolicy(listener);
   }
 
-  async append(record: NewRecord): Promise<LogRecord> {
+  async append(record: NewRecord): Promise<Recorded> {
     return (await this.#append(record)).record;
   }
 
-  async appendOnce(record: NewRecord, once: Idempotency): Promise<{ record: LogRecord; replayed: boolean }> {
+  async appendOnce(record: NewRecord, once: Idempotency): Promise<{ record: Recorded; replayed: boolean }> {
     return await this.#append(record, once);
   }
 
-  async #append(given: NewRecord, once?: Idempotency): Promise<{ record: LogRecord; replayed: boolean }> {
+  async #append(given: NewRecord, once?: Idempotency): Promise<{ record: Recorded; replayed: boolean }> {
     const key = once === undefined ? undefined : digest(once.key);
     const record: NewRecord = key === undefined ? given : { ...given, once: key };
     const body = printed(record, once);
-    const isExact = hasAppends(record) || (!this.#options.exclusive && this.#patches.isNear(record, this.#state.fold));
-    if (isExact) return await this.#patches.during(record, () => this.#appendExactly(record, body, once));
-    try {
-      this.#patches.check(record, this.#state.fold);
-    } catch (error) {
-      // It may be the repetition of one that the limit had room for.
-      const { fold } = this.#state;
-      const seq = key && record.entries.map((entry) => fold.patchOnce(entry, key)).find((found) => found !== undefined);
-      if (typeof seq !== 'number') throw error;
-      return { record: await this.#replayed(seq, once), replayed: true };
-    }
     const row: NewRow = { kind: 'update', body, ...(key === undefined ? {} : { dedup: `once:${key}` }) };
-    this.#view.expect(row, record);
-    return await this.#patches.during(record, async () => {
-      const place = await this.#appendRow(row);
-      if (!place.duplicate) return { record: { ...record, ...place.record }, replayed: false };
-      return { record: await this.#replayed(place.seq, once), replayed: true };
-    });
+    const isExact = hasAppends(record) || (!this.#options.exclusive && this.#patches.isNear(record, this.#state.fold));
+    const place = isExact
+      ? await this.#patches.during(record, () => this.#appendExactly({ row, record }))
+      : (this.#repetitionOf(record) ?? (await this.#patches.during(record, () => this.#queue.append({ row, record }))));
+    if (place.duplicate) return { record: await this.#replayed(place.seq, once), replayed: true };
+    return { record: this.#recorded(record, place), replayed: false };
+  }
+
+  /** Throws `too_many_patches`, unless the record repeats one that the limit had room for: then returns the place of that one. */
+  #repetitionOf(record: NewRecord): Placed | undefined {
+    const { fold } = this.#state;
+    const { once, entries } = record;
+    try {
+      this.#patches.check(record, fold);
+      return undefined;
+    } catch (error) {
+      const seqs = once === undefined ? [] : entries.map((entry) => fold.patchOnce(entry, once));
+      const seq = seqs.find((found) => found !== undefined);
+      if (seq === undefined) throw error;
+      return { seq, duplicate: true };
+    }
   }
 
   /**
-   * Appends a record that is only taken as the log is in its place: with operations at `-`, which have to be worked into a document of
+   * Appends a record that is only accepted as the log is at its place: with operations at `-`, which have to be worked into a document of
    * the log, or where patches of other instances may leave no room for those of this one.
    */
-  async #appendExactly(
-    record: NewRecord,
-    body: string,
-    once: Idempotency | undefined,
-  ): Promise<{ record: LogRecord; replayed: boolean }> {
-    const row: NewRow = {
-      kind: 'update',
-      body,
-      ...(record.once === undefined ? {} : { dedup: `once:${record.once}` }),
-    };
-    const made = (): MadeRow[] => {
+  async #appendExactly(own: { readonly row: NewRow; readonly record: NewRecord }): Promise<Placed> {
+    const { record } = own;
+    const make = (): readonly OwnRow[] => {
       const { fold } = this.#state;
       const problem = fold.appendProblem(record);
       if (problem !== undefined) throw notAppended(problem);
       this.#patches.checkNext(record, fold);
-      this.#view.expect(row, record);
-      return [{ record, row, resolve: () => undefined, reject: () => undefined }];
+      return [own];
     };
-    const write = (rows: readonly NewRow[], expect: Expectation): Promise<readonly Appended[]> =>
-      this.#write(rows, expect);
-    return await new Promise((resolve, reject) => {
-      const run = async (): Promise<void> => {
-        const place = await appendMade(made, { view: this.#view, write }).then(
-          ({ places: [first] }) => first,
-          async (error: unknown) => {
-            // It may be the repetition of one that was taken; else this is an answer, not a failure of the log.
-            const seq = await this.#placeOf(record.once);
-            if (seq !== undefined) return { seq, duplicate: true };
-            if (!(error instanceof SyncError) || !REFUSALS.has(error.code)) throw error;
-            reject(error);
-            return undefined;
-          },
-        );
-        if (place === undefined) return;
-        const { seq, duplicate, timeMs = this.#now() } = place as Appended;
-        if (duplicate) resolve({ record: await this.#replayed(seq, once), replayed: true });
-        else resolve({ record: { ...record, seq, timeMs }, replayed: false });
-      };
-      this.#queue.add({ run, reject });
+    return await this.#queue.exclusively(async () => {
+      try {
+        const [place] = await this.#view.appendMade(make);
+        return place as Placed;
+      } catch (error) {
+        // It may be the repetition of one that was accepted.
+        const seq = await this.#placeOf(record.once);
+        if (seq === undefined) throw error;
+        return { seq, duplicate: true };
+      }
     });
   }
 
-  /** The place of a record of late that was appended under a key with this digest. */
+  /** The place of a recent record that was appended under a key with this digest. */
   async #placeOf(once: string | undefined): Promise<number | undefined> {
     if (once === undefined) return undefined;
     const rows = await this.#store.readBack(this.head + 1, TAIL_LIMIT);
@@ -225,44 +207,19 @@ export class FoldedLog implements UpdateLog {
     })?.seq;
   }
 
-  async appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly LogRecord[]> {
-    return await new Promise((resolve, reject) => {
-      this.#queue.add({ run: async () => resolve(await this.#appendFrom(make)), reject });
-    });
+  async appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly Recorded[]> {
+    let records: readonly NewRecord[] = [];
+    const places = await this.#queue.exclusively(() =>
+      this.#view.appendMade(() => {
+        records = make(this.fold());
+        return records.map((record) => ({ record, row: { kind: 'update', body: printed(record, undefined) } }));
+      }),
+    );
+    return records.map((record, index) => this.#recorded(record, places[index] as Placed));
   }
 
-  async #appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly LogRecord[]> {
-    const made = (): MadeRow[] =>
-      make(this.fold()).map((record) => {
-        const row: NewRow = { kind: 'update', body: printed(record, undefined) };
-        this.#view.expect(row, record);
-        return { record, row, resolve: () => undefined, reject: () => undefined };
-      });
-    const write = (rows: readonly NewRow[], expect: Expectation): Promise<readonly Appended[]> =>
-      this.#write(rows, expect);
-    const { places, rows } = await appendMade(made, { view: this.#view, write });
-    return rows.map(({ record }, index) => {
-      const { seq = 0, timeMs = this.#now() } = places[index] ?? {};
-      return { ...record, seq, timeMs };
-    });
-  }
-
-  /** Appends, unless this instance cannot read the log: then nobody could be told what became of it. */
-  #write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
-    const { status } = this.#view;
-    if (status.up) return this.#store.append(rows, expect);
-    const text = `nothing was written: ${status.reason}`;
-    const wait = { retryable: true, retryAfterSeconds: UNREADABLE_RETRY_SECONDS };
-    return Promise.reject(new SyncError('backbone_unavailable', text, wait));
-  }
-
-  /** Resolves when the row is durable and applied here. */
-  async #appendRow(row: NewRow): Promise<Appended & { record: { seq: number; timeMs: number } }> {
-    const place = await new Promise<Appended>((resolve, reject) => {
-      this.#queue.add({ row, resolve, reject });
-    });
-    const { seq, timeMs = this.#now() } = place;
-    return { ...place, record: { seq, timeMs } };
+  #recorded(record: NewRecord, { seq, timeMs = this.#now(), subscribers }: Placed): Recorded {
+    return { ...record, seq, timeMs, ...(subscribers === undefined ? {} : { subscribers }) };
   }
 
   /** The record that was first published under a key. */
@@ -280,34 +237,20 @@ export class FoldedLog implements UpdateLog {
   }
 
   async appendPolicy(body: string, lastSeq: number): Promise<PolicyHead> {
-    return await new Promise<PolicyHead>((resolve, reject) => {
-      const run = async (): Promise<void> => {
-        const row: NewRow = { kind: 'policy', body };
-        const places = await this.#write([row], { kind: 'policy', lastSeq });
-        await this.#view.takeOwn([{ row, resolve: () => undefined, reject }], places);
-        resolve({ seq: places[0]?.seq ?? 0, body });
-      };
-      this.#queue.add({ run: () => this.#unlessConflict(run, reject), reject });
+    return await this.#queue.exclusively(async () => {
+      try {
+        const [place] = await this.#view.append([{ row: { kind: 'policy', body } }], { kind: 'policy', lastSeq });
+        return { seq: place?.seq ?? 0, body };
+      } catch (error) {
+        // What another instance wrote is known before the caller hears of the conflict.
+        if (error instanceof SyncError && error.code === 'log_conflict') await this.#view.catchUp();
+        throw error;
+      }
     });
-  }
-
-  /** A conflict is an answer, not a failure of the log; what the other one wrote is read first. */
-  async #unlessConflict(run: () => Promise<void>, reject: (error: unknown) => void): Promise<void> {
-    try {
-      await run();
-    } catch (error) {
-      if (!(error instanceof SyncError) || error.code !== 'log_conflict') throw error;
-      await this.#view.catchUp();
-      reject(error);
-    }
   }
 
   async adoptBase(entries: readonly PeerEntry[] | undefined): Promise<void> {
-    if (entries === undefined) return;
-    await new Promise<void>((resolve, reject) => {
-      const alone: ExclusiveTask = { run: async () => resolve(await this.#base.adopt(entries)), reject };
-      this.#queue.add(alone);
-    });
+    if (entries !== undefined) await this.#queue.exclusively(() => this.#base.adopt(entries));
   }
 
   tail(after: number, limit = TAIL_LIMIT): Promise<TailPage | undefined> {

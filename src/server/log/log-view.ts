@@ -1,17 +1,17 @@
 import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { Pending } from './append-queue.js';
+import type { OwnRow, Placed } from './append-queue.js';
 import { type AppliedRow, FoldedState } from './folded-state.js';
 import {
   type Appended,
+  type Expectation,
   isBackboneAway,
   type LogStore,
-  type NewRow,
   type StoredRow,
   type StoreStatus,
 } from './log-store.js';
-import type { LogRecord, NewRecord, PolicyHead } from './update-log.js';
+import type { LogRecord, PolicyHead } from './update-log.js';
 
 /** What a {@link LogView} works with. */
 export interface LogViewDeps {
@@ -30,8 +30,12 @@ export interface FollowOptions {
   readonly retry?: BackoffOptions | undefined;
 }
 
+/** How often rows are made anew because other instances appended meanwhile. */
+const ATTEMPTS = 20;
 const READ_ROWS = 1000;
 const POLL_MS = 5000;
+/** For `Retry-After`: what cannot be read stays so until somebody does something. */
+const UNREADABLE_RETRY_SECONDS = 10;
 const BACKOFF = { minMs: 100, maxMs: 5000 };
 
 /**
@@ -43,8 +47,9 @@ export class LogView {
   readonly #listeners = new Set<(record: LogRecord) => void>();
   readonly #policyListeners = new Set<(head: PolicyHead) => void>();
   readonly #skipListeners = new Set<() => void>();
-  /** Records of our own appends that are under way, so that they need not be parsed again. */
-  readonly #records = new WeakMap<NewRow, NewRecord>();
+  #deliver: ((record: LogRecord) => number) | undefined;
+  /** Connections by seq while an append of this instance is under way: its rows may be read, and applied, before it returns. */
+  #subscribers: Map<number, number> | undefined;
   #state: FoldedState;
   #status: StoreStatus = { up: true };
   #pulling: Promise<void> | undefined;
@@ -65,6 +70,10 @@ export class LogView {
     return this.#status;
   }
 
+  deliverTo(deliver: (record: LogRecord) => number): void {
+    this.#deliver = deliver;
+  }
+
   onRecord(listener: (record: LogRecord) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -78,11 +87,6 @@ export class LogView {
   onPolicy(listener: (head: PolicyHead) => void): () => void {
     this.#policyListeners.add(listener);
     return () => this.#policyListeners.delete(listener);
-  }
-
-  /** The record of a row that is about to be appended. */
-  expect(row: NewRow, record: NewRecord): void {
-    this.#records.set(row, record);
   }
 
   /** Until the signal aborts: looks whenever the store says so, and now and then without; while it cannot be reached, again and again. */
@@ -162,18 +166,58 @@ export class LogView {
     if (state.policy !== undefined) for (const listener of this.#policyListeners) listener(state.policy);
   }
 
-  /** Applies rows that were just appended here; where others came in between, all of them in order. */
-  async takeOwn(batch: readonly Pending[], places: readonly Appended[]): Promise<void> {
+  /**
+   * Appends rows and applies them; where others came in between, all of them in order. One call at a time. Writes nothing while this
+   * instance cannot read the log: nobody could be told what became of the rows.
+   */
+  async append(batch: readonly OwnRow[], expect?: Expectation): Promise<readonly Placed[]> {
+    if (!this.#status.up) {
+      const wait = { retryable: true, retryAfterSeconds: UNREADABLE_RETRY_SECONDS };
+      throw new SyncError('backbone_unavailable', `nothing was written: ${this.#status.reason}`, wait);
+    }
+    const subscribers = new Map<number, number>();
+    this.#subscribers = subscribers;
+    try {
+      const rows = batch.map(({ row }) => row);
+      const places = await this.#deps.store.append(rows, expect);
+      await this.#applyOwn(batch, places);
+      return places.map((place) => ({ ...place, subscribers: subscribers.get(place.seq) }));
+    } finally {
+      this.#subscribers = undefined;
+    }
+  }
+
+  /**
+   * Appends rows that are made of what the log has, together and only if nobody has appended since; otherwise they are made anew.
+   * Rejects with `backbone_unavailable` where others are always faster.
+   */
+  async appendMade(make: () => readonly OwnRow[]): Promise<readonly Placed[]> {
+    for (let attempt = 1; ; attempt++) {
+      await this.catchUp();
+      const lastSeq = this.#state.head;
+      const rows = make();
+      if (rows.length === 0) return [];
+      try {
+        return await this.append(rows, { kind: 'any', lastSeq });
+      } catch (error) {
+        if (!(error instanceof SyncError) || error.code !== 'log_conflict') throw error;
+        if (attempt < ATTEMPTS) continue;
+        const text = 'other instances append faster than this one can read: nothing was written';
+        throw new SyncError('backbone_unavailable', text, { cause: error, retryable: true, retryAfterSeconds: 1 });
+      }
+    }
+  }
+
+  async #applyOwn(batch: readonly OwnRow[], places: readonly Appended[]): Promise<void> {
     const isNext = places.every(({ seq, timeMs }, index) => {
       const before = index === 0 ? this.#state.head : places[index - 1]?.seq;
       return timeMs !== undefined && seq === (before ?? 0) + 1;
     });
     const isNew = places.every(({ duplicate }) => !duplicate);
     if (isNext && isNew && this.#pulling === undefined) {
-      for (const [index, { row }] of batch.entries()) {
+      for (const [index, { row, record }] of batch.entries()) {
         const { seq, timeMs = 0 } = places[index] ?? { seq: 0 };
-        const known = this.#records.get(row);
-        this.#takeRow({ seq, kind: row.kind, timeMs, body: row.body }, known && { ...known, seq, timeMs });
+        this.#takeRow({ seq, kind: row.kind, timeMs, body: row.body }, record && { ...record, seq, timeMs });
       }
       this.#deps.applied();
       return;
@@ -196,7 +240,11 @@ export class LogView {
 
   #takeRow(row: StoredRow, known?: LogRecord): void {
     const { record, policy }: AppliedRow = this.#state.apply(row, known);
-    if (record !== undefined) for (const listener of this.#listeners) listener(record);
+    if (record !== undefined) {
+      const subscribers = this.#deliver?.(record);
+      if (subscribers !== undefined) this.#subscribers?.set(record.seq, subscribers);
+      for (const listener of this.#listeners) listener(record);
+    }
     if (policy !== undefined) for (const listener of this.#policyListeners) listener(policy);
   }
 }

@@ -42,6 +42,12 @@ export interface LogRecord extends NewRecord {
   prev?: Readonly<Record<string, number>> | undefined;
 }
 
+/** What became of an append. */
+export interface Recorded extends LogRecord {
+  /** Connections that it was delivered to, by {@link UpdateLog.deliverTo}; undefined where nobody delivers. */
+  subscribers?: number | undefined;
+}
+
 /** One entry of the fold: what a newcomer has to apply, in this order. */
 export interface FoldedEntry {
   seq: number;
@@ -95,17 +101,17 @@ export interface UpdateLog {
    * whether it was, `too_many_patches`, and `request_invalid` for a record that has no form as JSON text (nested too
    * deep).
    */
-  append(record: NewRecord): Promise<LogRecord>;
+  append(record: NewRecord): Promise<Recorded>;
   /**
    * {@link UpdateLog.append} that is done once for each key: a repetition answers what the first one was given. Rejects
    * with `idempotency_conflict` where that was another update.
    */
-  appendOnce(record: NewRecord, once: Idempotency): Promise<{ record: LogRecord; replayed: boolean }>;
+  appendOnce(record: NewRecord, once: Idempotency): Promise<{ record: Recorded; replayed: boolean }>;
   /**
    * Appends what is made of the fold: no other append of this instance comes between the look at it and these records,
    * which are recorded together. Rejects like {@link UpdateLog.append}, and with what `make` throws.
    */
-  appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly LogRecord[]>;
+  appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly Recorded[]>;
   /**
    * Takes the operator's base entries: one that the log has not seen takes its place now, one that was removed leaves
    * the fold (design D18). `undefined` (nothing configured) changes nothing. Rejects like {@link UpdateLog.append}.
@@ -125,6 +131,8 @@ export interface UpdateLog {
   tail(after: number, limit?: number): Promise<TailPage | undefined>;
   /** Updates before a position, newest first, about `limit` at most; `next` is where to go on, undefined at the end. */
   audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }>;
+  /** Sets who delivers each record when it is applied, before the listeners, and returns to how many connections. It must not throw. */
+  deliverTo(deliver: (record: LogRecord) => number): void;
   /**
    * Hears of each record when it is applied, in order of `seq`, also of those that other instances appended. Not of those
    * before the call. Answers how to end it. A listener must not throw.
