@@ -25,11 +25,11 @@ export interface AcquireOptions {
   env: Env;
   /** False: only what is on this machine already; neither a download nor a build. */
   allowDownload: boolean;
-  /** In place of {@link OPA_DOWNLOAD_BASE_URL}. */
+  /** Instead of {@link OPA_DOWNLOAD_BASE_URL}. */
   downloadBaseUrl?: string;
-  /** Hex SHA-256 by asset name, in place of {@link OPA_SHA256}. */
+  /** Hex SHA-256 by asset name, instead of {@link OPA_SHA256}. */
   checksums?: Readonly<Record<string, string>>;
-  /** In place of `policysync` in the user's cache folder. */
+  /** Instead of `policysync` in the user's cache folder. */
   cacheDir?: string;
   platform?: Platform;
   timeouts?: Partial<DownloadTimeouts>;
@@ -37,7 +37,7 @@ export interface AcquireOptions {
   onProgress?: (progress: AcquireProgress) => void;
 }
 
-/** An OPA that was run once and told its version. */
+/** An OPA executable whose version is known. */
 export interface AcquiredOpa {
   path: string;
   version: string;
@@ -59,10 +59,10 @@ interface Way {
 /**
  * Finds or makes an OPA executable (issue "Getting OPA"): the configured path; `opa` on PATH with an acceptable version;
  * the user's cache folder; the pinned official release, verified with its pinned SHA-256; `go install` of the same
- * version. Each way that fails is told to `onProgress` with the next one. Several processes may do this at once: every
- * file gets its name in the cache by one rename, when it is whole and was run once.
+ * version. `onProgress` hears of each way that fails, and of the next one. Several processes may run this at once: a file gets its
+ * name in the cache by one rename, after it is whole and was run once.
  *
- * A configured path that does not work ends the search: who names an executable does not want another one.
+ * With a configured path no other way is tried.
  *
  * Throws `engine_not_found` that lists each way, why it failed and what to do; the signal's reason when it aborts.
  */
@@ -147,7 +147,7 @@ async function usable(file: string, env: Env, signal: AbortSignal | undefined): 
   return { path: file, version };
 }
 
-/** The first acceptable `opa` of PATH; throws with what was found in its place. */
+/** The first acceptable `opa` of PATH; throws with the reason why none is. */
 async function fromPath(env: Env, platform: Platform, signal: AbortSignal | undefined): Promise<Found> {
   const refused: string[] = [];
   for (const file of await executablesOnPath('opa', env, platform)) {

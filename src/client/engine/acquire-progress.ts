@@ -1,7 +1,7 @@
 /** One way of {@link acquireOpa} to get an OPA. */
 export type AcquireWay = 'configured' | 'path' | 'cache' | 'download' | 'go';
 
-/** What `acquireOpa` tells while it works. Times in milliseconds since the phase began. */
+/** Progress of `acquireOpa`. Times in milliseconds since the phase began. */
 export type AcquireProgress =
   | { phase: 'download'; url: string; receivedBytes: number; totalBytes: number | undefined; elapsedMs: number }
   | { phase: 'build'; elapsedMs: number; detail: string }

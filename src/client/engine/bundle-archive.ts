@@ -6,7 +6,7 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { PolicySet, Region } from './engine.js';
 import { manifestVersions, type V0Modules } from './rego-versions.js';
 
-/** What goes into one OPA bundle. */
+/** Content of one OPA bundle. */
 export interface BundleContent {
   readonly policy: PolicySet;
   readonly roots: readonly DocPath[];
@@ -17,7 +17,7 @@ export interface BundleContent {
 
 const compress = promisify(gzip);
 
-/** OPA wants at least one root, or the bundle owns everything: a place that nobody uses stands in for none. */
+/** OPA wants at least one root, or the bundle owns everything: an unused path stands for none. */
 const NO_ROOT = 'system/policysync/none';
 
 /** The bytes of an OPA bundle: modules, the documents of its regions, and a manifest with its roots (OPA bundle format). */

@@ -24,23 +24,23 @@ import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js
 /** A bundle of thousands of modules compiles longer than any single request takes. */
 const ACTIVATION_FACTOR = 4;
 
-/** A request that got no answer in time has taken effect, or never will, once it has waited as long again. */
+/** After this many time-outs a request without an answer has taken effect, or never will. */
 const DOUBT_FACTOR = 2;
 
 /** An engine and what keeps it running. */
 export interface RunningEngine {
   readonly engine: PolicyEngine;
-  /** Who may do what with the engine. */
+  /** Who may use the engine, and how. */
   readonly access: EngineAccessKind;
-  /** Version of OPA; undefined while it is looked for, and where somebody else runs it. */
+  /** Version of OPA; undefined until it is found, and for an external engine. */
   version(): string | undefined;
-  /** How the modules that the engine holds are read; undefined before there are any, and where somebody else decides. */
+  /** How the modules in the engine are read; undefined before the first ones, and for an external engine. */
   rego(): ({ readonly mode: RegoMode } & RegoCounts) | undefined;
   /** What is done to get the OPA program (looked for, downloaded, built), in words; undefined once there is one. */
   getting(): string | undefined;
   /**
-   * Runs the engine until the signal aborts, as soon as there is an OPA program. `onStarted`: it answers and holds nothing of
-   * ours (any more); `onGone`: it ended. Rejects when it can't be had or started at all.
+   * Runs the engine until the signal aborts, as soon as there is an OPA program. `onStarted`: it answers and holds nothing
+   * of ours; `onGone`: it ended. Rejects when it can't be had or started at all.
    */
   run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
   /** Where the inline engine and what serves its bundle listen, as far as it is not SYNC_POLICY_STORE_URL that says it. */
@@ -62,8 +62,8 @@ export interface CreateEngineDeps {
 }
 
 /**
- * The engine that the settings ask for: our own OPA child, or one that somebody else runs. The OPA program is looked for, and where
- * it has to be downloaded or built, in the background: whoever asks for the engine meanwhile waits.
+ * Makes the engine of the settings: inline (our own OPA child) or external. The OPA program is found, downloaded or built in the
+ * background; calls to the engine wait until then.
  */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
   assertNotOurs(settings.inlineEngineEnv, 'SYNC_INLINE_ENGINE_ENV');
@@ -169,7 +169,7 @@ async function inlineEngine(
           },
         },
       );
-      // An OPA that is told to end waits for each connection on which it was not asked anything yet: 5 s, or until we
+      // At SIGTERM, OPA waits for each connection that has had no request yet: 5 s, or until we
       // close it. A request that the stop overtakes leaves such a one.
       await Promise.all([process.run(runSignal), aborted(runSignal).then(() => rest.close())]);
     },
@@ -203,7 +203,7 @@ interface Program {
   getting(): string | undefined;
 }
 
-/** Begins to look for the OPA program, and tells the log how far that is. */
+/** Starts the search for the OPA program, and logs its progress. */
 function getProgram(settings: ClientSettings, { log, env, signal }: CreateEngineDeps): Program {
   const print = progressPrinter({ write: (text) => log.info({}, text.trim()) });
   let getting: string | undefined = 'OPA is looked for';

@@ -7,8 +7,8 @@ import type { ClientSettings } from '../options.js';
 import { type InlineEngineConfig, listenAddress, splitAddress } from './opa-args.js';
 
 /**
- * Who may do what with our own OPA. `token`: everybody asks, and only we, who hold a random token, write or see policy and
- * configuration; `open`: everybody does everything; `own`: the operator's configuration of OPA says it; `external`: somebody else's OPA.
+ * Who may use the engine, and how. `token`: everyone may query; only this client, by a random token, may write, or read policy and
+ * configuration. `open`: everyone may do everything. `own`: the operator's configuration of OPA decides. `external`: not our OPA.
  */
 export type EngineAccessKind = 'token' | 'open' | 'own' | 'external';
 
@@ -16,7 +16,7 @@ export type EngineAccessKind = 'token' | 'open' | 'own' | 'external';
 export interface Door {
   /** What we identify ourselves with. It is held in memory alone. */
   readonly token: Secret;
-  /** The authorization policy. It has only the token's SHA-256, so that whoever reads it can do nothing with it. */
+  /** The authorization policy. It holds only the token's SHA-256, so reading it gives no access. */
   readonly rego: string;
 }
 
@@ -44,12 +44,12 @@ export const DOOR_DECISION = '/system/authz/allow';
 /** Name of the policy's file; OPA lists the module by the whole path of it, in the package of {@link DOOR_PATH}. */
 const DOOR_FILE = 'policysync-door.rego';
 
-/** Who guards the engine with these settings. */
+/** The access that the settings give to the engine. */
 export function engineAccessKind(settings: DoorSettings): EngineAccessKind {
   const { authentication, authorization } = settings.inlineEngineConfig ?? {};
   if (!settings.inlineEngineEnabled) return 'external';
   if (authorization === 'basic' || authentication === 'tls') return 'own';
-  // Who writes down either of them, off included, wants it so.
+  // Either of them, `off` included, is the operator's choice.
   if (authorization !== undefined || authentication !== undefined) return 'open';
   return settings.inlineEngineOpen ? 'open' : 'token';
 }
@@ -90,7 +90,7 @@ export async function writeDoor(
 }
 
 /**
- * Asking is open, unless a browser says that a page of another origin asks; all else needs the token. Every condition that tells one
+ * Queries are open, unless a browser says that a page of another origin sends them; all else needs the token. Every condition that tells one
  * kind of request from another compares a fixed place of the input with a fixed value: so OPA finds the one rule that
  * counts by its index, and a question costs one lookup and two absent headers.
  */

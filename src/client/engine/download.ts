@@ -8,7 +8,7 @@ import type { Env } from './opa-version.js';
 
 /** Bounds of a download, in milliseconds. */
 export interface DownloadTimeouts {
-  /** To connect: short, so that a machine without a way out goes on to the next remedy quickly. */
+  /** To connect: short, so that a machine without internet access quickly tries the next way. */
   connectMs: number;
   /** Longest silence: to the first answer, and between two parts of the body. */
   silenceMs: number;
@@ -24,7 +24,7 @@ export interface DownloadOptions {
   /** Read for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, by the rules of all connections (`lib/proxy.ts`). */
   env: Env;
   timeouts?: Partial<DownloadTimeouts>;
-  /** Larger answers are refused. Default 500 MB: an OPA is about 60 MB. */
+  /** Larger files are rejected. Default 500 MB: an OPA is about 60 MB. */
   limitBytes?: number;
   signal?: AbortSignal;
   /** `totalBytes` is undefined where the server does not say. */
@@ -33,7 +33,7 @@ export interface DownloadOptions {
 
 /**
  * Downloads a file, follows up to five redirects, and returns only when all bytes are on disk (synced) and their SHA-256
- * is the expected one. Throws `engine_download_failed` that says what came in place of it.
+ * is the expected one. Throws `engine_download_failed` with the reason.
  */
 export async function download(options: DownloadOptions): Promise<void> {
   try {

@@ -6,17 +6,17 @@ import { failureFields, SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { type Logger, redactUrl, Secret } from '../../lib/log.js';
 
-/** How we identify ourselves to the engine, call by call. */
+/** Credentials for the engine, for each call. */
 export interface EngineAuth {
-  /** Value of `Authorization` for the next call; undefined: none. Rejects with `engine_auth_failed` where it can't be had. */
+  /** Value of `Authorization` for the next call; undefined: none. Rejects with `engine_auth_failed`. */
   authorization(signal: AbortSignal): Promise<string | undefined>;
-  /** The engine answered 401 to this value: true when the next one will be another, so that one more try makes sense. */
+  /** The engine rejected this value with 401. Returns true when the next value differs, so that a retry makes sense. */
   renew(refused: string | undefined): boolean;
   /** Ends what it has open. */
   close(): Promise<void>;
 }
 
-/** The same credentials for ever: none, or a token that is sent as Bearer (opal-protocol P6.2). */
+/** Fixed credentials: none, or a bearer token (opal-protocol P6.2). */
 export function fixedAuth(token?: Secret): EngineAuth {
   return {
     authorization: async () => (token === undefined ? undefined : `Bearer ${token.reveal()}`),
@@ -42,7 +42,7 @@ export interface OauthDeps {
   readonly log: Logger;
   /** Its connections; they end with it. */
   readonly dispatcher: Dispatcher;
-  /** Milliseconds of a clock that only goes forward. */
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 
@@ -53,15 +53,15 @@ export interface OauthDeps {
 const EARLY_MS = 10_000;
 const EARLY_TRIES = 3;
 const RENEWAL_INTERVAL_MS = 5_000;
-/** More of an answer is not read. */
+/** Longest response that is read, in bytes. */
 const ANSWER_LIMIT = 64 * 1024;
 
-/** Answer of a token endpoint (RFC 6749, 5.1). Some servers write the seconds as text. */
+/** Response of a token endpoint (RFC 6749, 5.1). Some servers write the seconds as text. */
 const tokenAnswer = z.object({
   access_token: z.string().regex(/^[\x21-\x7e]+$/),
   expires_in: z.coerce.number().positive().optional(),
 });
-/** Answer of one that refuses (RFC 6749, 5.2): the code alone is shown, whatever else it says may repeat a secret. */
+/** Error response (RFC 6749, 5.2). Only the code is shown: the rest may repeat a secret. */
 const tokenRefusal = z.object({ error: z.string().regex(/^[\w.-]{1,64}$/) });
 
 interface Token {

@@ -18,7 +18,7 @@ export interface Region {
   readonly text: string;
 }
 
-/** One complaint of the engine, with the place in the policy where it has one. */
+/** One problem that the engine reports, with its place in the policy if known. */
 export interface EngineProblem {
   readonly message: string;
   readonly file?: string;
@@ -28,8 +28,8 @@ export interface EngineProblem {
 }
 
 /**
- * The engine's answer that will stay the same until policy or data change (400, 404): nothing was changed by the call.
- * Anything else that a call throws is transient and leaves it open whether the call took effect.
+ * The engine rejects a call, and will until policy or data change (400, 404): the call changed nothing. Any other error of a
+ * call is transient and leaves open whether the call took effect.
  */
 export class EngineRefusal extends Error {
   readonly problems: readonly EngineProblem[];
@@ -57,7 +57,7 @@ export interface EngineMarker {
   complete(signal: AbortSignal): Promise<void>;
 }
 
-/** What an engine holds, said once and for all: exactly the content of this backup, which was made at this position. */
+/** States that an engine holds exactly the content of this backup, made at this position. */
 export interface Seal {
   /** Id of the backup. */
   readonly backup: string;
@@ -74,19 +74,19 @@ export interface Seal {
 export interface EngineSeals {
   /** Counts writes into the engine, each from its beginning on. */
   readonly writes: number;
-  /** Sets the seal, unless something was written since {@link writes} was that. Answers whether it is set. */
+  /** Sets the seal, unless something was written since {@link writes} was that. Returns whether it is set. */
   seal(seal: Seal, writes: number, signal: AbortSignal): Promise<boolean>;
   /** Takes over an engine that has this very seal, and keeps it. False: it has not, and nothing has changed. */
   claim(seal: Seal, signal: AbortSignal): Promise<boolean>;
   /** Breaks the seal where there may be one; call before each write. */
   changes(signal: AbortSignal): Promise<void>;
-  /** A write ended without an answer: it may still take effect, so that nothing is sealed for a while. */
+  /** A write ended without an answer and may still take effect: nothing is sealed for a while. */
   inDoubt(): void;
 }
 
 /** A policy engine that the client keeps current. Calls are made one at a time. */
 export interface PolicyEngine {
-  /** Which way policy goes in; shown in status (design D12). */
+  /** How policy is written; shown in status (design D12). */
   readonly policyMode: 'bundle' | 'modules';
   /**
    * Documents that the client keeps for itself (its marker, the health document): nothing that is delivered lies at or
@@ -103,7 +103,7 @@ export interface PolicyEngine {
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[];
   /**
    * Judges a policy and its own static data (`regions`) without touching the engine: throws {@link EngineRefusal} for
-   * what would not fit together. Answers at once where there is no means to tell.
+   * what would not fit together. Returns at once without a means to judge.
    */
   check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void>;
   /** Brings policy and the documents of its regions in, all or nothing. Throws {@link EngineRefusal}. */
@@ -114,11 +114,11 @@ export interface PolicyEngine {
     signal: AbortSignal,
   ): Promise<void>;
   /**
-   * Brings the modules of the active policy back to what they are, whoever has changed them: removes those that somebody else put there,
-   * but not what the engine loads by itself, nor packages below `system`. Answers the ids of those that were not as they should be.
+   * Restores the modules of the active policy and removes foreign ones, except those that the engine loads by itself and packages
+   * below `system`. Returns the ids of the modules that had to change.
    */
   tidy(policy: PolicySet, signal: AbortSignal): Promise<readonly string[]>;
-  /** Nobody but this client can write modules: there is no need to {@link tidy} after each commit. */
+  /** Only this client can write modules: no need to {@link tidy} after each commit. */
   readonly isGuarded: boolean;
   /**
    * Writes documents outside the roots: one put as one request, several operations as one transaction. Missing parents
@@ -126,12 +126,11 @@ export interface PolicyEngine {
    */
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
   /**
-   * Says that a document will probably be written: the engine may be given its bytes beforehand. Nothing takes effect before
-   * {@link write}, which may come or not, and which writes everything anew where this was of no use. May be called while
-   * another call is under way.
+   * Starts to send a document that will probably be written. Nothing takes effect before {@link write}, which may never come, and
+   * which sends everything anew if this failed. May run beside another call.
    */
   prepareUpload?(path: DocPath, arriving: ArrivingBody): void;
-  /** The engine's own answer for a path, as it wrote it; rule results are in it where there are rules. */
+  /** The engine's response for a path, as text; it includes the results of rules. */
   read(path: DocPath, signal: AbortSignal): Promise<string>;
   /** Writes one of the {@link reserved} documents. May be called while another call is under way. */
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void>;
@@ -139,7 +138,7 @@ export interface PolicyEngine {
   startAfresh(): void;
 }
 
-/** One complaint as a line for people: with its place where it has one. */
+/** One problem as a line of text, with its place if known. */
 export function problemText({ message, file, row }: EngineProblem): string {
   return file === undefined ? message : `${file}${row === undefined ? '' : `:${row}`}: ${message}`;
 }

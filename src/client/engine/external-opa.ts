@@ -11,7 +11,7 @@ import type { OpaRest } from './opa-rest.js';
 type Change = { readonly id: string; readonly rego: string | undefined };
 
 /**
- * An OPA that somebody else runs: modules go in one by one under their repository paths (opal-protocol P5.9), only those
+ * An external OPA: modules are written one by one under their repository paths (opal-protocol P5.9), only those
  * that differ, checked together beforehand where an OPA program is at hand, and put back when one is refused.
  */
 export class ExternalOpa extends OpaEngine implements PolicyEngine {
@@ -19,11 +19,11 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
   readonly seals: EngineSeals;
   readonly #check: PolicyCheck | undefined;
   readonly #log: Logger;
-  /** Nothing says who else writes there. */
+  /** Others may write there. */
   readonly isGuarded = false;
   /** What the engine holds, as it was asked last. */
   #held = new Map<string, string>();
-  /** What this client brought in last; undefined where that is not known: what is there may be from another life of it. */
+  /** The modules that this client wrote last; undefined if unknown: an earlier run of it may have written what is there. */
   #ours: ReadonlyMap<string, string> | undefined;
 
   constructor(deps: {
@@ -32,7 +32,7 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     log: Logger;
     /** What the client keeps for itself beside the marker. */
     reserved?: readonly DocPath[];
-    /** How long a request that nobody waits for any more may still take effect. */
+    /** How long a request that was given up may still take effect. */
     doubtMs?: number;
   }) {
     super(deps.rest, deps);
@@ -62,7 +62,7 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     return this.#bring(policy, signal);
   }
 
-  /** Makes the engine's modules those of the policy; answers the ids of those that were not. */
+  /** Makes the engine's modules those of the policy; returns the ids of the modules that differed. */
   async #bring(policy: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
     const ours = this.#ours;
     // Asked each time: others may write there, too.
@@ -72,7 +72,7 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
       .filter((id) => held.get(id) !== policy.modules.get(id))
       .map((id) => ({ id, rego: policy.modules.get(id) }));
     const unknown = [...held.keys()].filter((id) => !policy.modules.has(id));
-    // What is from another life of this client goes at the end, as what a commit removes: decisions go on meanwhile.
+    // Modules of an earlier run of this client are removed last, like those that a commit removes: decisions continue meanwhile.
     const strays = ours === undefined ? [] : unknown.filter((id) => !ours.has(id));
     const removals: Change[] = unknown.filter((id) => !strays.includes(id)).map((id) => ({ id, rego: undefined }));
     if (puts.length + unknown.length === 0) {

@@ -21,7 +21,7 @@ export interface InlineOpaOptions {
   readonly reserved?: readonly DocPath[];
   /** Nobody else can write modules. */
   readonly isGuarded: boolean;
-  /** Every policy is checked before it goes in: the check forbids what the engine itself would take. */
+  /** Every policy is checked first: the check forbids what the engine itself would accept. */
   readonly checksFirst: boolean;
   /** What OPA loads by itself: `files` of SYNC_INLINE_ENGINE_CONFIG. */
   readonly files: readonly string[];
@@ -80,7 +80,7 @@ export class InlineOpa extends OpaEngine implements PolicyEngine {
       await this.#activate(policy, roots, regions, signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal) || this.isGuarded) throw error;
-      // A module that somebody else put there may be what it collides with: that is none of the policy's business.
+      // It may collide with a foreign module: that is not the policy's fault.
       if ((await this.tidy(policy, signal)).length === 0) throw error;
       await this.#activate(policy, roots, regions, signal);
     }
@@ -93,7 +93,7 @@ export class InlineOpa extends OpaEngine implements PolicyEngine {
     signal: AbortSignal,
   ): Promise<void> {
     const attempt = async (v0: V0Modules): Promise<void> => {
-      // Each attempt has a revision of its own, so that the engine's answer can be told from that to the one before.
+      // Each attempt has its own revision, so that its status report differs from that of the attempt before.
       const revision = `${policy.hash}-${++this.#attempts}`;
       const archive = await bundleArchive({ policy, roots, regions, v0 }, revision);
       await this.#bundles.activate(revision, archive, this.#options.activationTimeoutMs, signal);
@@ -103,7 +103,7 @@ export class InlineOpa extends OpaEngine implements PolicyEngine {
   }
 
   async tidy({ modules }: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
-    // Ours are there as the bundle has them, OPA lets nobody write below its roots; where a bundle was refused, the one before is.
+    // Ours are as in the bundle, or as in the one before if it was refused: OPA protects the bundle's roots.
     const isOurs = (id: string): boolean => {
       const path = id.startsWith(BUNDLE_FOLDER) ? id.slice(BUNDLE_FOLDER.length) : undefined;
       return path !== undefined && (modules.has(path) || this.#active.has(path));

@@ -8,7 +8,7 @@ import type { OpaRest } from './opa-rest.js';
 /** The marker document: below `system`, which OPA keeps out of queries over all data. */
 export const MARKER_PATH: DocPath = parseDocPath('system/policysync/marker');
 
-/** Default of `doubtMs`: twice the longest wait for one answer of the engine. */
+/** Default of `doubtMs`: twice the longest wait for the engine. */
 const DOUBT_MS = 60_000;
 
 const seal = z.object({ backup: z.string(), epoch: z.string().nullable(), seq: z.number().nullable() });
@@ -21,7 +21,7 @@ type Found = z.infer<typeof document>;
  *
  * It has another `client_state` after each of our writes to it, and only the one that was there before can be replaced
  * (`is` carries it for that: a patch fails where the member is missing). So a write of ours that comes late, after its
- * time was up, changes nothing, and neither is the mark of somebody else ever lost.
+ * time-out, changes nothing, and never replaces the mark of another client.
  */
 export class Marker implements EngineMarker, EngineSeals {
   readonly #rest: OpaRest;
@@ -37,7 +37,7 @@ export class Marker implements EngineMarker, EngineSeals {
   /** Until then a write of unknown outcome may still come into the engine; of `performance.now()`. */
   #doubtUntil = Number.NEGATIVE_INFINITY;
 
-  /** `doubtMs`: how long a request that nobody waits for any more may still take effect in the engine. */
+  /** `doubtMs`: how long a request that was given up may still take effect. */
   constructor(rest: OpaRest, options: { readonly doubtMs?: number | undefined } = {}) {
     this.#rest = rest;
     this.#doubtMs = options.doubtMs ?? DOUBT_MS;

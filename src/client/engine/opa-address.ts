@@ -8,16 +8,16 @@ import { splitAddress } from './opa-args.js';
 import { OpaRest } from './opa-rest.js';
 
 /**
- * Longest wait for the engine of a client that was killed. It cannot be ended from here, but it ends by itself: nobody
- * serves its bundle any more, and writing that to its log, which nobody reads, is the end of a Go program. Measured: 2 s.
+ * Longest wait for the engine of a client that was killed. It ends by itself: it cannot fetch its bundle any more, and logging that
+ * to a closed pipe ends a Go program. Measured: 2 s.
  */
 const ORPHAN_GRACE_MS = 8_000;
 const ORPHAN_LOOK_MS = 100;
-/** Longest wait for one that holds the address and does not answer: it may be ending at this moment. */
+/** Longest wait for a program that holds the address and does not answer: it may be about to end. */
 const SILENT_GRACE_MS = 1_000;
 const MARKER_TIMEOUT_MS = 1_000;
 
-/** Throws `engine_address_in_use` where another program would answer in the engine's place. */
+/** Throws `engine_address_in_use` when another program listens at the address. */
 export async function assertFree(address: string): Promise<void> {
   const place = splitAddress(address);
   if (place === undefined || place.port === 0) return;
@@ -35,7 +35,7 @@ export async function assertFree(address: string): Promise<void> {
   if (error?.code === 'EADDRINUSE') throw addressInUse(address);
 }
 
-/** {@link assertFree}, with patience for an engine that a client of ours has left behind: it has our marker. */
+/** {@link assertFree}, but waits for an engine that another client of ours left behind: it has our marker. */
 export async function whenFree(
   address: string,
   { engineUrl, tls }: { engineUrl: string; tls?: OutgoingTls | undefined },
@@ -61,7 +61,7 @@ export async function whenFree(
   }
 }
 
-/** How long whoever holds the address is waited for. */
+/** How long to wait for the program that holds the address. */
 async function graceOf(rest: OpaRest, signal: AbortSignal): Promise<number> {
   try {
     return (await rest.getData(MARKER_PATH, signal)) === undefined ? 0 : ORPHAN_GRACE_MS;
@@ -82,7 +82,7 @@ export function addressInUse(address: string): SyncError {
   );
 }
 
-/** Why the engine does not answer its health request; undefined when it does. */
+/** Why the engine's health check fails; undefined when it succeeds. */
 export async function healthProblem(
   engineUrl: string,
   dispatcher: Agent,
@@ -97,10 +97,10 @@ export async function healthProblem(
       bodyTimeout: 2_000,
     });
     await answer.body.dump();
-    // With authentication or authorization on, a refusal is an answer too.
+    // With authentication or authorization on, any response will do.
     return answer.statusCode === 200 || anyAnswer ? undefined : `status ${answer.statusCode}`;
   } catch (error) {
-    // Not an answer yet, the usual case while it starts; the caller looks again.
+    // The usual case while it starts; the caller retries.
     return errorText(error);
   }
 }

@@ -20,8 +20,8 @@ export interface OpaArgsOptions {
 }
 
 /**
- * Arguments for `opa` (opal-protocol P6.7), without those for our own configuration, which `configArgs` are. OPA's own
- * look for newer releases is off: the version is chosen by us or by the operator.
+ * Arguments for `opa` (opal-protocol P6.7), without those for our own configuration (`configArgs`). OPA's
+ * check for newer releases is off: we or the operator choose the version.
  */
 export function opaArgs(options: OpaArgsOptions, configArgs: readonly string[]): string[] {
   const { config } = options;
@@ -39,7 +39,7 @@ export function opaArgs(options: OpaArgsOptions, configArgs: readonly string[]):
     ...given('--tls-private-key-file', config.tls_private_key_file),
     ...given('--tls-cert-refresh-period', config.tls_cert_refresh_period),
     '--log-format=json',
-    // At "info" OPA prints two lines for each request; where nobody reads them they only cost time.
+    // At "info" OPA prints two lines for each request; without a reader they only cost time.
     `--log-level=${config.log_level ?? (options.logFormat === 'none' ? 'error' : 'info')}`,
     '--skip-version-check',
     ...configArgs,
@@ -110,7 +110,7 @@ export async function writeConfig(
   }
   const args = [`--config-file=${operatorsFile}`];
   for (const [index, { path, value }] of configOverrides(configText ?? '{}').entries()) {
-    // Text goes through a file: it may be a secret, which a command line would show, and it may look like a number.
+    // Text is passed in a file: a command line would show a secret, and the text may look like a number.
     args.push(
       typeof value === 'string'
         ? `--set-file=${path}=${await write(`value-${index}`, value)}`

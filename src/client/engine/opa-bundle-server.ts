@@ -41,7 +41,7 @@ interface Attempt {
 
 /**
  * Serves our own OPA child its policy bundle on loopback, by long poll, so that a new bundle starts its activation at
- * once; OPA's status reports tell how it ended. OPA activates a bundle whole or not at all (design D12).
+ * once; OPA's status reports say how it ended. OPA activates a bundle whole or not at all (design D12).
  */
 export class OpaBundleServer {
   readonly #token = randomBytes(24).toString('base64url');
@@ -104,7 +104,7 @@ export class OpaBundleServer {
 
   /**
    * Offers a bundle; resolves when OPA has activated it. Throws {@link EngineRefusal} when OPA refuses it (it then keeps
-   * the one before), and `engine_unreachable` when it does not take it in time or goes away.
+   * the one before), and `engine_unreachable` when it does not take it in time or ends.
    */
   async activate(revision: string, archive: Buffer, timeoutMs: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
@@ -176,7 +176,7 @@ export class OpaBundleServer {
       send(response, this.#active.revision, this.#active.archive);
       return;
     }
-    // OPA has what there is, or has just refused what was offered: it hears again when there is something else.
+    // OPA has the newest bundle, or has just refused it: it waits for another one.
     const release = (): void => {
       this.#waiting.delete(release);
       clearTimeout(timer);

@@ -33,7 +33,7 @@ export function parseEngineLine(line: string): EngineLine {
 
 /**
  * True for a line that a Go panic prints. Only text lines count: a JSON line can hold what a caller of the engine wrote (a
- * path, a `print`), and nobody outside may restart the engine.
+ * path, a `print`), and no caller may restart the engine.
  */
 export function isPanicLine(line: EngineLine): boolean {
   return (

@@ -29,8 +29,8 @@ function plain(path: string): string {
 }
 
 /**
- * Removes modules that nobody who owns the engine put there; answers those that are gone. One that another needs goes after that one;
- * one that the engine does not let go stays, and is told.
+ * Removes foreign modules; returns the ids of those removed. One that another needs is removed after that one. One that the
+ * engine refuses to remove stays, and is logged.
  */
 export async function removeModules(
   ids: readonly string[],

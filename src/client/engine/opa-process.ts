@@ -45,7 +45,7 @@ export interface OpaProcessOptions {
   killAfterMs?: number;
 }
 
-/** What the process is given and whom it tells. The callbacks must not throw; they wake loops, they do no work. */
+/** Log and callbacks of the process. The callbacks must not throw; they wake loops, they do no work. */
 export interface OpaProcessDeps {
   log: Logger;
   /** The engine answers; `run` counts from 1, so above 1 it is a restart and the engine is empty. */
@@ -71,7 +71,7 @@ export interface OpaProcess {
 const RESTART_BACKOFF: BackoffOptions = { minMs: 100, maxMs: 10_000 };
 /** Between two looks at /health while the engine starts: it takes 50 to 200 ms with nothing to load. */
 const READY_POLL: BackoffOptions = { minMs: 20, maxMs: 500 };
-/** After this time an engine that runs and does not answer is worth a warning, again and again. */
+/** After this time an engine that runs and does not answer is logged as a warning, repeatedly. */
 const SLOW_START_MS = 10_000;
 /** A panicking engine gets this long to print its stack before it is ended. */
 const PANIC_GRACE_MS = 500;
@@ -259,7 +259,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
 
 /**
  * A child's id once it runs, its end, and the end of its output. A child that cannot be started rejects `spawned`; the
- * others then stay open and nobody waits for them.
+ * others then never settle, and nothing waits for them.
  */
 function endOf(child: ChildProcess): {
   spawned: Promise<number>;

@@ -15,7 +15,7 @@ import { type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
 import { Upload } from './upload.js';
 
-/** One error in OPA's reports, the same in answers, bundle status and the program's output. */
+/** One error as OPA reports it in responses, in bundle status and on the command line. */
 export const opaError = z.object({
   message: z.string(),
   location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
@@ -53,7 +53,7 @@ function conflictOf(message: string): { conflictPath?: DocPath } {
 
 type Method = 'GET' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** One answer of the engine. */
+/** One response of the engine. */
 interface Answer {
   readonly status: number;
   readonly text: string;
@@ -64,9 +64,9 @@ export interface OpaRestOptions {
   /** Base address without `/v1`. */
   readonly url: string;
   readonly timeoutMs: number;
-  /** What we identify ourselves with. Default: nothing. */
+  /** Our credentials. Default: none. */
   readonly auth?: EngineAuth;
-  /** Whom we trust and what we show. Default: the well-known authorities, nothing. */
+  /** Trusted authorities and our certificate. Default: the well-known authorities, none. */
   readonly tls?: OutgoingTls;
 }
 
@@ -80,7 +80,7 @@ export class OpaRest {
   readonly #agent: Agent;
   /** Parents that were made or found, so that they are looked for once. */
   readonly #parents = new Set<string>();
-  /** What is sent before it is written: one at a time, so that documents that are all new do not fill the engine's memory. */
+  /** The prepared upload: one at a time, so that many new documents do not fill the engine's memory. */
   #upload: { readonly url: string; readonly request: Upload<Answer> } | undefined;
 
   constructor(options: OpaRestOptions) {
@@ -142,7 +142,7 @@ export class OpaRest {
     });
   }
 
-  /** The answer to what was sent beforehand; undefined where there is nothing, or it was of no use. */
+  /** The response to a prepared upload; undefined where there is none, or it failed. */
   async #finishUpload(url: string, body: Body, signal: AbortSignal): Promise<Answer | undefined> {
     const upload = this.#upload;
     if (upload?.url !== url || !upload.request.isOf(body)) return undefined;
@@ -184,7 +184,7 @@ export class OpaRest {
     );
     for (const parent of wanted.keys()) {
       if (this.#parents.has(parent)) continue;
-      // 304: it is there. 400, 404: it can't be a document of its own (a rule, a bundle root, a list): the write will tell.
+      // 304: it is there. 400, 404: it can't be a document of its own (a rule, a bundle root, a list): the write reports it.
       const answer = await this.#call('PUT', parent, signal, '{}', 'application/json', {
         'if-none-match': '*',
       });
@@ -200,8 +200,8 @@ export class OpaRest {
   }
 
   /**
-   * Replaces a document that is there, and only if there is something at `guard`; answers false, and changes nothing, where
-   * there is not. OPA carries both out as one transaction.
+   * Replaces an existing document if there is a value at `guard`; else returns false and changes nothing. OPA runs both as one
+   * transaction.
    */
   async replace(path: DocPath, text: string, signal: AbortSignal, guard = path): Promise<boolean> {
     const op = (at: DocPath, value: string): string =>
@@ -212,7 +212,7 @@ export class OpaRest {
     return answer.status === 204;
   }
 
-  /** OPA's answer for a path, as it wrote it. */
+  /** OPA's response for a path, as text. */
   async getText(path: DocPath, signal: AbortSignal): Promise<string> {
     const answer = await this.#call('GET', dataUrl(path), signal);
     if (answer.status !== 200) this.#fail(answer, 'GET /v1/data');
@@ -314,7 +314,7 @@ export class OpaRest {
   }
 
   #fail(answer: Answer, what: string): never {
-    // In another form than OPA's (a proxy's page) the raw text goes into the message.
+    // Not OPA's form (a proxy's page): the message has the raw text.
     const parsed = errorBody.safeParse(jsonOrUndefined(answer.text));
     const body = parsed.success ? parsed.data : {};
     const message = `${what} answered ${answer.status}: ${body.message ?? answer.text.slice(0, 200)}`;
@@ -332,7 +332,7 @@ export class OpaRest {
   }
 }
 
-/** Some answers have their problems in one text: `1 error occurred: file:2: rego_compile_error: conflicting rule ...`. */
+/** Some responses list their problems in one text: `1 error occurred: file:2: rego_compile_error: conflicting rule ...`. */
 export function problemsInText(text: string): EngineProblem[] {
   const found = [...text.matchAll(/(?:^|[\n:] ?)([^\n:]+):(\d+): rego_\w+: (.*)/g)];
   if (found.length === 0) return [{ message: text }];

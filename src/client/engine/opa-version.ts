@@ -12,7 +12,7 @@ export function parseOpaVersion(output: string): string | undefined {
   return /^Version:[ \t]*v?(\d+\.\d+\.\d+\S*)/m.exec(output)?.[1];
 }
 
-/** True for {@link OPA_MIN_VERSION} and newer. What follows the three numbers (`-dev`) is not looked at. */
+/** True for {@link OPA_MIN_VERSION} and newer. What follows the three numbers (`-dev`) is ignored. */
 export function isAcceptableOpaVersion(version: string): boolean {
   const have = numbers(version);
   const need = numbers(OPA_MIN_VERSION);

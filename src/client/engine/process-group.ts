@@ -3,21 +3,21 @@ import { backoffMs, sleep } from '../../lib/async.js';
 /** True where a child can have its own process group; Windows has none. */
 export const HAS_PROCESS_GROUPS = process.platform !== 'win32';
 
-/** Sends a signal to a child's whole group (started `detached`); false when nobody is left in it. */
+/** Sends a signal to a child's whole group (started `detached`); false when the group is empty. */
 export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   if (!(pid > 1)) throw new RangeError(`${pid} is no process id of a child`); // 0 and -1 mean groups that are not ours
   try {
     process.kill(HAS_PROCESS_GROUPS ? -pid : pid, signal);
     return true;
   } catch {
-    // ESRCH: nobody is left. EPERM cannot happen to our own child unless its id has a new owner: then it is gone too.
+    // ESRCH: the group is empty. EPERM: the id has a new owner, so our child is gone.
     return false;
   }
 }
 
 /**
- * Ends a group: SIGTERM, then SIGKILL after `killAfterMs`. Returns true when nobody is left, false when something still
- * is a second after SIGKILL: a process that the kernel holds, or a dead one that nobody collects.
+ * Ends a group: SIGTERM, then SIGKILL after `killAfterMs`. Returns true when the group is empty, false when
+ * it is not a second after SIGKILL: the kernel holds a process, or nothing collects a dead one.
  */
 export async function endGroup(pid: number, killAfterMs: number): Promise<boolean> {
   if (!signalGroup(pid, 'SIGTERM')) return true;

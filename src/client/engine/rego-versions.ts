@@ -12,7 +12,7 @@ export interface RegoCounts {
   readonly v1: number;
 }
 
-/** What tells whether modules can be parsed as a version of Rego: answers the paths of those that cannot. */
+/** Parses modules as a version of Rego; returns the paths of those that fail. */
 export type RegoParser = (
   modules: ReadonlyMap<string, string>,
   version: 0 | 1,

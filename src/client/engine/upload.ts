@@ -1,10 +1,10 @@
 import type { Body } from '../../wire/json-node.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 
-/** How long the engine is let hold a document whose end does not come, or that nobody writes. */
-const PATIENCE_MS = 30_000;
+/** How long an upload may wait for its end. */
+const LONGEST_HOLD_MS = 30_000;
 
-/** One request with this body. Rejects when there is no answer, or the signal aborts. */
+/** Sends one request with this body. Rejects when there is no response, or the signal aborts. */
 export type Send<T> = (body: AsyncIterable<Uint8Array>, signal: AbortSignal) => Promise<T>;
 
 /**
@@ -20,16 +20,16 @@ export class Upload<T> {
 
   constructor(arriving: ArrivingBody, send: Send<T>) {
     this.#arriving = arriving;
-    this.#timer = setTimeout(() => this.#stop.abort(new Error('the end was not written in time')), PATIENCE_MS);
+    this.#timer = setTimeout(() => this.#stop.abort(new Error('the end was not written in time')), LONGEST_HOLD_MS);
     const { signal } = this.#stop;
     this.#answer = send(arriving.pieces(signal), signal).finally(() => {
       this.#isOver = true;
       clearTimeout(this.#timer);
-      this.#stop.abort(new Error('the request is over')); // an engine may answer, or go, before it has all
+      this.#stop.abort(new Error('the request is over')); // an engine may respond, or end, before it has all
     });
   }
 
-  /** Settles when there is nothing left of it; never rejects. */
+  /** Settles when the request is over; never rejects. */
   get ended(): Promise<void> {
     return this.#answer.then(
       () => undefined,
@@ -43,8 +43,8 @@ export class Upload<T> {
   }
 
   /**
-   * Sends the end, and gives the answer; undefined where the request has ended before, and nothing of it took effect. Rejects as
-   * `send` does: then the outcome is not known.
+   * Sends the end and returns the response; undefined if the request had ended before, without effect. Rejects as `send` does:
+   * then the outcome is unknown.
    */
   async finish(signal: AbortSignal): Promise<T | undefined> {
     if (this.#isOver) return undefined;

@@ -73,7 +73,7 @@ function entryOf({ origin, epoch, entry, fetched }: KnownEntry, { content }: Lay
   };
 }
 
-/** Keeps the bytes of all documents there until what it answers is called. */
+/** Keeps the bytes of all documents until the returned function is called. */
 export function pinDocuments(documents: readonly BackupDocument[]): () => Promise<void> {
   const pins = documents.flatMap(({ layer: { content } }) => {
     const release = content.kind === 'put' ? content.body.pin?.() : undefined;

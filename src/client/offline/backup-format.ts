@@ -78,7 +78,7 @@ export const backupHeader = z.strictObject({
   policy_size: count.nonnegative(),
   position: z.strictObject({
     epoch: z.string().nullable(),
-    /** What the entries of that log are told apart by; a file without it is of an earlier version. */
+    /** Distinguishes the entries of that log; absent in files of earlier versions. */
     name: z.string().optional(),
     era: count,
     next: count,

@@ -28,8 +28,8 @@ import { readOpalBackup } from './opal-backup.js';
 const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
 
 /**
- * Reads the backup at `path`, ours or one that an OPAL client wrote, and checks it to its last byte before it answers;
- * undefined where there is no file. Documents go to the spool; whoever takes the content disposes of them. Throws
+ * Reads the backup at `path`, ours or one that an OPAL client wrote, and checks it to its last byte; returns
+ * undefined if there is no file. Documents are spooled; the caller disposes of them. Throws
  * `backup_invalid` with the reason: cut short, changed, another version, not JSON, nothing in it. The message names no
  * path.
  */

@@ -18,7 +18,7 @@ import {
 } from './backup-format.js';
 
 /**
- * Writes a backup in place of the one at `path`, whole or not at all: to a file beside it that is flushed to the disk and
+ * Replaces the backup at `path`, whole or not at all: to a file beside it that is flushed to the disk and
  * then renamed. Whenever the program or the machine dies, there is either the old file or the new one. Throws
  * `backup_unwritable`; the file that was there stays then.
  */
@@ -58,7 +58,7 @@ export async function removeLeftovers(path: string): Promise<void> {
   try {
     for (const name of await readdir(folder)) if (isLeftover(name)) await rm(join(folder, name), { force: true });
   } catch {
-    // There is no folder yet, or it cannot be written: the first backup will tell.
+    // There is no folder yet, or it cannot be written: the first backup reports it.
   }
 }
 
@@ -105,7 +105,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** The message has no path: it is shown in the health answer, which is open to everyone. */
+/** The message has no path: the health response, which is open to everyone, shows it. */
 function unwritable(cause: unknown): SyncError {
   const why = codeOf(cause) ?? (cause instanceof Error ? cause.message : String(cause));
   return new SyncError('backup_unwritable', `the backup cannot be written: ${why}`, { retryable: true });

@@ -87,7 +87,7 @@ export class Backup {
 
   /**
    * Saves what the client holds, if that is something else than the file has. Throws `backup_unwritable`. The engine is
-   * sealed after that; nobody waits for it but the next save, and {@link settled}.
+   * sealed after that; only the next save and {@link settled} wait for that.
    */
   save(): Promise<SaveResult> {
     const saved = this.#queue.run(() => this.#save());
@@ -100,11 +100,11 @@ export class Backup {
     await this.#queue.settled();
   }
 
-  /** Saves at the interval until the signal aborts; failures are told, and tried again. */
+  /** Saves at the interval until the signal aborts; failures are logged and retried. */
   async run(signal: AbortSignal): Promise<void> {
     await removeLeftovers(this.path);
     await makePrivate([this.path, `${this.path}.refused`]);
-    // Who can put another file there decides what the next start serves.
+    // Whoever can replace the file decides what the next start serves.
     const problem = await openFolderProblem(dirname(this.path), { writeOnly: true });
     if (problem !== undefined) this.#log.warn({ path: this.path }, `SYNC_STORE_BACKUP_PATH: ${problem}`);
     try {
@@ -117,7 +117,7 @@ export class Backup {
     }
   }
 
-  /** {@link save} where nobody waits for the outcome: a failure goes to the log and to {@link state}. */
+  /** {@link save} in the background: a failure is logged and shown in {@link state}. */
   async saveOrTell(): Promise<void> {
     try {
       await this.save();
@@ -183,7 +183,7 @@ interface Fingerprint {
 }
 
 /**
- * What tells two contents apart: documents by their hashes, a policy by being the same one. Each reconnect takes a place
+ * What distinguishes two contents: documents by their hashes, a policy by being the same one. Each reconnect takes a place
  * for updates without seqs; where the log has seqs that is no change.
  */
 function fingerprint(content: BackupContent): Fingerprint {
@@ -200,6 +200,6 @@ async function isThere(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch {
-    return false; // Gone, or not to be seen: writing it again will tell.
+    return false; // Gone, or not to be seen: writing it again reports it.
   }
 }

@@ -32,7 +32,7 @@ export type ConnectivityEffect =
   /** Put the backup into the engine, unless the client still holds what the engine had. */
   | 'load_backup';
 
-/** What a caller is told; the HTTP route has the words. */
+/** The answer to a caller; the HTTP route has the words. */
 export type ConnectivityAnswer =
   | 'enabled'
   | 'already_enabled'

@@ -14,9 +14,9 @@ const OPAL_ERA = STATIC_ERA - 1;
 const RESERVED = 'system';
 
 /**
- * Reads a backup that an OPAL client wrote. It tells neither commit nor places in a log: the policy is served until the
+ * Reads a backup that an OPAL client wrote. It has neither commit nor places in a log: the policy is served until the
  * server's complete bundle is here, and its data stay, member by member, until something is written there (design D11:
- * nothing is removed because somebody does not list it). Adds to `made` what it has spooled. Throws when it is no such
+ * nothing is removed because it is not listed). Adds to `made` what it has spooled. Throws when it is no such
  * file.
  */
 export async function readOpalBackup(

@@ -36,8 +36,8 @@ export interface Restored {
 
 /**
  * Reads the backup and fills the engine with it, all or nothing, unless the engine holds it already; waits for the engine as
- * long as it takes. Answers what was loaded, or undefined where there is no backup. Throws `backup_invalid` with the reason when the file cannot be used
- * or the engine refuses what is in it; the engine and the client hold nothing then.
+ * long as it takes. Returns what was loaded, or undefined if there is no backup. Throws `backup_invalid` when the file cannot be
+ * used or the engine refuses its content; then engine and client hold nothing.
  */
 export async function restoreBackup(
   options: { path: string; settings: BackupSettings; backoff: BackoffOptions },
@@ -57,12 +57,12 @@ export async function restoreBackup(
       throw new SyncError('backup_invalid', 'the backup cannot be used: it has nothing for the topics of this client');
     }
     // What an engine has beyond what is wanted is not for this client to know.
-    if (isWhole) isHeld = await untilAnswered(() => resumeFrom(wanted, deps, signal), backoff, deps.log, signal);
+    if (isWhole) isHeld = await retryUntilAvailable(() => resumeFrom(wanted, deps, signal), backoff, deps.log, signal);
     keeper.begin();
     if (!isHeld) {
       const loadable = loadableContent(wanted);
       const load = () => keeper.exclusive((step) => applier.load(loadable, step), signal);
-      await untilAnswered(load, backoff, deps.log, signal);
+      await retryUntilAvailable(load, backoff, deps.log, signal);
     }
   } catch (error) {
     await disposeDocuments(wanted.documents);
@@ -74,8 +74,8 @@ export async function restoreBackup(
   return { content: wanted, isWhole, isHeld };
 }
 
-/** Tries again until the engine has answered. */
-async function untilAnswered<T>(
+/** Retries until the engine accepts or refuses. */
+async function retryUntilAvailable<T>(
   attemptOnce: () => Promise<T>,
   backoff: BackoffOptions,
   log: Logger,
@@ -112,7 +112,7 @@ export interface ResumeDeps {
 }
 
 /**
- * Goes on with an engine that another life of this client left (design D23): if its seal is that of the backup, it holds
+ * Goes on with an engine that an earlier run of this client left (design D23): if its seal is that of the backup, it holds
  * exactly that, and nothing is written. True: so it is. Throws what the engine throws, and when the content does not fit
  * the settings of this client.
  */
