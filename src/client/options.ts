@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
 import { SHARED_SETTINGS } from '../http/settings.js';
 import {
+  bytesSetting,
   choiceSetting,
   flagSetting,
   inGroup,
@@ -19,6 +20,8 @@ import { placeRule } from '../lib/place-rules.js';
 import { FETCH_METHODS } from '../wire/data.js';
 import { HASH_FORMS } from './report/report-hash.js';
 import { callbackConfig, configuredCallbacks } from './report/targets.js';
+
+const MIB = 1024 * 1024;
 
 const { allowedHosts, metricsAccess, logLevel, logFormat } = SHARED_SETTINGS;
 
@@ -91,10 +94,10 @@ export const CLIENT_SETTINGS = {
       min: 0.1,
     }),
 
-    serverAnswerLimitBytes: numberSetting(
+    serverAnswerLimitBytes: bytesSetting(
       'SYNC_SERVER_ANSWER_LIMIT_BYTES',
       'Maximum size of a server response: a policy bundle, or a list of entries with inline data.',
-      { opal: null, default: 256 * 1024 * 1024, min: 1024, unit: 'bytes' },
+      { default: 256 * MIB, min: 1024 },
     ),
     waitOnServerLoad: flagSetting(
       'SYNC_WAIT_ON_SERVER_LOAD',
@@ -279,11 +282,9 @@ export const CLIENT_SETTINGS = {
       default: 300,
       min: 0.05,
     }),
-    fetchLimitBytes: numberSetting('SYNC_FETCH_LIMIT_BYTES', 'Maximum size of a document.', {
-      opal: null,
-      default: 1024 * 1024 * 1024,
+    fetchLimitBytes: bytesSetting('SYNC_FETCH_LIMIT_BYTES', 'Maximum size of a document.', {
+      default: 1024 * MIB,
       min: 1024,
-      unit: 'bytes',
     }),
     fetchProviderModules: listSetting(
       'SYNC_FETCH_PROVIDER_MODULES',

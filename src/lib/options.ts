@@ -127,6 +127,15 @@ export function secondsSetting(
   return numberSetting(env, description, { max: 86_400 * 365, ...spec, integer: false, unit: 'seconds', scale: 1000 });
 }
 
+/** A size in bytes; OPAL has no such settings. */
+export function bytesSetting(
+  env: string,
+  description: string,
+  spec: { default: number; min?: number },
+): Setting<number> {
+  return numberSetting(env, description, { ...spec, opal: null, unit: 'bytes' });
+}
+
 function flag() {
   const words = { truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] };
   return z

@@ -6,18 +6,7 @@ import { FoldedLog } from './log/folded-log.js';
 import type { Presence } from './log/log-store.js';
 import { openSqliteStore } from './log/sqlite-store.js';
 import type { UpdateLog } from './log/update-log.js';
-import type { ServerSettings } from './options.js';
-
-/** The settings of the update log. */
-export type UpdateLogSettings = Pick<
-  ServerSettings,
-  | 'broadcastUri'
-  | 'broadcastChannelName'
-  | 'broadcastNatsSyncAlways'
-  | 'logRetentionMs'
-  | 'logRetentionRecords'
-  | 'patchesPerPath'
-> & { stateDir: string };
+import type { ServerOptions } from './options.js';
 
 /** The update log of a server, and what comes with it. */
 export interface OpenedUpdateLog {
@@ -36,7 +25,7 @@ export interface OpenedUpdateLog {
  * its reason when the signal aborts the wait for a backbone.
  */
 export async function openUpdateLog(
-  settings: UpdateLogSettings,
+  settings: ServerOptions,
   deps: { log: Logger; signal: AbortSignal },
 ): Promise<OpenedUpdateLog> {
   const { stateDir, broadcastUri: uri, broadcastChannelName: name, patchesPerPath } = settings;

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
 import { SHARED_SETTINGS } from '../http/settings.js';
 import {
+  bytesSetting,
   choiceSetting,
   flagSetting,
   inGroup,
@@ -18,6 +19,8 @@ import {
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
 import { readWebhookParams, webhookParams } from './webhook/params.js';
+
+const MIB = 1024 * 1024;
 
 const { allowedHosts, metricsAccess, logLevel, logFormat } = SHARED_SETTINGS;
 
@@ -46,27 +49,23 @@ export const SERVER_SETTINGS = {
       'PEM certificate authority. When set, callers must present a certificate that it signed.',
       { opal: null, form: 'file' },
     ),
-    bodyLimitBytes: numberSetting('SYNC_BODY_LIMIT_BYTES', 'Maximum size of a request body.', {
-      opal: null,
-      default: 16 * 1024 * 1024,
+    bodyLimitBytes: bytesSetting('SYNC_BODY_LIMIT_BYTES', 'Maximum size of a request body.', {
+      default: 16 * MIB,
       min: 1024,
-      unit: 'bytes',
     }),
-    subscriberBufferBytes: numberSetting(
+    subscriberBufferBytes: bytesSetting(
       'SYNC_SUBSCRIBER_BUFFER_BYTES',
       'Unread bytes after which a subscriber is disconnected; it catches up when it reconnects.',
-      { opal: null, default: 16 * 1024 * 1024, min: 65_536, unit: 'bytes' },
+      { default: 16 * MIB, min: 65_536 },
     ),
     readerTimeoutMs: secondsSetting(
       'SYNC_READER_TIMEOUT',
       'Time without progress after which a caller that does not read its response is disconnected.',
       { opal: null, default: 30, min: 0.1, max: 3600 },
     ),
-    frameLimitBytes: numberSetting('SYNC_FRAME_LIMIT_BYTES', 'Maximum size of a message from a socket.', {
-      opal: null,
-      default: 16 * 1024 * 1024,
+    frameLimitBytes: bytesSetting('SYNC_FRAME_LIMIT_BYTES', 'Maximum size of a message from a socket.', {
+      default: 16 * MIB,
       min: 1024,
-      unit: 'bytes',
     }),
 
     rateLimit: rateSetting(
@@ -90,10 +89,10 @@ export const SERVER_SETTINGS = {
       'Open connections per address that have not been admitted yet (by a token, if authentication is on); the rest are closed.',
       { opal: null, default: 4000, min: 1, unit: 'connections' },
     ),
-    unauthenticatedBytesPerAddress: numberSetting(
+    unauthenticatedBytesPerAddress: bytesSetting(
       'SYNC_UNAUTHENTICATED_BYTES_PER_ADDRESS',
       'Bytes of unauthenticated request bodies (webhooks, for example) in flight per address; the rest get 429.',
-      { opal: null, default: 16 * 1024 * 1024, min: 5 * 1024 * 1024, unit: 'bytes' },
+      { default: 16 * MIB, min: 5 * MIB },
     ),
     trustedProxies: listSetting(
       'SYNC_TRUSTED_PROXIES',
@@ -202,16 +201,14 @@ export const SERVER_SETTINGS = {
       alsoNamed: ['POLICY_BUNDLE_SERVER_AWS_REGION'],
       default: 'us-east-1',
     }),
-    policyBundleLimitBytes: numberSetting('SYNC_POLICY_BUNDLE_LIMIT_BYTES', 'Maximum size of bundle.tar.gz.', {
-      opal: null,
-      default: 64 * 1024 * 1024,
+    policyBundleLimitBytes: bytesSetting('SYNC_POLICY_BUNDLE_LIMIT_BYTES', 'Maximum size of bundle.tar.gz.', {
+      default: 64 * MIB,
       min: 1,
-      unit: 'bytes',
     }),
-    policyBundleLimitUnpackedBytes: numberSetting(
+    policyBundleLimitUnpackedBytes: bytesSetting(
       'SYNC_POLICY_BUNDLE_LIMIT_UNPACKED_BYTES',
       'Maximum size of the tar archive inside bundle.tar.gz.',
-      { opal: null, default: 256 * 1024 * 1024, min: 1, unit: 'bytes' },
+      { default: 256 * MIB, min: 1 },
     ),
     policyBundleLimitEntries: numberSetting(
       'SYNC_POLICY_BUNDLE_LIMIT_ENTRIES',
@@ -232,11 +229,7 @@ export const SERVER_SETTINGS = {
       'SYNC_BUNDLE_IGNORE',
       'Paths to leave out of bundles. `dir/**` is a folder and all below it; otherwise ** means the same as *.',
     ),
-    bundleCacheBytes: numberSetting('SYNC_BUNDLE_CACHE_BYTES', 'Memory for encoded bundles.', {
-      opal: null,
-      default: 64 * 1024 * 1024,
-      unit: 'bytes',
-    }),
+    bundleCacheBytes: bytesSetting('SYNC_BUNDLE_CACHE_BYTES', 'Memory for encoded bundles.', { default: 64 * MIB }),
   }),
   ...inGroup('Data', {
     dataSources: jsonSetting(
@@ -264,10 +257,10 @@ export const SERVER_SETTINGS = {
       'Whether updates without `retain` are kept for later subscribers. Default: true.',
       { opal: null, schema: z.union([z.boolean(), z.number().min(0)]), form: 'true|false|seconds' },
     ),
-    inlineDataLimitBytes: numberSetting(
+    inlineDataLimitBytes: bytesSetting(
       'SYNC_INLINE_DATA_LIMIT_BYTES',
       'Maximum inline data of an update, which the log stores. Publish larger documents by URL.',
-      { opal: null, default: 8 * 1024 * 1024, unit: 'bytes' },
+      { default: 8 * MIB },
     ),
     patchesPerPath: numberSetting(
       'SYNC_PATCHES_PER_PATH_LIMIT',

@@ -8,7 +8,7 @@ import { PolicyBundles } from './bundle/policy-bundles.js';
 import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshot.js';
 import type { UpdateLog } from './log/update-log.js';
-import type { ServerSettings } from './options.js';
+import type { ServerOptions } from './options.js';
 import { ALWAYS_FRESH, createPolicyFreshness, type PolicyFreshness } from './policy-freshness.js';
 import type { Delivery } from './publish.js';
 import { createSharedPolicyHead } from './shared-policy-head.js';
@@ -23,31 +23,6 @@ import { Tracker } from './source/tracker.js';
 
 /** What a caller is told to wait where no policy will come before the server is configured anew. */
 const NO_SOURCE_RETRY_SECONDS = 30;
-
-/** The settings that policy depends on. */
-export type PolicyOptions = Pick<
-  ServerSettings,
-  | 'policySourceType'
-  | 'policyRepoUrl'
-  | 'policyBundleUrl'
-  | 'policyBundleServerType'
-  | 'policyBundleServerTokenId'
-  | 'policyBundleServerToken'
-  | 'policyBundleServerAwsRegion'
-  | 'policyBundleLimitBytes'
-  | 'policyBundleLimitUnpackedBytes'
-  | 'policyBundleLimitEntries'
-  | 'policyRepoBranch'
-  | 'policyRepoClonePath'
-  | 'policyRepoSshKey'
-  | 'policyRepoCloneTimeoutMs'
-  | 'policyRepoEnv'
-  | 'policyRepoPollingIntervalMs'
-  | 'policyExtensions'
-  | 'manifestPath'
-  | 'bundleIgnore'
-  | 'bundleCacheBytes'
-> & { stateDir: string };
 
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
 export interface Policy {
@@ -67,7 +42,7 @@ export interface Policy {
  * settings of a bundle server that do not fit together.
  */
 export function createPolicy(
-  options: PolicyOptions,
+  options: ServerOptions,
   deps: {
     hub: Delivery;
     updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy' | 'status'>;
@@ -122,7 +97,7 @@ export function createPolicy(
 }
 
 /** Names the source in the update log, without secrets. */
-function sourceName(options: PolicyOptions): string {
+function sourceName(options: ServerOptions): string {
   if (options.policySourceType === 'API') return `API ${bundleLocation(options).display}`;
   return `GIT ${parseGitRemote(options.policyRepoUrl ?? '').display} ${options.policyRepoBranch}`;
 }
@@ -139,7 +114,7 @@ function isSameSource(name: string): (other: string) => boolean {
 
 /** The source that SYNC_POLICY_SOURCE_TYPE names. Each has its own default folder: one never takes over the other's. */
 function createSource(
-  options: PolicyOptions,
+  options: ServerOptions,
   { log, env }: { log: Logger; env: NodeJS.ProcessEnv },
 ): (PolicySource & { readonly objects: GitObjects }) | undefined {
   const fetchTimeoutMs = options.policyRepoCloneTimeoutMs;

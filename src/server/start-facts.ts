@@ -1,31 +1,13 @@
 import { redactUrl } from '../lib/log.js';
 import type { StartFact } from '../lib/start-lines.js';
 import type { Durability } from './log/log-store.js';
-import type { ServerSettings } from './options.js';
+import type { ServerOptions } from './options.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { parseGitRemote } from './source/git-remote.js';
 
-/** The settings that the facts are made of. */
-type FactSettings = Pick<
-  ServerSettings,
-  | 'policySourceType'
-  | 'policyRepoUrl'
-  | 'policyRepoBranch'
-  | 'policyRepoPollingIntervalMs'
-  | 'policyRepoWebhookSecret'
-  | 'policyBundleUrl'
-  | 'policyBundleServerType'
-  | 'policyBundleServerTokenId'
-  | 'policyBundleServerToken'
-  | 'policyBundleServerAwsRegion'
-  | 'authPublicKey'
-  | 'authMasterToken'
-  | 'broadcastUri'
-> & { stateDir: string };
-
 /** What a server says of itself when it starts; where the log is and where it listens follow once that is known. */
 export function startFacts(
-  settings: FactSettings,
+  settings: ServerOptions,
   { version, nodeVersion }: { readonly version: string; readonly nodeVersion: string },
 ): StartFact[] {
   const authentication = settings.authPublicKey === undefined ? 'off' : 'on';
@@ -42,7 +24,7 @@ export function startFacts(
 
 /** Where the update log is, who shares it, and how far a 200 can be trusted. */
 export function logFact(
-  settings: FactSettings,
+  settings: ServerOptions,
   { epoch, head, durability }: { readonly epoch: string; readonly head: number; readonly durability: Durability },
 ): StartFact {
   const uri = settings.broadcastUri;
@@ -57,7 +39,7 @@ export function logFact(
 }
 
 /** What an operator has to think of, each with what to do. */
-export function startWarnings(settings: FactSettings): string[] {
+export function startWarnings(settings: ServerOptions): string[] {
   const { authMasterToken, authPublicKey, policySourceType, policyRepoUrl } = settings;
   const warnings: string[] = [];
   if (authMasterToken !== undefined && authPublicKey === undefined) {
@@ -77,7 +59,7 @@ export function startWarnings(settings: FactSettings): string[] {
   return warnings;
 }
 
-function policyFact(settings: FactSettings): StartFact {
+function policyFact(settings: ServerOptions): StartFact {
   const { policySourceType, policyRepoUrl, policyRepoBranch: branch } = settings;
   if (policySourceType === 'API') {
     const { display } = bundleLocation(settings);
@@ -97,7 +79,7 @@ function policyFact(settings: FactSettings): StartFact {
   };
 }
 
-function followed({ policyRepoPollingIntervalMs: pollMs }: FactSettings, webhook: string): string {
+function followed({ policyRepoPollingIntervalMs: pollMs }: ServerOptions, webhook: string): string {
   return pollMs > 0
     ? `looked at every ${pollMs / 1000} s and with ${webhook}`
     : `looked at with ${webhook}, not polled`;
