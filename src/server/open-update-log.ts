@@ -13,7 +13,7 @@ export interface OpenedUpdateLog {
   readonly updateLog: UpdateLog;
   /** Other instances may use it, too. */
   readonly isShared: boolean;
-  /** Where the instances tell each other of their clients; undefined: there is only this one. */
+  /** Where the instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
   /** Releases the log and the state folder. */
   close(): Promise<void>;

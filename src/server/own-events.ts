@@ -3,13 +3,13 @@ import type { Subscriber } from '../pubsub/hub.js';
 import type { LogRecord, NewRecord } from './log/update-log.js';
 
 /**
- * Who publishes over a socket and is not to be notified of it, as OPAL has it, until the record is delivered. An id may be one that
- * others use as well, so the entries have to be the same too; each publish is looked for once.
+ * Publishers on a socket, which as in OPAL are not notified of their own updates. Another publisher may use the same id, so the
+ * entries have to match, too; each publish matches once.
  */
 export class OwnEvents {
   readonly #byId = new Map<string, Set<{ readonly entries: string; readonly publisher: Subscriber }>>();
 
-  /** Waits for the delivery of a record; answers how to end that. */
+  /** Expects the delivery of a record. Returns how to cancel that. */
   expect({ id, entries }: Pick<NewRecord, 'id' | 'entries'>, publisher: Subscriber): () => void {
     const expected = { entries: printJson(entries), publisher };
     const waiting = this.#byId.get(id) ?? new Set();
@@ -17,7 +17,7 @@ export class OwnEvents {
     return () => this.#forget(id, expected);
   }
 
-  /** The subscriber that published a record that is delivered now, where one is waited for. */
+  /** Returns the publisher of a record that is being delivered, if one is expected. */
   publisherOf({ id, entries }: LogRecord): Subscriber | undefined {
     const waiting = this.#byId.get(id);
     if (waiting === undefined) return undefined;

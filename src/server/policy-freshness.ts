@@ -7,27 +7,25 @@ import type { Tracker } from './source/tracker.js';
 /** Decides whether this instance may answer `GET /policy` now (design D24). */
 export interface PolicyFreshness {
   /**
-   * Returns when it may. `baseHash`: the commit that the caller holds; `waits`: the caller is a client of ours, which tries
-   * again. Throws `policy_not_ready` for such a caller when the answer could take it back to an older commit.
+   * Resolves when it may. `baseHash`: the commit that the caller holds; `waits`: the caller is a PolicySync client, which
+   * retries. Throws `policy_not_ready` for such a caller if the bundle could take it back to an older commit.
    */
   check(baseHash: string | undefined, waits: boolean): Promise<void>;
 }
 
-/** How long a check waits. */
 export interface FreshnessTimes {
-  /** For a look at the policy source, when a caller holds a commit that is not here. */
+  /** For a refresh of the policy source, if a caller holds an unknown commit. */
   readonly lookMs: number;
-  /** Shortest time between two of those looks. */
+  /** Minimum time between two of those refreshes. */
   readonly lookEveryMs: number;
   /**
-   * From when on a commit that may be newer than the head is taken for one that is gone: longer than it takes to notice that the log is
+   * After this time an unknown commit counts as gone, not as newer than the head: longer than it takes to notice that the log is
    * away (`session-keeper.ts`: a look every 5 s, each of 5 s at most).
    */
   readonly unknownMs: number;
 }
 
 const TIMES: FreshnessTimes = { lookMs: 5000, lookEveryMs: 1000, unknownMs: 12_000 };
-/** A client of a fleet tries again by itself; commits come within seconds. */
 const RETRY_SECONDS = 1;
 /** Unknown commits that are remembered. */
 const UNKNOWN_KEPT = 1000;
@@ -51,12 +49,12 @@ export function createPolicyFreshness(
 ): PolicyFreshness {
   const { tracker, heads, objects, source } = deps;
   const now = deps.now ?? (() => performance.now());
-  /** When a commit that is not here was first asked about. */
+  /** When each unknown commit was first asked for. */
   const unknown = new Map<string, number>();
-  /** The last look that was asked for here: whoever makes up commits gets no more of them. */
+  /** The last refresh, which made-up commits cannot multiply. */
   let looked: { readonly atMs: number; readonly done: Promise<void> } | undefined;
 
-  /** What is wrong with serving the head to somebody who holds this; undefined: nothing. */
+  /** Why the head must not be served to a caller that holds `base`; undefined: it may. */
   async function obstacle(base: string): Promise<'unknown' | 'cut off' | undefined> {
     const head = tracker.head();
     const earlier = heads.look().head?.earlier ?? [];

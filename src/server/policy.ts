@@ -21,7 +21,7 @@ import { repositoryIdentity } from './source/repository-address.js';
 import type { PolicyHeadChange, PolicySource } from './source/source.js';
 import { Tracker } from './source/tracker.js';
 
-/** What a caller is told to wait where no policy will come before the server is configured anew. */
+/** Retry-After of a server without a policy source. */
 const NO_SOURCE_RETRY_SECONDS = 30;
 
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
@@ -50,7 +50,7 @@ export function createPolicy(
     isShared: boolean;
     log: Logger;
     env: NodeJS.ProcessEnv;
-    /** Wraps the source for whoever measures it. */
+    /** Wraps the source with metrics. */
     measured?: ((source: PolicySource) => PolicySource) | undefined;
   },
 ): Policy {
@@ -149,7 +149,7 @@ function createSource(
   );
 }
 
-/** A server that has no policy source: OPAL's answer for it (opal-protocol P2.2). */
+/** A server without a policy source responds as OPAL does (opal-protocol P2.2). */
 const NO_POLICY: Policy = {
   tracker: undefined,
   bundles: {

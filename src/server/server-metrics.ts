@@ -8,25 +8,7 @@ import type { SessionsSummary } from './sessions/sessions.js';
 import type { Waiters } from './sessions/waiters.js';
 import type { PolicySource, PolicySourceStatus } from './source/source.js';
 
-/** What the server measures. Parts know nothing of it: they are wrapped, or call a function that they were given. */
-export interface ServerMetrics {
-  /** Counts publishes by outcome, and how long they take: until the answer, so with the append and the delivery. */
-  publisher(publisher: Publisher): Publisher;
-  /** How long it takes to hand a publication to all sockets. */
-  delivery(delivery: Delivery): Delivery;
-  /** How long bundles take, cached ones included. */
-  bundles(bundles: Pick<PolicyBundles, 'get'>): Pick<PolicyBundles, 'get'>;
-  /** How long looks at the policy source take. */
-  source<S extends PolicySource>(source: S): S;
-  /** From the append of an update to the word of a client that it is applied. */
-  readonly applied: (seconds: number) => void;
-  /** Counts waits by outcome. */
-  waits(waitApplied: Waiters['waitApplied']): Waiters['waitApplied'];
-  /** For the socket server. */
-  readonly sockets: { opened(): void; dropped(): void };
-}
-
-/** What is read when the figures are asked for. */
+/** The parts that are read on each scrape. */
 export interface ServerReadings {
   readonly log: { readonly head: number };
   /** Whether the store of the log can be reached. */
@@ -36,10 +18,13 @@ export interface ServerReadings {
   readonly policy: () => PolicySourceStatus | undefined;
 }
 
-/** Makes the instruments of a server. */
-export function createServerMetrics(metrics: Metrics): ServerMetrics {
+/** What the server measures. */
+export type ServerMetrics = ReturnType<typeof createServerMetrics>;
+
+/** Makes the instruments of a server. The parts that they measure know nothing of them: they are wrapped, or call a function. */
+export function createServerMetrics(metrics: Metrics) {
   const published = metrics.counter('policysync_publish_total', 'Data updates that were published, by outcome');
-  const publishing = metrics.histogram('policysync_publish_duration_seconds', 'From the request to the answer');
+  const publishing = metrics.histogram('policysync_publish_duration_seconds', 'From the request to the response');
   const delivering = metrics.histogram(
     'policysync_delivery_duration_seconds',
     'Handing one publication to the sockets of all its subscribers',
@@ -50,18 +35,16 @@ export function createServerMetrics(metrics: Metrics): ServerMetrics {
     'From the append of an update to the report of a connected client that it is applied',
   );
   const waits = metrics.counter('policysync_waits_total', 'Publishes with wait=applied, by outcome');
-  const building = metrics.histogram(
-    'policysync_bundle_duration_seconds',
-    'Answering one bundle, cached ones included',
-  );
-  const fetching = metrics.histogram('policysync_source_fetch_duration_seconds', 'One look at the policy source');
+  const building = metrics.histogram('policysync_bundle_duration_seconds', 'Serving one bundle, including cached ones');
+  const fetching = metrics.histogram('policysync_source_fetch_duration_seconds', 'One refresh of the policy source');
   const opened = metrics.counter('policysync_connections_opened_total', 'Sockets that were opened');
   const dropped = metrics.counter(
     'policysync_connections_dropped_total',
-    'Sockets that were cut: they did not read, or did not answer pings',
+    'Sockets that were closed because they did not read or did not answer pings',
   );
   return {
-    publisher: (publisher) =>
+    /** Counts publishes by outcome, and measures them until the response. */
+    publisher: (publisher: Publisher): Publisher =>
       withOverrides(publisher, {
         publish: async (...args) => {
           let outcome = 'failed';
@@ -79,7 +62,8 @@ export function createServerMetrics(metrics: Metrics): ServerMetrics {
           }
         },
       }),
-    delivery: (delivery) =>
+    /** Measures handing a publication to all sockets. */
+    delivery: (delivery: Delivery): Delivery =>
       withOverrides(delivery, {
         publish: (publication) => {
           const startedMs = performance.now();
@@ -89,14 +73,17 @@ export function createServerMetrics(metrics: Metrics): ServerMetrics {
           return count;
         },
       }),
-    bundles: (bundles) => withOverrides(bundles, { get: (request) => timed(building, () => bundles.get(request)) }),
+    bundles: (bundles: Pick<PolicyBundles, 'get'>): Pick<PolicyBundles, 'get'> =>
+      withOverrides(bundles, { get: (request) => timed(building, () => bundles.get(request)) }),
     source: <S extends PolicySource>(source: S): S => {
       const methods: Partial<PolicySource> = { fetch: (signal) => timed(fetching, () => source.fetch(signal)) };
       return withOverrides(source, methods as Partial<S>);
     },
-    applied: (seconds) => applied.observe(seconds),
+    /** Latency from the append of an update to the report of a client that has applied it. */
+    applied: (seconds: number): void => applied.observe(seconds),
+    /** Counts waits by outcome. */
     waits:
-      (waitApplied) =>
+      (waitApplied: Waiters['waitApplied']): Waiters['waitApplied'] =>
       async (...args) => {
         const answer = await waitApplied(...args);
         waits.inc({ outcome: answer.done ? 'applied' : 'lagging' });
@@ -147,7 +134,7 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
     'Age of the oldest update that a connected client has not applied',
     () => sessions().maxLagSeconds,
   );
-  metrics.gauge('policysync_policy_source_up', '1 while the last look at the policy source went well', () => {
+  metrics.gauge('policysync_policy_source_up', '1 while the last refresh of the policy source succeeded', () => {
     const status = readings.policy();
     return status === undefined ? [] : [{ value: Number(status.state === 'following') }];
   });

@@ -29,13 +29,13 @@ export interface SharedPolicyHead {
    * like an append of the log.
    */
   propose(hash: string, seen: SeenHead): Promise<void>;
-  /** Calls back with each new head of this source, by whomever. Answers how to end it. */
+  /** Calls `listener` with each new head of this source. Returns the unsubscribe. */
   onChange(listener: (hash: string) => void): () => void;
 }
 
-/** Sources whose heads one row carries: those of fleets that are being moved to another repository. */
+/** Sources in one row: there are several while instances move to another repository. */
 const SOURCES_KEPT = 8;
-/** Heads before the last one that are remembered, to tell an archive that comes back from a new one. */
+/** Earlier heads that are kept, to tell an archive that comes back from a new one. */
 const EARLIER_KEPT = 50;
 
 const sourceHead = z.looseObject({ source: z.string(), hash: z.string(), earlier: z.array(z.string()).default([]) });
@@ -70,8 +70,8 @@ export function createSharedPolicyHead(
     try {
       return headBody.parse(JSON.parse(body));
     } catch (error) {
-      // The next proposal writes it anew: nothing is lost that the source could not tell again.
-      log.error({ seq, ...failureFields(error, 'stack') }, 'the policy heads of the update log cannot be read');
+      // The next proposal replaces it; the source still has everything.
+      log.error({ seq, ...failureFields(error, 'stack') }, 'cannot read the policy heads of the update log');
       return { heads: [] };
     }
   }

@@ -1,6 +1,6 @@
 import type { SeenHead } from './shared-policy-head.js';
 
-/** How long a source has to go on showing a commit that may be an older one, before it is believed. */
+/** How long a source has to keep showing a commit that may be older, before it is accepted. */
 export interface StaleHeadTimes {
   /** Where the source has shown something else before: somebody moved the branch. */
   readonly movedMs: number;
@@ -8,7 +8,7 @@ export interface StaleHeadTimes {
   readonly unseenMs: number;
 }
 
-/** Answers of one load-balanced git service differ for seconds; copies that lag for ten minutes are broken. */
+/** Replicas of a git service differ for seconds; a replica that lags for ten minutes is broken. */
 const STALE_HEAD_TIMES: StaleHeadTimes = { movedMs: 10_000, unseenMs: 600_000 };
 
 /**
@@ -64,12 +64,12 @@ export class StaleHeadGuard {
     return isRepeated && now >= this.#doubted.untilMs;
   }
 
-  /** The commit that is not believed yet. */
+  /** The commit that is not accepted yet. */
   get doubted(): string | undefined {
     return this.#doubted?.hash;
   }
 
-  /** Until it is worth to look again; undefined: nothing is in doubt. */
+  /** Time until the next refresh can decide; undefined: nothing is in doubt. */
   get leftMs(): number | undefined {
     return this.#doubted && Math.max(0, this.#doubted.untilMs - performance.now());
   }

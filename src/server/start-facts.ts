@@ -5,7 +5,7 @@ import type { ServerOptions } from './options.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { parseGitRemote } from './source/git-remote.js';
 
-/** What a server says of itself when it starts; where the log is and where it listens follow once that is known. */
+/** The facts that a server logs at its start. */
 export function startFacts(
   settings: ServerOptions,
   { version, nodeVersion }: { readonly version: string; readonly nodeVersion: string },

@@ -78,7 +78,7 @@ const LIMITS = {
   pathChars: 4096,
   pathSegments: 64,
   callbackChars: 2048,
-  /** What is printed again and again must be far from where printing runs out of stack: the log answers all with it. */
+  /** Far below the depth at which printing overflows the stack. */
   configLevels: 64,
 };
 

@@ -48,7 +48,7 @@ export function extendedUpdateText(record: LogRecord, epoch: string): string {
   });
 }
 
-/** Answer of `GET /data/config` for OPAL peers. */
+/** Response of `GET /data/config` for OPAL peers. */
 export function opalConfigText(fold: readonly FoldedEntry[]): string {
   return printJson({
     entries: fold.flatMap((folded) =>
@@ -57,7 +57,7 @@ export function opalConfigText(fold: readonly FoldedEntry[]): string {
   });
 }
 
-/** Answer of `GET /data/config` for our own clients (wire/data.ts peerDataConfig). */
+/** Response of `GET /data/config` for PolicySync clients (wire/data.ts peerDataConfig). */
 export function extendedConfigText(fold: readonly FoldedEntry[], position: ConfigPosition): string {
   return printJson({
     entries: fold.map(({ entry, seq, origin }) => ({
@@ -72,7 +72,6 @@ export function extendedConfigText(fold: readonly FoldedEntry[], position: Confi
   });
 }
 
-/** What {@link updatesPageText} is made of. */
 export interface UpdatesText {
   readonly epoch: string;
   readonly head: number;
@@ -83,7 +82,7 @@ export interface UpdatesText {
   readonly updates: readonly Pick<LogRecord, 'id' | 'seq' | 'timeMs' | 'reason' | 'entries' | 'callbacks' | 'retain'>[];
 }
 
-/** Answer of `GET /data/updates` (wire/updates.ts). */
+/** Response of `GET /data/updates` (wire/updates.ts). */
 export function updatesPageText({ updates, ...page }: UpdatesText): string {
   return printJson({
     ...page,
@@ -160,7 +159,7 @@ function opalWrite(entry: Entry): Write | undefined {
 
 /**
  * A patch without null values, which an OPAL client cannot read: it would lose the update, and the whole configuration
- * with it (opal-protocol P4.1). It drops null members anyway, so `replace` becomes `remove` and `add` goes.
+ * with it (opal-protocol P4.1). It drops null members anyway, so `replace` becomes `remove` and `add` is left out.
  */
 function withoutNulls(patch: JsonText): JsonText | undefined {
   if (jsonKind(patch.text) !== 'array') return patch;

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-/** Below this an answer is not worth compressing. */
+/** Smaller responses are not worth compressing. */
 const GZIP_FROM_BYTES = 1_024;
 
 const compress = promisify(gzip);
 
-/** A bundle as it goes out. */
+/** A bundle as it is sent. */
 export interface EncodedBundle {
   /** Quoted entity tag: the same bytes have the same one, on every instance. */
   readonly etag: string;

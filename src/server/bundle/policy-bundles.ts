@@ -10,17 +10,16 @@ import { type EncodedBundle, encodedBundle } from './encoded-bundle.js';
 import { type BundlePlan, planComplete, planDelta } from './plan.js';
 import type { Snapshot, Snapshots } from './snapshot.js';
 
-/** What callers are told to wait before the first head. */
+/** Retry-After before the first head. */
 const NOT_READY_RETRY_SECONDS = 2;
-/** What is asked for. */
+
 export interface BundleRequest {
-  /** Directories as people write them; none: the whole repository. */
+  /** Directories in any spelling; none: the whole repository. */
   directories: readonly string[];
-  /** Commit that the caller holds. Unknown, or no commit id at all: the answer is complete. */
+  /** Commit that the caller holds. If it is unknown or no commit id, the bundle is complete. */
   baseHash?: string | undefined;
 }
 
-/** What {@link PolicyBundles} works with. */
 export interface PolicyBundlesDeps {
   objects: GitObjects;
   snapshots: Snapshots;
@@ -66,7 +65,7 @@ export class PolicyBundles {
   async #base(text: string | undefined): Promise<Snapshot | undefined> {
     const hash = text?.trim().toLowerCase();
     const { snapshots, objects } = this.#deps;
-    // After a commit the whole fleet comes from the same base: git is asked once, not once for each client.
+    // After a commit all clients come from the same base: git is asked once, not once for each client.
     if (hash === undefined || !(snapshots.isKept(hash) || (await objects.hasCommit(hash)))) return undefined;
     try {
       return await snapshots.get(hash);

@@ -10,7 +10,6 @@ import type { BundleFile, Snapshot, Snapshots } from './snapshot.js';
 /** Warnings of one commit that are shown. */
 const WARNINGS_SHOWN = 20;
 
-/** What a review works with. */
 export interface ReviewDeps {
   objects: GitObjects;
   snapshots: Snapshots;
@@ -25,7 +24,7 @@ export function createCommitReview(deps: ReviewDeps): CommitReview {
   return {
     review: async (hash, previous) => {
       const after = await deps.snapshots.get(hash);
-      // After a force-push and a mirror made anew, the commit before may be gone: then everything counts as changed.
+      // After a force-push and a rebuild of the mirror, the previous commit may be gone: then everything counts as changed.
       const isHere = async (commit: string): Promise<boolean> =>
         deps.snapshots.isKept(commit) || (await deps.objects.hasCommit(commit));
       const before =
@@ -44,7 +43,7 @@ export function createCommitReview(deps: ReviewDeps): CommitReview {
   };
 }
 
-/** A manifest that loads the root last says the same of each data file of a repository: so a few, and how many more. */
+/** A manifest that loads the root last gives a warning for each data file: a few are enough. */
 function firstOf(warnings: readonly string[]): readonly string[] {
   const more = warnings.length - WARNINGS_SHOWN;
   return more <= 0 ? warnings : [...warnings.slice(0, WARNINGS_SHOWN), `and ${more} more warnings of this kind`];

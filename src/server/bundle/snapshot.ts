@@ -26,7 +26,6 @@ export interface Snapshot {
   warnings: readonly string[];
 }
 
-/** Settings that say what is in a bundle. */
 export interface SnapshotOptions {
   /** SYNC_POLICY_REPO_POLICY_EXTENSIONS. */
   policyExtensions: readonly string[];

@@ -10,12 +10,12 @@ const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
 
 const clientsQuery = z.object({
-  id: z.string().optional().describe('Only the client of this name, and others that call themselves so'),
-  after: z.string().optional().describe('Only clients whose names come after this one: `next` of the page before'),
-  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Most clients of the answer'),
+  id: z.string().optional().describe('Only clients with this name or id'),
+  after: z.string().optional().describe('Only clients whose names come after this one: `next` of the previous page'),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Page size'),
 });
 
-/** `GET /clients`: each client of the fleet, what it should hold and what it holds (docs/visibility.md). */
+/** `GET /clients`: what each client should hold, and what it holds (docs/visibility.md). */
 export function clientsRoutes(
   app: FastifyInstance,
   deps: {
@@ -39,8 +39,8 @@ export function clientsRoutes(
     },
     async ({ query, caller }) => {
       const limits = { permittedTopics: caller.permittedTopics, isLimited: isLimited(caller) };
-      const answer = await deps.sessions.clients({ ...query, limits });
-      return { ...answer, policy_source: viewOfSource(deps.policySource?.status()) };
+      const page = await deps.sessions.clients({ ...query, limits });
+      return { ...page, policy_source: viewOfSource(deps.policySource?.status()) };
     },
   );
 }

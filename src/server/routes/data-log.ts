@@ -10,14 +10,13 @@ import { isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { charsOf, isShown, PAGE_CHARS } from './paging.js';
 
-/** What {@link dataLogRoutes} needs. */
 export interface DataLogDeps {
   updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'audit'>;
 }
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1000;
-/** Rows that one answer looks through: a filter that fits nothing must not read the whole log. */
+/** Rows that one request scans: a filter that matches nothing must not read the whole log. */
 const LOOKED_THROUGH = 20_000;
 const ROWS_AT_ONCE = 500;
 
@@ -31,14 +30,19 @@ const docPath = z
   .transform((text) => parseDocPath(text));
 
 const logQuery = z.object({
-  before: z.coerce.number().int().min(1).optional().describe('Updates before this place; `next` of the page before'),
+  before: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe('Only updates before this seq; `next` of the previous page'),
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT),
   topic: z.string().optional(),
-  path: docPath.optional().describe('Entries at or below this path'),
+  path: docPath.optional().describe('Only entries at or below this path'),
   since: moment.optional().describe('ISO 8601, or milliseconds since 1970'),
   until: moment.optional(),
   publisher: z.string().optional().describe('Subject of the publisher’s token'),
-  include: z.literal('secrets').optional().describe('With the values of headers, and with inline data'),
+  include: z.literal('secrets').optional().describe('Include header values and inline data'),
 });
 type LogQuery = z.infer<typeof logQuery>;
 
@@ -48,10 +52,10 @@ const logAnswer = z.object({
   updates: z.array(
     z.looseObject({ seq: z.number(), id: z.string(), time: z.string(), publisher: z.string().nullable() }),
   ),
-  next: z.number().nullable().describe('Where the next page begins; null: that was all'),
+  next: z.number().nullable().describe('`before` of the next page; null: this is the last one'),
 });
 
-/** `GET /data/log`: who published what, when and why, newest first; as far back as the log is kept. */
+/** `GET /data/log`: who published what, when and why, newest first, within the retention of the log. */
 export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps): void {
   addRoute(
     app,
@@ -118,7 +122,7 @@ function wholeEntry(entry: PeerEntry): object {
   return { url, config: config ?? undefined, topics, dst_path, save_method, data: data ?? undefined };
 }
 
-/** An entry without what may be secret: what it was, not what it said. */
+/** An entry without anything that may be secret. */
 function shownEntry({ url, config, topics, dst_path, save_method, data }: PeerEntry): object {
   return {
     url: redactUrl(url),

@@ -11,7 +11,6 @@ import type { Publisher } from '../publish.js';
 import { authorizeUpdate } from '../publish-access.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
 
-/** What {@link dataRefreshRoutes} needs. */
 export interface DataRefreshDeps {
   updateLog: Pick<UpdateLog, 'epoch'>;
   publisher: Pick<Publisher, 'republish'>;
@@ -26,22 +25,22 @@ const refreshBody = z
       .string()
       .refine(isDocPath, 'must be a path without . and .. segments')
       .optional()
-      .describe('Documents at, below or around this path; / is all'),
+      .describe('Documents at, below or above this path; / means all'),
     reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
   })
-  // All of a fleet fetches: that is asked for in so many words, with the path /.
+  // A fetch by all clients has to be requested explicitly, with the path /.
   .refine(({ topics, path }) => topics !== undefined || path !== undefined, 'must have topics or a path');
 
 const refreshAnswer = z.object({
   status: z.literal('ok'),
-  entries: z.number().describe('Entries that were published again; 0: nothing is concerned'),
+  entries: z.number().describe('Number of entries published again'),
   epoch: z.string(),
   id: z.string().optional(),
   seq: z.number().optional(),
   subscribers: z.number().optional(),
 });
 
-/** `POST /data/refresh`: every client concerned fetches its documents again from their URLs. */
+/** `POST /data/refresh`: every concerned client fetches its documents again. */
 export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }: DataRefreshDeps): void {
   addRoute(
     app,
@@ -50,8 +49,8 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       path: '/data/refresh',
       access: ['datasource'],
       tag: 'Data',
-      summary: 'Have documents fetched again',
-      description: 'Publishes the entries concerned once more. Documents with inline data are what they are.',
+      summary: 'Fetch documents again',
+      description: 'Publishes the concerned entries again, except documents with inline data.',
       body: refreshBody,
       responses: { 200: { description: 'Published', schema: refreshAnswer } },
     },
@@ -67,7 +66,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       const updates = await publisher.republish(
         (fold) => {
           parts = refreshParts(fold, wanted);
-          // A patch from above may lie over what is wanted: it is part of the outcome, and somebody else's to publish.
+          // A patch from above may cover a wanted document: it is part of the result, but may belong to another publisher.
           for (const part of parts) authorizeUpdate(part, { permittedTopics: undefined, permittedPaths });
           return parts;
         },

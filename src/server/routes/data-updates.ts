@@ -9,25 +9,23 @@ import { waitForSeq } from '../log/wait-for-seq.js';
 import { type UpdatesText, updatesPageText } from '../update-text.js';
 import { charsOf, isShown, PAGE_CHARS, topicsQuery } from './paging.js';
 
-/** What {@link dataUpdatesRoutes} needs. */
 export interface DataUpdatesDeps {
   updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'tail' | 'heads'>;
 }
 
-/** Updates of one page. */
 const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
-/** A tail that is longer than this, and than the fold, is no help. */
+/** A tail longer than this and than the fold is not worth sending. */
 const LONG_TAIL = 1000;
 
 const updatesQuery = z.object({
-  epoch: z.string().max(200).optional().describe('The log that `after` is a position in'),
-  after: z.coerce.number().int().min(0).default(0).describe('Everything up to here is known'),
-  topics: topicsQuery.optional().describe('Updates of these topics alone; separated by commas'),
-  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Most updates of the answer'),
+  epoch: z.string().max(200).optional().describe('Epoch of the position `after`'),
+  after: z.coerce.number().int().min(0).default(0).describe('Seq up to which everything is known'),
+  topics: topicsQuery.optional().describe('Only updates of these topics; separated by commas'),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Page size'),
 });
 
-/** The page as it is answered: clients have no use for the time. */
+/** The page as it is documented: clients ignore the time. */
 const shownPage = updatesPage.extend({
   updates: z.array(loggedUpdate.extend({ time: z.string().describe('When it was recorded') })),
 });
@@ -36,8 +34,8 @@ type PageUpdate = UpdatesText['updates'][number];
 type Shown = (topics: readonly string[]) => boolean;
 
 /**
- * `GET /data/updates`: published updates after a position, without base entries. After a short absence the tail, as it was
- * notified; otherwise what of it nothing newer replaces. A page is never empty while there is more.
+ * `GET /data/updates`: published updates after a position, without base entries. After a short absence this is the tail of the
+ * log, otherwise its fold. A page is never empty while there is more.
  */
 export function dataUpdatesRoutes(
   app: FastifyInstance,
@@ -57,7 +55,10 @@ export function dataUpdatesRoutes(
     },
     async ({ query, caller, reply }) => {
       if (!options.updatesRetained) {
-        throw new SyncError('not_enabled', 'SYNC_DATA_UPDATES_RETAINED is false: updates are not answered later');
+        throw new SyncError(
+          'not_enabled',
+          'SYNC_DATA_UPDATES_RETAINED is false: this server does not return past updates',
+        );
       }
       const { permittedTopics } = caller;
       const shown: Shown = (topics) => isShown(topics, permittedTopics, query.topics);
@@ -69,7 +70,7 @@ export function dataUpdatesRoutes(
   );
 }
 
-/** A log that others append to goes back with another epoch only: who knows more of it was told by an instance that is ahead. */
+/** A shared log never goes back within an epoch: a caller with a later position has it from an instance that is ahead. */
 async function seen(log: DataUpdatesDeps['updateLog'], after: number): Promise<void> {
   if (await waitForSeq(log, after)) return;
   throw new SyncError('backbone_unavailable', `this instance has read the log up to ${log.head}, not yet to ${after}`, {
@@ -94,7 +95,7 @@ async function pageOf(
   return { epoch, head: log.head, from: 'fold', ...foldPage(log.fold(), after, query.limit, shown) };
 }
 
-/** Reads on until a page is full or nothing is left; undefined where the tail does not go back so far. */
+/** Reads until the page is full or the log ends; undefined if the tail does not reach back that far. */
 async function tailPage(
   log: DataUpdatesDeps['updateLog'],
   after: number,
@@ -117,7 +118,7 @@ async function tailPage(
   }
 }
 
-/** Live updates after a position. One that says the same as a base entry is left out: that is read by itself. */
+/** Live updates after a position, without those that repeat a base entry. */
 function foldPage(
   fold: readonly FoldedEntry[],
   after: number,
@@ -142,7 +143,7 @@ function foldPage(
   return { updates: page.updates, more: !isWhole };
 }
 
-/** Takes updates until it is full; the first always fits. */
+/** Collects updates until it is full; the first always fits. */
 class Page {
   readonly updates: PageUpdate[] = [];
   readonly #limit: number;
@@ -152,7 +153,7 @@ class Page {
     this.#limit = limit;
   }
 
-  /** Answers whether it was taken. */
+  /** False: it does not fit. */
   add(update: PageUpdate): boolean {
     const chars = charsOf(update);
     const isFull = this.updates.length >= this.#limit || this.#chars + chars > PAGE_CHARS;

@@ -13,7 +13,6 @@ import { authorizeUpdate } from '../publish-access.js';
 import type { Sessions } from '../sessions/sessions.js';
 import type { WaitAnswer, Waiters } from '../sessions/waiters.js';
 
-/** What the data routes need. */
 export interface DataRoutesDeps {
   publisher: Publisher;
   log: Logger;
@@ -21,29 +20,27 @@ export interface DataRoutesDeps {
   sessions: Pick<Sessions, 'waitApplied' | 'countElsewhere'>;
 }
 
-/** Entries of one report that the log shows: a client's first load may have thousands. */
+/** Entries of a report that are logged: the first load of a client may have thousands. */
 const LOGGED_REPORTS = 50;
 
-/** Longest `Idempotency-Key`. */
 const MAX_KEY_CHARS = 255;
 
 const DEFAULT_WAIT_MS = 5000;
 
-/** Query of `POST /data/config`. */
 const publishQuery = z.object({
-  wait: z.literal('applied').optional().describe('Answer when all clients concerned have applied the update'),
-  timeout: waitTimeout.optional().describe('Longest wait: 5s (the default), 500ms, or seconds; at most 60s'),
+  wait: z.literal('applied').optional().describe('Respond when all concerned clients have applied the update'),
+  timeout: waitTimeout.optional().describe('Timeout of the wait: 5s (the default), 500ms, or seconds; at most 60s'),
 });
 
-/** What the answer of `POST /data/config?wait=applied` has beside the usual. */
+/** Additional members of the response to `?wait=applied`. */
 const waitAnswer = z.object({
-  applied: z.number().describe('Clients that have applied it'),
+  applied: z.number().describe('Number of clients that have applied it'),
   lagging: z
     .array(z.object({ client_id: z.string(), reason: z.string() }))
-    .describe('Those that have not; at most 100'),
+    .describe('Clients that have not; at most 100'),
   lagging_count: z.number(),
-  unknown: z.array(z.string()).describe('OPAL clients: they are concerned, and do not say what they hold'),
-  incomplete: z.string().optional().describe('Why there may be more clients that are concerned'),
+  unknown: z.array(z.string()).describe('Concerned OPAL clients, which do not report what they hold'),
+  incomplete: z.string().optional().describe('Why clients may be missing from the lists'),
 });
 
 const publishedAnswer = z.object({
@@ -64,13 +61,13 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       access: ['datasource'],
       tag: 'Data',
       summary: 'Publish a data update',
-      description: 'Answers once the update is in the update log: from then on it reaches every client concerned.',
+      description: 'Responds once the update is in the update log. From then on it reaches every concerned client.',
       query: publishQuery,
       body: dataUpdate,
       responses: {
         200: { description: 'Recorded and delivered', schema: publishedAnswer.extend(waitAnswer.partial().shape) },
         202: {
-          description: 'Recorded and delivered; with wait=applied: not all clients concerned have applied it yet',
+          description: 'Recorded and delivered, but with wait=applied not all concerned clients have applied it yet',
           schema: publishedAnswer.extend(waitAnswer.shape),
         },
       },
@@ -96,7 +93,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       path: '/data/callback_report',
       access: 'token',
       tag: 'Data',
-      summary: 'Takes the report of a client on an update',
+      summary: 'Accepts the report of a client on an update',
       body: updateReport,
       responses: { 200: { description: 'Logged', schema: z.object({}) } },
     },
@@ -138,7 +135,7 @@ function idempotencyKey({ headers }: FastifyRequest): string | undefined {
   throw new SyncError('request_invalid', `Idempotency-Key must be a text of 1 to ${MAX_KEY_CHARS} characters`);
 }
 
-/** Waits for an update that was just published, as the query asks; sets 202 where the time was up or a client refuses it. */
+/** Waits for an update as the query asks; sets 202 on a timeout or if a client refuses it. */
 async function waitAsAsked(
   { wait, timeout = DEFAULT_WAIT_MS }: z.infer<typeof publishQuery>,
   { update, topics, seq }: { update: DataUpdate; topics: readonly string[]; seq: number },

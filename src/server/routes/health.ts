@@ -8,7 +8,6 @@ import type { StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
-/** What the health answer is made of. */
 export interface HealthDeps {
   /** The policy source; undefined where none is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
@@ -45,8 +44,8 @@ const healthAnswer = z.object({
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   let logFailure: string | undefined;
   deps.log.failed?.catch(() => {
-    // The reason has the folder's path: it stands in the server's own log, not in an answer that is open to everyone.
-    logFailure = 'the update log has failed; the server log says why';
+    // The reason has the folder's path: it belongs in the server log, not in a public response.
+    logFailure = 'the update log has failed; see the server log';
   });
   const declaration = {
     method: 'GET',
@@ -85,7 +84,7 @@ function backboneState(status: StoreStatus): { up: boolean; since?: string; reas
   return { up: false, since: new Date(status.sinceMs).toISOString(), reason: status.reason };
 }
 
-/** `GET /`: says that the process answers (opal-protocol P2.1). Open to everyone (design D36). */
+/** `GET /`: liveness, open to everyone (opal-protocol P2.1; design D36). */
 export function rootRoutes(app: FastifyInstance): void {
   addRoute(
     app,
@@ -94,8 +93,8 @@ export function rootRoutes(app: FastifyInstance): void {
       path: '/',
       access: 'everyone',
       tag: 'Health',
-      summary: 'Says that the process answers',
-      responses: { 200: { description: 'It does', schema: z.object({ status: z.literal('ok') }) } },
+      summary: 'Liveness of the process',
+      responses: { 200: { description: 'The process responds', schema: z.object({ status: z.literal('ok') }) } },
     },
     () => ({ status: 'ok' }),
   );

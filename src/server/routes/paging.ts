@@ -7,7 +7,7 @@ export const topicsQuery = z
   .transform((given): ReadonlySet<string> => new Set([given].flat().flatMap((text) => text.split(',').filter(Boolean))))
   .refine((topics) => topics.size > 0, 'must name a topic');
 
-/** True where somebody who may see `permitted` and asked for `wanted` sees something with these topics; undefined: all. */
+/** Whether a caller that may see `permitted` and wants `wanted` sees something with these topics; undefined: all topics. */
 export function isShown(
   topics: readonly string[],
   permitted: ReadonlySet<string> | undefined,
@@ -16,7 +16,6 @@ export function isShown(
   return topics.some((topic) => (permitted?.has(topic) ?? true) && (wanted?.has(topic) ?? true));
 }
 
-/** What of an update its publisher chose the length of. */
 interface Sized {
   readonly id: string;
   readonly reason: string | null;
@@ -27,7 +26,7 @@ interface Sized {
 /** Characters of the updates of one page. */
 export const PAGE_CHARS = 4 * 1024 * 1024;
 
-/** Characters that an update has in an answer, roughly; `isWhole`: with inline data and configurations. */
+/** Approximate characters of an update in a response; `isWhole`: with inline data and configurations. */
 export function charsOf({ id, reason, entries, callbacks }: Sized, isWhole = true): number {
   let chars = id.length + (reason?.length ?? 0) + 200 * entries.length;
   for (const { url, dst_path, topics, config, data } of entries) {

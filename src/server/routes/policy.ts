@@ -7,17 +7,15 @@ import type { EncodedBundle } from '../bundle/encoded-bundle.js';
 import type { PolicyBundles } from '../bundle/policy-bundles.js';
 import type { PolicyFreshness } from '../policy-freshness.js';
 
-/** What the policy route needs. */
 export interface PolicyRoutesDeps {
   bundles: Pick<PolicyBundles, 'get'>;
   freshness: PolicyFreshness;
 }
 
-/** A parameter that may be repeated. */
 const repeatable = z.union([z.string(), z.array(z.string()).max(1_000)]);
 const policyQuery = z.object({
   path: repeatable.optional().describe('Directory of the repository; repeatable. None: the whole repository.'),
-  base_hash: repeatable.optional().describe('Commit that the caller holds: the answer is a delta from it.'),
+  base_hash: repeatable.optional().describe('Commit that the caller holds: the bundle is a delta from it.'),
 });
 
 /**
@@ -35,16 +33,16 @@ export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void
       tag: 'Policy',
       summary: 'Policy bundle, complete or as a delta',
       description:
-        'With base_hash the answer is a delta, which has that commit as old_hash. It is complete (old_hash is null, and replaces all ' +
-        'that the caller holds) where the base is unknown, where a .manifest that takes part has changed, and where the last data file ' +
+        'With base_hash the bundle is a delta whose old_hash is that commit. It is complete (old_hash is null, and it replaces all ' +
+        'that the caller holds) if the base is unknown, if a .manifest that takes part has changed, or if the last data file ' +
         'of a folder was deleted while a folder above or below it has data.',
       query: policyQuery,
       responses: {
         200: { description: 'The bundle', schema: policyBundle },
-        304: { description: 'The caller has it already (If-None-Match)' },
+        304: { description: 'Not modified (If-None-Match)' },
         404: { description: 'A directory does not exist' },
         503: {
-          description: 'Nothing was fetched from the policy source yet, or other server instances are ahead: try again',
+          description: 'The policy source has not been fetched yet, or other server instances are ahead: retry',
         },
       },
     },

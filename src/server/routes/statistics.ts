@@ -9,13 +9,11 @@ import { pythonDatetime } from '../../wire/python-datetime.js';
 import { derivedName } from '../sessions/client-names.js';
 import { clientKey } from '../sessions/known-client.js';
 
-/** What the statistics routes need. */
 export interface StatisticsDeps {
   readonly peers: () => readonly PeerInfo[];
   readonly version: string;
 }
 
-/** The settings that they depend on. */
 export interface StatisticsOptions {
   /** SYNC_STATISTICS_ENABLED. */
   readonly statisticsEnabled: boolean;
@@ -112,7 +110,7 @@ function assertEnabled(options: StatisticsOptions): void {
   throw new SyncError('not_enabled', text, { detail: { error: text } });
 }
 
-/** The connections that a caller sees: of a token that is limited to topics those that have one of them, without their others. */
+/** The connections that a caller sees: with a token limited to topics, those with such a topic, without their other topics. */
 function visible(
   peers: readonly PeerInfo[],
   { permittedTopics }: Pick<Caller, 'permittedTopics'>,
@@ -124,8 +122,8 @@ function visible(
 }
 
 /**
- * Connections by client id; one without an id goes by its address (opal-protocol P1.6). An id is that of the subject which connected
- * first with it: another one is listed under a derived name.
+ * Connections by client id, or by address without one (opal-protocol P1.6). An id belongs to the subject that connected first with
+ * it; another one is listed under a derived name.
  */
 function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {
   const clients = new Map<string, PeerInfo[]>();

@@ -19,7 +19,7 @@ const DAY_SECONDS = 86_400;
 const DEFAULT_TTL_SECONDS = 365 * DAY_SECONDS;
 /** Largest request for a token. */
 const BODY_LIMIT_BYTES = 64 * 1024;
-/** Ten years. A token cannot be taken back: only new keys end it. */
+/** Ten years. A token cannot be revoked except by new keys. */
 const MAX_TTL_SECONDS = 3660 * DAY_SECONDS;
 
 const ttl = z
@@ -41,7 +41,7 @@ const claims = dict(z.unknown(), { max: 1_000 })
   .superRefine((value, context) => {
     for (const name of RESERVED_CLAIMS) {
       if (!Object.hasOwn(value, name)) continue;
-      context.addIssue({ code: 'custom', path: [name], message: 'is set by the server and cannot be asked for' });
+      context.addIssue({ code: 'custom', path: [name], message: 'is set by the server' });
     }
     if (value.permitted_topics !== undefined && !isTopicList(value.permitted_topics)) {
       context.addIssue({ code: 'custom', path: ['permitted_topics'], message: 'must be a list of topics' });
@@ -78,7 +78,6 @@ const tokenAnswer = z.object({
   }),
 });
 
-/** What the token route depends on. */
 export interface TokenRoutesOptions {
   /** SYNC_AUTH_MASTER_TOKEN. */
   readonly masterToken: Secret | undefined;
@@ -96,11 +95,11 @@ export function tokenRoutes(
   const declaration = {
     method: 'POST',
     path: '/token',
-    // The master token is no token of ours: it is asked for before the body is read.
+    // The master token is no JWT: `screen` checks it before the body is read.
     access: 'everyone',
     tag: 'Tokens',
     summary: 'Issue a token',
-    description: 'Asks for `Authorization: Bearer <SYNC_AUTH_MASTER_TOKEN>`.',
+    description: 'Requires `Authorization: Bearer <SYNC_AUTH_MASTER_TOKEN>`.',
     body: tokenRequest,
     rawBody: true,
     bodyLimitBytes: BODY_LIMIT_BYTES,
@@ -158,7 +157,7 @@ function dashed(id: string): string {
     .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-/** How long others may keep the answer. Short: who changes the key does not want to wait a day. */
+/** Short, so that a new key takes effect soon. */
 const MAX_AGE_SECONDS = 300;
 
 /**
@@ -174,7 +173,7 @@ export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, key
     );
   }
   if (app.hasRoute({ method: 'GET', url: path })) {
-    throw new SyncError('config_invalid', `SYNC_AUTH_JWKS_URL: ${path} is the path of something else`);
+    throw new SyncError('config_invalid', `SYNC_AUTH_JWKS_URL: ${path} is the path of another route`);
   }
   addRoute(
     app,

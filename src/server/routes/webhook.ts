@@ -8,9 +8,8 @@ import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
 import { parsePayload } from '../webhook/payload.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
-/** The settings that the webhook depends on. */
 export interface WebhookRouteOptions {
-  /** SYNC_POLICY_SOURCE_TYPE: a git service proves itself by its secret, whoever announces a bundle by a token. */
+  /** SYNC_POLICY_SOURCE_TYPE: a git service authenticates by its secret, the caller for a bundle by a token. */
   sourceType: 'GIT' | 'API';
   /** Address of the policy source; undefined where none is configured. */
   sourceUrl: string | undefined;
@@ -24,9 +23,8 @@ export interface WebhookRouteOptions {
   enforceBranch: boolean;
 }
 
-/** What the webhook works with. */
 export interface WebhookRouteDeps {
-  /** Asks for a look at the policy source that begins after the call; must not wait for it. */
+  /** Requests a refresh of the policy source that begins after the call, without waiting for it. */
   requestRefresh(): void;
   log: Logger;
 }
@@ -40,7 +38,7 @@ const outcome = z.union([
 ]);
 
 /**
- * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): has the policy source looked at. Answers before the look, so that a
+ * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): refreshes the policy source. Responds before the refresh, so that a
  * remote that hangs holds up no git service. Rejects with `config_invalid` for a regular expression that cannot be used.
  */
 export async function webhookRoutes(
@@ -63,17 +61,17 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
     {
       method: 'POST',
       path: '/webhook',
-      access: 'everyone', // git services have no token of ours; the secret says who they are
+      access: 'everyone', // git services have no token; the secret authenticates them
       tag: 'Policy',
-      summary: 'Takes the webhooks of a git service',
-      description: 'A push to the followed repository has it fetched. Secret and event are read as configured.',
+      summary: 'Webhook of a git service',
+      description: 'A push to the followed repository triggers a fetch. Secret and event are read as configured.',
       body: z.record(z.string(), z.unknown()),
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
       screen: ({ headers }) => secretCheck.screen(headers),
       onRefused: createRefusalLog(log),
       responses: {
-        200: { description: 'Taken or ignored; null for a push to another branch', schema: outcome.nullable() },
+        200: { description: 'Accepted or ignored; null for a push to another branch', schema: outcome.nullable() },
         400: { description: 'The payload names no repository' },
         401: { description: 'The secret is missing or wrong' },
         422: { description: 'The body is not a JSON object' },
@@ -85,7 +83,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
       if (kind === 'push') {
         deps.requestRefresh();
-        log.info({ event }, 'webhook: the policy repository is looked at');
+        log.info({ event }, 'webhook: the policy repository is refreshed');
       } else log.info({ event, reason }, 'webhook ignored');
       if (kind === 'other-branch') return reply.type('application/json').send('null');
       if (kind === 'other-repository' || sourceUrl === undefined) return { status: 'ignored', event };
@@ -94,7 +92,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
   );
 }
 
-/** The webhook of a bundle server: the request alone says that there is something new, its body does not matter. */
+/** The webhook of a bundle server. Its body does not matter. */
 function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions, deps: WebhookRouteDeps): void {
   const event = 'webhook_trigger';
   addRoute(
@@ -104,22 +102,22 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       path: '/webhook',
       access: ['datasource'],
       tag: 'Policy',
-      summary: 'Has the policy bundle downloaded',
+      summary: 'Download the policy bundle',
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
       onRefused: createRefusalLog(deps.log),
-      responses: { 200: { description: 'Taken', schema: outcome } },
+      responses: { 200: { description: 'Accepted', schema: outcome } },
     },
     () => {
       if (sourceUrl === undefined) return { status: 'ignored', event };
       deps.requestRefresh();
-      deps.log.info({ event }, 'webhook: the bundle server is looked at');
+      deps.log.info({ event }, 'webhook: the bundle server is refreshed');
       return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
     },
   );
 }
 
-/** Time between two lines: whoever likes may call, and must not be able to fill the log. */
+/** Minimum time between two lines, so that callers cannot flood the log. */
 const QUIET_MS = 1_000;
 
 /**

@@ -1,10 +1,7 @@
-/** Clients that left and are still listed. */
+/** Maximum number of clients that are away. */
 const MAX_AWAY = 10_000;
 
-/**
- * Clients that are away, in the order in which they left. Beyond the bound those of the subject that has the most are forgotten, the
- * oldest first: one subject must not push out those of the others.
- */
+/** Clients that are away, oldest first. Beyond the limit the subject with the most loses its oldest, so that none can evict others. */
 export class AwayClients {
   readonly #max: number;
   readonly #subjectOf = new Map<string, string | null>();
@@ -30,7 +27,7 @@ export class AwayClients {
     if (keys?.delete(key) && keys.size === 0) this.#bySubject.delete(subject);
   }
 
-  /** Forgets what is too old, and what is too much. */
+  /** Removes clients that are too old or beyond the limit. */
   trim(isTooOld: (key: string) => boolean, forget: (key: string) => void): void {
     const drop = (key: string): void => {
       this.delete(key);

@@ -5,15 +5,15 @@ import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import { type IdClaim, IdClaims } from './id-claims.js';
 
-/** Whose client ids are whose, kept in the state folder: a restart of the server gives no id to somebody else. */
+/** The owners of client ids, stored in the state folder, so that a restart gives no id to another subject. */
 export interface KeptClaims {
   readonly claims: IdClaims;
-  /** Writes what has changed; nothing is written from then on. */
+  /** Writes pending changes; nothing is written afterwards. */
   close(): Promise<void>;
 }
 
 const FILE = 'client-ids.json';
-/** Changes of one moment are written together. */
+/** Changes within this time are written together. */
 const GATHER_MS = 1000;
 
 const fileSchema = z.object({
@@ -21,7 +21,7 @@ const fileSchema = z.object({
   claims: z.array(z.object({ id: z.string(), subject: z.string(), sinceMs: z.number() })),
 });
 
-/** Reads the file and keeps it current. One that cannot be read or written is logged: names are lost then, and nothing else. */
+/** Reads the file and keeps it up to date. If it cannot be read or written, that is logged, and only names are lost. */
 export async function openClaims(
   { stateDir, memoryMs }: { stateDir: string; memoryMs: number },
   { log }: { log: Logger },
@@ -47,7 +47,7 @@ export async function openClaims(
         await replaceFile(path, text);
         isFailing = false;
       } catch (error) {
-        if (!isFailing) log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be kept');
+        if (!isFailing) log.warn({ path, ...failureFields(error) }, 'cannot store the owners of client ids');
         isFailing = true;
       }
     });
@@ -71,7 +71,7 @@ async function readClaims(path: string, log: Logger): Promise<readonly IdClaim[]
     const text = await readIfPresent(path);
     return text === undefined ? [] : fileSchema.parse(JSON.parse(text)).claims;
   } catch (error) {
-    log.warn({ path, ...failureFields(error) }, 'whose client ids are whose cannot be read');
+    log.warn({ path, ...failureFields(error) }, 'cannot read the owners of client ids');
     return [];
   }
 }

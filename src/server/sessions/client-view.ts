@@ -3,17 +3,16 @@ import { type KnownClient, kindText } from './known-client.js';
 import type { RecentUpdates } from './recent-updates.js';
 import type { SessionLog } from './session-handler.js';
 
-/** What of each client is shown at most. */
+/** Maximum list lengths. */
 const SHOWN = { topics: 100, failing: 20 };
 
-/** What {@link viewOf} works with. */
 export interface ViewDeps {
   readonly log: SessionLog;
   readonly recent: RecentUpdates;
   readonly now: () => number;
 }
 
-/** One client with what it should hold and what it holds. `connected`: instances that have it connected. */
+/** The view of a client. `connected`: number of instances that it is connected to. */
 export function viewOf(
   client: KnownClient,
   { name, connected, policyHead }: { name: string; connected: number; policyHead: string | null },
@@ -69,7 +68,7 @@ function dataOf(client: KnownClient, shown: readonly string[], { log, recent, no
   const lag = kind === 'session' ? recent.lag(held, topics, heads, now()) : undefined;
   return {
     newest,
-    // A position goes on with every row of the log, also with those that are none of its topics: commits, and what others get.
+    // A position advances with every row of the log, including commits and updates of other topics.
     applied: held === null ? null : Math.min(held.applied_through, newest),
     wanted: Object.fromEntries(shown.map((topic) => [topic, heads[topic] ?? 0])),
     held,
@@ -83,20 +82,19 @@ function dataOf(client: KnownClient, shown: readonly string[], { log, recent, no
 /** Policy topics of both forms (`wire/topics.ts`): what they are about is shown to every valid token. */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
-/** What a caller may see of clients. */
 export interface ClientLimits {
   /** The topics that it is limited to; undefined: any. */
   readonly permittedTopics: ReadonlySet<string> | undefined;
-  /** It is limited to something: it is told the kind of a failure, and not its text. */
+  /** It is limited to topics or paths: it sees the kind of a failure, not its text. */
   readonly isLimited: boolean;
 }
 
-/** Whether a caller sees a client: one that subscribes to a topic of its own. */
+/** Whether a caller sees a client: it shares a topic with it. */
 export function isVisible({ topics }: KnownClient, { permittedTopics }: ClientLimits): boolean {
   return permittedTopics === undefined || topics.some((topic) => permittedTopics.has(topic));
 }
 
-/** A client as far as its topics are permitted: all figures of its data are of these. */
+/** The client with only the permitted topics, to which all its figures refer. */
 export function visiblePart(client: KnownClient, { permittedTopics }: ClientLimits): KnownClient {
   if (permittedTopics === undefined) return client;
   return { ...client, topics: client.topics.filter((topic) => permittedTopics.has(topic)), topicsLeftOut: 0 };

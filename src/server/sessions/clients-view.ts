@@ -5,42 +5,40 @@ import { type KnownClient, preferred } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { InstanceView } from './presence-text.js';
 
-/** Which clients are asked for. */
 export interface ClientsQuery {
-  /** Those of this name, or that call themselves so. */
+  /** Only clients with this name or id. */
   readonly id?: string | undefined;
-  /** Those whose names come after this one. */
+  /** Only clients whose names come after this one. */
   readonly after?: string | undefined;
-  /** Most of the answer. */
+  /** Page size. */
   readonly limit: number;
   readonly limits: ClientLimits;
 }
 
-/** What {@link createClientsView} works with. */
 export interface ClientsViewDeps extends ViewDeps {
   readonly instance: string;
   readonly policyHead: () => string | undefined;
   /** The clients of this instance. */
   readonly clients: () => readonly KnownClient[];
-  readonly fleet: Pick<PeerInstances, 'others'>;
+  readonly instances: Pick<PeerInstances, 'others'>;
   readonly ownerOf: OwnerOf;
 }
 
-/** How old the word of other instances may be. */
+/** How old the announcements of other instances may be. */
 const MAX_AGE_MS = 500;
-/** An instance speaks at least every five seconds; its clock may be another one. Its word counts for ten. */
+/** An instance announces itself at least every five seconds; clocks may differ. */
 const SILENT_MS = 7000;
-/** Characters after which a page is full; one client has some hundred thousand at most. */
+/** Characters after which a page is full. */
 const PAGE_CHARACTERS = 1024 * 1024;
 
-/** The clients of the fleet with what they should hold and what they hold, by name, page by page. */
+/** Lists the clients of all instances by name, page by page. */
 export function createClientsView(deps: ClientsViewDeps): (query: ClientsQuery) => Promise<ClientsAnswer> {
   return async (query) => {
-    const { views, incomplete } = await deps.fleet.others(MAX_AGE_MS);
+    const { views, incomplete } = await deps.instances.others(MAX_AGE_MS);
     const connected = new Map<string, number>();
     const chosen = new Map<string, KnownClient>();
     for (const client of [...deps.clients(), ...views.flatMap(({ clients }) => clients)]) {
-      // Whether it is there at all is known in a moment: its client is listed as it is by now.
+      // A ping decides in a moment whether it is alive.
       if (client.isDoubtful) continue;
       const before = chosen.get(client.key);
       chosen.set(client.key, before === undefined ? client : preferred(before, client));
@@ -74,7 +72,7 @@ function isAsked(name: string, { clientId }: KnownClient, { id }: ClientsQuery):
   return id === undefined || name === id || clientId === id;
 }
 
-/** Shows one after the other until the page is full; the first always fits. */
+/** Fills a page; the first client always fits. */
 function pageOf<T>(all: readonly T[], show: (one: T) => ClientView): ClientView[] {
   const page: ClientView[] = [];
   let characters = 0;
@@ -87,7 +85,7 @@ function pageOf<T>(all: readonly T[], show: (one: T) => ClientView): ClientView[
   return page;
 }
 
-/** Says which instance may be gone: its clients are shown as it last saw them, and may be elsewhere by now. */
+/** Names an instance that may be gone: its clients may be elsewhere by now. */
 function silence(views: readonly InstanceView[], nowMs: number): string | undefined {
   const silent = views.find(({ atMs }) => nowMs - atMs > SILENT_MS);
   if (silent === undefined) return undefined;

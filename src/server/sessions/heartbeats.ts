@@ -3,23 +3,21 @@ import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
 import { reconnectJitterMs } from './reconnect-jitter.js';
 import type { SessionLog } from './session-handler.js';
 
-/** Part of the clients that gets its heartbeat at once: a large fleet is not told in one moment. */
+/** Heartbeats of an interval are sent in so many parts. */
 const SLICES = 10;
 
-/** What {@link runHeartbeats} works with. */
 export interface HeartbeatDeps {
   readonly peers: () => Iterable<SessionPeer>;
-  /** How many they are. */
   readonly peerCount: () => number;
   readonly log: SessionLog;
   readonly policyHead: () => string | undefined;
-  /** The name under which the client at a connection is listed, where that is not its id. */
+  /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
 }
 
 /**
- * Tells each client where its topics and the policy stand, once in `intervalMs`, until the signal aborts: one that missed a
- * notification notices then (design D31).
+ * Sends each client the heads of its topics and of the policy once in `intervalMs` until the signal aborts, so that it notices
+ * a notification that it missed (design D31).
  */
 export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: AbortSignal): void {
   let turn = 0;
@@ -34,7 +32,6 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
   if (signal.aborted) clearInterval(timer);
 }
 
-/** Tells one client where its topics and the policy stand. */
 export function sendHeartbeat(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peers'>): void {
   const listedAs = deps.otherName(peer);
   const returnMs = reconnectJitterMs(deps.peerCount());
@@ -48,7 +45,7 @@ export function sendHeartbeat(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peer
   peer.tell(HEARTBEAT_METHOD, beat);
 }
 
-/** Stays the same for a connection, whoever comes and goes. Its id is random hex digits. */
+/** Constant for a connection. Its id is random hex digits. */
 function sliceOf({ id }: SessionPeer): number {
   return Number.parseInt(id.slice(0, 6), 16) % SLICES;
 }

@@ -1,11 +1,11 @@
-/** Ids that one subject keeps without using them: who tries out many takes none of them from others for long. */
+/** Unused ids that one subject keeps, so that nobody can occupy many of them for long. */
 const MAX_KEPT_OF_SUBJECT = 1000;
 
-/** What is remembered of one use of an id, as it is kept over a restart. */
+/** A claim of an id, as it is stored. */
 export interface IdClaim {
   readonly id: string;
   readonly subject: string;
-  /** When the subject used the id first, in milliseconds since 1970. */
+  /** When the subject first used the id, in milliseconds since 1970. */
   readonly sinceMs: number;
 }
 
@@ -23,10 +23,10 @@ export class IdClaims {
   readonly #memoryMs: number;
   readonly #onChange: () => void;
   readonly #byId = new Map<string, Map<string, Claim>>();
-  /** Ids that are not in use, by subject, the one that was used last at the end. */
+  /** Unused ids by subject, the last used at the end. */
   readonly #kept = new Map<string, Set<string>>();
 
-  /** `onChange` is told when {@link list} has become another one. */
+  /** `onChange` is called when {@link list} has changed. */
   constructor(
     options: { readonly memoryMs: number; readonly onChange?: () => void },
     kept: readonly IdClaim[] = [],
@@ -37,7 +37,7 @@ export class IdClaims {
     for (const { id, subject, sinceMs } of kept) this.#keep(id, subject, { sinceMs, untilMs: nowMs + this.#memoryMs });
   }
 
-  /** A subject uses an id here, from now on until {@link release}. Answers since when it has. */
+  /** A subject uses an id from now on until {@link release}. Returns since when it has used it. */
   use(id: string, subject: string | null, nowMs: number): number {
     if (subject === null) return nowMs;
     const claim = this.#claim(id, subject) ?? { sinceMs: nowMs, untilMs: null };
@@ -47,7 +47,7 @@ export class IdClaims {
     return claim.sinceMs;
   }
 
-  /** It uses it no more. */
+  /** A subject stops using an id. */
   release(id: string, subject: string | null, nowMs: number): void {
     const claim = subject === null ? undefined : this.#claim(id, subject);
     if (subject === null || claim === undefined) return;
@@ -55,7 +55,7 @@ export class IdClaims {
     this.#forgetOld(nowMs);
   }
 
-  /** Another instance says that a subject uses an id since then: of two words the earlier counts. */
+  /** Takes a claim from another instance; the earlier of two times counts. */
   learn({ id, subject, sinceMs }: IdClaim, nowMs: number): void {
     const claim = this.#claim(id, subject);
     if (claim === undefined) this.#keep(id, subject, { sinceMs, untilMs: nowMs + this.#memoryMs });
@@ -66,7 +66,7 @@ export class IdClaims {
     }
   }
 
-  /** The subject that an id belongs to; undefined: to nobody. */
+  /** Returns the owner of an id; undefined: it has none. */
   ownerOf(id: string, nowMs: number): string | undefined {
     let owner: string | undefined;
     let since = Number.POSITIVE_INFINITY;
@@ -79,7 +79,7 @@ export class IdClaims {
     return owner;
   }
 
-  /** All that counts, to be kept over a restart. */
+  /** All valid claims, to be stored. */
   list(nowMs: number): IdClaim[] {
     this.#forgetOld(nowMs);
     return [...this.#byId].flatMap(([id, claims]) =>

@@ -2,63 +2,57 @@ import type { PeerInfo } from '../../pubsub/peer.js';
 import type { FailureKind, Position, SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 
-/** What tells one client from every other. */
+/** The identity of a client. */
 export interface ClientIdentity {
   readonly kind: 'session' | 'plain';
   /** Subject of its token; null where there is none. */
   readonly subject: string | null;
-  /** What it calls itself. */
+  /** The id that it claims. */
   readonly clientId: string;
-  /** Its connection, where another one of the same subject and id is the client's; undefined: it is the client. */
+  /** Its connection, if a newer connection of the same subject and id is the client; undefined: it is the client. */
   readonly twin?: string | undefined;
 }
 
-/**
- * The key by which a client is known. The subject is part of it: whoever uses an id that belongs to somebody else is another client,
- * and nothing that it says counts for the first one.
- */
+/** The key of a client. The subject is part of it: the same id under another subject is another client. */
 export function clientKey({ kind, subject, clientId, twin }: ClientIdentity): string {
   return JSON.stringify([kind, subject, clientId, ...(twin === undefined ? [] : [twin])]);
 }
 
-/**
- * When a client was subscribed, told in places of the log, since clocks differ: it was there for every record after `from`
- * and up to `until`. Null: it still is.
- */
+/** When a client was subscribed, as places of the log, since clocks differ: after `from` and up to `until`; null: it still is. */
 export interface Span {
   readonly from: number;
   readonly until: number | null;
 }
 
-/** What a client last said of itself, without its name and position. */
+/** The last report of a client, without its id and position. */
 export type ReportedState = Omit<SessionReport, 'client_id' | 'position'>;
 
-/** One client, as the instance that it is (or was) connected to knows it. Plain data: other instances get it too. */
+/** A client as known to the instance that it is or was connected to. Plain data, which other instances receive. */
 export interface KnownClient extends ClientIdentity {
   /** `clientKey` of it. */
   readonly key: string;
-  /** `plain`: an OPAL client, or whoever else subscribes and does not say what it holds. */
+  /** `plain`: an OPAL client, or another subscriber without a session. */
   readonly kind: 'session' | 'plain';
-  /** An older connection of a client that has connected anew: whether it still lives is being looked at. */
+  /** An older connection of a client that has reconnected, while a ping decides whether it is alive. */
   readonly isDoubtful?: boolean | undefined;
   /** When its subject first used its id. */
   readonly claimedMs: number;
-  /** The server instance that says so. */
+  /** The server instance that knows it. */
   readonly instance: string;
   readonly address: string;
   readonly topics: readonly string[];
-  /** Topics that there was no room for here. */
+  /** Number of topics that are left out here. */
   readonly topicsLeftOut: number;
   /** The newest last. */
   readonly spans: readonly Span[];
   readonly connectedAtMs: number;
   /** Null: it is connected. */
   readonly awaySinceMs: number | null;
-  /** Null: it holds nothing of this log, or did not say. */
+  /** Null: it holds nothing of this log, or has not reported. */
   readonly position: Position | null;
   readonly state: ReportedState | null;
   readonly reportedAtMs: number | null;
-  /** Also one that is over. */
+  /** The last failure, even if it is resolved. */
   readonly lastError: {
     readonly path: string;
     readonly error: string;
@@ -67,7 +61,7 @@ export interface KnownClient extends ClientIdentity {
   } | null;
 }
 
-/** A client that has just connected, of which nothing else is known. */
+/** A client that has just connected. */
 export function newClient(
   identity: ClientIdentity,
   { host, port, topics, connectedAtMs }: Pick<PeerInfo, 'host' | 'port' | 'topics' | 'connectedAtMs'>,
@@ -87,7 +81,7 @@ export function newClient(
   };
 }
 
-/** Spans that are remembered of one client: one that comes and goes all the time needs no more. */
+/** Spans kept per client. */
 const MAX_SPANS = 8;
 
 /** Adds a span and forgets old ones. */
@@ -100,17 +94,17 @@ export function wasThere(spans: readonly Span[], seq: number): boolean {
   return spans.some(({ from, until }) => from < seq && (until === null || seq <= until));
 }
 
-/** Whether a client that has these topics gets what is published on those. */
+/** Whether a subscriber of some topics receives what is published on others. */
 export function concerns(subscribed: readonly string[], published: readonly string[]): boolean {
   return subscribed.some((topic) => topic === ALL_TOPICS || published.includes(topic));
 }
 
-/** The same of a client. Where some of its topics are not known here it may. */
+/** The same for a client; true if some of its topics are not known here. */
 export function isConcerned({ topics, topicsLeftOut }: KnownClient, published: readonly string[]): boolean {
   return topicsLeftOut > 0 || concerns(topics, published);
 }
 
-/** Of two instances' words on the same client the better: who has it connected, then who saw it last. */
+/** Of two views of the same client the better one: where it is connected, or was last. */
 export function preferred(a: KnownClient, b: KnownClient): KnownClient {
   if ((a.awaySinceMs === null) !== (b.awaySinceMs === null)) return a.awaySinceMs === null ? a : b;
   return lastSeenMs(b) > lastSeenMs(a) ? b : a;
@@ -120,10 +114,10 @@ function lastSeenMs({ connectedAtMs, awaySinceMs }: KnownClient): number {
   return awaySinceMs ?? connectedAtMs;
 }
 
-/** What is kept of a client that left: characters of topics, failures, characters of a text, and seqs of a list. */
+/** Limits of a client that is away: characters of topics, failures, characters of a text, seqs of a list. */
 const AWAY = { topicCharacters: 2048, failing: 2, text: 200, seqs: 50 };
 
-/** A client that left, as far as it is kept: thousands may have. */
+/** The reduced form of a client that is away: there may be thousands. */
 export function smallForm(client: KnownClient): KnownClient {
   const topics: string[] = [];
   let left = AWAY.topicCharacters;
@@ -166,14 +160,14 @@ function cut<T extends string | null | undefined>(text: T): T {
   return Buffer.from(text.slice(0, AWAY.text)).toString() as T;
 }
 
-/** With too long lists the position says less than is true, never more. */
+/** Cuts lists that are too long, so that the position claims less than is applied, never more. */
 export function shortPosition(at: Position, maxSeqs: number): Position {
   if (at.unresolved.length <= maxSeqs) return { ...at, applied_beyond: at.applied_beyond.slice(0, maxSeqs) };
   const through = Math.min(at.applied_through, Math.min(...at.unresolved) - 1);
   return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
 }
 
-/** What is said of a failure to those who may not read its text: that can quote an answer from inside the network of a client. */
+/** Failures for limited callers: the full text may quote a response from the client's network. */
 const KIND_TEXTS: Readonly<Record<FailureKind, string>> = {
   source: 'its data source does not give it',
   engine: 'the engine could not be written',
@@ -181,7 +175,7 @@ const KIND_TEXTS: Readonly<Record<FailureKind, string>> = {
   config: 'the data configuration cannot be read',
 };
 
-/** The text for a kind; older clients say none, newer ones may say others. */
+/** The text for a kind. Older clients send none, newer ones may send others. */
 export function kindText(kind: string | undefined): string {
   return Object.entries(KIND_TEXTS).find(([known]) => known === kind)?.[1] ?? 'it fails at the client';
 }

@@ -5,46 +5,44 @@ import { isBackboneAway, type Presence } from '../log/log-store.js';
 import { isConcerned, type KnownClient } from './known-client.js';
 import { type InstanceView, printView, readView } from './presence-text.js';
 
-/** What {@link PeerInstances} is made with. */
 export interface PeerInstancesOptions {
   /** Name of this instance. */
   readonly instance: string;
-  /** Shortest time between two texts of ours. Default 1 s. */
+  /** Minimum time between two announcements. Default: 1 s. */
   readonly minIntervalMs?: number;
-  /** How long a text of ours counts. Default 10 s. */
+  /** How long an announcement is valid. Default: 10 s. */
   readonly ttlMs?: number;
 }
 
-/** What it works with. */
 export interface PeerInstancesDeps {
-  /** Where instances tell each other; undefined: there is only this one. */
+  /** Where instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
   /** The clients of this instance. */
   readonly clients: () => readonly KnownClient[];
   /** Last seq of the log that this instance has seen. */
   readonly head: () => number;
-  /** Called with each client of another instance, whenever that says something new. */
+  /** Called with each client of another instance in a new announcement. */
   readonly onClient?: ((client: KnownClient) => void) | undefined;
   readonly log: Logger;
 }
 
-/** What other instances say, and whether that is all. */
+/** The announcements of the other instances. */
 export interface OtherInstances {
   readonly views: readonly InstanceView[];
-  /** Why it may not be all; undefined: it is. */
+  /** Why some may be missing; undefined: none is. */
   readonly incomplete: string | undefined;
 }
 
 type ReadViews = Map<string, { readonly text: string; readonly view: InstanceView }>;
 
-/** Changes of one moment are told together. */
+/** Changes within this time are announced together. */
 const GATHER_MS = 100;
-/** What is counted for publishers may be this old: instances say something new once a second at most. */
+/** Counts for publishers may be this old: instances announce changes at most once a second. */
 const COUNT_AGE_MS = 1000;
-/** A first text goes out again this often before it would be forgotten. */
+/** How often an announcement is repeated before it would expire. */
 const REPEATS = 3;
 
-/** The clients of the other server instances: tells them of ours, and reads what they say. */
+/** Announces the clients of this instance to the others, and reads theirs. */
 export class PeerInstances {
   readonly #options: Required<PeerInstancesOptions>;
   readonly #deps: PeerInstancesDeps;
@@ -52,7 +50,7 @@ export class PeerInstances {
   #isFailing = false;
   #reading: Promise<OtherInstances> | undefined;
   #last: { readonly atMs: number; readonly others: OtherInstances } | undefined;
-  /** By instance, the text that was read last and what it says: most say the same as before. */
+  /** By instance, the last announcement and its parsed form: most are repetitions. */
   #views: ReadViews = new Map();
 
   constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
@@ -60,25 +58,24 @@ export class PeerInstances {
     this.#deps = deps;
   }
 
-  /** True: there are no other instances. */
   get isAlone(): boolean {
     return this.#deps.presence === undefined;
   }
 
-  /** Something of ours has changed: a client, or the last seq that we have seen. */
+  /** A client of this instance, or the last seq that it has seen, has changed. */
   changed(): void {
     this.#changed.set();
   }
 
   /**
-   * Says that this instance is there, before it takes clients: whoever waits for all clients then waits for what it says, too.
-   * Never rejects: where the backbone is away, `run` tries again.
+   * Announces this instance before it accepts clients, so that a wait for all clients includes them. Never rejects: `run` retries
+   * while the backbone is away.
    */
   async join(): Promise<void> {
-    await this.#tell();
+    await this.#announce();
   }
 
-  /** Tells the others of our clients, until the signal aborts. Never rejects for a backbone that is away. */
+  /** Announces the clients of this instance until the signal aborts. Never rejects for a backbone that is away. */
   async run(signal: AbortSignal): Promise<void> {
     const { presence, log } = this.#deps;
     if (presence === undefined) return;
@@ -87,18 +84,20 @@ export class PeerInstances {
       for (;;) {
         await this.#changed.wait(signal, ttlMs / REPEATS);
         await sleep(Math.min(GATHER_MS, minIntervalMs), signal);
-        await this.#tell();
+        await this.#announce();
         await sleep(minIntervalMs, signal);
       }
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
     }
-    // Nobody shall wait for what we say from now on. Where that fails our last text ends by itself.
+    // No wait may depend on this instance from now on. If that fails, its last announcement expires.
     const last = printView({ ...this.#own(), clients: [] }).then((text) => presence.put(instance, text, 1));
-    await last.catch((error: unknown) => log.debug({ error: errorText(error) }, 'the backbone takes no farewell'));
+    await last.catch((error: unknown) =>
+      log.debug({ error: errorText(error) }, 'cannot withdraw the announcement of this instance'),
+    );
   }
 
-  /** What the other instances say; at most `maxAgeMs` old. Never rejects. */
+  /** Returns the announcements of the other instances, at most `maxAgeMs` old. Never rejects. */
   async others(maxAgeMs: number): Promise<OtherInstances> {
     if (this.#last !== undefined && performance.now() - this.#last.atMs <= maxAgeMs) return this.#last.others;
     this.#reading ??= this.#read().finally(() => {
@@ -108,8 +107,8 @@ export class PeerInstances {
   }
 
   /**
-   * Hands over every client of another instance. Answers why there may be more clients that were subscribed when the
-   * record at `seq` was appended; undefined: these are all.
+   * Calls `take` with every client of another instance. Returns why there may be more clients that were subscribed when the
+   * record at `seq` was appended; undefined: there are not.
    */
   async lookFor(seq: number, take: (client: KnownClient) => void): Promise<string | undefined> {
     if (this.isAlone) return undefined;
@@ -120,7 +119,7 @@ export class PeerInstances {
     return behind === undefined ? undefined : `server instance ${behind.instance} has not said who is connected to it`;
   }
 
-  /** How many clients of other instances are connected and get what is published on these topics; as of a second ago at most. */
+  /** Counts the connected clients of other instances that subscribe to any of these topics, as of at most a second ago. */
   async countConcerned(topics: readonly string[]): Promise<number> {
     if (this.isAlone) return 0;
     const { views } = await this.others(COUNT_AGE_MS);
@@ -128,16 +127,16 @@ export class PeerInstances {
     return views.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
   }
 
-  async #tell(): Promise<void> {
+  async #announce(): Promise<void> {
     const { presence, log } = this.#deps;
     const { instance, ttlMs } = this.#options;
     try {
       await presence?.put(instance, await printView(this.#own()), ttlMs);
-      if (this.#isFailing) log.info({}, 'other instances hear of our clients again');
+      if (this.#isFailing) log.info({}, 'other instances see the clients of this one again');
       this.#isFailing = false;
     } catch (error) {
       const isNews = !this.#isFailing && !isBackboneAway(error);
-      if (isNews) log.warn(failureFields(error), 'other instances cannot be told of our clients');
+      if (isNews) log.warn(failureFields(error), 'cannot announce the clients of this instance to the others');
       this.#isFailing = true;
     }
   }
@@ -173,7 +172,7 @@ export class PeerInstances {
         views.set(instance, { text, view });
         if (view.leftOut > 0) incomplete = `server instance ${instance} has more clients than it can tell of`;
       } catch (error) {
-        this.#deps.log.debug({ instance, error: errorText(error) }, 'what another instance says cannot be read');
+        this.#deps.log.debug({ instance, error: errorText(error) }, 'cannot read the announcement of another instance');
         incomplete = `what server instance ${instance} says cannot be read: it may be of another version`;
       }
     }

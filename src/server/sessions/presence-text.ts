@@ -4,29 +4,26 @@ import * as z from 'zod';
 import { position, sessionReport } from '../../wire/session.js';
 import { clientKey, type KnownClient, shortPosition } from './known-client.js';
 
-/**
- * What one server instance tells the others of its clients, as the text of `LogStore.presence`: JSON, compressed where it
- * is large, and bounded, since backbones bound what they take (1 MiB with NATS).
- */
+/** The announcement of an instance as the text of `LogStore.presence`: JSON, compressed if large, and bounded (NATS takes 1 MiB). */
 
-/** What an instance says. */
+/** The clients of an instance. */
 export interface InstanceView {
   readonly instance: string;
-  /** When it was said, in milliseconds since 1970. */
+  /** Time of the announcement, in milliseconds since 1970. */
   readonly atMs: number;
-  /** Last seq of the log that it had seen: its clients are listed as they were subscribed then. */
+  /** Last seq of the log that the instance had seen. */
   readonly seen: number;
   readonly clients: readonly KnownClient[];
-  /** Clients that there was no room for. */
+  /** Number of clients left out for size. */
   readonly leftOut: number;
 }
 
 const MAX_TEXT = 512 * 1024;
-/** Compressed texts begin so; JSON does not. */
+/** Prefix of compressed texts. */
 const COMPRESSED = 'gzip:';
 const COMPRESS_FROM = 16 * 1024;
 const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
-/** Seqs that are told of each list. */
+/** Maximum seqs per list. */
 const MAX_SEQS = 50;
 
 const compress = promisify(gzip);
@@ -34,7 +31,7 @@ const decompress = promisify(gunzip);
 
 const clientText = z.object({
   clientId: z.string(),
-  /** An instance of an older version knows no subjects. */
+  /** Missing from older versions. */
   subject: z.string().nullable().default(null),
   twin: z.string().optional(),
   isDoubtful: z.boolean().optional(),
@@ -43,7 +40,7 @@ const clientText = z.object({
   kind: z.enum(['session', 'plain']),
   instance: z.string(),
   address: z.string(),
-  /** Which of the lists of topics: most clients have the same. */
+  /** Index into the lists of topics: most clients have the same. */
   topics: z.number(),
   spans: z.array(z.object({ from: z.number(), until: z.number().nullable() })),
   connectedAtMs: z.number(),
@@ -65,7 +62,7 @@ const viewText = z.object({
   leftOut: z.number(),
 });
 
-/** The text of a view. Where it would be too long, those that are away are left out first. */
+/** Prints a view. If it would be too long, clients that are away are left out first. */
 export async function printView(view: InstanceView, maxText = MAX_TEXT): Promise<string> {
   const sorted = [...view.clients].sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
   for (let kept = sorted.length; ; ) {
@@ -76,7 +73,7 @@ export async function printView(view: InstanceView, maxText = MAX_TEXT): Promise
   }
 }
 
-/** Reads such a text. Throws where it is none. */
+/** Parses such a text. Throws if it is invalid. */
 export async function readView(text: string): Promise<InstanceView> {
   const json = text.startsWith(COMPRESSED)
     ? String(

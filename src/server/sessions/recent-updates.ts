@@ -3,7 +3,7 @@ import { ALL_TOPICS } from '../../wire/topics.js';
 import type { LogRecord, UpdateLog } from '../log/update-log.js';
 import { concerns } from './known-client.js';
 
-/** A data update, as far as visibility needs it. */
+/** A data update as visibility needs it. */
 export interface RecentUpdate {
   readonly seq: number;
   /** When it was appended, in milliseconds since 1970. */
@@ -11,37 +11,36 @@ export interface RecentUpdate {
   readonly topics: readonly string[];
 }
 
-/** How far a client is behind. */
 export interface Lag {
   /** Updates of its topics that it has not applied. */
   readonly updates: number;
-  /** Since when the oldest of them waits. */
+  /** Age of the oldest of them. */
   readonly seconds: number;
-  /** True: there are older ones than this server remembers, so that it is more than that. */
+  /** True: the client is farther behind than this server remembers. */
   readonly atLeast: boolean;
 }
 
-/** Updates that are remembered: a client that is farther behind is shown as "at least". */
+/** Updates that are remembered. */
 const LIMIT = 10_000;
 
-/** The last data updates of the log: what a position lacks, and since when. */
+/** The last data updates of the log, to compute how far a client is behind. */
 export class RecentUpdates {
   readonly #limit: number;
   #updates: RecentUpdate[] = [];
   /** Every update after this one is here. */
   #after: number;
 
-  /** Updates up to `after` are not going to be added. */
+  /** Updates up to `after` are not added. */
   constructor(after: number, limit = LIMIT) {
     this.#after = after;
     this.#limit = limit;
   }
 
-  /** Takes the next update of the log; one that came before is ignored. */
+  /** Adds the next update of the log; ignores repetitions. */
   add(update: RecentUpdate): void {
     if (update.seq <= (this.#updates.at(-1)?.seq ?? this.#after)) return;
     this.#updates.push(update);
-    // Half at a time, so that it is not moved for each.
+    // Half at a time, so that the array is not copied for each.
     if (this.#updates.length < this.#limit * 1.5) return;
     this.#updates = this.#updates.slice(-this.#limit);
     this.#after = (this.#updates[0]?.seq ?? 1) - 1;
@@ -53,7 +52,7 @@ export class RecentUpdates {
     return topics.reduce((newest, topic) => Math.max(newest, heads[topic] ?? 0), 0);
   }
 
-  /** What a client with these topics lacks. Null: it holds nothing. `heads`: last seq of each of its topics. */
+  /** How far a client with these topics is behind. Null: it holds nothing. `heads`: last seq of each of its topics. */
   lag(
     position: Position | null,
     topics: readonly string[],
@@ -92,10 +91,9 @@ export class RecentUpdates {
   }
 }
 
-/** Updates of the log that are read at the start: enough for clients that were away while the server was. */
+/** Updates that are read at the start, for clients that reconnect after a restart of the server. */
 const READ_AT_START = 1000;
 
-/** A record as visibility needs it. */
 export function updateOf({ seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'timeMs' | 'entries'>): RecentUpdate {
   return { seq, timeMs, topics: [...new Set(entries.flatMap(({ topics }) => topics))] };
 }
@@ -104,7 +102,7 @@ export function updateOf({ seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'time
 export async function recentUpdates(log: Pick<UpdateLog, 'head' | 'tail'>): Promise<RecentUpdates> {
   const after = Math.max(0, log.head - READ_AT_START);
   const page = await log.tail(after, READ_AT_START);
-  // Not all of them are kept any more, or so it may be: who is behind is then behind by "at least".
+  // Some may not be kept any more: clients behind the head are then behind by "at least".
   const recent = new RecentUpdates(page === undefined ? log.head : after);
   for (const record of page?.records ?? []) recent.add(updateOf(record));
   return recent;

@@ -1,17 +1,14 @@
-/** How far back comings are counted. */
+/** Window in which connections are counted. */
 const WINDOW_MS = 10_000;
-/** So many at once are no rush. */
+/** Connections that need no jitter. */
 const FREE = 50;
-/** Time that the catch-up of one client may take of the server and the data sources. */
+/** Time budget of the catch-up of one client. */
 const EACH_MS = 5;
-/** Time that a connection with its subscription may take of the server. */
+/** Time budget of one connection with its subscription. */
 const RETURN_MS = 2;
 const MAX_MS = 30_000;
 
-/**
- * Counts clients that come and answers, for each, over how long it should spread its catch-up (milliseconds): 0 in quiet times,
- * some seconds where a thousand come back at once after a restart.
- */
+/** Returns, for each client that connects, over how many milliseconds it should spread its catch-up: 0 in quiet times. */
 export function createCatchUpJitter(): (nowMs: number) => number {
   let windowStartMs = Number.NEGATIVE_INFINITY;
   let before = 0;
@@ -29,7 +26,7 @@ export function createCatchUpJitter(): (nowMs: number) => number {
   };
 }
 
-/** Over how long so many clients should spread their connections when all of them come back (milliseconds). */
+/** Over how many milliseconds so many clients should spread their reconnects. */
 export function reconnectJitterMs(clients: number): number {
   return clients <= FREE ? 0 : Math.min(clients * RETURN_MS, MAX_MS);
 }

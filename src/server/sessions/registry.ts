@@ -4,7 +4,6 @@ import { AwayClients } from './away-clients.js';
 import type { IdClaims } from './id-claims.js';
 import { clientKey, type KnownClient, newClient, smallForm, withSpan } from './known-client.js';
 
-/** What {@link ClientRegistry} is made with. */
 export interface RegistryOptions {
   /** Name of this server instance. */
   readonly instance: string;
@@ -12,7 +11,6 @@ export interface RegistryOptions {
   readonly memoryMs: number;
 }
 
-/** What it works with. */
 export interface RegistryDeps {
   /** Last seq of the log that this instance has seen. */
   readonly head: () => number;
@@ -28,23 +26,22 @@ interface Entry {
   peer: SessionPeer | undefined;
 }
 
-/** Called after each change. */
 interface Watcher {
   readonly onChange: (client: KnownClient, before: KnownClient | undefined) => void;
   readonly onGone: (key: string) => void;
 }
 
 /**
- * The clients of this server instance that say what they hold, and those that were here a while ago. A client is a subject and an id:
- * two subjects with the same id are two clients. Of two connections of one client the newer is the client, at once; the older one is
- * its *twin* until it ends.
+ * The clients of this server instance that have a session or had one recently. A client is a subject and an id: two subjects
+ * with the same id are two clients. Of two connections of a client the newer one is the client at once; the older one is its
+ * *twin* until it closes.
  */
 export class ClientRegistry {
   readonly #options: RegistryOptions;
   readonly #deps: RegistryDeps;
   readonly #byKey = new Map<string, Entry>();
   readonly #keyOf = new Map<SessionPeer, string>();
-  /** Older connections of a client, by its key, in the order in which they became so. */
+  /** Older connections by the key of the client, oldest first. */
   readonly #twins = new Map<string, Set<SessionPeer>>();
   readonly #away = new AwayClients();
   readonly #watchers = new Set<Watcher>();
@@ -65,19 +62,18 @@ export class ClientRegistry {
     return key === undefined ? undefined : this.#byKey.get(key)?.client;
   }
 
-  /** Connections of clients. */
+  /** Connections with a session. */
   get peers(): Iterable<SessionPeer> {
     return this.#keyOf.keys();
   }
 
-  /** How many {@link peers} there are. */
   get peerCount(): number {
     return this.#keyOf.size;
   }
 
   /**
-   * A client is subscribed, also where it is known from before or subscribes to more. `position`: null where it is none of
-   * this log. Answers its connection from before, where that has not ended: it is the twin of this one from now on, and doubtful.
+   * A client has subscribed, or subscribes to more. `position`: null if it is in another log. Returns its older connection if that
+   * is still open: it is a twin from now on, and doubtful.
    */
   connected(peer: SessionPeer, clientId: string, position: Position | null): SessionPeer | undefined {
     const { subject } = peer.info;
@@ -104,13 +100,13 @@ export class ClientRegistry {
     return older;
   }
 
-  /** A twin lives: it is listed from now on. */
+  /** A twin is alive: it is listed from now on. */
   lives(peer: SessionPeer): void {
     const client = this.clientAt(peer);
     if (client?.twin !== undefined) this.#set(peer, { ...client, isDoubtful: false });
   }
 
-  /** A client says what it holds. False: there is no such session at this connection. */
+  /** A client reports what it holds. False: this connection has no such session. */
   reported(peer: SessionPeer, { client_id: clientId, position, ...state }: SessionReport): boolean {
     const client = this.clientAt(peer);
     if (client?.clientId !== clientId) return false;
@@ -128,7 +124,7 @@ export class ClientRegistry {
     return true;
   }
 
-  /** A connection has ended. Where an older one of the same client is there that was not seen to be another, that is the client again. */
+  /** A connection has closed. If it was the client's, a doubtful twin becomes the client again. */
   left(peer: SessionPeer): void {
     const client = this.clientAt(peer);
     this.#keyOf.delete(peer);
@@ -137,7 +133,7 @@ export class ClientRegistry {
     const spans = client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span));
     const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: this.#deps.now() };
     if (twin !== undefined) {
-      // One that was seen to live is a client of its own: whoever waits for it hears that it has left, and not that it is the other.
+      // A twin that is alive is a client of its own: waits see that it is away.
       if (client.isDoubtful === false) this.#set(undefined, left);
       this.#twinEnds(peer, client);
       return;
@@ -156,16 +152,13 @@ export class ClientRegistry {
     return entry === undefined ? undefined : current(entry);
   }
 
-  /** All that are here, and those that left within the memory. */
+  /** All connected clients, and those that are away. */
   list(): KnownClient[] {
     this.#forgetOld();
     return [...this.#byKey.values()].map(current);
   }
 
-  /**
-   * Calls back after each change of a client, at once; `before`: as it was known. `onGone`: a twin has ended, or is the client itself
-   * from now on. Answers how to end it.
-   */
+  /** Calls `onChange` after each change of a client, and `onGone` when a twin has closed or become the client. Returns the unsubscribe. */
   watch(onChange: Watcher['onChange'], onGone: Watcher['onGone'] = () => undefined): () => void {
     const watcher = { onChange, onGone };
     this.#watchers.add(watcher);
@@ -183,7 +176,7 @@ export class ClientRegistry {
     this.#set(peer, { ...twin, key });
   }
 
-  /** The client is at the connection of a twin from now on. */
+  /** A twin becomes the client. */
   #takeOver(peer: SessionPeer, { key, spans }: KnownClient): void {
     const twin = this.clientAt(peer);
     if (twin === undefined) return;
@@ -224,7 +217,7 @@ export class ClientRegistry {
   }
 }
 
-/** A client may subscribe to more, or to less, at any time; a connection keeps its list also when it has ended. */
+/** A client may change its subscriptions at any time. */
 function current({ client, peer }: Entry): KnownClient {
   return peer === undefined ? client : { ...client, topics: peer.info.topics };
 }

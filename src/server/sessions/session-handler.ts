@@ -23,16 +23,14 @@ export interface SessionLog {
   heads(topics: readonly string[]): Readonly<Record<string, number>>;
 }
 
-/** What {@link createSessionHandler} is made with. */
 export interface SessionHandlerOptions {
   readonly heartbeatMs: number;
-  /** How long the older of two connections of one client may take to show that it lives. */
+  /** How long the older of two connections of a client may take to answer a ping. */
   readonly aliveMs?: number;
-  /** How long a client waits that holds more than this instance has seen. */
+  /** How long a client waits whose position is ahead of this instance. */
   readonly catchUpMs?: number;
 }
 
-/** What it works with. */
 export interface SessionHandlerDeps {
   readonly registry: ClientRegistry;
   readonly log: SessionLog;
@@ -43,7 +41,6 @@ export interface SessionHandlerDeps {
   readonly logger: Logger;
 }
 
-/** A connection over the longest of networks answers a ping in a fraction of it. */
 const ALIVE_MS = 2000;
 
 /** Opens sessions, and takes reports (design D29, D20). */
@@ -51,8 +48,8 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
   const { aliveMs = ALIVE_MS, catchUpMs } = options;
   const { registry, log, logger, otherName } = deps;
   const spread = createCatchUpJitter();
-  /** Connections whose reports were complained of: once each. */
-  const complained = new WeakSet<SessionPeer>();
+  /** Connections with a rejected report: the first is logged as a warning. */
+  const warned = new WeakSet<SessionPeer>();
 
   async function admit(
     peer: SessionPeer,
@@ -73,7 +70,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     }
     if (older !== undefined) {
       lookAt(older, clientId).catch((error: unknown) =>
-        logger.error(failureFields(error, 'stack'), 'an older connection is not known'),
+        logger.error(failureFields(error, 'stack'), 'cannot check an older connection of a client'),
       );
     }
     return {
@@ -89,7 +86,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     };
   }
 
-  /** Ends the older of two connections of one client if it is dead; if it lives there are two clients of that name. */
+  /** Closes the older of two connections of a client if it is dead; otherwise two clients use the same id. */
   async function lookAt(older: SessionPeer, clientId: string): Promise<void> {
     if (await older.isAlive(aliveMs)) {
       registry.lives(older);
@@ -118,15 +115,15 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     call(peer, _method, args) {
       const parsed = sessionReport.safeParse(args);
       if (!parsed.success) {
-        logger.debug({ error: firstIssue(parsed.error) }, 'a report is not as documented');
+        logger.debug({ error: firstIssue(parsed.error) }, 'a report is invalid');
         return false;
       }
       const { position, client_id } = parsed.data;
-      // What is not there yet nobody can hold: counted, it would answer for updates that are still to come.
+      // Nobody can hold what the log does not have yet: it would count as applied when it comes.
       if (position !== null && position.epoch === log.epoch && highestOf(position) > log.head) {
         const fields = { client_id, address: addressOf(peer), claimed: highestOf(position), head: log.head };
-        const level = complained.has(peer) ? 'debug' : 'warn';
-        complained.add(peer);
+        const level = warned.has(peer) ? 'debug' : 'warn';
+        warned.add(peer);
         logger[level](fields, 'a report of what the update log does not have is refused');
         return false;
       }
@@ -135,7 +132,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     closed: (peer) => registry.left(peer),
   };
 
-  /** A position of another log says nothing here. */
+  /** A position in another log means nothing here. */
   function ofThisLog<R extends { position: Position | null }>(report: R): R {
     return report.position === null || report.position.epoch === log.epoch ? report : { ...report, position: null };
   }

@@ -12,9 +12,8 @@ import { PeerInstances } from './peer-instances.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
 import { createSessionHandler, type SessionLog } from './session-handler.js';
-import { createWaiters, type Waiters } from './waiters.js';
+import { Waiters } from './waiters.js';
 
-/** What {@link createSessions} is made with. */
 export interface SessionsOptions {
   /** Name of this server instance: another one after each start. */
   readonly instance: string;
@@ -24,40 +23,39 @@ export interface SessionsOptions {
   readonly memoryMs: number;
 }
 
-/** What sessions work with. */
 export interface SessionsDeps {
   readonly log: SessionLog;
   readonly recent: RecentUpdates;
   readonly policyHead: () => string | undefined;
   /** Whose client ids are whose. */
   readonly claims: IdClaims;
-  /** Where the instances of a fleet tell each other of their clients; undefined: there is only this one. */
+  /** Where instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
   /** All connections to the socket of this instance. */
   readonly peers: () => readonly PeerInfo[];
-  /** Told, for each update that a client has applied which was there when it came, how long that took. */
+  /** Called with the latency of each update that a connected client has applied. */
   readonly onApplied?: ((seconds: number) => void) | undefined;
   readonly logger: Logger;
 }
 
-/** Who is there and what they hold: the server half of "you can see it" (design D5, D20). */
+/** Which clients are connected and what they hold (design D5, D20). */
 export interface Sessions {
   /** For the socket server. */
   readonly handler: SessionHandler;
   readonly waitApplied: Waiters['waitApplied'];
-  /** How many clients of other instances get what is published on these topics. Never rejects. */
+  /** Counts the clients of other instances that subscribe to any of these topics. Never rejects. */
   countElsewhere(topics: readonly string[]): Promise<number>;
-  /** A page of the clients of the fleet. */
+  /** A page of the clients of the instances. */
   clients(query: ClientsQuery): Promise<ClientsAnswer>;
   /** The clients of this instance in figures. */
   summary(): SessionsSummary;
-  /** To be called with each data update of the log, in order, when this instance has seen it. */
+  /** Takes each data update of the log, in order, when this instance has seen it. */
   recorded(update: RecentUpdate): void;
-  /** Another commit is served: tells the clients that have no notice of it, which is on these topics. */
+  /** Another commit is served: sends a heartbeat to clients without a subscription to the notified topics. */
   headMoved(noticed: ReadonlySet<string>): void;
-  /** Tells other instances that this one is there; to be awaited before it takes clients. */
+  /** Announces this instance to the others; await it before accepting clients. */
   join(): Promise<void>;
-  /** Sends heartbeats and tells other instances, until the signal aborts. */
+  /** Sends heartbeats and announces clients until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -72,9 +70,9 @@ export interface SessionsSummary {
   readonly maxLagSeconds: number;
 }
 
-/** Updates of one report that are looked at for how long they took. */
+/** Updates of one report whose latency is measured. */
 const MAX_TIMED = 1000;
-/** How old the word of other instances may be on whose ids are whose. */
+/** How old the announcements may be from which id claims are learned. */
 const LEARN_AGE_MS = 2000;
 
 /** Makes the {@link Sessions} of one server instance. */
@@ -90,7 +88,7 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     return name === client?.clientId ? undefined : name;
   };
   const clients = (): KnownClient[] => [...registry.list(), ...plainClients()];
-  const fleet = new PeerInstances(options, {
+  const instances = new PeerInstances(options, {
     presence: deps.presence,
     clients,
     head: () => log.head,
@@ -99,22 +97,22 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     },
     log: logger,
   });
-  const waiters = createWaiters({
+  const waiters = new Waiters({
     registry,
-    fleet,
+    instances,
     epoch: () => log.epoch,
-    plainClients,
+    clients,
     nameOf: (client) => nameOf(client, ownerOf),
   });
   const view = { instance: options.instance, log, policyHead, recent, now };
   registry.watch((client, before) => {
-    fleet.changed();
-    // Whose its id is, another instance may know.
-    if (before === undefined && client.subject !== null) void fleet.others(LEARN_AGE_MS);
+    instances.changed();
+    // Another instance may know the owner of its id.
+    if (before === undefined && client.subject !== null) void instances.others(LEARN_AGE_MS);
     if (deps.onApplied !== undefined) timeApplied(client, before, deps.onApplied);
   });
 
-  /** Connections that subscribe and say no more: when they began to is not known, so they count as always there. */
+  /** Connections that subscribe without a session. When they subscribed is not known, so they count as always there. */
   function plainClients(): KnownClient[] {
     const sessions = new Set([...registry.peers].map(({ id }) => id));
     const plain = deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
@@ -127,8 +125,8 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
   }
 
   /**
-   * An update that came while the client was away took as long as that: it says nothing of us. A client whose first
-   * report this is held nothing when it came, and what it has applied since counts.
+   * Measures the latency of updates that the client has just applied, but not of those that came while it was away. On its
+   * first report, everything since it connected counts.
    */
   function timeApplied(
     { position, spans, topics }: KnownClient,
@@ -146,12 +144,12 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     }
   }
 
-  const standing = { log, policyHead, otherName, peerCount: () => registry.peerCount };
+  const beat = { log, policyHead, otherName, peerCount: () => registry.peerCount };
   return {
     handler: createSessionHandler(options, { registry, log, policyHead, otherName, logger }),
-    waitApplied: waiters.waitApplied,
-    countElsewhere: (topics) => fleet.countConcerned(topics),
-    clients: createClientsView({ ...view, clients, fleet, ownerOf }),
+    waitApplied: (...args) => waiters.waitApplied(...args),
+    countElsewhere: (topics) => instances.countConcerned(topics),
+    clients: createClientsView({ ...view, clients, instances, ownerOf }),
     summary: () => {
       const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
       const views = clients().map((client) => viewOf(client, about, view));
@@ -168,18 +166,18 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     },
     recorded(update) {
       recent.add(update);
-      fleet.changed();
+      instances.changed();
     },
     headMoved(noticed) {
       for (const peer of registry.peers) {
-        if (!peer.info.topics.some((topic) => noticed.has(topic))) sendHeartbeat(peer, standing);
+        if (!peer.info.topics.some((topic) => noticed.has(topic))) sendHeartbeat(peer, beat);
       }
     },
-    join: () => fleet.join(),
+    join: () => instances.join(),
     async run(signal) {
-      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers, ...standing }, signal);
+      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers, ...beat }, signal);
       signal.addEventListener('abort', () => waiters.close(), { once: true });
-      await fleet.run(signal);
+      await instances.run(signal);
     },
   };
 }

@@ -53,7 +53,7 @@ describe('how a client stands with an update that is waited for', () => {
       'open: a failing entry elsewhere is not its reason',
       client(at(9, [], [7]), { failing: [{ path: '/x', error: 'E' }] }),
       'open',
-      /tried again/,
+      /being retried/,
     ],
     [
       'blocked: the engine refuses it, whatever the position says',
@@ -61,7 +61,7 @@ describe('how a client stands with an update that is waited for', () => {
       'blocked',
       /^blocked: \/users/,
     ],
-    ['open: it holds nothing of this log', client({ position: null }), 'open', /did not say/],
+    ['open: it holds nothing of this log', client({ position: null }), 'open', /has not reported/],
     [
       'open: another log',
       client({ position: { epoch: 'other', applied_through: 9, applied_beyond: [], unresolved: [] } }),

@@ -2,17 +2,16 @@ import { parseDocPath } from '../../wire/doc-path.js';
 import { hasApplied } from '../../wire/session.js';
 import { type KnownClient, kindText } from './known-client.js';
 
-/** A data update that somebody waits for. */
 export interface AwaitedUpdate {
   readonly seq: number;
   readonly topics: readonly string[];
-  /** Where its entries go: `dst_path` of each. */
+  /** `dst_path` of each entry. */
   readonly paths: readonly string[];
-  /** The publisher is limited to topics or paths: it is told the kind of a failure, and not its text. */
+  /** The publisher is limited to topics or paths: it sees the kind of a failure, not its text. */
   readonly isLimited?: boolean | undefined;
 }
 
-/** How a client stands with an update; `open`: it may still come. */
+/** Whether a client has applied an update; `open`: it still may. */
 export type ApplyStatus =
   | { readonly kind: 'applied' }
   | { readonly kind: 'blocked'; readonly reason: string }
@@ -22,20 +21,20 @@ export type ApplyStatus =
 export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
   const { position: at, state, awaySinceMs } = client;
   const away = awaySinceMs === null ? undefined : `away since ${new Date(awaySinceMs).toISOString()}`;
-  if (at === null) return { kind: 'open', reason: away ?? 'it did not say yet what it holds' };
-  if (at.epoch !== epoch) return { kind: 'open', reason: away ?? 'what it holds is of another log' };
+  if (at === null) return { kind: 'open', reason: away ?? 'it has not reported yet' };
+  if (at.epoch !== epoch) return { kind: 'open', reason: away ?? 'its position is in another log' };
   if (state?.blocked.includes(update.seq)) {
     return { kind: 'blocked', reason: `blocked: ${failureOf(client, update) ?? 'the engine refuses it'}` };
   }
   if (hasApplied(at, update.seq)) return { kind: 'applied' };
   if (away !== undefined) return { kind: 'open', reason: away };
   if (at.unresolved.includes(update.seq)) {
-    return { kind: 'open', reason: `failing: ${failureOf(client, update) ?? 'it is tried again'}` };
+    return { kind: 'open', reason: `failing: ${failureOf(client, update) ?? 'it is being retried'}` };
   }
   return { kind: 'open', reason: `it has applied up to ${at.applied_through}` };
 }
 
-/** What the client says of the paths of the update; undefined: nothing. */
+/** The failure that the client reports at the paths of the update. */
 function failureOf({ state }: KnownClient, { paths, isLimited }: AwaitedUpdate): string | undefined {
   const found = state?.failing.find(({ path }) => paths.some((own) => overlap(segments(own), segments(path))));
   if (found === undefined) return undefined;
@@ -52,6 +51,6 @@ function segments(path: string): readonly string[] | undefined {
   try {
     return parseDocPath(path);
   } catch {
-    return undefined; // a client says of it whatever it likes; then it is of no path
+    return undefined; // a client may report any text
   }
 }

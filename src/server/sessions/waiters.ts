@@ -1,10 +1,11 @@
+import { withAnySignal } from '../../lib/any-signal.js';
 import { isAbort, Wakeup } from '../../lib/async.js';
 import { isConcerned, type KnownClient, preferred, wasThere } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { ClientRegistry } from './registry.js';
 import { type ApplyStatus, type AwaitedUpdate, applyStatusOf } from './wait-rules.js';
 
-/** What a publisher is told who waited. */
+/** The outcome of a wait. */
 export interface WaitAnswer {
   /** All clients concerned have applied the update: 200. Otherwise 202. */
   readonly done: boolean;
@@ -13,65 +14,52 @@ export interface WaitAnswer {
   /** Those that have not, or where that is not known: at most {@link MAX_LISTED}. */
   readonly lagging: readonly { readonly client_id: string; readonly reason: string }[];
   readonly lagging_count: number;
-  /** Clients that are concerned and never say (OPAL's): they are not waited for. At most {@link MAX_LISTED}. */
+  /** Concerned clients that never report (OPAL's): they are not waited for. At most {@link MAX_LISTED}. */
   readonly unknown: readonly string[];
-  /** Why the list may not be of the whole fleet; left out where it is. */
+  /** Why clients of other instances may be missing. */
   readonly incomplete?: string;
 }
 
-/** Waits until clients have applied an update. */
-export interface Waiters {
-  /**
-   * Waits until every client that was subscribed when the record was appended, on whatever instance, has applied it
-   * (design D21), nothing is open any more (what the engine refuses is not waited for), the time is up, the signal aborts or
-   * the server stops. Never rejects.
-   */
-  waitApplied(update: AwaitedUpdate, timeoutMs: number, signal?: AbortSignal): Promise<WaitAnswer>;
-  /** Ends all waits with what is known. */
-  close(): void;
+export const MAX_LISTED = 100;
+/** How often the announcements of other instances are read during a wait; they change at most once a second. */
+const INSTANCES_LOOK_MS = 250;
+
+/** What {@link Waiters} read. */
+interface WaitersDeps {
+  readonly registry: Pick<ClientRegistry, 'watch'>;
+  readonly instances: Pick<PeerInstances, 'isAlone' | 'lookFor'>;
+  readonly epoch: () => string;
+  /** The clients of this instance. */
+  readonly clients: () => readonly KnownClient[];
+  /** The name under which a client is listed. */
+  readonly nameOf: (client: KnownClient) => string;
 }
 
-export const MAX_LISTED = 100;
-/** How often other instances are asked while somebody waits. They say something new once a second at most. */
-const FLEET_LOOK_MS = 250;
+/** Waits until clients have applied an update. */
+export class Waiters {
+  readonly #deps: WaitersDeps;
+  readonly #closing = new AbortController();
 
-/** Makes the {@link Waiters} of a server. */
-export function createWaiters(deps: {
-  registry: ClientRegistry;
-  fleet: PeerInstances;
-  epoch: () => string;
-  /** Who is connected here without saying what it holds. */
-  plainClients: () => readonly KnownClient[];
-  /** Under which name a client is listed. */
-  nameOf: (client: KnownClient) => string;
-}): Waiters {
-  /** The ends of all waits that are under way. */
-  const ends = new Set<AbortController>();
-  let isClosed = false;
-  return {
-    waitApplied: (update, timeoutMs, signal) => waitApplied(update, timeoutMs, signal),
-    close: () => {
-      isClosed = true;
-      for (const end of ends) end.abort();
-    },
-  };
+  constructor(deps: WaitersDeps) {
+    this.#deps = deps;
+  }
 
-  async function waitApplied(
-    update: AwaitedUpdate,
-    timeoutMs: number,
-    caller: AbortSignal | undefined,
-  ): Promise<WaitAnswer> {
-    const wait = new Wait(update, deps.epoch());
-    for (const client of [...deps.registry.list(), ...deps.plainClients()]) wait.take(client);
-    const ending = new AbortController();
-    const end = ending.signal;
-    const onEnd = (): void => ending.abort();
-    const timer = setTimeout(onEnd, timeoutMs);
-    caller?.addEventListener('abort', onEnd, { once: true });
-    ends.add(ending);
-    if (isClosed || caller?.aborted) onEnd();
+  /** Ends all waits with what is known. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  /**
+   * Waits until every client that was subscribed when the record was appended, on whatever instance, has applied it
+   * (design D21), no client is open any more (a refusal of the engine is not waited for), the time is up, the signal aborts or
+   * the server stops. Never rejects.
+   */
+  async waitApplied(update: AwaitedUpdate, timeoutMs: number, signal?: AbortSignal): Promise<WaitAnswer> {
+    const { registry, instances, clients, epoch, nameOf } = this.#deps;
+    const wait = new Wait(update, epoch());
+    for (const client of clients()) wait.take(client);
     const changed = new Wakeup();
-    const unwatch = deps.registry.watch(
+    const unwatch = registry.watch(
       (client) => {
         if (wait.take(client)) changed.set();
       },
@@ -79,21 +67,20 @@ export function createWaiters(deps: {
         if (wait.drop(key)) changed.set();
       },
     );
-    try {
-      for (;;) {
-        wait.incomplete = await deps.fleet.lookFor(update.seq, (client) => wait.take(client));
-        if (end.aborted || (wait.open === 0 && wait.incomplete === undefined)) break;
-        await changed.wait(end, deps.fleet.isAlone ? undefined : FLEET_LOOK_MS);
+    const untilDone = async (end: AbortSignal): Promise<void> => {
+      try {
+        for (;;) {
+          wait.incomplete = await instances.lookFor(update.seq, (client) => wait.take(client));
+          if (end.aborted || (wait.open === 0 && wait.incomplete === undefined)) return;
+          await changed.wait(end, instances.isAlone ? undefined : INSTANCES_LOOK_MS);
+        }
+      } catch (error) {
+        if (!isAbort(error, end)) throw error;
       }
-    } catch (error) {
-      if (!isAbort(error, end)) throw error; // the end of the wait is answered below
-    } finally {
-      clearTimeout(timer);
-      caller?.removeEventListener('abort', onEnd);
-      ends.delete(ending);
-      unwatch();
-    }
-    return wait.answer(deps.nameOf);
+    };
+    const ends = [this.#closing.signal, ...(signal === undefined ? [] : [signal])];
+    await withAnySignal(ends, untilDone, timeoutMs).finally(unwatch);
+    return wait.answer(nameOf);
   }
 }
 
@@ -116,11 +103,11 @@ class Wait {
     return this.#open;
   }
 
-  /** Looks at what is known of a client now. True: that ended the last open one. */
+  /** Updates the status of a client. True: no client is open any more. */
   take(client: KnownClient): boolean {
     const { key, kind, spans, instance } = client;
     const before = this.#known.get(key);
-    // Who has applied it once has: also who starts anew with an empty engine.
+    // Applied once is applied, even if the client restarts with an empty engine.
     if (before?.status.kind === 'applied') return false;
     if (before === undefined && !(wasThere(spans, this.#update.seq) && isConcerned(client, this.#update.topics))) {
       return false;
@@ -129,7 +116,7 @@ class Wait {
       this.#unknown.set(key, client);
       return false;
     }
-    // What another instance says may be older.
+    // The word of another instance may be older.
     const isNewer = before === undefined || before.client.instance === instance;
     if (!isNewer && preferred(before.client, client) !== client) return false;
     const status = applyStatusOf(client, this.#update, this.#epoch);
@@ -138,7 +125,7 @@ class Wait {
     return this.#open === 0;
   }
 
-  /** A twin is no client of its own any more. True: that ended the last open one. */
+  /** A duplicate connection is no client of its own any more. True: no client is open any more. */
   drop(key: string): boolean {
     const known = this.#known.get(key);
     if (known === undefined) return false;

@@ -67,7 +67,7 @@ export async function* archiveFiles(
   }
 }
 
-/** Reads the whole archive and answers how many files it has. Throws what {@link archiveFiles} throws; also when it has none. */
+/** Reads the whole archive and returns the number of its files. Throws what {@link archiveFiles} throws, and if it has none. */
 export async function checkArchive(file: string, limits: ArchiveLimits, signal: AbortSignal): Promise<number> {
   const paths = new Set<string>();
   for await (const { path, content } of archiveFiles(file, limits, signal)) {

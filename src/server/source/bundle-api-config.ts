@@ -15,7 +15,7 @@ export interface BundleServerSettings {
   policyBundleServerAwsRegion: string;
 }
 
-/** How requests to a bundle server say who asks. `header`: the value of `Authorization`. */
+/** How requests to a bundle server authenticate. `header`: the value of `Authorization`. */
 export type BundleServerAuth =
   | { kind: 'none' }
   | { kind: 'header'; value: Secret }

@@ -14,9 +14,9 @@ import { signGet } from './sigv4.js';
 
 /** More is taken for a circle. */
 const MAX_REDIRECTS = 5;
-/** Longest silence of a bundle server: to connect, to answer, between two parts of the body. */
+/** Timeout to connect, to respond, and between two chunks of the body. */
 const DEFAULT_SILENCE_MS = 30_000;
-/** Start of an error answer of S3 that is read for its code. */
+/** How much of an S3 error is read for its code. */
 const ERROR_BODY_BYTES = 4_096;
 const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'ENOENT', 'EISDIR'];
 /** An entity tag that can be sent back: visible characters. Longer ones are not kept. */
@@ -34,7 +34,7 @@ export interface BundleServerOptions {
   env: Readonly<Record<string, string | undefined>>;
 }
 
-/** What a bundle server answered; `etag` is the archive's, where it came with one. */
+/** Response of a bundle server; `etag` is the archive's, if it has one. */
 export type BundleAnswer =
   /** The archive is still the one of the entity tag that was asked with. */
   | { outcome: 'unchanged' }
@@ -186,7 +186,7 @@ async function createDispatcher(silence: number, proxy: HttpProxy | undefined): 
   return new undici.Agent({ headersTimeout: silence, bodyTimeout: silence, connect });
 }
 
-/** The code of an S3 error, ` (NoSuchKey)`. Nothing else of an answer is shown: it repeats what was sent. */
+/** The code of an S3 error, ` (NoSuchKey)`. The rest of the response may repeat what was sent, and is not shown. */
 async function s3Code({ auth }: BundleLocation, answer: ServerAnswer): Promise<string> {
   if (auth.kind !== 's3') return '';
   let start = '';
@@ -202,7 +202,7 @@ function usableEtag(etag: string | undefined): string | undefined {
   return etag !== undefined && USABLE_ETAG.test(etag) ? etag : undefined;
 }
 
-/** The code of an error of the disk. No path goes into the message: the health answer shows it to everyone. */
+/** The code of a disk error, without the path: the health response is public. */
 function localCode(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return DISK_ERRORS.includes(code) ? code : undefined;

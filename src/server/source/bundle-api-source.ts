@@ -37,7 +37,6 @@ const bundleState = z.strictObject({
 });
 type BundleState = Omit<z.infer<typeof bundleState>, 'version'>;
 
-/** What a bundle source is made with. */
 export interface BundleSourceOptions extends ArchiveLimits {
   location: BundleLocation;
   /** Folder of the repository that archives become commits of. */
@@ -64,7 +63,7 @@ export function createBundleSource(options: BundleSourceOptions, deps: { log: Lo
   return new BundleSource(options, deps.log);
 }
 
-/** An archive that was refused: its next sight gives the same error. `sha256` is unknown where it was too large to read. */
+/** A refused archive: the same archive gives the same error. `sha256` is unknown if it was too large to read. */
 interface Refusal {
   etag: string | undefined;
   sha256: string | undefined;
@@ -129,7 +128,7 @@ class BundleSource extends MirrorSource {
     }
     // Refused just now; or unchanged, and the tag that was sent is the refused archive's or the taken one's.
     if (this.#refused !== undefined) throw this.#refused.error;
-    if (taken === undefined) throw new Error('an archive was answered as unchanged that was not asked for so');
+    if (taken === undefined) throw new Error('unexpected 304: the request had no entity tag');
     return taken.commit;
   }
 
@@ -214,7 +213,7 @@ function isKnown(answer: BundleAnswer, seen: Pick<Refusal, 'etag' | 'sha256'> | 
   return answer.etag === seen?.etag && (answer.outcome === 'too-large' || answer.sha256 === seen?.sha256);
 }
 
-/** The state in a repository folder; undefined where there is none that can be read: then the archive is asked for anew. */
+/** The stored state; undefined if it cannot be read: then the archive is downloaded again. */
 async function readState(path: string): Promise<BundleState | undefined> {
   const text = await readIfPresent(path);
   try {

@@ -8,7 +8,7 @@ import { startTimer } from '../../lib/timer.js';
 const KILL_GRACE_MS = 2_000;
 /** What is kept of standard error, for the message. */
 const STDERR_KEPT_CHARS = 4_096;
-/** Bound of an answer where the caller sets none. */
+/** Default limit of the output. */
 const DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024;
 /** Transports that a URL may name; keeps `ext::` and other ways to run programs out. */
 const ALLOWED_PROTOCOLS = 'file:git:http:https:ssh';
@@ -39,14 +39,14 @@ export interface GitRun {
   input?: string | AsyncIterable<string | Uint8Array> | undefined;
   /** Hears how far git is, where its arguments ask for `--progress`. */
   onProgress?: ((text: string) => void) | undefined;
-  /** An answer with more bytes is a failure. Default 64 MiB. */
+  /** Larger output is a failure. Default: 64 MiB. */
   limitBytes?: number | undefined;
 }
 
 /** The git program for one repository. */
 export interface GitCommand {
   /**
-   * Runs git with these arguments, without a shell and without prompts, and answers its standard output. Throws
+   * Runs git with these arguments, without a shell and without prompts, and returns its standard output. Throws
    * `git_failed` ({@link GitExit} is its cause when git itself said no) and `git_timeout`; in both cases the whole
    * process group is gone when the promise settles.
    */
@@ -187,7 +187,7 @@ function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals
   }
 }
 
-/** What git says, by the library that it is built with, of a certificate that it does not trust. */
+/** Errors of the TLS libraries of git for an untrusted certificate. */
 const UNTRUSTED = /SSL certificate problem|certificate verif|self[- ]signed/i;
 
 function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {

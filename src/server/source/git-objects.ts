@@ -3,7 +3,7 @@ import { type GitCommand, GitExit } from './git-command.js';
 
 /** Longest time of one local read. */
 const READ_TIMEOUT_MS = 60_000;
-/** Most that one read of blobs may answer; a bundle is one JSON text, and a string cannot be much longer than this. */
+/** Maximum bytes of one read of blobs: a bundle is one JSON text, and a string cannot be much longer. */
 const BLOBS_LIMIT_BYTES = 256 * 1024 * 1024;
 /** Most that {@link GitObjects.recall} keeps. */
 const RECALLED_BYTES = 1024 * 1024;
@@ -29,8 +29,8 @@ export interface GitObjects {
   /** Contents by object id. */
   blobs(ids: readonly string[]): Promise<Map<string, Buffer>>;
   /**
-   * Keeps contents, a few and in place of those before: the next reads of them need no git. What the review of a commit has
-   * read is what the delta is made of that every client asks for next.
+   * Caches contents instead of the previous ones, up to a limit. What the review of a commit has read is what the delta contains
+   * that every client requests next.
    */
   recall(contents: ReadonlyMap<string, Buffer>): void;
 }

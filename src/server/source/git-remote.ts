@@ -7,7 +7,7 @@ import { redactUrl, type Secret } from '../../lib/log.js';
 /** Those that git is let use; whatever else a URL names, only another URL mends. */
 const SCHEMES: ReadonlySet<string> = new Set(['file', 'git', 'git+ssh', 'http', 'https', 'ssh', 'ssh+git']);
 
-/** A remote repository as git is told of it, its credentials apart. */
+/** A remote repository, with its credentials apart. */
 export interface GitRemote {
   /** URL without credentials: what git gets as an argument, and what identifies the repository. */
   url: string;
@@ -82,7 +82,7 @@ export async function provideSshKey(key: Secret, keyFile: string): Promise<strin
   const value = key.reveal().trim();
   if (!value.includes('PRIVATE KEY')) return resolve(value);
   const text = value.includes('\n') ? value : value.replaceAll('_', '\n');
-  // Made anew: `mode` counts only for a new file, and ssh refuses a key that others can read.
+  // `mode` counts only for a new file, and ssh refuses a key that others can read.
   await rm(keyFile, { force: true });
   await writeFile(keyFile, `${text}\n`, { mode: 0o600, flag: 'wx' });
   await chmod(keyFile, 0o600);

@@ -14,7 +14,6 @@ const PROGRESS_EVERY_MS = 10_000;
 /** Branch names that a message lists. */
 const BRANCHES_NAMED = 20;
 
-/** What a git source is made with. */
 export interface GitSourceOptions {
   /** SYNC_POLICY_REPO_URL. */
   url: string;
@@ -107,7 +106,7 @@ class GitSource extends MirrorSource {
     const timeoutMs =
       this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
-    // The first one may take minutes: it says how far it is.
+    // The first one may take minutes: it reports its progress.
     const talk = this.#hasBranch ? '--quiet' : '--progress';
     const flags = [talk, '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
     const onProgress = this.#hasBranch ? undefined : this.#progressTeller();
@@ -127,7 +126,7 @@ class GitSource extends MirrorSource {
     }
   }
 
-  /** Keeps how far the fetch is, and tells the log from time to time. */
+  /** Keeps the progress of the fetch, and logs it from time to time. */
   #progressTeller(): (text: string) => void {
     let toldMs = performance.now();
     return (text) => {

@@ -28,7 +28,7 @@ const marker = z.object({
   private: z.boolean().default(false),
 });
 type Marker = z.infer<typeof marker>;
-/** A marker that says nothing: of another version, or damaged. */
+/** A marker of another version, or a damaged one. */
 const UNREADABLE: Marker = { version: 1, url: '', private: false };
 
 /** The folder of a mirror: whose it is, and what a killed git left in it. Nothing is removed that we did not make. */
@@ -37,7 +37,7 @@ export interface MirrorFolder {
   readonly sshKeyPath: string;
   /**
    * Takes the folder: makes it, or checks that it is our mirror of this source. `new` when there is no repository yet. A mirror of
-   * another source goes where the folder is ours by default; one that the operator named is refused.
+   * another source is replaced in the default folder; in one that the operator named it is refused.
    * Throws `config_invalid` when it is something else.
    */
   claim(): Promise<'new' | 'existing'>;
@@ -47,7 +47,6 @@ export interface MirrorFolder {
   empty(keep?: readonly string[]): Promise<void>;
 }
 
-/** What a mirror folder is made with. */
 export interface MirrorFolderOptions {
   path: string;
   /** Address of the source, without credentials. */
@@ -92,7 +91,7 @@ export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }
         if (!options.isOwn) throw refused(`is a mirror of ${owner.url}, not of ${url}`);
         deps.log.warn(
           { folder: path, was: owner === UNREADABLE ? null : owner.url, now: url },
-          'the policy source is another one: its local copy is made anew',
+          'the policy source has changed: its local copy is rebuilt',
         );
         await empty(); // the mark comes last: a crash before it leaves the mirror to be replaced again
         await mark();

@@ -8,7 +8,6 @@ import type { PolicySource } from './source.js';
 /** Longest time of a git call that stays on this machine. */
 const LOCAL_TIMEOUT_MS = 60_000;
 
-/** What a {@link MirrorSource} is made with. */
 export interface MirrorOptions extends MirrorFolderOptions {
   /** Ref of the head that passed all checks last. */
   readonly servedRef: string;
@@ -28,7 +27,7 @@ export abstract class MirrorSource implements PolicySource {
   protected readonly git: GitCommand;
   /** False: a failure may have left locks behind, which the next `open` removes. */
   protected isOpen = false;
-  /** True: the mirror cannot be read, and the next fetch makes it anew. */
+  /** True: the mirror cannot be read, and the next fetch rebuilds it. */
   protected isDamaged = false;
   readonly #options: MirrorOptions;
   #served: string | undefined;
@@ -67,13 +66,13 @@ export abstract class MirrorSource implements PolicySource {
     this.isDamaged = true;
   }
 
-  /** Makes the repository anew and empty. Files of the folder with one of the names in `keep` stay. */
+  /** Replaces the repository by an empty one. Files with a name in `keep` stay. */
   protected async makeAnew(signal: AbortSignal, keep?: readonly string[]): Promise<void> {
     await this.folder.empty(keep);
     await this.git.run(['init', '--quiet', '--bare', '--template=', this.folder.path], local(signal));
   }
 
-  /** The repository that was made anew is filled: marks the served commit again, unless the source has lost it. */
+  /** The new repository is filled: marks the served commit again, unless the source has lost it. */
   protected async mended(signal: AbortSignal): Promise<void> {
     const served = this.#served && (await this.resolve(this.#served, signal));
     if (served !== undefined) await this.markServed(served);
@@ -98,7 +97,7 @@ export abstract class MirrorSource implements PolicySource {
     return (await this.resolve(servedRef, signal)) ?? (await this.resolve(fetchedRef, signal));
   }
 
-  /** Whether every object of a commit is there. Git says what is missing, which does not matter: all of it is replaced. */
+  /** Whether every object of a commit is there. */
   async #isWhole(commit: string, signal: AbortSignal): Promise<boolean> {
     const walk = this.git.run(['rev-list', '--objects', '--no-walk', '--quiet', commit], local(signal));
     return (await answered(walk)) !== undefined;

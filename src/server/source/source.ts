@@ -10,7 +10,7 @@ export interface PolicySourceStatus {
   head: string | undefined;
   /** The commit that the server instances agreed on; another one than `head` while this instance cannot get it. */
   wanted: string | undefined;
-  /** A commit that the source shows and that may be an older one: it is served when that goes on. */
+  /** A commit that the source shows and that may be older: it is served if the source keeps showing it. */
   doubted: string | undefined;
   /** The commit that the source shows, where it is refused. */
   refused: string | undefined;
@@ -46,12 +46,12 @@ export interface PolicyHeadChange {
 /** Where policy commits come from. Git is one, archives from an HTTP or S3 server end in a local repository as well. */
 export interface PolicySource {
   /**
-   * Makes the local copy usable (mends what a crash left) and answers the head that was served last, if there is one.
+   * Opens the local copy, repairing what a crash left, and returns the head that was served last, if there is one.
    * Throws `config_invalid` when the place is taken by something else, `git_failed`.
    */
   open(signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Brings the local copy up to date and answers its head. Throws `git_failed`, `git_timeout`, `git_branch_missing`, or
+   * Brings the local copy up to date and returns its head. Throws `git_failed`, `git_timeout`, `git_branch_missing`, or
    * `bundle_server_failed`, `bundle_archive_refused`.
    */
   fetch(signal: AbortSignal): Promise<string>;
@@ -66,11 +66,11 @@ export interface PolicySource {
   isSuccessor(hash: string, of: string, earlier: readonly string[]): Promise<boolean>;
   /** Remembers a head as the one to serve after a restart. */
   markServed(hash: string): Promise<void>;
-  /** Says that the local copy cannot be read: the next fetch makes it anew. */
+  /** The local copy cannot be read: the next fetch rebuilds it. */
   distrust(): void;
 }
 
-/** Looks at a commit before it is served. */
+/** Checks a commit before it is served. */
 export interface CommitReview {
   /**
    * Throws `policy_commit_refused` when a file cannot be served. The changes are those since `previous`; every directory where
@@ -79,7 +79,7 @@ export interface CommitReview {
   review(hash: string, previous: string | undefined): Promise<Reviewed>;
 }
 
-/** The policy source as answers show it; `none` where no source is configured. */
+/** The policy source as responses show it; `none` if none is configured. */
 export function viewOfSource(status: PolicySourceStatus | undefined): SourceView {
   if (status === undefined) return { state: 'none' };
   const { state, fetching, head, wanted, doubted, refused, error, code, failingSinceMs, warnings } = status;

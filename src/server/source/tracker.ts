@@ -19,7 +19,6 @@ export interface TrackerOptions {
   staleHead?: StaleHeadTimes | undefined;
 }
 
-/** What a tracker works with. */
 export interface TrackerDeps {
   source: PolicySource;
   review: CommitReview;
@@ -109,7 +108,7 @@ export class Tracker {
     this.#wakeup.set();
   }
 
-  /** The served commit could not be read: has the local copy made anew. */
+  /** The served commit could not be read: rebuilds the local copy. */
   reportDamage(): void {
     this.#deps.source.distrust();
     this.#wakeup.set();
@@ -159,7 +158,7 @@ export class Tracker {
     return this.#failure !== undefined && this.#failure.error === this.#refused?.error;
   }
 
-  /** Does `work`, which answers whether there was anything. A failure ends in the status; only an abort and `config_invalid` are thrown. */
+  /** Runs `work`, which returns whether there was anything. A failure ends in the status; only an abort and `config_invalid` are thrown. */
   async #attempt(signal: AbortSignal, work: () => Promise<boolean>): Promise<void> {
     this.#lastAttemptMs = Date.now();
     try {

@@ -8,12 +8,10 @@ import { headerValue } from './verify.js';
 
 /** Event of a request that names none (opal-protocol P2.4). */
 const UNNAMED_EVENT = 'ping';
-/** Longest name of an event that is repeated in an answer. */
+/** Maximum length of an event name in a response. */
 const EVENT_LIMIT = 128;
-/** Names of a payload that a log line has. */
 const NAMED = 3;
 
-/** What webhooks are judged by. */
 export interface WebhookRules {
   params: WebhookParams;
   /** SYNC_POLICY_REPO_URL. */

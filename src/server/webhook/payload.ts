@@ -5,7 +5,7 @@ import type { NamedRepository } from '../source/repository-address.js';
 /** The body of a webhook: a JSON object of which nothing else is known. */
 export type PayloadObject = Readonly<Record<string, unknown>>;
 
-/** What the payload of a push says, as far as it says it. */
+/** What the payload of a push contains. */
 export interface PushPayload extends NamedRepository {
   /** Short names of the branches that were pushed; `refs/tags/x` for a tag. */
   readonly branches: readonly string[];
@@ -79,7 +79,7 @@ function pushedRefs(payload: PayloadObject): string[] {
   ].filter((ref) => ref !== undefined);
 }
 
-/** Bitbucket names a branch and a tag alike, and says beside it which of the two it is. */
+/** Bitbucket names branches and tags alike, with the type beside the name. */
 function changedRef(change: unknown, side: 'new' | 'old'): string | undefined {
   const name = textAt(change, side, 'name');
   return name !== undefined && textAt(change, side, 'type')?.endsWith('tag') ? `refs/tags/${name}` : name;
@@ -107,7 +107,7 @@ function formField(text: string): string {
   return decodeURIComponent(encoded.replaceAll('+', ' '));
 }
 
-/** The text of the body stays out of the answer. */
+/** The response must not repeat the body. */
 function unreadable(msg: string, type: string, cause: unknown): SyncError {
   const error = invalidRequest([{ loc: ['body'], msg, type }], msg);
   if (cause !== undefined) error.cause = cause;

@@ -6,7 +6,7 @@ import type { WebhookParams } from './params.js';
 
 /** SHA-256 in hex. */
 const SIGNATURE = /^[0-9a-f]{64}$/i;
-/** Longest header value that is looked at. Signatures have 64 digits, the longest tokens of the services below 1000. */
+/** Longer header values are rejected. Signatures have 64 digits, the longest tokens of the services below 1000. */
 const HEADER_LIMIT = 4096;
 
 /** Both throw `webhook_refused` (401) when the sender does not know the secret. */
@@ -99,7 +99,7 @@ export async function re2FirstMatch(expression: string): Promise<FirstMatch> {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new SyncError(
       'config_invalid',
-      `SYNC_POLICY_REPO_WEBHOOK_PARAMS at secret_parsing_regex: ${why} (RE2 syntax is due)`,
+      `SYNC_POLICY_REPO_WEBHOOK_PARAMS at secret_parsing_regex: ${why} (it must be RE2 syntax)`,
       { cause },
     );
   }
