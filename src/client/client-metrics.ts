@@ -15,11 +15,6 @@ export function createClientMetrics(metrics: Metrics) {
     'policysync_engine_write_duration_seconds',
     'One write into the engine: data, or a policy with its check and compilation',
   );
-  const fetching = metrics.histogram('policysync_fetch_duration_seconds', 'One read of a data source');
-  const bundling = metrics.histogram(
-    'policysync_bundle_fetch_duration_seconds',
-    'One request for policy to the server',
-  );
   return {
     engine: <E extends PolicyEngine>(engine: E): E => {
       const methods: Partial<PolicyEngine> = {
@@ -28,8 +23,10 @@ export function createClientMetrics(metrics: Metrics) {
       };
       return withOverrides(engine, methods as Partial<E>);
     },
-    fetch: timing(fetching),
-    bundle: timing(bundling),
+    fetch: timing(metrics.histogram('policysync_fetch_duration_seconds', 'One read of a data source')),
+    bundle: timing(
+      metrics.histogram('policysync_bundle_fetch_duration_seconds', 'One request for policy to the server'),
+    ),
   };
 }
 

@@ -104,9 +104,10 @@ export class ReportCollector {
   }
 
   #settled(known: KnownEntry): void {
-    if (known.state.kind === 'ready') {
+    // With an error it is the same content, not written yet.
+    if (known.state.kind === 'ready' && known.state.error === undefined) {
       this.#hashes.set(known, this.#hashOf(known));
-      this.#observeRefresh(known);
+      this.#beginRefresh(known);
     }
     for (const draft of [...(this.#waiting.get(known) ?? [])]) {
       const outcome = draft.outcomes.get(known);
@@ -126,10 +127,8 @@ export class ReportCollector {
     }
   }
 
-  /**
-   * New content from a source that is read at an interval is an update of its own, as with OPAL (opal-protocol P4.6).
-   */
-  #observeRefresh(known: KnownEntry): void {
+  /** New content from a source that is read at an interval is an update of its own, as with OPAL (opal-protocol P4.6). */
+  #beginRefresh(known: KnownEntry): void {
     // An update under way reports it; one that is still being named does so in a moment.
     if (this.#drafts.has(known.transaction) || this.#waiting.has(known)) return;
     const id = hexId();

@@ -44,7 +44,7 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'GET',
       path: '/callbacks',
       summary: 'The callbacks that receive every report',
-      responses: { 200: { description: 'All of them', schema: z.array(shownEntry) } },
+      responses: { 200: { description: 'The callbacks', schema: z.array(shownEntry) } },
     },
     () => registry.all().map(shown),
   );
@@ -72,10 +72,11 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       method: 'POST',
       path: '/callbacks',
       summary: 'Register a callback until the client ends',
-      description: 'Without a key it gets one, made of its URL and configuration. A key that exists is taken over.',
+      description:
+        'Without a key it gets one, made of its URL and configuration. A callback with the same key is replaced.',
       body: registration,
       responses: {
-        200: { description: 'The callback as it was saved', schema: shownEntry },
+        200: { description: 'The saved callback', schema: shownEntry },
         409: { description: 'There are too many callbacks' },
       },
     },
@@ -91,8 +92,8 @@ export function callbackRoutes(app: FastifyInstance, { registry, defaults }: Cal
       ...declared,
       method: 'DELETE',
       path: '/callbacks/:key',
-      summary: 'Forget a callback',
-      responses: { 204: { description: 'It is gone' }, 404: notFound },
+      summary: 'Delete a callback',
+      responses: { 204: { description: 'Deleted' }, 404: notFound },
     },
     ({ request, reply }) => {
       if (!registry.delete(keyOf(request.params))) throw noCallback();

@@ -7,12 +7,7 @@ import type { ClientSettings } from '../options.js';
 /** How the client presents itself to its engine (opal-protocol P6.2). */
 export type StoreSettings = Pick<
   ClientSettings,
-  | 'engineUrl'
-  | 'engineAuthType'
-  | 'engineAuthToken'
-  | 'engineOauthServer'
-  | 'engineOauthClientId'
-  | 'engineOauthClientSecret'
+  Extract<keyof ClientSettings, 'engineUrl' | `engineAuth${string}` | `engineOauth${string}`>
 >;
 
 const storeDetails = z.object({
