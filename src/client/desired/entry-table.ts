@@ -83,6 +83,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
         break;
       case 'unlisted':
         owned.entry = { ...owned.entry, periodic_update_interval: null };
+        owned.isUnlisted = true;
     }
   }
 
@@ -95,6 +96,7 @@ export class EntryTable extends PathIndex<KnownEntry> {
     const moves = known.origin === 'base' && isMoved(entry, known.rank, rank);
     owned.entry = entry;
     owned.epoch = epoch;
+    owned.isUnlisted = false;
     if (compareRank(known.rank, rank) !== 0) owned.nextRank = rank;
     if (!moves) return false;
     owned.fetched = undefined;

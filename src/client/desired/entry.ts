@@ -18,6 +18,8 @@ export interface KnownEntry extends Placed {
   /** The transaction that it counts for now. */
   readonly transaction: string;
   readonly state: EntryState;
+  /** True for a base entry that the configuration does not list (any more). */
+  readonly isUnlisted?: boolean;
   /** Hash and validators of the content that was fetched last. */
   readonly fetched: FetchedContent | undefined;
 }

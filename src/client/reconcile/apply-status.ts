@@ -24,18 +24,15 @@ export function blockedSeqs(state: LogCursor, table: Entries): number[] {
   return [...new Set(blocked.map(({ rank }) => rank.seq))].sort((a, b) => a - b);
 }
 
-/**
- * What the engine holds though no log and no configuration has it (any more): nothing removes it by itself (design D11).
- * `unlisted`: base entries that the configuration does not list.
- */
-export function orphansOf(state: LogCursor, table: Entries, unlisted: ReadonlySet<string>): KnownEntry[] {
-  return [...table.all()].filter((entry) => isOrphan(entry, state, table, unlisted));
+/** What the engine holds though no log and no configuration has it (any more): it is listed and stays (design D11). */
+export function orphansOf(state: LogCursor, table: Entries): KnownEntry[] {
+  return [...table.all()].filter((entry) => isOrphan(entry, state, table));
 }
 
 /** Whether it is one of {@link orphansOf}. */
-export function isOrphan(entry: KnownEntry, state: LogCursor, table: Entries, unlisted: ReadonlySet<string>): boolean {
-  const { origin, id, path, rank, epoch } = entry;
+export function isOrphan(entry: KnownEntry, state: LogCursor, table: Entries): boolean {
+  const { origin, path, rank, epoch } = entry;
   const isOld = rank.era < state.era && epoch !== state.name;
-  const isLeft = origin === 'base' ? unlisted.has(id) : state.isRead && isOld;
+  const isLeft = origin === 'base' ? entry.isUnlisted === true : state.isRead && isOld;
   return isLeft && entry.state.kind !== 'gone' && !table.covered(path, rank);
 }

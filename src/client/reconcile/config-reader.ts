@@ -1,30 +1,20 @@
 import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerDataConfig } from '../../wire/data.js';
 import { concerns, entryIdentity, entryPath } from '../desired/entry.js';
 import { behind } from '../position/pull.js';
-import type { DesiredEntries } from './desired-entries.js';
-import type { Load } from './load.js';
-import type { LogCursor } from './log-cursor.js';
-import type { ServerSession } from './server-session.js';
+import type { ReaderDeps } from './load.js';
 
 /** Asks for a data configuration. */
 export type FetchConfig = (signal: AbortSignal) => Promise<PeerDataConfig>;
 
 /** What {@link ConfigReader} works with. */
-export interface ConfigReaderDeps {
+export interface ConfigReaderDeps extends ReaderDeps {
   /** All that is desired at once: of an OPAL server, and of one of ours without sessions. */
   readonly fetchConfig: FetchConfig;
   /** Base entries alone, of a server with sessions (design D15). */
   readonly fetchBase: FetchConfig;
-  readonly topics: ReadonlySet<string>;
-  readonly session: ServerSession;
-  readonly cursor: LogCursor;
-  readonly entries: DesiredEntries;
-  readonly load: Load;
-  readonly log: Logger;
 }
 
 /**
@@ -39,7 +29,6 @@ export class ConfigReader {
   #asked = 0;
   #served = 0;
   #wasRead = false;
-  #unlisted: ReadonlySet<string> = new Set();
 
   constructor(options: { backoff: BackoffOptions }, deps: ConfigReaderDeps) {
     this.#deps = deps;
@@ -51,11 +40,6 @@ export class ConfigReader {
   /** A configuration was read since the start. */
   get wasRead(): boolean {
     return this.#wasRead;
-  }
-
-  /** Base entries that are not listed any more, where that removes nothing. */
-  get unlisted(): ReadonlySet<string> {
-    return this.#unlisted;
   }
 
   /** Reads it again, and asks each source whether it has something new. */
@@ -163,8 +147,6 @@ export class ConfigReader {
     const { entries } = this.#deps;
     if (epoch !== undefined && head !== undefined && isSet === true) entries.removeMissing('base', head, seen);
     entries.stopUnlisted(seen);
-    const left = [...entries.table.all()].filter(({ origin, id }) => origin === 'base' && !seen.has(id));
-    this.#unlisted = new Set(left.map(({ id }) => id));
   }
 }
 

@@ -98,7 +98,7 @@ export class DataUpdater {
 
   /** See {@link orphansOf}. */
   get orphans(): KnownEntry[] {
-    return orphansOf(this.#state, this.#entries.table, this.#config.unlisted);
+    return orphansOf(this.#state, this.#entries.table);
   }
 
   /** Removes all {@link orphans}; answers those that are gone. */
@@ -106,7 +106,7 @@ export class DataUpdater {
     const pruned: KnownEntry[] = [];
     for (const entry of this.orphans) {
       // While the one before was removed it may have been listed again, or replaced.
-      const isLeft = isOrphan(entry, this.#state, this.#entries.table, this.#config.unlisted);
+      const isLeft = isOrphan(entry, this.#state, this.#entries.table);
       if (isLeft && (await this.#entries.remove(entry))) pruned.push(entry);
     }
     return pruned;

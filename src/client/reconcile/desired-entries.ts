@@ -244,8 +244,7 @@ export class DesiredEntries {
    */
   stopUnlisted(seen: ReadonlySet<string>): void {
     for (const entry of [...this.#table.all()]) {
-      const isListed = entry.origin !== 'base' || seen.has(entry.id);
-      if (isListed || this.#table.covered(entry.path, entry.rank)) continue;
+      if (entry.origin !== 'base' || seen.has(entry.id)) continue;
       this.#apply(entry, { kind: 'unlisted', isHeld: this.#deps.applier.layers.get(entry.id) !== undefined });
     }
   }

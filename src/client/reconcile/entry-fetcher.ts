@@ -22,18 +22,14 @@ export interface EntryFetcherOptions {
   readonly pollMinMs: number;
 }
 
-/** The reads of a source, one after another, until they are stopped. */
-interface Reads {
-  readonly stop: AbortController;
-  /** What the read under way asks for; undefined between two reads. */
-  request: string | undefined;
-  /** Asked for again meanwhile. */
-  isStale: boolean;
-}
-
 /** What is known of the source of an entry. */
 interface Source {
-  reads: Reads | undefined;
+  /** Stops its reads; undefined while there are none. */
+  stop: AbortController | undefined;
+  /** What the read under way asks for; undefined between two reads. */
+  request: string | undefined;
+  /** It was asked for again during that read. */
+  isStale: boolean;
   /** When the last poll was due, or the first read; the interval counts from there. */
   polledAt: number | undefined;
   /** The source is not read before (`Retry-After`), of `performance.now()`. */
@@ -91,9 +87,9 @@ export class EntryFetcher {
    * source would never be read while connections come and go. A read of something else is stopped.
    */
   fetch(entry: KnownEntry): void {
-    const reads = this.#sources.get(entry)?.reads;
-    if (reads?.request !== undefined && reads.request === requestText(entry)) {
-      reads.isStale = true;
+    const source = this.#sources.get(entry);
+    if (source?.request !== undefined && source.request === requestText(entry)) {
+      source.isStale = true;
       return;
     }
     this.stop(entry);
@@ -108,14 +104,16 @@ export class EntryFetcher {
 
   /** True while the source of the entry is read, or waits to be. */
   isReading(entry: KnownEntry): boolean {
-    return this.#sources.get(entry)?.reads !== undefined;
+    return this.#sources.get(entry)?.stop !== undefined;
   }
 
   /** Stops reading the source of an entry. */
   stop(entry: KnownEntry): void {
     const source = this.#sources.get(entry);
-    source?.reads?.stop.abort(NOT_DESIRED);
-    if (source !== undefined) source.reads = undefined;
+    if (source === undefined) return;
+    source.stop?.abort(NOT_DESIRED);
+    source.stop = undefined;
+    source.request = undefined;
   }
 
   /**
@@ -132,8 +130,8 @@ export class EntryFetcher {
     const known = this.#sources.get(entry);
     if (known !== undefined) return known;
     const source: Source = {
-      ...{ reads: undefined, polledAt: undefined, validFor: undefined },
-      ...{ notBefore: 0, isQuiet: false },
+      ...{ stop: undefined, request: undefined, polledAt: undefined, validFor: undefined },
+      ...{ isStale: false, notBefore: 0, isQuiet: false },
     };
     this.#sources.set(entry, source);
     return source;
@@ -141,18 +139,17 @@ export class EntryFetcher {
 
   async #follow(entry: KnownEntry): Promise<void> {
     const source = this.#sourceOf(entry);
-    const reads: Reads = { stop: new AbortController(), request: undefined, isStale: false };
-    source.reads = reads;
+    const stop = new AbortController();
+    source.stop = stop;
     try {
-      await this.#read(entry, source, reads);
+      await this.#read(entry, source, stop.signal);
     } finally {
-      if (source.reads === reads) source.reads = undefined;
+      if (source.stop === stop) source.stop = undefined;
     }
   }
 
   /** Fetches until it succeeds, and then again at the entry's interval, if it has one. */
-  async #read(entry: KnownEntry, source: Source, reads: Reads): Promise<void> {
-    const { signal } = reads.stop;
+  async #read(entry: KnownEntry, source: Source, signal: AbortSignal): Promise<void> {
     let waitMs: number | undefined = source.notBefore - performance.now();
     let isPoll = false;
     for (let attempt = 1; waitMs !== undefined; attempt++) {
@@ -161,20 +158,21 @@ export class EntryFetcher {
       } catch {
         return; // The entry was dropped, or the client stops.
       }
-      reads.request = requestText(entry);
-      reads.isStale = false;
+      const request = requestText(entry);
+      source.request = request;
+      source.isStale = false;
       try {
-        await this.#fetchOnce(entry, source, reads.request, signal);
+        await this.#fetchOnce(entry, source, request, signal);
         if (signal.aborted) return;
         source.isQuiet = false;
         attempt = 0;
-        waitMs = reads.isStale ? 0 : this.#untilPoll(entry, source, isPoll);
-        isPoll ||= !reads.isStale;
+        waitMs = source.isStale ? 0 : this.#untilPoll(entry, source, isPoll);
+        isPoll ||= !source.isStale;
       } catch (error) {
         if (signal.aborted) return;
         waitMs = this.#failed(entry, source, error, attempt);
       } finally {
-        reads.request = undefined;
+        if (!signal.aborted) source.request = undefined;
       }
     }
   }
@@ -251,7 +249,7 @@ export class EntryFetcher {
     this.#deps.apply(entry, { kind: 'fetch_failed', error: errorText(error) });
     const path = docPathText(entry.path);
     if (isForGood(error)) {
-      this.#deps.log.error({ path, ...failureFields(error) }, 'data source entry is invalid: it is not retried');
+      this.#deps.log.error({ path, ...failureFields(error) }, 'data source cannot be read: its entry is invalid');
       return undefined;
     }
     const waitMs = this.#pause(source, error, attempt);

@@ -1,23 +1,37 @@
+import type { Logger } from '../../lib/log.js';
 import { type DataEvents, LOAD_ID } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { LogCursor } from './log-cursor.js';
+import type { ServerSession } from './server-session.js';
 
 /** The parts of a load: what the operator configured, and what was published. */
 type LoadPart = 'base' | 'updates';
+
+/** What the readers of both parts work with. */
+export interface ReaderDeps {
+  readonly topics: ReadonlySet<string>;
+  readonly session: ServerSession;
+  readonly cursor: LogCursor;
+  readonly entries: DesiredEntries;
+  readonly load: Load;
+  readonly log: Logger;
+}
+
+type LoadDeps = Pick<ReaderDeps, 'cursor' | 'entries'> & { readonly events: DataEvents };
 
 /**
  * The transaction of what a client reads after it has connected: base entries and, where it cannot go on from its position,
  * the fold. It is complete when every part that it was to have has been read (specification health.ready).
  */
 export class Load {
-  readonly #deps: { readonly cursor: LogCursor; readonly entries: DesiredEntries; readonly events: DataEvents };
+  readonly #deps: LoadDeps;
   readonly #missing = new Set<LoadPart>();
   /** The log of which the server says that its base entries and its updates are a complete fold. */
   #foldEpoch: string | undefined;
   #transaction: string | undefined;
   #entries = 0;
 
-  constructor(deps: { readonly cursor: LogCursor; readonly entries: DesiredEntries; readonly events: DataEvents }) {
+  constructor(deps: LoadDeps) {
     this.#deps = deps;
   }
 

@@ -2,17 +2,13 @@ import { createHash } from 'node:crypto';
 import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
-import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
 import { concerns } from '../desired/entry.js';
 import { pullPages } from '../position/pull.js';
 import type { DataEvents } from '../status/data-events.js';
-import type { DesiredEntries } from './desired-entries.js';
-import type { Load } from './load.js';
-import type { LogCursor } from './log-cursor.js';
-import type { ServerSession } from './server-session.js';
+import type { ReaderDeps } from './load.js';
 
 /** The same update on several topics of a server without seqs arrives within this time (opal-protocol P10.1). */
 const SAME_UPDATE_MS = 5_000;
@@ -27,16 +23,10 @@ interface LoadedEntry {
 }
 
 /** What {@link UpdateReader} works with. */
-export interface UpdateReaderDeps {
+export interface UpdateReaderDeps extends ReaderDeps {
   /** Undefined: there is no way to ask for updates apart. */
   readonly fetchUpdates: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
-  readonly topics: ReadonlySet<string>;
-  readonly session: ServerSession;
-  readonly cursor: LogCursor;
-  readonly entries: DesiredEntries;
-  readonly load: Load;
   readonly events: DataEvents;
-  readonly log: Logger;
 }
 
 /**
