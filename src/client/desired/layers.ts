@@ -39,10 +39,10 @@ export function replaces(layer: Layer): boolean {
   return layer.content.kind !== 'patch';
 }
 
-/** A set of layers that answers what they amount to at any path. The state of one engine's documents. */
+/** A set of layers, composed at any path: the state of one engine's documents. */
 export class LayerSet extends PathIndex<Layer> {
   /**
-   * What all layers amount to at `path`. A patch that cannot be applied is left out and named in `refused`, if given.
+   * The composed value of all layers at `path`. A patch that cannot be applied is left out and named in `refused`, if given.
    */
   compose(path: DocPath, refused?: Map<string, string>): Node | undefined {
     const layers = this.overlapping(path).sort((a, b) => compareRank(a.rank, b.rank));

@@ -19,8 +19,7 @@ export function folderPath(folder: string): DocPath {
 }
 
 /**
- * The content after a bundle. Answers undefined where a delta does not tell enough and the complete bundle has to be
- * asked for: another base than the one held, or data folders that lie inside each other or have several files, where
+ * The content after a bundle. Returns undefined where a delta is not enough and the complete bundle is needed: another base than the one held, or data folders that lie inside each other or have several files, where
  * the order among files that the delta does not carry decides.
  */
 export function mergeBundle(held: PolicyContent | undefined, bundle: PolicyBundle): PolicyContent | undefined {

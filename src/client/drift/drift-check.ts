@@ -19,25 +19,25 @@ export interface DriftCheckDeps {
   readonly log: Logger;
 }
 
-/** How it stands, for status. */
+/** State of the drift check, for status. */
 export interface DriftState {
   /** When everything was compared last, in milliseconds since 1970. */
   readonly checkedMs: number | undefined;
   /** Documents that are compared. */
   readonly documents: number;
-  /** Documents and modules that were found changed and mended, since the start. */
+  /** Documents and modules that were found changed and repaired, since the start. */
   readonly repaired: number;
   readonly error: string | undefined;
 }
 
 /** Writes of one moment are read back together. */
 const RECORD_DELAY_MS = 200;
-/** Beyond this many written paths everything is read back: finding out which were meant would cost more. */
+/** Beyond this many written paths everything is read back: matching them would cost more. */
 const MANY_PATHS = 200;
 
 /**
- * Finds documents that somebody else has changed in the engine (design D35): the hash of OPA's own answer, recorded after
- * our write, is compared with that of the same question at an interval; what differs is written again. Where: see {@link Places}.
+ * Finds documents that others have changed in the engine (design D35): it records the hash of OPA's response after each write and
+ * compares it with that of the same query at an interval; it writes again what differs. Where: see {@link Places}.
  */
 export class DriftCheck {
   readonly #intervalMs: number;
@@ -94,7 +94,7 @@ export class DriftCheck {
       const places = this.#placesOf(written);
       const known = new Set(places.map(docPathText));
       for (const place of [...this.#hashes.keys()]) if (!known.has(place)) this.#hashes.delete(place);
-      // One place at a time, so that writers never wait for more than one answer.
+      // One place at a time, so that writers never wait for more than one response.
       for (const place of places) {
         const isWritten = overlapsOne(written, place) || !this.#hashes.has(docPathText(place));
         if (isWritten || isCheck) await this.#deps.exclusive((step) => this.#look(place, isWritten, step));
@@ -105,7 +105,7 @@ export class DriftCheck {
       this.#error = undefined;
     } catch (error) {
       if (signal.aborted) throw error;
-      // The keeper finds out what is wrong with the engine; the next pass looks again.
+      // The engine keeper deals with the engine; the next pass compares again.
       this.#written.push(...written);
       this.#error = errorText(error);
       this.#deps.log.warn(failureFields(error), 'documents could not be compared with the engine');
@@ -124,7 +124,7 @@ export class DriftCheck {
   async #look(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
     const { engine, applier, log } = this.#deps;
     const name = docPathText(place);
-    // Written while others were looked at: what is there now is the new content.
+    // Written while others were compared: the engine has the new content.
     const isNew = isWritten || overlapsOne(this.#written, place);
     const before = this.#hashes.get(name);
     const found = hashOf(await engine.read(place, signal));
@@ -135,7 +135,7 @@ export class DriftCheck {
     log.warn({ path: name }, 'a document in the engine is not what was written: writing it again');
     await applier.rewrite(place, signal);
     this.#repaired++;
-    // The same content gives the same answer: what was recorded stays, so that what somebody writes from now on is found.
+    // The same content gives the same response: the record stays, so that a change from now on is found.
     this.#written = this.#written.filter((path) => !isAtOrBelow(path, place));
   }
 
@@ -156,11 +156,11 @@ function hashOf(text: string): string {
 
 /**
  * Where documents can be compared: the outermost places of what the client holds. One that has a package, or a document of the
- * client's own, somewhere below it cannot be told from results of rules as a whole; nor can the root, where others may write
+ * client's own, somewhere below it cannot be distinguished from results of rules as a whole; nor can the root, where others may write
  * beside us: there each member is a place of its own. What lies at or below a package is left out.
  */
 export class Places {
-  /** Members of a place that is looked at part by part, so that a large document is not cut open for each write elsewhere. */
+  /** Members of a place that is compared part by part: a large document is not parsed for each write elsewhere. */
   readonly #parts = new Map<string, readonly DocPath[]>();
   #closed = '';
 

@@ -4,7 +4,7 @@ import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-
 /** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` once it is known to be none. */
 export interface DocumentCheck {
   push(chunk: Uint8Array): void;
-  /** True where it is known that the bytes so far are no whole value; short documents are looked at in one piece. */
+  /** True if the bytes so far are known to be no whole value; short documents are checked in one piece. */
   readonly isOpen: boolean;
   end(): void;
 }

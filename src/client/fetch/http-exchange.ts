@@ -5,27 +5,27 @@ import { type HeaderValues, headerText } from '../../lib/http-headers.js';
 import type { Hop } from './http-rules.js';
 import type { FetchSource } from './provider.js';
 
-/** What came back for one request. */
+/** The response to one request. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: HeaderValues;
-  /** All of it where it is small; else a stream, which whoever has the answer reads to its end or destroys. */
+  /** The whole body if it is small; else a stream, which the caller reads to its end or destroys. */
   readonly body: Readable | readonly Uint8Array[];
 }
 
 /** How one request is sent. */
 export interface ExchangeOptions {
   readonly signal: AbortSignal;
-  /** Longest silence before the answer, and between two parts of it. */
+  /** Longest silence before the response, and between two parts of it. */
   readonly silenceTimeoutMs: number;
 }
 
-/** A body that is announced to be no longer is waited for: most documents are, and a stream costs more than they do. */
+/** A body with at most this Content-Length is buffered: most are, and a stream costs more than they do. */
 const SMALL_BYTES = 65_536;
 
 /**
- * Sends one request. Rejects with what undici says of a connection that fails, and with the signal's reason when that aborts,
- * as does a stream that is not at its end by then.
+ * Sends one request. Rejects with undici's error when the connection fails, and with the signal's reason when that aborts; so
+ * does a stream that has not ended by then.
  */
 export function exchange(
   dispatcher: Dispatcher,
@@ -45,13 +45,13 @@ export function exchange(
   });
 }
 
-/** Hears from undici what becomes of the request. */
+/** undici's handler of the request. */
 class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #signal: AbortSignal;
   readonly #resolve: (answer: HttpAnswer) => void;
   readonly #reject: (reason: unknown) => void;
   #controller: Dispatcher.DispatchController | undefined;
-  /** Pieces of a small body, with the answer that it belongs to. */
+  /** Pieces of a small body, with its response. */
   #small: { readonly answer: HttpAnswer; readonly chunks: Uint8Array[] } | undefined;
   #stream: Readable | undefined;
   #isOver = false;
@@ -80,11 +80,11 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
       highWaterMark: 2 * SMALL_BYTES, // one piece of a socket does not stop the next
       read: () => controller.resume(),
       destroy: (error, done) => {
-        if (!this.#isOver) controller.abort(error ?? new Error('the rest of the answer is not wanted'));
+        if (!this.#isOver) controller.abort(error ?? new Error('the rest of the response is not needed'));
         done(error);
       },
     });
-    // Whoever reads it gets its error; this keeps one that comes after the last read from ending the process.
+    // Readers get the error; without this, one after the last read would end the process.
     stream.on('error', () => undefined);
     this.#stream = stream;
     this.#resolve({ status, headers, body: stream });
@@ -110,7 +110,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #onAbort = (): void => {
     const reason: unknown = this.#signal.reason;
     const error = reason instanceof Error ? reason : new Error('aborted', { cause: reason });
-    // It may wait for a connection yet: nobody waits for that.
+    // It may still wait for a connection: the caller does not.
     this.#reject(reason);
     this.#controller?.abort(error);
   };

@@ -3,11 +3,11 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/http-headers.js';
 import { type Hop, isRetryableStatus, shownUrl } from './http-rules.js';
 
-/** What went wrong with a read, in words that name the source and show no secret. */
+/** Errors of a read, in words that name the source and show no secret. */
 
-/** Length of the part of an error answer that a message shows: enough for the sentence that most sources answer with. */
+/** Characters of an error response that a message shows: enough for the sentence that most sources send. */
 const EXCERPT_LENGTH = 200;
-/** Headers whose values are no secrets of an entry, and would be missed in the text of an answer. */
+/** Headers whose values are no secrets: a message may show them. */
 const PUBLIC_HEADERS = ['accept', 'accept-encoding', 'cache-control', 'content-type', 'host', 'user-agent'];
 
 /** An hour: a source that asks for more is asked again anyway, so that a mistake of its clock cannot silence it. */
@@ -15,11 +15,11 @@ const RETRY_AFTER_MAX_SECONDS = 3600;
 
 /** How long the parts of a read may take. */
 export interface FetchTimes {
-  /** Longest silence: to connect, to answer, between two parts of a body. */
+  /** Longest silence: to connect, to respond, between two parts of a body. */
   silenceTimeoutMs: number;
 }
 
-/** The error for an answer with a status that has no document. `start`: of its body, longer than what is shown. */
+/** The error for a response whose status has no document. `start` of its body, longer than what is shown. */
 export function statusFailure(hop: Hop, status: number, headers: HeaderValues, start: Uint8Array): SyncError {
   const excerpt = excerptOf(hop, start);
   const wait = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS);
@@ -36,7 +36,7 @@ export function bodyFailure(hop: Hop, status: number, headers: HeaderValues, cau
   return new SyncError(cause.code, `${hopName(hop)}${answer}: ${cause.message}`, { cause, retryable: cause.retryable });
 }
 
-/** The error for an entry whose configuration is not taken. */
+/** The error for an entry with an invalid configuration. */
 export function configFailure(hop: Hop, why: string): SyncError {
   return new SyncError('fetch_config_invalid', `${hopName(hop)}: config.method: ${why}`);
 }
@@ -67,7 +67,7 @@ function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncErr
   return failure(hop, connectText(cause, SERVER_CA) || code, cause, true);
 }
 
-/** The error for an answer that cannot be read as it was sent. */
+/** The error for a response that cannot be read as it was sent. */
 export function answerFailure(hop: Hop, why: string, retryable = false): SyncError {
   return failure(hop, why, undefined, retryable);
 }

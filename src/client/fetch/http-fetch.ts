@@ -23,7 +23,7 @@ import type { OwnedBody } from './spool.js';
 
 /** Options of {@link createHttpProvider}. */
 export interface HttpProviderOptions extends FetchTimes {
-  /** Environment to take HTTP_PROXY, HTTPS_PROXY and NO_PROXY from. Default: no proxy. */
+  /** Environment with HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Default: no proxy. */
   env?: Readonly<Record<string, string | undefined>>;
   /** Authorities that are trusted, and our own certificate. Default: the well-known authorities. */
   tls?: OutgoingTls | undefined;
@@ -33,9 +33,9 @@ export interface HttpProviderOptions extends FetchTimes {
 
 /** More is taken for a circle. */
 const MAX_REDIRECTS = 10;
-/** Content codings of one answer: each is a decoder with memory of its own, and a header has room for thousands. */
+/** Content codings of one response: each is a decoder with memory of its own, and a header has room for thousands. */
 const MAX_CODINGS = 3;
-/** Rest of an uninteresting answer that is read so that the connection can be used again; beyond it is closed. */
+/** Bytes of an unneeded response that are read so that the connection can be reused; a longer one is closed. */
 const DRAIN_BYTES = 16_384;
 
 /** Reads documents over HTTP (specification data-source-entry.config; opal-protocol P4.8): what an entry gets by default. */
@@ -144,23 +144,23 @@ function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
     if (decoder === undefined) {
       throw answerFailure(hop, `content encoding ${JSON.stringify(name)} is not known`);
     }
-    // The reader of the last stream gets the error of any; there is nothing to do about it here.
+    // The reader of the last stream gets the error of any.
     stream = pipeline(stream, decoder, () => undefined);
   }
   return stream;
 }
 
-/** Reads the rest of an answer that nobody needs, or closes the connection when that is long. */
+/** Reads the rest of an unneeded response, or closes the connection when it is long. */
 async function drain(answer: HttpAnswer): Promise<void> {
   await startOf(answer, () => answer.body);
 }
 
-/** Lets go of what is still to come of an answer, and of its connection with that. */
+/** Drops the rest of a response, and its connection. */
 function dropRest({ body }: HttpAnswer): void {
   if (body instanceof Readable) body.destroy();
 }
 
-/** The start of an answer's body, of which no more is of interest; what fails is not either. */
+/** The start of a response's body; errors are ignored. */
 async function startOf(answer: HttpAnswer, bytes: () => FetchSource): Promise<Uint8Array> {
   try {
     return await bodyStart(bytes(), DRAIN_BYTES);

@@ -5,7 +5,7 @@ import { redirectedHeaders } from '../../lib/redirects.js';
 import { type FETCH_METHODS, type FetcherConfig, fetcherConfig } from '../../wire/data.js';
 import type { FetchRequest, Validators } from './provider.js';
 
-/** What one read of a data source sends and how answers are understood: pure rules of {@link createHttpProvider}. */
+/** Requests of a read of a data source and the meaning of responses: pure rules of {@link createHttpProvider}. */
 
 /** One HTTP request of a read; a read has several where the source redirects. */
 export interface Hop {
@@ -61,7 +61,7 @@ export function httpConfigOf(url: string, config: FetchRequest['config']): Fetch
   throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${firstIssue(parsed.error)}`);
 }
 
-/** A string goes as it is; an object as a form where the header says so (as OPAL always does), everything else as JSON. */
+/** A string is sent as it is; an object as a form where the header says so (as OPAL always does), everything else as JSON. */
 function bodyText(data: unknown, contentType: string): string {
   if (typeof data === 'string') return data;
   const isForm = contentType.toLowerCase().startsWith('application/x-www-form-urlencoded');
@@ -109,7 +109,7 @@ export function validatorsOf(headers: HeaderValues): Validators {
   return etag === undefined ? { lastModified } : { etag, lastModified };
 }
 
-/** True for answers that may be other ones soon without anybody doing anything. */
+/** True for statuses that may pass by themselves. */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
 }

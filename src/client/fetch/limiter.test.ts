@@ -149,7 +149,7 @@ describe('limiter', () => {
 
   it('gives the slots of overdue jobs to others, up to a bound, and counts right after it', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const jobs = new Jobs(createLimiter({ concurrency: 2, perHost: 2, patienceMs: 1000 }));
+    const jobs = new Jobs(createLimiter({ concurrency: 2, perHost: 2, overdueAfterMs: 1000 }));
     const pass = async (ms: number): Promise<number> => {
       t.mock.timers.tick(ms);
       await settled();
@@ -171,7 +171,7 @@ describe('limiter', () => {
 
   it('treats a host with an overdue job as failing, until one of its jobs succeeds', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 4, patienceMs: 1000 }));
+    const jobs = new Jobs(createLimiter({ concurrency: 4, perHost: 4, overdueAfterMs: 1000 }));
     for (let index = 0; index < 10; index++) void jobs.add('slow', `slow${index}`);
     await settled();
     assert.equal(jobs.started.length, 3);

@@ -1,8 +1,7 @@
 import { setMaxListeners } from 'node:events';
 
 /**
- * How many jobs run at once: overall, and per host. The point is that a host that hangs costs the others nothing but
- * its own few slots (design D4).
+ * How many jobs run at once: overall, and per host. So a host that hangs costs the others only its own few slots (design D4).
  */
 export interface LimiterOptions {
   /** Jobs that have a slot at the same time. As many again, or {@link OVERDUE}, may run that are overdue. */
@@ -10,11 +9,11 @@ export interface LimiterOptions {
   /** Jobs for the same host. At least one slot is left to other hosts, also where this equals `concurrency`. */
   perHost: number;
   /**
-   * A job that has run longer than this is overdue: it goes on, its host counts as failing, and its slot is given to others.
-   * Else a few hosts that trickle would have all slots for as long as a read may take. Default: never.
+   * A job that has run longer than this is overdue: it continues, its host counts as failing, and its slot is free for others.
+   * Else a few hosts that trickle would hold all slots for as long as a read may take. Default: never.
    */
-  patienceMs?: number;
-  /** Milliseconds of a clock that only goes forward. */
+  overdueAfterMs?: number;
+  /** A monotonic clock, in milliseconds. */
   now?: () => number;
 }
 
@@ -28,27 +27,27 @@ const OVERDUE = 24;
 const REMEMBERED_MS = 60 * 60 * 1000;
 const REMEMBERED_HOSTS = 10_000;
 
-/** What {@link createLimiter} gives. */
+/** Runs jobs within its bounds; see {@link createLimiter}. */
 export interface Limiter {
-  /** Hosts that it knows of. */
+  /** Number of known hosts. */
   readonly size: number;
   /**
-   * Runs `job` when a slot is free and gives its result. Jobs of one host start in the order of the calls; hosts take
-   * turns. Rejects with the signal's reason when it aborts before the start; a job that runs is left to end by itself. `most`:
-   * jobs for this host at the same time, where that is less than {@link LimiterOptions.perHost}.
+   * Runs `job` when a slot is free and returns its result. Jobs of one host start in the order of the calls; hosts take
+   * turns. Rejects with the signal's reason when it aborts before the start; a running job ends by itself. `most`:
+   * concurrent jobs for this host, where that is less than {@link LimiterOptions.perHost}.
    */
   run<T>(host: string, signal: AbortSignal, job: () => Promise<T>, most?: number): Promise<T>;
 }
 
 /**
- * A limiter. Hosts whose last job failed, or is overdue, share half of the slots until one of their jobs succeeds, so that
- * however many hosts are dead, the other half serves those that live.
+ * Makes a limiter. Hosts whose last job failed, or is overdue, share half of the slots until one of their jobs succeeds: however
+ * many hosts are dead, the other half serves the rest.
  */
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { concurrency, perHost, patienceMs, now = () => performance.now() } = options;
+  const { concurrency, perHost, overdueAfterMs, now = () => performance.now() } = options;
   const hostLimit = Math.max(1, Math.min(perHost, concurrency - 1));
   const failingLimit = Math.max(1, Math.floor(concurrency / 2));
-  /** In the order of their turns: a host that was served goes to the end. */
+  /** In the order of their turns: a served host moves to the end. */
   const hosts = new Map<string, Host>();
   /** Failing hosts of which nothing waits or runs, and since when; the oldest first. */
   const failingIdle = new Map<string, number>();
@@ -70,7 +69,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   }
 
-  /** Takes a slot for a host, which goes to the end of the turns. */
+  /** Takes a slot for a host and moves it to the end. */
   function take(name: string, host: Host): Running {
     hosts.delete(name);
     hosts.set(name, host);
@@ -93,10 +92,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   async function inSlot<T>(name: string, host: Host, signal: AbortSignal, job: () => Promise<T>): Promise<T> {
-    // Where there is one now, nobody waits for it.
+    // No job waits for a slot that is free by now.
     const isFree = used.all < concurrency && host.waiting.size === 0 && mayRun(host);
     const running = isFree ? take(name, host) : await slot(name, host, signal);
-    const timer = patienceMs === undefined ? undefined : setTimeout(() => isOverdue(running, host), patienceMs);
+    const timer = overdueAfterMs === undefined ? undefined : setTimeout(() => isOverdue(running, host), overdueAfterMs);
     try {
       const result = await job();
       host.failing = false;

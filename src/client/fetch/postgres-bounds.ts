@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net';
 import { SyncError } from '../../lib/errors.js';
 
-/** Bytes that a database may answer to one statement, and those of all reads together. `pg` has them in memory. */
+/** Most bytes of one result, and of all reads together. `pg` has them in memory. */
 const LIMIT_BYTES = { step: 128 * 1024 * 1024, all: 256 * 1024 * 1024 };
 const LOOK_MS = 50;
 
 /** The connection of one read. */
 export interface BoundedRead {
-  /** What was answered so far has been taken: the next statement counts from here. */
+  /** The results so far were taken: the next statement counts from here. */
   next(): void;
   /** Why the connection was cut; undefined: it was not. */
   readonly excess: SyncError | undefined;
@@ -21,8 +21,8 @@ interface Watched {
 }
 
 /**
- * Cuts connections to databases that answer more than was asked for: an entry may name any address, and what listens there may send
- * rows without end. Of several that are too much together the largest goes.
+ * Cuts connections to databases that send too much: an entry may name any address, and what listens there may send rows without
+ * end. Of several that are too much together, the largest is cut.
  */
 export class PostgresBounds {
   readonly #limits: typeof LIMIT_BYTES;

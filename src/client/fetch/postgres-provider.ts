@@ -21,7 +21,7 @@ export interface PostgresProviderOptions {
   tls?: OutgoingTls | undefined;
 }
 
-/** Each read has a connection, of which a database allows 100 in all by default, to everybody. */
+/** Each read has a connection, of which a database allows 100 in all by default. */
 const READS_PER_DATABASE = 6;
 
 /** Time for an orderly end of a connection. */
@@ -107,7 +107,7 @@ async function connect(
     port,
     user,
     database,
-    // A function: with an empty text `pg` would look into PGPASSWORD and ~/.pgpass, which belong to somebody else.
+    // A function: with an empty text `pg` would look into PGPASSWORD and ~/.pgpass, which are not the entry's.
     password: () => password?.reveal() ?? '',
     ssl,
     application_name: 'policysync',
@@ -148,7 +148,7 @@ function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProvid
       return false;
     case 'prefer':
     case 'require':
-      // What libpq means by these: encrypted, whoever answers.
+      // As in libpq: encrypted, without a check of the server.
       return { rejectUnauthorized: false };
     case 'verify-ca':
     case 'verify-full': {
@@ -164,15 +164,15 @@ function oneStatement(text: string): QueryConfig & { queryMode: 'extended' } {
   return { text, queryMode: 'extended' };
 }
 
-/** What went wrong with a read of a database, in words that name it and show no password. */
+/** Errors of a read of a database, in words that name it and show no password. */
 
 /**
  * Classes of SQLSTATE that may pass by themselves: connection, rollback, resources, locks, the operator's doing (a statement
- * that took too long among them), system, internal. All others stay until somebody changes query, rights or data.
+ * that took too long among them), system, internal. All others last until query, rights or data change.
  */
 const PASSING = ['08', '40', '53', '55', '57', '58', 'XX'];
 const SQLSTATE = /^[0-9A-Z]{5}$/;
-/** What `pg` says of an agreement with the server that is not possible; it has no codes for that. */
+/** Messages of `pg` for a failed handshake; it has no codes for them. */
 const NO_AGREEMENT = /^SASL|SSL connection/;
 
 /** True when the server has no TLS. */
@@ -180,7 +180,7 @@ export function isWithoutTls(error: unknown): boolean {
   return error instanceof Error && error.message === 'The server does not support SSL connections';
 }
 
-/** The error for whatever connecting, a statement or the taking in of its rows threw. */
+/** The error for whatever connecting, a statement or reading its rows threw. */
 export function postgresFailure(url: string, request: PostgresRequest, cause: unknown, connectMs: number): SyncError {
   const name = shownUrl(url);
   if (cause instanceof SyncError) {
@@ -192,7 +192,7 @@ export function postgresFailure(url: string, request: PostgresRequest, cause: un
   if (text === 'timeout expired') text = `no connection within ${connectMs / 1000} s`;
   if (isAnswer) text = `${text} (SQLSTATE ${code})`;
   const password = request.password?.reveal() ?? '';
-  // No server sends it back; should one do so, it goes no further.
+  // No server sends the password back; if one does, it is not shown.
   if (password.length >= 4) text = text.replaceAll(password, '***');
   const retryable = isAnswer ? PASSING.includes(code.slice(0, 2)) : !NO_AGREEMENT.test(text);
   return new SyncError('fetch_failed', `${name}: ${text}`, { cause, retryable });

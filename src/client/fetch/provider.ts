@@ -15,11 +15,11 @@ export interface FetchProvider {
   /** What `config.fetcher` may be for this provider to fetch the entry; case does not matter. The first one is shown. */
   readonly names: readonly string[];
   /**
-   * The host that the request goes to: requests for one host share a limit, so that one that hangs does not take the turns
-   * of the others. Default: host and port of the URL. Throws as `fetch` does for what can never be fetched.
+   * The host that the request goes to: requests for one host share a limit, so that a host that hangs does not block
+   * the others. Default: host and port of the URL. Throws as `fetch` does for what can never be fetched.
    */
   host?(request: FetchRequest): string;
-  /** Reads of one host at the same time at most, where SYNC_FETCH_PER_HOST is more. Default: what that says. */
+  /** Concurrent reads of one host, where SYNC_FETCH_PER_HOST is more. Default: that. */
   readonly perHost?: number;
   /**
    * Reads one document, once, and hands its bytes to `context.sink`. Throws `SyncError`s: `fetch_config_invalid` for an
@@ -28,7 +28,7 @@ export interface FetchProvider {
    * Ends when `context.signal` aborts, with any error.
    */
   fetch(request: FetchRequest, context: FetchContext): Promise<FetchResult>;
-  /** Lets go of connections. Nothing is fetched after that. */
+  /** Closes connections. Nothing is fetched after that. */
   close?(): Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export interface FetchRequest {
   previous?: Validators;
 }
 
-/** What a source said of the version of its document; sent back to ask whether there is a newer one. */
+/** Validators of a document, sent back to ask for a newer one. */
 export interface Validators {
   etag?: string;
   lastModified?: string;
@@ -50,17 +50,17 @@ export interface Validators {
 /** What a provider works with during one read. */
 export interface FetchContext {
   readonly sink: FetchSink;
-  /** Aborts when the client stops, the entry goes, or the read has taken too long. */
+  /** Aborts when the client stops, the entry ends, or the read takes too long. */
   readonly signal: AbortSignal;
-  /** The way to a place that an entry names. */
+  /** Checks and opens connections to addresses that an entry names. */
   readonly outbound: Outbound;
   /** The class of the errors to throw, for a module in a folder that knows no `policysync`; another copy of it counts as no SyncError. */
   readonly SyncError: typeof SyncError;
 }
 
 /**
- * What SYNC_FETCH_ALLOW and SYNC_FETCH_DENY say, and what they cannot: nothing that an entry names is sent to the engine or to the
- * client itself. Both throw `address_refused`; where that is not `retryable` it ends the tries of an entry until it changes.
+ * Enforces SYNC_FETCH_ALLOW and SYNC_FETCH_DENY, and that no entry reaches the engine or the client itself. Both methods throw
+ * `address_refused`; if that is not `retryable`, the entry is not retried until it changes.
  */
 export interface Outbound {
   /** The addresses that a connection to `place` may go to. Connect to these: another look-up of the name may give others. */
@@ -72,9 +72,9 @@ export interface Outbound {
 /** The bytes of a document, in pieces. */
 export type FetchSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
-/** Takes the document in. */
+/** Stores the document. */
 export interface FetchSink {
-  /** Largest document that is taken. */
+  /** Largest document that is accepted. */
   readonly limitBytes: number;
   /**
    * Reads `source` to its end, as fast as the disk takes it. Throws `fetch_too_large` beyond the limit, `fetch_not_json`
@@ -83,7 +83,7 @@ export interface FetchSink {
   take(source: FetchSource): Promise<OwnedBody>;
 }
 
-/** What a read gave: a document that the caller disposes of, or that the caller's copy is still the newest. */
+/** Result of a read: a document that the caller disposes of, or that the caller's copy is still the newest. */
 export type FetchResult = ({ outcome: 'body'; body: OwnedBody } & Validators) | { outcome: 'unchanged' };
 
 /**
@@ -110,7 +110,7 @@ export async function loadProviderModules(paths: readonly string[]): Promise<Fet
   return providers;
 }
 
-/** True for what has the members of a provider that must be there. */
+/** True for a value with the required members of a provider. */
 function isProvider(value: unknown): value is FetchProvider {
   if (!isObject(value)) return false;
   const { names, fetch } = value;

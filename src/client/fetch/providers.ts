@@ -10,7 +10,7 @@ import type { FetchProvider, FetchRequest, FetchResult, FetchSource, Outbound } 
 import type { OnLarge, Spool } from './spool.js';
 
 /** Options of {@link createFetcher}. */
-export interface FetcherOptions extends Omit<LimiterOptions, 'patienceMs'> {
+export interface FetcherOptions extends Omit<LimiterOptions, 'overdueAfterMs'> {
   /** Longest time for one whole read; waiting for a turn is not counted. */
   totalTimeoutMs: number;
 }
@@ -18,25 +18,24 @@ export interface FetcherOptions extends Omit<LimiterOptions, 'patienceMs'> {
 /** Reads data source entries, each through the provider that its `config.fetcher` names. */
 export interface Fetcher {
   /**
-   * Reads one document, once. Waits for its turn first. Nothing is handed on before all of it arrived and was found to be
-   * one JSON value within the limit. Throws `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json`,
+   * Reads one document, once. Waits for its turn first. Returns nothing before all of it has arrived and is one JSON
+   * value within the limit. Throws `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json`,
    * `spool_unwritable`: `retryable` says whether it may pass by itself, `retryAfterSeconds` what the source asked for.
-   * Rejects with the signal's reason when that aborts. `onLarge` is told of a large document while it arrives.
+   * Rejects with the signal's reason when that aborts. `onLarge` receives a large document while it arrives.
    */
   fetch(request: FetchRequest, signal: AbortSignal, onLarge?: OnLarge): Promise<FetchResult>;
   /** Closes all connections. */
   close(): Promise<void>;
 }
 
-/** A source that takes longer than this for a read lends its turn to others meanwhile: most answer in a tenth of it. */
-const PATIENCE_MS = 1000;
+/** A read that takes longer lends its slot to others: most take a tenth of it. */
+const OVERDUE_AFTER_MS = 1000;
 /** Time for a provider to end after its signal has aborted, or after it was closed. */
 const GRACE_MS = 2000;
 
 /**
- * A fetcher. Bodies go to `deps.spool`, which also knows the size limit. Entries that name no provider are for the one of
- * HTTP. `deps.gate` decides where providers may connect to. Throws `config_invalid` where two providers have the same name, or one
- * a `perHost` that is no bound.
+ * Makes a fetcher. `deps.spool` stores bodies and knows the size limit. HTTP fetches entries that name no provider. `deps.gate`
+ * decides where providers may connect. Throws `config_invalid` when two providers have the same name, or one an invalid `perHost`.
  */
 export function createFetcher(
   options: FetcherOptions,
@@ -48,7 +47,7 @@ export function createFetcher(
     connect: (place, signal) => connectChecked(gate, place, signal),
   };
   const byName = namesOf(providers);
-  const limiter = createLimiter({ ...options, patienceMs: PATIENCE_MS });
+  const limiter = createLimiter({ ...options, overdueAfterMs: OVERDUE_AFTER_MS });
 
   function providerOf({ url, config }: FetchRequest): FetchProvider {
     const name = config?.fetcher ?? '';
@@ -84,7 +83,7 @@ export function createFetcher(
       stop.signal.throwIfAborted();
       const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
       const durationMs = Math.round(performance.now() - startedAt);
-      // Shown only where the line is: that costs as much as the rest of this function.
+      // Only if the line is written: it costs as much as the rest of this function.
       const url = { toJSON: () => shownUrl(request.url) };
       log.debug({ url, outcome: result.outcome, ...size, duration_ms: durationMs }, 'fetched');
       return result;
@@ -128,7 +127,7 @@ function namesOf(providers: readonly FetchProvider[]): ReadonlyMap<string, Fetch
   return byName;
 }
 
-/** Ends a read: its signal aborts at once, and after {@link GRACE_MS} more nobody waits for it any longer. */
+/** Ends a read: its signal aborts at once, and after {@link GRACE_MS} more it is given up. */
 interface Stop {
   readonly signal: AbortSignal;
   /** Rejects after the grace; otherwise never settles. */
@@ -157,8 +156,8 @@ function createStop(): Stop {
 }
 
 /**
- * What the read gives, or the reason of the stop some time after it: a provider that does not listen to the signal must
- * not keep its turn for ever.
+ * Returns the result of the read, or rejects some time after the stop: a provider that ignores the signal must not keep its slot
+ * for ever.
  */
 async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }: Stop): Promise<FetchResult> {
   try {
@@ -166,7 +165,7 @@ async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }:
     if (signal.aborted && result.outcome === 'body') await result.body.dispose();
     return result;
   } catch (error) {
-    // Of a document that comes all the same nobody will know: it is let go of. Any other end is of no interest by now.
+    // A document that arrives all the same is disposed of. Any other end does not matter by now.
     reading.then((late) => (late.outcome === 'body' ? late.body.dispose() : undefined)).catch(() => undefined);
     throw error;
   }

@@ -11,37 +11,37 @@ import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
 import { createDocumentCheck, SHORT_BYTES, shortJson } from './document-check.js';
 
 /**
- * A body that whoever asked for it has to dispose of, once nothing reads it any more; twice is once. A stream that has
- * opened its file by then still gives all bytes (POSIX keeps them until it is closed).
+ * A body that its caller disposes of after the last read; disposing twice is harmless. A stream that has opened its file by
+ * then still gives all bytes (POSIX keeps them until it is closed).
  */
 export type OwnedBody = Body & AsyncDisposable;
 
 /** Options of {@link createSpool}. */
 export interface SpoolOptions {
-  /** Folder of this client alone; made when it is not there. */
+  /** A folder for this client alone; created if missing. */
   dir: string;
   /** Bodies up to this size stay in memory, as one string. Default 65,536. */
   memoryLimitBytes?: number;
   /** Largest body that is accepted. */
   limitBytes: number;
-  /** What is written to a file at once; default 262,144. At most two such pieces are in memory. */
+  /** Bytes per write to a file; default 262,144. At most two such pieces are in memory. */
   pieceBytes?: number;
-  /** Of a body with as much as this in its file, others are told while it arrives. Default 1,048,576. */
+  /** Bytes in its file from which on a body can be read while it arrives. Default 1,048,576. */
   largeBytes?: number;
 }
 
-/** Hears of a document that is large, while it arrives. Must return at once. */
+/** Receives a large document while it arrives. Must return at once. */
 export type OnLarge = (arriving: ArrivingBody) => void;
 
-/** Takes documents in: checks and hashes them on the way, and keeps large ones in files (design D34). */
+/** Stores documents: checks and hashes them as they arrive, and keeps large ones in files (design D34). */
 export interface Spool {
   readonly limitBytes: number;
   /**
    * Reads `source` to its end at the speed of the disk. The bytes stay exactly as they are. Throws `fetch_too_large`
    * beyond the limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` when the file cannot
    * be written, the signal's reason when it aborts, and whatever `source` throws; nothing is left behind then. The
-   * signal is looked at between chunks, so a source that may hang has to end by itself when the signal aborts.
-   * `onLarge` is told of a document that turns out to be large, while it is read.
+   * signal is checked between chunks, so a source that may hang has to end by itself when the signal aborts. `onLarge` receives
+   * a document that turns out to be large, while it arrives.
    */
   spool(
     source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -50,12 +50,12 @@ export interface Spool {
   ): Promise<OwnedBody>;
 }
 
-/** So much of a document is in its file before others may read along: a smaller one is read before they have begun. */
+/** Bytes in its file before others may read along: a smaller document has arrived before they start. */
 const LARGE_BYTES = 1024 * 1024;
 
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 
-/** A spool in `dir`. Deletes what a client that was killed left there, and nothing else. */
+/** Makes a spool in `dir`. Deletes the leftovers of a killed client there, and nothing else. */
 export async function createSpool(options: SpoolOptions): Promise<Spool> {
   const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES, largeBytes = LARGE_BYTES } = options;
   try {
@@ -94,7 +94,7 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
   };
 }
 
-/** A short document that is all here, without the steps of one that arrives; undefined where it is not short, or no JSON. */
+/** Fast path for a short document that is all here; undefined if it is not short, or not JSON. */
 function shortBody(chunks: readonly Uint8Array[], limitBytes: number): OwnedBody | undefined {
   const sizeBytes = chunks.reduce((sum, { length }) => sum + length, 0);
   if (sizeBytes > limitBytes || sizeBytes >= SHORT_BYTES) return undefined;
@@ -149,7 +149,7 @@ class Sink {
   sizeBytes = 0;
   readonly #options: SinkOptions;
   readonly #onLarge: OnLarge | undefined;
-  /** Who reads along. */
+  /** The readers along. */
   #arriving: ArrivingFile | undefined;
   #chunks: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -161,7 +161,7 @@ class Sink {
   #path = '';
   /** Of what has gone to the file; a body that stays in memory is hashed in one go, at half the cost. */
   #hash: Hash | undefined;
-  /** The piece that is being written. Never rejects: it answers what went wrong. */
+  /** The piece that is being written. Never rejects: it resolves with the error. */
   #writing: Promise<unknown> = Promise.resolve();
 
   constructor(options: SinkOptions, onLarge: OnLarge | undefined) {
@@ -205,7 +205,7 @@ class Sink {
     }
   }
 
-  /** Begins to write what waits, once the piece before it is written. Answers the hash of all so far. */
+  /** Starts to write what waits, after the piece before it. Returns the hash of all so far. */
   async #flush(): Promise<Hash> {
     await this.#written();
     const chunks = this.#chunks;

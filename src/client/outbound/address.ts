@@ -8,7 +8,7 @@ export function isLoopbackAddress(address: string): boolean {
   return LOOPBACK.has(address);
 }
 
-/** Link-local addresses, and those by which clouds tell a machine its credentials. */
+/** Link-local addresses, and the metadata services of clouds, which give out credentials. */
 const LINK_LOCAL = new AddressRanges([
   '169.254.0.0/16',
   'fe80::/10',
@@ -18,7 +18,7 @@ const LINK_LOCAL = new AddressRanges([
   '168.63.129.16', // Azure
   '192.0.0.192', // Oracle
 ]);
-/** Their names, for what a proxy looks up in our place. */
+/** Their names, for look-ups by a proxy. */
 const METADATA_NAMES = ['metadata', 'metadata.google.internal', 'metadata.goog', 'instance-data'];
 
 /** True for a link-local address or one of a cloud's metadata service; `host` is a canonical address or a name. */

@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import type { Endpoint } from '../../lib/tls.js';
 import { answerLookup, type CheckedAddress, type OutboundGate } from './gate.js';
 
-/** A socket that connects to these addresses, whatever host it is told to connect to; the path of a Unix socket it takes as it is. */
+/** A socket that connects to these addresses, whatever host it is given; it takes the path of a Unix socket as it is. */
 export function checkedSocket(addresses: readonly CheckedAddress[]): Socket {
   const socket = new Socket();
   const open = socket.connect.bind(socket);

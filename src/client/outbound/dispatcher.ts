@@ -5,7 +5,7 @@ import { endpointOf, readProxies } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import type { OutboundGate } from './gate.js';
 
-/** More of {@link createDispatcher}. */
+/** Options of {@link createDispatcher}. */
 export interface DispatcherOptions {
   /** Longest wait for a connection. Default: the longest silence. */
   readonly connectTimeoutMs?: number;
@@ -16,9 +16,8 @@ export interface DispatcherOptions {
 }
 
 /**
- * HTTP connections to wherever. They go through a proxy where `env` names one (`lib/proxy.ts` has the rules).
- * `silenceTimeoutMs` is the longest wait for an answer, and between two parts of it. Throws `config_invalid` for an address
- * of a proxy that is none.
+ * HTTP connections, through a proxy if `env` names one (`lib/proxy.ts` has the rules). `silenceTimeoutMs` is the longest wait
+ * for a response, and between two parts of it. Throws `config_invalid` for an invalid address of a proxy.
  */
 export function createDispatcher(
   silenceTimeoutMs: number,
@@ -47,7 +46,7 @@ export function createDispatcher(
       if (url.protocol === 'https:' || proxy.url.protocol === 'https:') {
         return new Pool(origin, { ...times, connect: toProxy(httpConnector(options, proxy)) });
       }
-      // Plain http goes to the proxy as such, as with curl: many proxies tunnel to port 443 only.
+      // Plain http is not tunnelled, as with curl: many proxies tunnel to port 443 only.
       return new ProxyAgent({
         ...times,
         uri: proxy.url.href,
@@ -60,7 +59,7 @@ export function createDispatcher(
   });
 }
 
-/** `connect` of an undici dispatcher for one origin: each connection goes to an address that the gate has checked. */
+/** `connect` of an undici dispatcher for one origin: it connects only to addresses that the gate has checked. */
 export function gatedConnector(gate: OutboundGate, options: ConnectOptions, origin: URL): buildConnector.connector {
   const place = endpointOf(origin);
   const connect = httpConnector({ ...options, lookup: gate.lookup(place.port) });

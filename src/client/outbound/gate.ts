@@ -25,9 +25,9 @@ export interface CheckedAddress {
 }
 
 /**
- * Decides about everything that is sent to a place which a peer named: data sources, callbacks, where `GET /data/config` redirects
- * to. Names are looked up here, each address is checked, and the connection goes to what was checked: there is no second look-up.
- * All refusals are `address_refused`; retryable where it is the address of a name that is refused, since names change.
+ * Decides about all requests to addresses that a peer names: data sources, callbacks, redirects of `GET /data/config`. It looks names
+ * up, checks each address, and the connection uses a checked one without a second look-up. All refusals are `address_refused`;
+ * retryable if the address of a name is refused, since names change.
  */
 export class OutboundGate {
   readonly #allow: readonly PlaceRule[];
@@ -44,7 +44,7 @@ export class OutboundGate {
     this.#own = new OwnPlaces({ ...deps, lookUp: this.#lookUp });
   }
 
-  /** From now on nothing goes to `place`, whatever the settings say. `what`: what is there, for messages. */
+  /** From now on nothing is sent to `place`, whatever the settings say. `what`: its name for messages. */
   protect(what: string, place: Endpoint): void {
     this.#own.add(what, place);
   }
@@ -171,7 +171,7 @@ function normal({ host, port }: Endpoint): Endpoint {
   };
 }
 
-/** Tells a caller of a look-up what was found. */
+/** Calls back with the result of a look-up. */
 export function answerLookup(
   found: readonly CheckedAddress[],
   all: boolean,

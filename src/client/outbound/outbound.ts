@@ -6,7 +6,7 @@ import { extraAuthorities, type OutgoingTls, outgoingTls, pemFile, TlsFiles, tls
 import { createDispatcher } from './dispatcher.js';
 import type { OutboundGate } from './gate.js';
 
-/** The settings that say how the client connects to others. */
+/** Settings of the client's outbound connections. */
 export interface OutboundSettings {
   readonly serverUrl: string;
   readonly serverWsUrl: string | undefined;
@@ -16,14 +16,14 @@ export interface OutboundSettings {
   readonly clientKeyFile: string | undefined;
 }
 
-/** How the client reaches everything but its engine: which authorities it trusts, who sees its certificate, proxies. */
+/** Outbound connections to all but the engine: trusted authorities, the client's certificate, proxies. */
 export interface Outbound {
   readonly tls: OutgoingTls;
   /** Opens the socket to the server. */
   readonly dial: Dial;
-  /** HTTP connections; the caller closes them. With a gate: to where a peer says. */
+  /** HTTP connections; the caller closes them. Pass a gate for addresses that a peer names. */
   dispatcher(silenceTimeoutMs: number, gate?: OutboundGate): Dispatcher;
-  /** Stops looking for changed certificate files. */
+  /** Stops watching certificate files. */
   close(): void;
 }
 

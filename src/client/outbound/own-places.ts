@@ -22,7 +22,7 @@ interface Place extends Endpoint {
 
 /**
  * The places that belong to this client: its engine, its API, its bundle service. Where one of them is on this machine, its port is
- * taken for theirs at all addresses of this machine: who listens at which of them is not known from here.
+ * taken for theirs at all addresses of this machine: it is not known which of them is used.
  */
 export class OwnPlaces {
   readonly #deps: OwnPlacesDeps;
@@ -64,7 +64,7 @@ export class OwnPlaces {
     try {
       for (const { address } of await this.#deps.lookUp(host)) seen.add(canonicalAddress(address) ?? address);
     } catch (error) {
-      // What it had before still counts. Where it never had any, nobody can tell this place from ours.
+      // Its earlier addresses still count. Without any, this place cannot be told from ours.
       if (seen.size === 0) throw error;
     }
     return [...seen];

@@ -15,8 +15,8 @@ import { type LayerChange, Step } from './step.js';
  */
 export class Applier extends EngineCopy {
   /**
-   * Says that a document arrives that will be written here, so that the engine can take it beforehand; nothing changes by that.
-   * Of no use where it would be written together with others that overlap, or as a part of the policy.
+   * Starts to send a document that will be written here; nothing changes by that. Skipped where it would be written together with
+   * others that overlap, or as a part of the policy.
    */
   prepareUpload(path: DocPath, arriving: ArrivingBody): void {
     if (this.closed(this.roots).some((other) => pathsOverlap(other, path))) return;
@@ -25,7 +25,7 @@ export class Applier extends EngineCopy {
   }
 
   /**
-   * Applies a change of documents and drops what it supersedes. Answers the layers that the engine no longer holds.
+   * Applies a change of documents and drops what it supersedes. Returns the layers that the engine no longer holds.
    * Throws {@link EngineRefusal} when the engine refuses the change: then nothing changed.
    */
   async applyLayers(change: LayerChange, signal: AbortSignal): Promise<readonly Layer[]> {
@@ -58,7 +58,7 @@ export class Applier extends EngineCopy {
       }
     } catch (error) {
       step.undo();
-      // A refusal after a part went in: that part goes back now, since no later step need come.
+      // A refusal after a part was written: that part is undone now, since no later step may come.
       if (error instanceof EngineRefusal) await this.settleDoubts(signal);
       throw error;
     }
@@ -67,8 +67,8 @@ export class Applier extends EngineCopy {
   }
 
   /**
-   * The roots after a step: one that stayed for its documents only, and has none any more, goes. It must not keep a value
-   * out that no package stands in the way of.
+   * The roots after a step: one that stayed for its documents only, and has none any more, is removed. It must not
+   * keep out a value that no package forbids.
    */
   #rootsAfter(step: Step): readonly DocPath[] {
     const isEmpty = (root: DocPath): boolean => step.touches(root) && !isObject(this.layers.compose(root));
@@ -90,8 +90,8 @@ export class Applier extends EngineCopy {
   }
 
   /**
-   * Records that the engine refuses a layer; it is tried again with the next policy. What the layer supersedes goes all
-   * the same: a client that starts now is never told of it, and both must end alike. Answers what was dropped.
+   * Records that the engine refuses a layer; it is tried again with the next policy. What the layer supersedes is
+   * removed all the same: a client that starts now never hears of it, and both must end alike. Returns what was dropped.
    */
   async withhold(layer: Layer, reason: string, signal: AbortSignal): Promise<readonly Layer[]> {
     const older = this.#supersededBy(layer);
@@ -119,7 +119,7 @@ export class Applier extends EngineCopy {
     const withheld = new Map([...this.withheld].filter(([, { layer }]) => isReserved(layer, this.engine.reserved)));
     const lasting = withheld.size;
     const before = { policy: this.policy, roots: this.roots };
-    // What is in the way of the new rules and goes with this commit has to go first.
+    // Documents that this commit removes and its rules collide with are removed first.
     let dataFirst = this.#isInTheWay(policy);
     for (;;) {
       const step = this.#begin({
@@ -143,7 +143,7 @@ export class Applier extends EngineCopy {
           dataFirst = true;
           continue;
         }
-        // The documents of this commit do not fit its own rules: the last good policy goes back in.
+        // The documents of this commit do not fit its own rules: the last good policy is restored.
         if (this.policy !== before.policy) await this.#putBack(before, signal);
         throw error;
       }

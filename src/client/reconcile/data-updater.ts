@@ -18,10 +18,10 @@ import { actionFor, type DataAction, type Said, type Situation } from './server-
 import { ServerSession, type SessionStart } from './server-session.js';
 import { UpdateReader } from './update-reader.js';
 
-/** Shortest time between two reads of a polled source: more often is for whoever means it. */
+/** Default shortest time between two reads of a polled source. */
 const POLL_MIN_MS = 1000;
 
-/** How the data updater goes about it. */
+/** Options of {@link DataUpdater}. */
 export interface DataUpdaterOptions {
   readonly topics: readonly string[];
   readonly backoff: BackoffOptions;
@@ -39,7 +39,7 @@ export interface DataUpdaterDeps {
   /** Base entries and updates apart, of a server with sessions (design D15). */
   readonly fetchBase?: FetchConfig | undefined;
   readonly fetchUpdates?: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
-  /** Is told of all that happens to data updates. */
+  /** Receives all events of data updates. */
   readonly events: DataEvents;
   readonly log: Logger;
 }
@@ -101,7 +101,7 @@ export class DataUpdater {
     return orphansOf(this.#state, this.#entries.table);
   }
 
-  /** Removes all {@link orphans}; answers those that are gone. */
+  /** Removes all {@link orphans}; returns the removed entries. */
   async prune(): Promise<KnownEntry[]> {
     const pruned: KnownEntry[] = [];
     for (const entry of this.orphans) {
@@ -138,7 +138,7 @@ export class DataUpdater {
     session.begin(start, this.#deps.fetchBase !== undefined);
     state.forgetPaged();
     state.position.doubt();
-    // Who has nothing yet does not wait.
+    // A client with nothing yet does not wait.
     if (start !== undefined && session.isApart && this.#config.wasRead) session.spread(start.spreadMs);
     const log = this.#logOf(start?.epoch);
     const isComparable = start !== undefined && session.isApart && log === 'same';
@@ -202,7 +202,7 @@ export class DataUpdater {
     if (connected) this.resync();
   }
 
-  /** The engine takes writes again: what waits to try one waits no longer. */
+  /** The engine accepts writes again: retries now. */
   engineBack(): void {
     this.#entries.loop.nudge();
   }
@@ -266,7 +266,7 @@ export class DataUpdater {
 /** How a session of the log that is followed relates to the position. */
 function positionAt(start: SessionStart, position: PositionTracker): Situation['position'] {
   const { head, resumes = head === undefined || head >= position.through } = start;
-  // Who has nothing of the log sent no position, and is not told that it resumes.
+  // A client with nothing of the log sent no position, and no server says that it resumes.
   if (!resumes && (position.through > 0 || position.hasGap)) return 'gone_back';
   if (position.through === 0 || head === undefined) return 'unknown';
   return position.isBehind(start.heads) ? 'behind' : 'current';

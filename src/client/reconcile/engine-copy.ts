@@ -67,7 +67,7 @@ export class EngineCopy {
     } catch (error) {
       this.#forget(content);
       const { policy } = content;
-      // What went in goes out again with the next step, or now.
+      // What was written is removed with the next step, or now.
       this.#doubtful = places.flatMap((path) => (path.length === 0 ? topLevel(content.layers) : [path]));
       if (error instanceof EngineRefusal) {
         if (policy !== undefined) await this.engine.activate(NO_POLICY, [], [], signal);
@@ -78,7 +78,7 @@ export class EngineCopy {
   }
 
   /**
-   * Takes for granted that the engine holds this already, apart from its modules: those are compared with the next step.
+   * Assumes that the engine holds this already, except its modules: the next step compares those.
    * Throws {@link EngineRefusal} for what does not fit together, or with the client's own documents: then this holds
    * nothing.
    */
@@ -139,7 +139,7 @@ export class EngineCopy {
     if (this.#policy !== undefined) this.#policy = policy;
   }
 
-  /** Whether others may write modules, and whether bringing a policy in looks for theirs. */
+  /** Whether others may write modules, and whether applying a policy leaves theirs. */
   get mayHaveStrays(): { readonly always: boolean; readonly afterCommit: boolean } {
     const { isGuarded, policyMode } = this.engine;
     return { always: !isGuarded, afterCommit: !isGuarded && policyMode === 'bundle' };

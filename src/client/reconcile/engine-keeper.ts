@@ -10,9 +10,9 @@ import { type EngineEffect, type EngineEvent, type EngineState, engineTransition
 
 const NOT_OURS = 'the engine does not hold our state yet';
 
-/** How the keeper looks after the engine. */
+/** Options of {@link EngineKeeper}. */
 export interface EngineKeeperOptions extends EngineProbeOptions {
-  /** The engine tells when it starts and ends (our own child); otherwise it is taken to be there. */
+  /** The engine reports its start and end (our own child); otherwise it is assumed to be there. */
   readonly tellsStart: boolean;
   readonly probeEnabled: boolean;
   /** Nothing is written before {@link EngineKeeper.resume} or {@link EngineKeeper.begin}. Default: it may begin at once. */
@@ -58,7 +58,7 @@ export class EngineKeeper {
   readonly #queue = new SerialQueue();
   #signal: AbortSignal | undefined;
   readonly #present: Gate;
-  /** Opens once it is known whether the client goes on with what the engine holds. */
+  /** Opens once it is known whether the client resumes with what the engine holds. */
   readonly #begun: Gate;
   /** A step is under way: what the client holds is about to change. */
   #stepping = false;
@@ -157,8 +157,8 @@ export class EngineKeeper {
   };
 
   /**
-   * Goes on with what the engine holds, without writing it again: `take` makes sure that it is what the client holds, and
-   * answers whether. Call it before anything else is done, and {@link begin} whatever becomes of it.
+   * Resumes with what the engine holds, without writing it again: `take` returns whether that is what the client holds. Call it
+   * first, and {@link begin} afterwards whatever the result.
    */
   async resume(take: () => Promise<boolean>): Promise<boolean> {
     if (this.#begun.isOpen || !(await take())) return false;

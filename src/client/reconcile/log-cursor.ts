@@ -60,7 +60,7 @@ export class LogCursor {
   }
 
   /**
-   * What the entries of this log are told apart by: its epoch, and after the first log the era. The epoch alone does not do:
+   * Distinguishes the entries of this log: its epoch, and after the first log the era. The epoch alone is not enough:
    * a log that has gone back has other updates at the same seqs (design D25), and one that the client comes back to wins
    * over what came between.
    */
@@ -123,7 +123,7 @@ export class LogCursor {
   }
 
   /**
-   * Before the first configuration an update itself tells which log it is of; it must not wait for a configuration that
+   * Before the first configuration an update itself names its log; it must not wait for a configuration that
    * may be long in coming, or never lists it.
    */
   namedByUpdate(epoch: string | undefined): void {

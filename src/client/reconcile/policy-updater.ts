@@ -11,8 +11,8 @@ import type { PolicyPlace } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
 
-/** Said of modules in the engine that somebody else had put there, changed or removed. */
-const STRAYS_FOUND = 'modules in the engine were not those of the policy: mended';
+/** Logged when others have added, changed or removed modules in the engine. */
+const STRAYS_FOUND = 'modules in the engine were not those of the policy: restored';
 
 /** What the policy updater works with. */
 export interface PolicyUpdaterDeps {
@@ -20,15 +20,15 @@ export interface PolicyUpdaterDeps {
   readonly exclusive: <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   /** Asks the server for the bundle; without a base for the complete one. */
   readonly fetchBundle: (baseHash: string | undefined, signal: AbortSignal) => Promise<PolicyBundle>;
-  /** Called after each policy that went in: withheld documents may have changed. */
+  /** Called after each policy that was applied: withheld documents may have changed. */
   readonly onApplied: (hash: string) => void;
   readonly status: Status;
   readonly log: Logger;
 }
 
 /**
- * Keeps the engine's policy at the head of the policy source. The base of a delta is what the engine HOLDS, so a bundle
- * that was refused is never built upon. A refused bundle waits for the next commit; everything else is tried again.
+ * Keeps the engine's policy at the head of the policy source. The base of a delta is what the engine HOLDS, so no
+ * delta builds upon a refused bundle. A refused bundle waits for the next commit; everything else is retried.
  */
 export class PolicyUpdater {
   readonly #deps: PolicyUpdaterDeps;
@@ -37,9 +37,9 @@ export class PolicyUpdater {
   #refused: { hash: string; reason: string; place: PolicyPlace } | undefined;
   /** The engine may have modules that are not ours. */
   #isUntidy = false;
-  /** Bringing them back to what they are was refused. */
+  /** The engine refused to restore them. */
   #tidyFailed = false;
-  /** How often the complete bundle was asked for, and how many of these an update that succeeded has served. */
+  /** Requests for the complete bundle, and how many of them a successful update has served. */
   #completeAsked = 0;
   #completeServed = 0;
 
@@ -62,8 +62,8 @@ export class PolicyUpdater {
   }
 
   /**
-   * Takes over what the engine was given from a backup. `isBase`: the next delta may build upon it; false where it was
-   * made for other directories, or by a program that does not tell the commit.
+   * Takes over the policy that a backup has put into the engine. `isBase`: the next delta may build upon it; false if it was made
+   * for other directories, or by a program that does not name the commit.
    */
   adopt(content: PolicyContent, isBase: boolean): void {
     this.#held = content;
@@ -71,7 +71,7 @@ export class PolicyUpdater {
     if (!isBase) this.#completeAsked++;
   }
 
-  /** The next bundle is asked for whole, whenever that is, and compared with what is held (specification connectivity.enable). */
+  /** The next request asks for the complete bundle, and compares it with what is held (specification connectivity.enable). */
   wantComplete(): void {
     this.#completeAsked++;
   }
@@ -82,13 +82,13 @@ export class PolicyUpdater {
     this.request();
   }
 
-  /** Somebody asks for everything again: {@link requestComplete}, and a commit that was refused is tried again, too. */
+  /** {@link requestComplete}, and a refused commit is tried again, too. */
   refetch(): void {
     this.#refused = undefined;
     this.requestComplete();
   }
 
-  /** True when nothing is under way: the engine has what was asked for last, or refused it. */
+  /** True when nothing is under way: the engine holds the last bundle, or refused it. */
   get settled(): boolean {
     return this.#loop.idle;
   }
@@ -122,7 +122,7 @@ export class PolicyUpdater {
     this.#loop.request();
   }
 
-  /** The engine takes writes again: what waits to try one waits no longer. */
+  /** The engine accepts writes again: retries now. */
   engineBack(): void {
     this.#loop.nudge();
   }
@@ -156,7 +156,7 @@ export class PolicyUpdater {
       if (signal.aborted) throw error;
       const id = content?.hash ?? this.#held?.hash ?? '';
       const refused = error instanceof EngineRefusal || (error instanceof SyncError && error.code === 'engine_refused');
-      // A server that is away or starts says nothing of a newer policy: the one that is in stays the latest.
+      // A server that is away or starts knows no newer policy: the one in the engine stays the latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
       const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
       const place = placeOf(error);
@@ -186,7 +186,7 @@ export class PolicyUpdater {
     this.#deps.onApplied(content.hash);
   }
 
-  /** Another commit has the very same policy, as one that changes other files: what the engine holds is of that one now. */
+  /** Another commit has the same policy: what the engine holds is of that commit now. */
   async #rename(held: PolicyContent, hash: string): Promise<void> {
     const { applier, exclusive, status, log } = this.#deps;
     const { modules } = held;
@@ -199,7 +199,7 @@ export class PolicyUpdater {
     this.#deps.onApplied(hash);
   }
 
-  /** Looks for modules that are not ours, once the policy is in and told. */
+  /** Removes foreign modules, after the policy was applied and reported. */
   async #tidy(): Promise<void> {
     const { applier, exclusive, status, log } = this.#deps;
     const hash = this.#held?.hash ?? '';
@@ -207,7 +207,7 @@ export class PolicyUpdater {
       const found = await exclusive((step) => applier.tidy(step));
       if (found.length > 0) log.warn({ modules: found.slice(0, 20) }, STRAYS_FOUND);
     } catch (error) {
-      // The engine answers other questions than the policy's own: that is no good state, whatever was brought in before.
+      // Foreign modules take part in decisions: that is no good state, even if the policy was applied.
       if (error instanceof EngineRefusal) {
         this.#tidyFailed = true;
         status.policyResult(hash, describe(error), placeOf(error));

@@ -7,7 +7,7 @@ import { outermost } from '../desired/path-index.js';
 
 /** Operations of one engine transaction: bounded, so that no request grows with the size of the fleet's data. */
 const MAX_OPS = 1000;
-/** A body of at least this size goes alone, as one streamed put. */
+/** A body of at least this size is written alone, as one streamed put. */
 const LARGE_BYTES = 1024 * 1024;
 /** Sum of the known body sizes of one transaction. */
 const MAX_BYTES = 4 * 1024 * 1024;
