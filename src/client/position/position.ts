@@ -171,11 +171,6 @@ export class PositionTracker {
     this.#replaced.set(by, seqs.add(seq));
   }
 
-  /** Ids of entries of this update that the engine does not hold. */
-  openOf(seq: number): ReadonlySet<string> {
-    return this.#open.get(seq) ?? new Set();
-  }
-
   /** True while the engine holds neither the update nor what has replaced it. */
   isHidden(seq: number): boolean {
     return this.#open.has(seq) || [...this.#replaced.values()].some((seqs) => seqs.has(seq));
