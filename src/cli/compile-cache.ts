@@ -6,9 +6,8 @@ import { cacheFolder } from '../lib/cache-folder.js';
 type EnableCompileCache = (folder: string) => unknown;
 
 /**
- * Keeps what V8 compiles of the modules that are loaded from now on in the user's cache folder, and takes it from there the next
- * time, where this Node can: it saves a tenth of a start. Not in the folder for temporary files, as Node does by itself: what is
- * there may be somebody else's. Where it does not work, the start only takes longer.
+ * Keeps V8's code cache of the modules that load from now on in the user's cache folder, where this Node can: it saves a
+ * tenth of a start. Node's default, the folder for temporary files, could have another user's files. Never throws.
  */
 export function useCompileCache(env: Readonly<Record<string, string | undefined>>): void {
   const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: EnableCompileCache };

@@ -66,7 +66,7 @@ export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv):
 
 async function obtainToken(argument: string | undefined, options: TokenOptions, env: NodeJS.ProcessEnv): Promise<void> {
   const { seconds, rest } = readTtl(options.ttl);
-  // An argument behind `--ttl 365 days` is read as a third word of it.
+  // The parser takes an argument behind `--ttl 365 days` as its third word.
   const [behindTtl, ...others] = rest;
   if (others.length > 0 || (behindTtl !== undefined && argument !== undefined)) {
     throw new UsageError('--ttl takes a number and a unit, for example --ttl 365 days');
@@ -120,11 +120,11 @@ function readClaims(text: string): object {
 
 const RULES = { code: 'server_refused', refused: 'master_token_refused', what: 'no token' } as const;
 
-/** Throws `server_unreachable` or `server_refused` with what the server said. */
+/** Rejects with `server_unreachable`, or with `server_refused` and the server's message. */
 async function ask(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<z.infer<typeof tokenAnswer>> {
   const { text } = await askServer(request, RULES, env);
   const parsed = tokenAnswer.safeParse(jsonOrUndefined(text));
   if (parsed.success) return parsed.data;
-  // Not shown: it may have a token in it.
+  // The response is not shown: it may contain a token.
   throw new SyncError('server_refused', `no token: ${redactUrl(request.url)} did not answer as a sync server does`);
 }

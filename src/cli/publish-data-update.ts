@@ -13,7 +13,7 @@ import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
 import { buildUpdate, DEFAULT_TOPIC, type EntrySummary, type UpdateOptions } from './update-options.js';
 
-/** `--wait` without a number, and the most that a server takes. */
+/** Default and upper bound of `--wait`. */
 const DEFAULT_WAIT_SECONDS = 5;
 const MAX_WAIT_SECONDS = 60;
 
@@ -26,7 +26,7 @@ interface PublishOptions extends UpdateOptions {
   idempotencyKey?: string;
 }
 
-/** What our servers answer; an OPAL server says `status` alone. */
+/** The response of our servers; an OPAL server sends `status` alone. */
 const publishAnswer = z.object({
   id: z.string().optional(),
   seq: z.number().optional(),
@@ -49,7 +49,7 @@ export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): voi
     .option('--src-config <JSON>', 'how they fetch it, for example {"headers":{"Authorization":"Bearer ..."}}')
     .option(
       '--data <JSON>',
-      'the data itself, in place of a URL; @file reads a file, @- standard input; passed on as written',
+      'the data itself, instead of a URL; @file reads a file, @- standard input; passed on as written',
     )
     .option(
       '-t, --topic <topic>',
@@ -102,7 +102,7 @@ function readWait(wait: string | true | undefined): number | undefined {
   throw new UsageError(`--wait must be a number of seconds, at most ${MAX_WAIT_SECONDS} (is ${String(wait)})`);
 }
 
-/** Says who has applied the update; throws `not_applied` with those that have not. */
+/** Prints how many clients have applied the update; throws `not_applied` with those that have not. */
 function tellWait(
   { applied, lagging = [], lagging_count, unknown = [], incomplete }: PublishAnswer,
   seconds: number,
@@ -169,7 +169,7 @@ function answerText(answer: PublishAnswer, entries: readonly EntrySummary[]): st
   return `Published successfully${id}${seq}${reach}.${nobody}`;
 }
 
-/** Sends the update; throws `publish_failed` or `server_unreachable` with what the server said. */
+/** Sends the update; rejects with `server_unreachable`, or with `publish_failed` and the server's message. */
 async function send(
   request: ServerRequest,
   waitSeconds: number | undefined,

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { errorText } from '../lib/errors.js';
 import { UsageError } from './run-program.js';
 
-/** Most that is read of a file or of standard input: four times what a server takes unless it is told to take more. */
+/** Upper bound of the input: four times the default limit of a server. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Where a command reads from. */
@@ -44,7 +44,7 @@ async function readFile(file: string, maxBytes: number): Promise<Buffer | undefi
   }
 }
 
-/** All that a stream has; undefined where that is too much, and then no more of it is read. */
+/** The whole content of a stream; undefined where it exceeds the bound. */
 async function bounded(stream: AsyncIterable<Uint8Array | string>, maxBytes: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;

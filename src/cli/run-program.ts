@@ -12,7 +12,7 @@ const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 export interface Runnable {
   start(): Promise<{ url: string }>;
   stop(): Promise<void>;
-  /** Rejects when it cannot go on, after a start that succeeded. */
+  /** Rejects when it fails after a successful start. */
   ended?(): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export class ExitError extends SyncError {
   }
 }
 
-/** What the parser says after an error of its own. */
+/** Printed after an error of the parser. */
 export const USAGE_HINT = remedyLine('usage_invalid');
 
 /**
@@ -47,7 +47,7 @@ export const USAGE_HINT = remedyLine('usage_invalid');
  * rest.
  */
 export async function runCommandLine(program: Command, argv: readonly string[]): Promise<number> {
-  throwInPlaceOfExit(program);
+  throwInsteadOfExit(program);
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return EXIT.ok;
@@ -85,12 +85,12 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
     } finally {
       await part.stop();
     }
-    // A start that was cut short by the stop may fail: that is what was asked for.
+    // The stop may make the start fail.
     await started.catch((error: unknown) => log.debug({ err: error }, 'start was cut short'));
     log.info('stopped');
   } finally {
     if (onSignal !== undefined) for (const signal of STOP_SIGNALS) process.off(signal, onSignal);
-    // What is printed next, why it ended, comes last.
+    // The reason of the end is printed after the log.
     log.flush();
   }
 }
@@ -115,7 +115,7 @@ export async function runProgram(
   await runUntilSignal(await make(log), log);
 }
 
-/** What a command prints of a failure; `who`: the program. */
+/** The two lines that a command prints for a failure; `who`: the program. */
 function failureText(who: string, error: unknown): string {
   return `${who}: ${errorText(error)}\n${remedyLine(errorCode(error))}`;
 }
@@ -124,9 +124,9 @@ function remedyLine(code: ErrorCode): string {
   return `What to do: ${ERROR_CODES[code].remedy} [${code}]`;
 }
 
-function throwInPlaceOfExit(command: Command): void {
+function throwInsteadOfExit(command: Command): void {
   command.exitOverride();
-  for (const child of command.commands) throwInPlaceOfExit(child);
+  for (const child of command.commands) throwInsteadOfExit(child);
 }
 
 function failureCode(error: unknown): number {

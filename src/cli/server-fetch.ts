@@ -19,11 +19,11 @@ export interface ServerRequest {
   /** JSON text, which makes it a POST; without it, a GET. */
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Time for the answer in ms, beyond the usual: for what the server was asked to wait for. */
+  /** Milliseconds beyond the usual timeout, for a request that makes the server wait. */
   readonly extraTimeMs?: number;
 }
 
-/** Which statuses are success, and how a command fails: the code of a refusal, and what did not happen (`not published`). */
+/** The statuses of success, the error codes of a failure, and what did not happen (`not published`). */
 export interface AnswerRules {
   readonly good?: readonly number[];
   /** Of a refusal that the server gives no code for. */
@@ -42,11 +42,10 @@ export interface ServerAnswer {
 }
 
 /**
- * Asks a server the way the client itself would: with the authority and the client certificate of the settings
+ * Sends a request as the client would: with the authority and the client certificate of the settings
  * (SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, SYNC_CLIENT_TLS_CERT_FILE and their companions) and the proxies of the
- * environment. Rejects with `config_invalid` for these settings, `server_unreachable` or `tls_failed` without an answer, and for a
- * status that is not good (200 alone where none are named) with what the server said: with the code that it names, else the one of
- * `rules`.
+ * environment. Rejects with `config_invalid` for these settings, `server_unreachable` or `tls_failed` without a response, and
+ * for a status that is not good (default: only 200 is) with the server's error code and message, or the code of `rules`.
  */
 export async function askServer(
   request: ServerRequest,
@@ -75,7 +74,7 @@ export async function askServer(
   throw new SyncError(codeOf(answer, rules), `${failed}${who} answered ${answer.status}: ${said}${unsent}`);
 }
 
-/** The code that the server names: it knows best what helps. `unauthorized` is about a caller, and this is one. */
+/** The server's error code, except `unauthorized`, which is for servers: a caller has a wrong token. */
 function codeOf(
   { status, errorCode }: { status: number; errorCode: string | undefined },
   rules: AnswerRules,
@@ -89,7 +88,7 @@ async function send(
   { url, token, body, headers: given = {}, extraTimeMs = 0 }: ServerRequest,
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer & { errorCode: string | undefined }> {
-  // Here alone: a wrong call, and help, need none of it.
+  // Imported here: usage errors and help do not need it.
   const [{ default: undici }, { openOutbound }] = await Promise.all([
     import('undici'),
     import('../client/outbound/outbound.js'),
@@ -105,8 +104,7 @@ async function send(
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
   else if (basic !== undefined) headers.authorization = basic;
   try {
-    // It follows no redirect: the token goes to the server that was named and to no other. And a redirect is no success:
-    // followed, a 301 would turn a POST into a GET, whose answer says nothing of it.
+    // Follows no redirect: the token is for the named server alone, and a 301 would turn a POST into a GET.
     const answer = await undici.request(url, {
       ...(body === undefined
         ? { headers }

@@ -10,7 +10,7 @@ interface SettingsProgram<S extends Settings> {
   readonly name: string;
   readonly description: string;
   readonly settings: S;
-  /** Those of the other program: not unknown here. */
+  /** Settings of the other program: no warning for these. */
   readonly otherSettings: Settings;
   readonly run: (loaded: LoadedSettings<S>) => Promise<void>;
 }
@@ -48,7 +48,7 @@ export function settingsProgram<S extends Settings>(
   return program;
 }
 
-/** Adds every setting as an option of `command`, under its heading, with its default and environment names. */
+/** Adds every setting as an option of `command`, under its heading, with default and environment name. */
 export function addSettingFlags(command: Command, settings: Settings): void {
   for (const setting of Object.values(settings)) {
     const form = placeholder(setting);
@@ -60,7 +60,7 @@ export function addSettingFlags(command: Command, settings: Settings): void {
   }
 }
 
-/** The settings that were given as flags, by flag name, as {@link loadSettings} takes them. */
+/** The settings given as flags, by flag name, for {@link loadSettings}. */
 export function givenFlags(command: Command, settings: Settings): Record<string, string> {
   const given: Record<string, string> = {};
   for (const setting of Object.values(settings)) {

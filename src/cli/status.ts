@@ -27,7 +27,7 @@ interface StatusOptions {
   failOn?: string;
 }
 
-/** What one look found: what is printed, and what `--fail-on` does with it. */
+/** One status: its text, and what `--fail-on` makes of it. */
 interface Look {
   readonly text: string;
   /** Throws where a condition is met. */
@@ -111,7 +111,7 @@ async function lookAtClient(
   env: NodeJS.ProcessEnv,
 ): Promise<{ text: string; health: z.infer<typeof ownHealth> }> {
   const rules = { code: 'server_refused', unreachable: 'client_unreachable' } as const;
-  // 503 is an answer, too: it says what is wrong.
+  // A 503 has the reason.
   const { text } = await askServer({ url: serverAddress(url, '/healthy'), token }, { ...rules, good: [200, 503] }, env);
   const health = parsed(ownHealth, text, url);
   const position = await askServer({ url: serverAddress(url, '/position'), token }, rules, env).catch(
@@ -125,11 +125,11 @@ async function lookAtClient(
   return { text: ownLines(health, at, page()).join('\n'), health };
 }
 
-/** Prints once, or again and again; then does what `--fail-on` says. */
+/** Prints the status once, or repeatedly; applies `--fail-on` each time. */
 async function show({ watch = false }: StatusOptions, look: () => Promise<Look>): Promise<void> {
   for (;;) {
     const { text, judge } = await look().catch((error: unknown) => {
-      // A server that restarts is what one watches for; a mistake in the call ends the command.
+      // Watching outlasts a restart of the server; a usage error ends the command.
       if (watch && error instanceof SyncError && UNREACHABLE.has(error.code)) {
         return { text: error.message, judge: () => undefined };
       }
@@ -144,7 +144,7 @@ async function show({ watch = false }: StatusOptions, look: () => Promise<Look>)
 
 const UNREACHABLE: ReadonlySet<string> = new Set(['server_unreachable', 'client_unreachable']);
 
-/** Lines are broken for a terminal alone: what reads a pipe looks for whole lines. */
+/** Wraps lines for a terminal only: readers of a pipe need whole lines. */
 function page(): Page {
   const { isTTY, columns } = process.stdout;
   return { nowMs: Date.now(), width: isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY };

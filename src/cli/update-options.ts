@@ -5,10 +5,10 @@ import { fieldProblems } from '../wire/error-body.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import { UsageError } from './run-program.js';
 
-/** The topic that clients subscribe to where nothing else is set, so the one to publish on. */
+/** The default topic of clients. */
 export const DEFAULT_TOPIC = 'policy_data';
 
-/** What `publish-data-update` is told about the update, as it was written on the command line. */
+/** The options of `publish-data-update` for the update, as given on the command line. */
 export interface UpdateOptions {
   srcUrl?: string;
   srcConfig?: string;
@@ -22,7 +22,7 @@ export interface UpdateOptions {
   id?: string;
 }
 
-/** An update that is ready to be sent, and what to tell people of its entries. */
+/** An update that is ready to be sent, with a summary to print. */
 export interface UpdateToPublish {
   /** The request body. */
   text: string;

@@ -44,10 +44,10 @@ import { temporaryFolder } from './temporary-folder.js';
 
 /** A sync client. */
 export interface Client {
-  /** Listens and starts to follow the server; the engine is got in the background, then policy and data arrive. */
+  /** Listens and starts to follow the server; the engine starts in the background, then policy and data arrive. */
   start(): Promise<{ url: string; port: number }>;
   /**
-   * Ends everything that it started, the inline engine included. A second call is the same stop, and a start after it rejects with
+   * Ends all parts, the inline engine included. A second call is the same stop; a start after it rejects with
    * `already_stopped`.
    */
   stop(): Promise<void>;
@@ -63,11 +63,11 @@ export interface ClientDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
   readonly fetchProviders?: readonly FetchProvider[];
-  /** Looks up names for what an update names. Default: as the system does. */
+  /** Resolves the host names of updates. Default: the system's resolver. */
   readonly lookUp?: LookUp;
 }
 
-/** Longest silence of the sync server: a first bundle of a large repository is built while we wait. */
+/** Longest silence of the sync server: it may build the first bundle of a large repository meanwhile. */
 const SERVER_ANSWER_MS = 120_000;
 /** First wait of every retry; the longest is SYNC_RETRY_MAX. */
 const RETRY_MIN_MS = 200;
@@ -113,7 +113,7 @@ export function createClient(settings: ClientSettings, deps: ClientDeps): Client
 
     const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
     const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, parts);
-    // Loaded now: a program is asked for its version meanwhile.
+    // Loaded while the OPA program is asked for its version.
     const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
     loading.catch(() => undefined); // awaited below
     const { spool, fetcher } = await openFetcher(common, providers, parts);
@@ -184,7 +184,7 @@ interface EngineSide {
   readonly drift: DriftCheck | undefined;
 }
 
-/** The engine, what writes to it, and what looks after it. It starts at once: that takes as long as all other parts together. */
+/** Makes the engine and starts it at once: that takes as long as all other parts together. */
 async function openEngine(
   { settings, env, logOf, backoff, status, meter, outbound, gate }: Common,
   parts: Parts,
@@ -224,7 +224,7 @@ async function openEngine(
   return { engine, applier, keeper, healthWriter, drift };
 }
 
-/** What reads data sources, and where it keeps what it reads. */
+/** The fetcher of data sources, and its spool. */
 async function openFetcher(
   { settings, env, logOf, outbound: { tls }, gate }: Common,
   more: readonly FetchProvider[],
@@ -245,7 +245,7 @@ async function openFetcher(
   return { spool, fetcher: parts.add(fetcher, ({ close }) => close()) };
 }
 
-/** What asks the sync server, and what reports to callbacks. */
+/** The API of the sync server, and the reports to callbacks. */
 function openServerSide(
   { settings, logOf, backoff, status, events, outbound, gate }: Common,
   { add }: Parts,
@@ -274,7 +274,7 @@ function openServerSide(
   return { reporter: add(reporter, (one) => one.close()), api: add(api, (one) => one.close()) };
 }
 
-/** What brings policy and data into the engine. */
+/** The updaters of policy and data. */
 function makeUpdaters(
   { settings, logOf, backoff, status, events, meter }: Common,
   deps: { applier: Applier; follower: Follower; fetcher: Fetcher; api: ServerApi; reporter: Reporter },
@@ -309,7 +309,7 @@ function makeUpdaters(
   return { policy, data };
 }
 
-/** What tells others how far this client is: those who wait for an update, and the server. */
+/** Tells callers that wait for an update, and the server, how far this client is. */
 function makePosition(
   { status, events, logOf }: Common,
   clientId: string,
@@ -318,7 +318,7 @@ function makePosition(
   const waits = new PositionWaits({
     status: (seq) => {
       const applied = data.applyStatus(seq);
-      // Who asks reads the engine next: one that is away, or being filled again, has nothing to show yet.
+      // The caller reads the engine next: one that is unreachable, or being filled, does not have it yet.
       return applied === 'applied' && !status.engine.online ? 'pending' : applied;
     },
     catchUp: () => data.catchUp(),

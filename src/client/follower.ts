@@ -29,18 +29,18 @@ import type { StateReporter } from './position/state-reporter.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
 import type { EngineKeeper } from './reconcile/engine-keeper.js';
 import type { PolicyUpdater } from './reconcile/policy-updater.js';
-import { serverLoadAllows } from './server-load.js';
+import { serverHasCapacity } from './server-load.js';
 import { outermostDirectories } from './topics.js';
 
 /** What follows the server. */
 export interface FollowedParts {
   readonly policy: PolicyUpdater;
   readonly data: DataUpdater;
-  /** Tells a server of ours how this client stands. */
+  /** Reports the state of this client to our servers. */
   readonly reporter: StateReporter;
 }
 
-/** How the connection to the server stands. */
+/** State of the connection to the server. */
 export interface ServerState {
   readonly connected: boolean;
   readonly error: string | undefined;
@@ -51,19 +51,18 @@ export interface ServerState {
   readonly sinceMs: number;
 }
 
-/** One stretch of time during which the client follows the server. */
+/** One period in which the client follows the server. */
 interface Period {
   readonly stop: AbortController;
   readonly done: Promise<void>;
 }
 
-/** The reason that everything under way ends with when the client is disconnected; its name marks it as no failure. */
+/** Reason of the abort when the client is disconnected on purpose. */
 const DISCONNECTED = 'disconnected from the sync server';
 
 /**
- * Everything that follows the sync server: the socket, the policy updater and the data updater. It can be stopped and
- * started again while the engine goes on serving (specification "Client server-connectivity"); what the updaters know of the
- * engine stays with them meanwhile.
+ * Follows the sync server: the socket, the policy updater and the data updater. Can stop and start again while the engine
+ * keeps serving (specification "Client server-connectivity"); the updaters keep what they know of the engine.
  */
 export class Follower {
   readonly #settings: ClientSettings;
@@ -79,10 +78,10 @@ export class Follower {
     sinceMs: Date.now(),
   };
   readonly #statId: string;
-  /** The name that the server gave us in place of our id. */
+  /** The name under which the server lists this client instead of its id. */
   #listedAs: string | undefined;
   #period: Period | undefined;
-  /** {@link run} has ended: what starts now nobody would stop. */
+  /** {@link run} has ended: nobody would stop what starts now. */
   #isOver = false;
   /** Ends {@link run} with the failure of a part. */
   #fail: (error: unknown) => void = () => undefined;
@@ -104,22 +103,22 @@ export class Follower {
     return this.#server;
   }
 
-  /** False from the moment on that it is to stop. */
+  /** False as soon as {@link stop} is called. */
   get following(): boolean {
     return this.#period !== undefined && !this.#period.stop.signal.aborted;
   }
 
-  /** The updaters' way to the engine: a step that has not begun when the client is disconnected never begins. */
+  /** Runs a step of an updater in the engine, unless the client is disconnected before the step begins. */
   readonly exclusive = <T>(step: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     this.#keeper.exclusive(step, this.#period?.stop.signal);
 
-  /** Starts to follow; policy and data arrive in the background. Nothing happens where it follows already, or has ended. */
+  /** Starts to follow; policy and data arrive in the background. Does nothing where it follows already, or has ended. */
   start(parts: FollowedParts): void {
     if (this.#period !== undefined || this.#isOver) return;
     const stop = new AbortController();
     const { signal } = stop;
     setMaxListeners(0, signal);
-    // Set before anything runs: the first step that a part takes asks for it.
+    // Set before a part runs: its first step reads it.
     const period = { stop, done: Promise.resolve() };
     this.#period = period;
     period.done = Promise.all([
@@ -130,7 +129,7 @@ export class Follower {
     period.done.catch((error: unknown) => this.#fail(error));
   }
 
-  /** Ends everything that follows; steps that the engine has begun come to their end first. Twice is once. */
+  /** Stops following; waits for steps that the engine has begun. Idempotent. */
   async stop(): Promise<void> {
     const period = this.#period;
     if (period === undefined) return;
@@ -149,7 +148,7 @@ export class Follower {
     }
   }
 
-  /** Waits until the signal aborts and then stops; rejects when a part failed in a way that it does not mend itself. */
+  /** Waits until the signal aborts, then stops; rejects when a part fails for good. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       await new Promise<void>((resolve, reject) => {
@@ -166,7 +165,7 @@ export class Follower {
     if (this.#settings.waitOnServerLoad) {
       const onRefused = (reason: string): void => this.#failed(reason, undefined);
       try {
-        await serverLoadAllows({ ask: this.#askServerLoad, onRefused, log: this.#log }, signal);
+        await serverHasCapacity({ ask: this.#askServerLoad, onRefused, log: this.#log }, signal);
       } catch (error) {
         if (isAbort(error, signal)) return;
         throw error;
@@ -271,7 +270,7 @@ function receive(data: DataUpdater, topic: string, dataText: string, log: Logger
     data.receive(parsed.data, topic, dataText);
     return;
   }
-  // What it said is not known: reading the configuration again brings in what a server of ours retained.
+  // Its content is lost: reading the configuration again brings in what a server of ours retained.
   const failure = new SyncError('frame_invalid', firstIssue(parsed.error));
   log.error({ topic, ...failureFields(failure) }, 'a data update is not as documented');
   data.resync();
@@ -288,13 +287,13 @@ function speaksSessions({ protocol }: OpenSession): boolean {
   return (protocol ?? 0) >= SESSION_PROTOCOL;
 }
 
-/** What a server says that opened a session; undefined for one that has none, whatever version it offers. */
+/** The session that the server opened; undefined for a server without sessions, whatever version it offers. */
 function openedSession(answer: unknown): Extract<SessionAnswer, { accepted: true }> | undefined {
   const parsed = sessionAnswer.safeParse(answer);
   return parsed.success && parsed.data.accepted ? parsed.data : undefined;
 }
 
-/** Without the topics: those are in the subscription itself. */
+/** Without the topics: the subscription has them. */
 function wirePosition({ topics: _, ...position }: PositionRecord): Position {
   return position;
 }

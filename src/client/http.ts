@@ -30,9 +30,9 @@ import type { Status } from './status/status.js';
 /** No route of the client takes a large body. */
 const BODY_LIMIT_BYTES = 1024 * 1024;
 
-/** The parts that the client API tells of, and steers. */
+/** The parts that the client API shows and controls. */
 export interface ClientHttpDeps {
-  /** Finds out who calls; see `auth/security.ts`. */
+  /** Authenticates callers; see `auth/security.ts`. */
   readonly authenticator: Authenticator;
   /** Certificate of the listener; none: plain HTTP. */
   readonly tls: TlsFiles | undefined;

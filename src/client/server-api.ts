@@ -19,14 +19,14 @@ import { type Hop, nextHop } from './fetch/http-rules.js';
 /** Time for one whole answer of the sync server: a first bundle of a large repository is built while we wait. */
 const ANSWER_TIMEOUT_MS = 120_000;
 const ANSWER_LIMIT = 256 * 1024 * 1024;
-/** So much of an answer that is none is read: what it says, and that the connection can be used again. */
+/** Bytes that are read of a refusal: its message, and so that the connection can be reused. */
 const REFUSAL_BYTES = 16_384;
-/** More is taken for a circle. */
+/** More are treated as a loop. */
 const MAX_REDIRECTS = 10;
-/** A server that asks for more is asked again anyway. */
+/** Upper bound of `Retry-After`. */
 const RETRY_AFTER_MAX_SECONDS = 300;
 
-/** 503: it starts, or its source is away; nothing newer is known (opal-protocol P2.2). 501: it does not do this at all. */
+/** 503: the server starts, or its source is unreachable (opal-protocol P2.2). 501: it does not have this. */
 const REFUSALS: Readonly<Record<number, ErrorCode>> = {
   401: 'token_refused',
   501: 'not_enabled',
@@ -44,9 +44,9 @@ export interface ServerApiOptions {
   readonly limitBytes?: number;
   /** Its connections; they end with the API. */
   readonly dispatcher: Dispatcher;
-  /** For where the server redirects to: the gate decides where it leads. They end with the API, too. */
+  /** Connections to where the server redirects to, through the gate; they end with the API, too. */
   readonly gated: Dispatcher;
-  /** Hears why the data configuration or the updates cannot be read: they may list something that is missing here. */
+  /** Called when the data configuration or the updates cannot be read: they may list entries that are missing here. */
   readonly onDataFailed?: (reason: string) => void;
 }
 
@@ -60,7 +60,7 @@ interface ServerAnswer {
 /** The client's calls to a sync server, ours or OPAL's. */
 export class ServerApi {
   readonly #options: ServerApiOptions;
-  /** What some APIs repeat of what they were asked. */
+  /** Secrets that an API may repeat in an error. */
   readonly #secrets: readonly string[];
 
   constructor(options: ServerApiOptions) {
@@ -91,7 +91,7 @@ export class ServerApi {
 
   /**
    * The base entries alone: `GET /data/config?origin=base` of a server of ours, which may lead to an external API; an
-   * address of its own (SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL) is asked as it is.
+   * address of its own (SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL) is requested as it is.
    */
   async baseConfig(signal: AbortSignal): Promise<PeerDataConfig> {
     const url = this.#options.dataConfigUrl ?? this.#address('/data/config', new URLSearchParams({ origin: 'base' }));
@@ -110,7 +110,7 @@ export class ServerApi {
     return this.#tellingFailure(read, signal);
   }
 
-  /** `GET /loadlimit`: returns when the server takes one more client, throws (with its `Retry-After`) when it does not. */
+  /** `GET /loadlimit`: rejects, with the server's `Retry-After`, while the server has no capacity for one more client. */
   async loadLimit(signal: AbortSignal): Promise<void> {
     await this.#get(this.#address('/loadlimit'), signal);
   }
@@ -169,7 +169,7 @@ export class ServerApi {
     return answer.text;
   }
 
-  /** The token goes to the server alone; where that redirects to, it is in the address. */
+  /** Sends the token to the server alone; a redirect carries its own in the address. */
   #firstHop(url: string): Hop {
     const { token } = this.#options;
     const place = new URL(url);

@@ -2,24 +2,24 @@ import { type BackoffOptions, backoffMs, sleep } from '../lib/async.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 
-/** Waits between two questions: as OPAL's clients do (opal-protocol P8.2). */
+/** Backoff of the requests, as of OPAL's clients (opal-protocol P8.2). */
 const WAITS: BackoffOptions = { minMs: 1000, maxMs: 10_000 };
 
 /** What waiting for the server works with. */
 export interface ServerLoadDeps {
   /** Asks `GET /loadlimit`; throws unless the answer is 200. */
   readonly ask: (signal: AbortSignal) => Promise<void>;
-  /** Hears of each refusal. */
+  /** Called for each refusal. */
   readonly onRefused: (reason: string) => void;
   readonly log: Logger;
   readonly waits?: BackoffOptions;
 }
 
 /**
- * SYNC_WAIT_ON_SERVER_LOAD: returns once the server says that it takes one more client. Asks for ever, `Retry-After` is a
- * floor; rejects with the signal's reason when that aborts.
+ * SYNC_WAIT_ON_SERVER_LOAD: resolves when the server has capacity for one more client. Retries for ever, not before the
+ * server's `Retry-After`; rejects with the signal's reason when that aborts.
  */
-export async function serverLoadAllows(deps: ServerLoadDeps, signal: AbortSignal): Promise<void> {
+export async function serverHasCapacity(deps: ServerLoadDeps, signal: AbortSignal): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await deps.ask(signal);

@@ -2,7 +2,7 @@ import { redactUrl } from '../lib/log.js';
 import type { StartFact } from '../lib/start-lines.js';
 import type { ClientSettings } from './options.js';
 
-/** The settings that the facts are made of. */
+/** The settings that the facts come from. */
 type FactSettings = Pick<
   ClientSettings,
   | 'serverUrl'
@@ -23,7 +23,7 @@ interface Who {
   readonly clientId: string;
 }
 
-/** What a client says of itself when it starts; where it listens follows once it does. */
+/** The facts that a client logs when it starts; its address follows when it listens. */
 export function startFacts(settings: FactSettings, { version, nodeVersion, clientId }: Who): StartFact[] {
   const { dataTopics, policyDirs, clientToken } = settings;
   const serverUrl = redactUrl(settings.serverUrl);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SyncError } from '../lib/errors.js';
 
-/** Makes a folder of our own where the system keeps temporary files. Rejects with `spool_unwritable` that names that place. */
+/** Makes a private folder among the system's temporary files. Rejects with `spool_unwritable`. */
 export async function temporaryFolder(prefix: string): Promise<string> {
   try {
     return await mkdtemp(join(tmpdir(), prefix));

@@ -1,5 +1,5 @@
 /**
- * The directories to subscribe to: normal form (`.` for the root), and none that lies below another one of the list,
+ * The directories to subscribe to, in normal form (`.` for the root), without those that lie below another one of the list,
  * since a subscription covers what is below (opal-protocol P5.8).
  */
 export function outermostDirectories(directories: readonly string[]): string[] {

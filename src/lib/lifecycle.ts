@@ -17,7 +17,7 @@ export interface Parts {
 export interface Program<T> {
   /** Makes and starts the parts. When one fails, it ends the others and rejects. */
   start(): Promise<T>;
-  /** Ends all parts, also of a start that is under way. A second call is the same stop; a start after it rejects with `already_stopped`. */
+  /** Ends all parts, also of a start under way. Idempotent. A start after it rejects with `already_stopped`. */
   stop(): Promise<void>;
   /** Resolves when the program has stopped; rejects when a part that runs fails. */
   ended(): Promise<void>;

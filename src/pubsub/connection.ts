@@ -5,9 +5,9 @@ import { hexId } from '../lib/hex-id.js';
 import type { Logger } from '../lib/log.js';
 import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
 import type { EventLoopTick } from './event-loop-tick.js';
+import { argumentText, readFrame, type TextFrame, textFrame, topicList } from './frames.js';
 import { Heartbeat } from './heartbeat.js';
 import type { Hub, Subscriber } from './hub.js';
-import { argumentText, readFrame, topicList } from './incoming.js';
 import { MAX_CALL_BYTES, withoutPublished } from './large-frame.js';
 import {
   ANNOUNCE_TOPIC,
@@ -18,7 +18,6 @@ import {
   type SessionHandler,
   type SessionPeer,
 } from './peer.js';
-import { type TextFrame, textFrame } from './text-frame.js';
 
 /** Limits and times of a connection; see `socket-server.ts`. */
 export interface ConnectionOptions {
@@ -36,22 +35,22 @@ export interface ConnectionDeps {
   hub: Hub;
   log: Logger;
   onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
-  /** What our own peers say beyond pub/sub. Without it they are taken as plain ones. */
+  /** Serves our own peers beyond pub/sub. Default: they are plain peers. */
   sessions?: SessionHandler | undefined;
-  /** Counts what happens to connections. */
+  /** Counts connections that open, and that are dropped. */
   meter?: { opened(): void; dropped(): void } | undefined;
 }
 
 /** Topics of OPAL's statistics (opal-protocol P1.7): passed on between peers, never stored. */
 const STATISTICS_PREFIX = '__opal_stats';
-/** More than any client has; both bound what one peer makes us remember: a topic may be as long as a frame. */
+/** More than any client has. Both bound the memory of one peer: a topic may be as long as a frame. */
 const MAX_TOPICS = 10_000;
 const MAX_TOPICS_CHARACTERS = 262_144;
 /** Topics of one publish: each is delivered on its own. */
 const MAX_PUBLISH_TOPICS = 1_000;
-/** Publishes of one peer that wait for their turn before we stop reading from it. */
+/** Publishes of one peer that may be queued before the server stops reading from it. */
 const MAX_WAITING_PUBLISHES = 64;
-/** How an answer to `notify` starts, as Python and as we write it. Nothing in it is used: it is not even parsed. */
+/** How a response to `notify` starts, as Python and as our client write it. It is not parsed: nothing in it is used. */
 const RESPONSE_STARTS = ['{"request": null', '{"request":null'].map((text) => Buffer.from(text));
 
 /** Longest topic of a subscription: a directory of a policy repository, or what a data update may name. */
@@ -63,7 +62,7 @@ const SHOWN_CHARACTERS = 100;
 
 const NOTHING = (): void => undefined;
 
-/** One peer's socket on the server: answers its calls, and takes publications as a {@link Subscriber} of the hub. */
+/** One peer's socket on the server: responds to its calls, and receives publications as a {@link Subscriber} of the hub. */
 export class Connection implements Subscriber, SessionPeer {
   readonly id = hexId();
   readonly extended: boolean;
@@ -125,7 +124,7 @@ export class Connection implements Subscriber, SessionPeer {
       () => this.drop('does not answer pings'),
     );
     const { expiresAtMs } = about.peer;
-    // Both kinds of client reconnect after every close, and are then refused, and held back, until they have a new token.
+    // Both kinds of client reconnect after every close; the tarpit holds them back until they have a new token.
     this.#stopExpiry =
       expiresAtMs === undefined ? NOTHING : atTime(expiresAtMs, () => this.close(1008, 'the token has expired'));
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
@@ -139,12 +138,11 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   /**
-   * Sends one text message without waiting. A subscriber that has not read what it was sent before, beyond the limit, is
-   * cut off; so is an OPAL peer that could not take a frame of this size (opal-protocol P1.1). Both catch up when they
-   * come back.
+   * Sends one text message without waiting. Disconnects a subscriber whose unread bytes exceed the limit, and an OPAL peer
+   * that cannot receive a frame of this size (opal-protocol P1.1). Both catch up when they reconnect.
    *
-   * The bytes go to the socket below `ws`, which would print a header for each peer: nothing that `ws` sends by itself is ever
-   * amid a message, since no message of ours is sent through it.
+   * Writes to the socket below `ws`, which would frame the message once per peer. The control frames that `ws` sends stay
+   * between messages, since every message takes this way.
    */
   send({ bytes, payload }: TextFrame): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return;
@@ -165,7 +163,7 @@ export class Connection implements Subscriber, SessionPeer {
     return this.#peer.permittedTopics;
   }
 
-  /** Who is there. */
+  /** What is known of the peer. */
   get info(): PeerInfo {
     return {
       id: this.id,
@@ -182,7 +180,7 @@ export class Connection implements Subscriber, SessionPeer {
     };
   }
 
-  /** What the peer has not read yet. */
+  /** Bytes that the peer has not read yet. */
   get queuedBytes(): number {
     return this.#ws.bufferedAmount;
   }
@@ -209,13 +207,13 @@ export class Connection implements Subscriber, SessionPeer {
     });
   }
 
-  /** Starts an orderly end; publications stop at once. */
+  /** Starts the closing handshake; publications stop at once. */
   close(code: number, reason: string): void {
     this.#release();
     this.#ws.close(code, reason);
   }
 
-  /** Ends the connection at once, for a peer that would not take part in an orderly end. */
+  /** Cuts the connection, for a peer that would not complete the closing handshake. */
   drop(reason: string): void {
     this.#log().warn({ reason }, 'subscriber dropped');
     this.#deps.meter?.dropped();
@@ -223,7 +221,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.#ws.terminate();
   }
 
-  /** Nothing goes to it any more, and it is nobody's session: the peer may take its time to end the connection. */
+  /** Ends subscriptions and session; the closing handshake may take longer. */
   #release(): void {
     this.#heartbeat.stop();
     this.#stopExpiry();
@@ -233,7 +231,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.#deps.sessions?.closed(this);
   }
 
-  /** What follows in the same tick of the event loop goes to the operating system in one call: bursts cost far less so. */
+  /** The rest of this tick's messages reach the operating system in one call: bursts cost far less. */
   #cork(): void {
     if (this.#corked) return;
     this.#corked = true;
@@ -289,19 +287,19 @@ export class Connection implements Subscriber, SessionPeer {
           this.#reply(this.#deps.sessions.call(this, request.method, request.arguments), 'bool', callId);
           break;
         }
-        // OPAL drops the connection here; an answer costs nobody anything, and no peer waits for ever.
+        // OPAL drops the connection here; a response is cheaper, and no peer waits for ever.
         this.#complainOnce(`unknown method ${JSON.stringify(request.method.slice(0, 100))}`);
         this.#reply(null, null, callId);
     }
   }
 
-  /** It negotiated sessions: it hears where the log stands. */
+  /** It negotiated sessions: heartbeats tell it the head of the log. */
   get speaksSessions(): boolean {
     const { sessions } = this.#deps;
     return sessions !== undefined && (this.#protocol ?? 0) >= sessions.protocol;
   }
 
-  /** A `subscribe` that says who the client is and what it holds is answered once the sessions have looked at it. */
+  /** Opens a session for a `subscribe` with client id and position; false for a plain one. */
   #opensSession({ arguments: args }: RpcRequest, callId: string | null): boolean {
     if (!this.speaksSessions) return false;
     const answer = this.#deps.sessions?.open(this, args, () => this.#subscribe(topicList(args.topics)));
@@ -320,7 +318,7 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   #subscribe(topics: string[] | undefined): boolean {
-    // The answer of a session takes a while: the connection may have ended meanwhile, and must not come back into the hub.
+    // Opening a session takes a while: a connection that has ended meanwhile must not come back into the hub.
     if (this.#ws.readyState !== this.#ws.OPEN) return false;
     if (topics === undefined) return this.#complainOnce('subscribe without a list of topics');
     if (!this.#permits(topics)) return this.#complainOfTopics('subscribe', topics);
@@ -344,7 +342,7 @@ export class Connection implements Subscriber, SessionPeer {
     return true;
   }
 
-  /** Publishes of one peer are carried out one after the other, so that its updates keep their order. */
+  /** Runs the publishes of one peer one after the other, so that its updates keep their order. */
   #publish(request: RpcRequest, frameText: () => string, callId: string | null): void {
     const topics = topicList(request.arguments.topics);
     if (topics === undefined || topics.length > MAX_PUBLISH_TOPICS) {
@@ -375,7 +373,7 @@ export class Connection implements Subscriber, SessionPeer {
       return this.#complainOnce('publish by a token that is none of a datasource', 'unauthorized');
     }
     if (!this.#permits(lasting)) return this.#complainOfTopics('publish', lasting);
-    // Who it is everybody may say, for itself; to others it speaks on the topics that its token permits.
+    // Every peer may announce itself; its event is published only on topics that its token permits.
     if (topics.includes(ANNOUNCE_TOPIC)) this.#announced(dataText);
     if (!this.#permits(topics)) return this.#complainOfTopics('publish', topics);
     for (const topic of topics) {
@@ -385,7 +383,7 @@ export class Connection implements Subscriber, SessionPeer {
     }
     if (lasting.length === 0) return true;
     if (this.#deps.onPublish === undefined) return this.#complainOnce('publish on a topic that takes none');
-    // Our own clients have to hear of every seq of their topics.
+    // Our own clients must receive every seq of their topics.
     await this.#deps.onPublish(lasting, dataText, this.#peer, toSelf || this.extended ? undefined : this);
     return true;
   }
@@ -401,7 +399,7 @@ export class Connection implements Subscriber, SessionPeer {
     this.#rpcId = announced?.rpcId ?? this.#rpcId;
   }
 
-  /** Made when it is needed, like all that a subscriber has no use for that only waits. */
+  /** Made when needed: idle subscribers stay small. */
   #log(): Logger {
     this.#ownLog ??= this.#deps.log.child({
       connection: this.id,
@@ -410,7 +408,7 @@ export class Connection implements Subscriber, SessionPeer {
     return this.#ownLog;
   }
 
-  /** Logs each kind of complaint once per connection: a peer must not be able to fill the log. */
+  /** Logs each complaint once per connection: a peer must not fill the log. */
   #complainOnce(complaint: string, code: ErrorCode = 'frame_invalid'): false {
     this.#complaints ??= new Set();
     if (this.#complaints.size < 20 && !this.#complaints.has(complaint)) {
@@ -420,7 +418,7 @@ export class Connection implements Subscriber, SessionPeer {
     return false;
   }
 
-  /** The same for topics that the token lacks, which are named. */
+  /** {@link #complainOnce}, with the topics that the token does not permit. */
   #complainOfTopics(call: string, topics: readonly string[]): false {
     const others = topics.filter((topic) => !this.#permits([topic]));
     const named = others.slice(0, NAMED_TOPICS).map((topic) => JSON.stringify(topic.slice(0, SHOWN_CHARACTERS)));

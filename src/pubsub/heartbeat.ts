@@ -4,13 +4,13 @@ import type { WebSocket } from 'ws';
 /** Times of a {@link Heartbeat}, in milliseconds. */
 export interface HeartbeatOptions {
   intervalMs: number;
-  /** How long a ping may stay without any sign of life. */
+  /** Timeout of a ping. */
   timeoutMs: number;
 }
 
 /**
- * Pings a peer and calls `onDead` once when it has gone without a close, as with a cut cable. Any byte that arrives is a
- * sign of life, and so is a backlog that drains: a slow peer is not a dead one.
+ * Pings a peer and calls `onDead` once when it no longer responds, as with a cut cable. Every received byte counts as a
+ * response, and so does a backlog that drains: a slow peer is not dead.
  */
 export class Heartbeat {
   readonly #ws: WebSocket;
@@ -32,7 +32,7 @@ export class Heartbeat {
     this.#socket = socket;
     this.#timeoutMs = timeoutMs;
     this.#onDead = onDead;
-    // One function for all: a server has one of these for each subscriber that waits.
+    // One function for all heartbeats: a server has one for each idle subscriber.
     this.#interval = setInterval(Heartbeat.#beat, intervalMs, this);
   }
 

@@ -3,21 +3,21 @@ import { hexId } from '../lib/hex-id.js';
 import { type Logger, silentLogger } from '../lib/log.js';
 import { notifyFrame } from '../wire/frames.js';
 import { ALL_TOPICS } from '../wire/topics.js';
-import { type TextFrame, textFrame } from './text-frame.js';
+import { type TextFrame, textFrame } from './frames.js';
 
-/** Somebody who receives publications: one connection. */
+/** A connection that receives publications. */
 export interface Subscriber {
   /** True when the peer negotiated our extensions; it then gets `extendedText`. */
   readonly extended: boolean;
   /** The topics that it is limited to; undefined: any. */
   readonly permittedTopics?: ReadonlySet<string> | undefined;
   /**
-   * Takes one text message, at once and without waiting. The bytes are shared by all subscribers: they must not be changed.
+   * Sends one text message without waiting. All subscribers share the bytes: they must not be changed.
    */
   send(frame: TextFrame): void;
 }
 
-/** The data of a publication. Each text is read only when somebody is to get it: a getter may print it then. */
+/** The data of a publication. A text is read only when a subscriber needs it: a getter may print it then. */
 export interface PublicationData {
   /** As JSON text. */
   readonly text: string;
@@ -27,37 +27,37 @@ export interface PublicationData {
 
 /** What {@link Hub.publish} sends. */
 export interface Publication extends PublicationData {
-  /** Topics that it concerns. */
+  /** The topics that it is published on. */
   topics: readonly string[];
-  /** The data for a subscriber that is limited to topics, where it differs; one object for all who get the same. */
+  /** The data for a subscriber that is limited to topics, where it differs; the same object for the same data. */
   limitedTo?: ((permitted: ReadonlySet<string>) => PublicationData) | undefined;
   /** A subscriber that does not get it: the publisher. */
   except?: Subscriber | undefined;
 }
 
-/** Topics and their subscribers in this process. Nothing is kept for those who are away. */
+/** Topics and their subscribers in this process. Nothing is kept for disconnected subscribers. */
 export interface Hub {
   subscribe(subscriber: Subscriber, topics: Iterable<string>): void;
   unsubscribe(subscriber: Subscriber, topics: Iterable<string>): void;
   /** Ends all subscriptions of a subscriber. */
   remove(subscriber: Subscriber): void;
-  /** Subscribers that a publication on these topics would reach. */
+  /** Number of subscribers that a publication on these topics reaches. */
   subscriberCount(topics: readonly string[]): number;
   /**
-   * Hands the publication to every subscriber of one of its topics, once each, under the first of the publication's
-   * topics that it subscribes to; who subscribes to all topics gets the first one. Never waits. Returns how many got it.
+   * Sends the publication to every subscriber of one of its topics, once each, under the first of its topics that they
+   * subscribe to; subscribers of all topics get it under the first one. Never waits. Returns the number of subscribers.
    */
   publish(publication: Publication): number;
 }
 
 /**
- * An empty hub. A frame is encoded once per topic and variant; its ids are constant for the publication (design D30). A
- * subscriber that throws is logged and removed, the others get the publication all the same.
+ * Makes an empty hub. It encodes a frame once per topic and variant, with the same ids for the whole publication (design
+ * D30). It logs and removes a subscriber that throws.
  */
 export function createHub(log: Logger = silentLogger()): Hub {
   const byTopic = new Map<string, Set<Subscriber>>();
   const topicsOf = new Map<Subscriber, Set<string>>();
-  /** Members that OPAL's frames have; no client looks at them. */
+  /** Members of OPAL's frames; no client reads them. */
   const owner = { subscription: hexId(), subscriber: hexId() };
 
   function leave(subscriber: Subscriber, topic: string): void {

@@ -5,9 +5,8 @@ import { createJsonCheck, JsonSyntaxError, type MemberWatch } from '../lib/json-
 export const MAX_CALL_BYTES = 2 * 1_048_576;
 
 /**
- * A long frame without the data that it publishes, which is read later and as what it is. So nothing of it becomes values that no
- * call needs: a few bytes of text may be a hundred of memory. Throws `frame_invalid` for bytes that are not JSON, and where too
- * much is left.
+ * A long frame without the data that it publishes, which is passed on as text. Parsed, a few bytes of it could take a
+ * hundred of memory. Throws `frame_invalid` for bytes that are not JSON, and where too much is left.
  */
 export function withoutPublished(frame: Buffer): string {
   const found = new PublishedData(frame);

@@ -15,9 +15,9 @@ import {
   requestFrame,
   responseFrame,
 } from '../wire/frames.js';
+import { argumentText, readFrame } from './frames.js';
+import { handshakeFailure } from './handshake-failure.js';
 import { Heartbeat } from './heartbeat.js';
-import { argumentText, readFrame } from './incoming.js';
-import { refusalOf } from './link-refusal.js';
 
 /** What a client's connection is made with; see `socket-client.ts`. */
 export interface LinkOptions {
@@ -32,20 +32,20 @@ export interface LinkOptions {
 /** What a link works with. */
 export interface LinkDeps {
   log: Logger;
-  /** A publication; not before {@link Link.notify} was called. */
+  /** A publication; held until {@link Link.notify} is called. */
   onNotify(topic: string, dataText: string): void;
-  /** A request that is not of OPAL's protocol; true where it was one to deal with. */
+  /** A request that OPAL's protocol does not have; returns whether it is known. */
   onRequest?(method: string, args: Readonly<Record<string, unknown>>): boolean;
 }
 
-/** How long an orderly end may take before the connection is cut. */
+/** How long the closing handshake may take before the connection is cut. */
 const CLOSE_GRACE_MS = 1000;
 
 /** One open connection to a server: calls in both directions, and notifications. */
 export class Link {
   /** Version of our extensions that the server agreed to; undefined for an OPAL server. */
   readonly protocol: number | undefined;
-  /** Aborts when the connection has ended, for whatever reason; the reason is a `SyncError` that says why. */
+  /** Aborts when the connection has ended; the reason is a `SyncError`. */
   readonly closed: AbortSignal;
   readonly #ws: WebSocket;
   readonly #deps: LinkDeps;
@@ -53,7 +53,7 @@ export class Link {
   readonly channelId = hexId();
   readonly #ended = new AbortController();
   readonly #calls = new Map<string, (result: unknown) => void>();
-  /** Publications that have come too early; undefined once they go on at once. */
+  /** Publications before {@link notify}; undefined afterwards. */
   #held: [topic: string, dataText: string][] | undefined = [];
   #heldChars = 0;
   readonly #heldLimit: number;
@@ -111,7 +111,7 @@ export class Link {
     try {
       return await new Promise((resolve, reject) => {
         ws.once('unexpected-response', (request, response) => {
-          refusalOf(options.url, response).then((refusal) => {
+          handshakeFailure(options.url, response).then((refusal) => {
             reject(refusal);
             request.destroy();
           }, reject);
@@ -131,7 +131,7 @@ export class Link {
     }
   }
 
-  /** From now on publications are told; those that came before are told now, in their order. */
+  /** Delivers the held publications in order, then each one as it arrives. */
   notify(): void {
     const early = this.#held ?? [];
     this.#held = undefined;
@@ -140,7 +140,7 @@ export class Link {
     });
   }
 
-  /** Calls a method of the server. Rejects with `server_unreachable` when there is no answer in time. */
+  /** Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time. */
   call(method: string, args: object, timeoutMs: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const id = hexId();
@@ -176,7 +176,7 @@ export class Link {
     await aborted(this.closed);
   }
 
-  /** An orderly end, cut short when the server takes no part in it. */
+  /** Starts the closing handshake and cuts the connection when the server does not complete it. */
   #end(reason: string, code: number): void {
     if (this.#failure !== undefined) return;
     this.#failure = reason;
@@ -189,7 +189,7 @@ export class Link {
     if (this.#ws.readyState === this.#ws.OPEN) this.#ws.send(text);
   }
 
-  /** What cannot be read may have been an update: the connection ends, and the next one catches up. */
+  /** An unreadable frame may have been an update: the connection ends, and the next one catches up. */
   #receive(data: Buffer, isBinary: boolean): void {
     if (this.#failure !== undefined) return;
     if (isBinary) {
@@ -218,7 +218,7 @@ export class Link {
     const callId = request.call_id ?? null;
     switch (request.method) {
       case 'notify':
-        // An OPAL server waits for this answer before it serves the next subscriber; ours has no use for it.
+        // An OPAL server waits for this response before it serves the next subscriber; ours ignores it.
         if (this.protocol === undefined) this.#send(responseFrame('None', 'str', callId));
         this.#notify(request, text);
         break;
@@ -230,7 +230,7 @@ export class Link {
         this.#send(responseFrame(this.channelId, 'str', callId));
         break;
       default:
-        // What both sides negotiated needs no answer; it counts as a sign of life by being there.
+        // A negotiated request needs no response.
         if (this.protocol !== undefined && this.#deps.onRequest?.(request.method, request.arguments) === true) break;
         this.#deps.log.debug({ method: request.method }, 'the server called an unknown method');
         this.#send(responseFrame(null, null, callId));
@@ -256,14 +256,14 @@ export class Link {
 }
 
 /**
- * A dial as the option of Node's requests, which `ws` passes on: they take a socket later, by a callback. The time for
- * opening is set here, since Node does that only for sockets that it makes itself; `ws` takes it back at the upgrade.
+ * A dial as the `createConnection` of Node's requests, which receive the socket by a callback. Sets the handshake timeout,
+ * since Node sets it only on sockets that it makes itself; `ws` removes it at the upgrade.
  */
 function connectionBy(dial: Dial, { url, openTimeoutMs }: LinkOptions, signal: AbortSignal): typeof createConnection {
   const connect = (_: unknown, done: (error: unknown, socket?: Socket) => void): void => {
     dial(new URL(url), signal).then((socket) => done(null, socket.setTimeout(openTimeoutMs)), done);
   };
-  // The declared type is that of a function that answers with the socket at once.
+  // The declared type returns the socket at once.
   return connect as unknown as typeof createConnection;
 }
 

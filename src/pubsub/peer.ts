@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import * as z from 'zod';
 import { timerMs } from '../lib/timer.js';
 
-/** Who is at the other end of a socket and what it may do, as authentication found out. */
+/** The authenticated peer of a socket, and what it may do. */
 export interface Peer {
   /** Subject of its token; null where authentication is off. */
   readonly subject: string | null;
@@ -10,13 +10,13 @@ export interface Peer {
   readonly permittedTopics: ReadonlySet<string> | undefined;
   /** Documents at and below which it may publish, as segments; undefined: any. */
   readonly permittedPaths: readonly (readonly string[])[] | undefined;
-  /** Whether it may publish on other topics than those of statistics. */
+  /** Whether it may publish on topics other than statistics. */
   readonly mayPublish: boolean;
-  /** When its token ends, in milliseconds since 1970; then it is disconnected. Undefined: never. */
+  /** When its token expires, and it is disconnected, in milliseconds since 1970. Undefined: never. */
   readonly expiresAtMs: number | undefined;
 }
 
-/** A peer of a server that asks for no token. */
+/** Every peer of a server without authentication. */
 export const ANY_PEER: Peer = {
   subject: null,
   permittedTopics: undefined,
@@ -25,7 +25,7 @@ export const ANY_PEER: Peer = {
   expiresAtMs: undefined,
 };
 
-/** Calls back once the clock shows `timeMs`. Answers how to take that back. */
+/** Calls back when the clock reaches `timeMs`. Returns how to cancel that. */
 export function atTime(timeMs: number, callback: () => void): () => void {
   let timer: NodeJS.Timeout;
   const arm = (): void => {
@@ -36,11 +36,11 @@ export function atTime(timeMs: number, callback: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** One connection, for those who want to know who is there. */
+/** What is known of one connection. */
 export interface PeerInfo {
   /** Channel id of our side. */
   readonly id: string;
-  /** Id that the client gave itself: in the query of the upgrade, or where it announced itself for statistics. */
+  /** Id that the client chose: in the query of the upgrade, or in its announcement for statistics. */
   readonly clientId: string | undefined;
   /** Subject of its token; null where it has none. */
   readonly subject: string | null;
@@ -58,18 +58,18 @@ export interface PeerInfo {
   readonly protocol: number | undefined;
 }
 
-/** Where OPAL's clients say who they are, when statistics are on there (opal-protocol P1.7). */
+/** Topic on which OPAL's clients announce themselves for statistics (opal-protocol P1.7). */
 export const ANNOUNCE_TOPIC = '__opal_stats_add';
-/** Query parameter by which a client may name itself (opal-protocol P1.6). */
+/** Query parameter with the id of a client (opal-protocol P1.6). */
 const CLIENT_ID_PARAMETER = '__opal_client_id';
-/** Longer names are cut: they only serve to be shown. */
+/** Longer names are cut: they are only shown. */
 const MAX_NAME = 256;
-/** Parameters of an upgrade that are remembered. */
+/** Parameters of an upgrade that are kept. */
 const MAX_PARAMETERS = 16;
 
 const announcement = z.object({ client_id: z.string(), rpc_id: z.string().nullish() });
 
-/** What a peer says of itself with a publish on {@link ANNOUNCE_TOPIC}; undefined where it is not as documented. */
+/** The announcement of a peer on {@link ANNOUNCE_TOPIC}; undefined where it is not as documented. */
 export function announcedBy(dataText: string): { clientId: string; rpcId: string | undefined } | undefined {
   let value: unknown;
   try {
@@ -82,7 +82,7 @@ export function announcedBy(dataText: string): { clientId: string; rpcId: string
   return { clientId: parsed.data.client_id.slice(0, MAX_NAME), rpcId: parsed.data.rpc_id?.slice(0, MAX_NAME) };
 }
 
-/** Shared by all that have no query. */
+/** Shared by all connections without a query. */
 const NOTHING_ASKED = { query: {}, clientId: undefined };
 
 /** The query of an upgrade request, bounded, and the client id in it. */
@@ -98,26 +98,26 @@ export function upgradeQuery(request: IncomingMessage): {
   return { query, clientId: query[CLIENT_ID_PARAMETER] };
 }
 
-/** One of our own clients at the other end of a socket, as far as those who speak with it beyond pub/sub need it. */
+/** The connection of one of our own clients, as sessions see it. */
 export interface SessionPeer {
   /** Of this connection, not of the client. */
   readonly id: string;
   readonly info: PeerInfo;
-  /** Sends a request; nobody waits for its answer. */
+  /** Sends a request without waiting for a response. */
   tell(method: string, args: object): void;
-  /** Pings it: true when anything comes from it within the time. */
+  /** Pings it; returns whether it responds in time. */
   isAlive(timeoutMs: number): Promise<boolean>;
   /** Ends the connection at once. */
   drop(reason: string): void;
 }
 
-/** Speaks with our own clients beyond pub/sub; what is said is opaque here (`wire/session.ts`). */
+/** Serves our own clients beyond pub/sub; the messages are opaque here (`wire/session.ts`). */
 export interface SessionHandler {
-  /** Version of the protocol from which peers understand it; for all others this is never called. */
+  /** Lowest protocol version of the peers that it serves. */
   readonly protocol: number;
   /**
-   * Looks at the arguments of a `subscribe` before it is carried out. Undefined: it is a plain one. Otherwise the `result` to
-   * answer; `subscribe` carries it out, and answers false where the peer may not.
+   * Handles a `subscribe`. Undefined: it is a plain one. Otherwise resolves with its `result`; the callback subscribes, and
+   * returns false where the peer may not.
    */
   open(
     peer: SessionPeer,
@@ -126,8 +126,8 @@ export interface SessionHandler {
   ): Promise<object> | undefined;
   /** Whether there is such a method. */
   takes(method: string): boolean;
-  /** Carries out one of its methods at once; false: refused. */
+  /** Runs one of its methods; returns false where it rejects the call. */
   call(peer: SessionPeer, method: string, args: Readonly<Record<string, unknown>>): boolean;
-  /** The connection has ended; called once for each, also for those that opened no session. */
+  /** The connection has ended. Called once for each, with or without a session. */
   closed(peer: SessionPeer): void;
 }

@@ -5,7 +5,7 @@ import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import { timerMs } from '../lib/timer.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer.js';
-import { ReconnectWaits } from './reconnect-waits.js';
+import { ReconnectBackoff } from './reconnect-backoff.js';
 
 /** What {@link createSocketClient} is made with. */
 export interface SocketClientOptions {
@@ -17,11 +17,11 @@ export interface SocketClientOptions {
   keepAliveIntervalMs: number;
   /** Longest wait between two attempts. */
   reconnectMaxMs: number;
-  /** Longest wait for the handshake, and for the answer to `subscribe`. Default 10 s (opal-protocol P1.1). */
+  /** Timeout of the handshake, and of `subscribe`. Default 10 s (opal-protocol P1.1). */
   openTimeoutMs?: number;
-  /** Time between WebSocket pings, and how long one may stay unanswered. Default 20 s. */
+  /** Time between WebSocket pings, and timeout of each. Default 20 s. */
   pingIntervalMs?: number;
-  /** Say to the server who this is, by this id, as OPAL's clients do for its statistics (opal-protocol P1.7). */
+  /** Announce this id to the server, as OPAL's clients do for its statistics (opal-protocol P1.7). */
   announceAs?: string | undefined;
   /** Largest message that is accepted. Default 64 MiB. */
   frameLimitBytes?: number;
@@ -35,9 +35,9 @@ export interface SocketSession {
   readonly protocol: number | undefined;
   /** Aborts when the connection has ended. */
   readonly signal: AbortSignal;
-  /** What the server answered to the subscription: `true`, or what our extensions have in its place. */
+  /** The result of `subscribe`: `true`, or the session of our extensions. */
   readonly subscribed: unknown;
-  /** Calls a method of the server. Rejects with `server_unreachable` when there is no answer in time. */
+  /** Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time. */
   call(method: string, args: object, timeoutMs: number): Promise<unknown>;
 }
 
@@ -51,34 +51,34 @@ export interface SocketClientDeps extends LinkDeps {
   /** More arguments of `subscribe`, for a server that knows them; asked once for each connection. */
   subscribeWith?(session: OpenSession): object;
   /**
-   * Called when the topics are subscribed: from now on nothing is missed, so this is the moment to catch up.
-   * Notifications come when it has settled. A rejection ends the connection and counts as a failed attempt. The next
-   * attempt waits until this has settled: heed `session.signal`.
+   * Called when the topics are subscribed: nothing is missed from now on, so this is the moment to catch up.
+   * Notifications follow when it has resolved. A rejection ends the connection and counts as a failed attempt. The next
+   * attempt waits until it has settled: respect `session.signal`.
    */
   onConnected(session: SocketSession): Promise<void>;
   /**
-   * A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw means reconnect. What
-   * comes before the answer to the subscription follows on `onConnected`: that answer tells what log it is of.
+   * A publication; `dataText` is its data exactly as the server wrote it. Must return soon; a throw means reconnect.
+   * Publications that arrive before the response to `subscribe` follow after `onConnected`, which says whose log it is.
    */
   onNotify(topic: string, dataText: string): void;
   /** Called once for each call of `onConnected`, when that connection has ended. */
   onDisconnected(reason: string): void;
-  /** Over how long the clients of this server are to spread when all of them have lost it, as it said last. */
+  /** Time over which the clients of this server spread their reconnects, as it said last. */
   spreadMs?(): number;
-  /** Called before each wait for the next attempt with what ended, or prevented, the connection. */
+  /** Called before each wait for the next attempt, with why there is no connection. */
   onFailed?(reason: string, code: ErrorCode): void;
 }
 
-/** A subscription that lasts: connects, subscribes, reconnects. */
+/** A lasting subscription: connects, subscribes, reconnects. */
 export interface SocketClient {
-  /** Works until the signal aborts; resolves when nothing is left. Never gives up, never rejects for a bad server. */
+  /** Runs until the signal aborts, and resolves when the connection is closed. Never rejects because of the server. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** From then on it is said louder that there is no connection: servers restart, and that is over by then. */
+/** When the log level of a missing connection rises: a restart of the server is over by then. */
 const WARN_MS = 15_000;
 const ERROR_MS = 60_000;
-/** OPAL's readiness check: this many pings of a second each, then go on all the same (opal-protocol P1.5). */
+/** OPAL's readiness check: this many pings of a second each, then subscribe anyway (opal-protocol P1.5). */
 const READY_PINGS = 5;
 const READY_PING_MS = 1000;
 const KEEP_ALIVE_ANSWER_MS = 10_000;
@@ -89,7 +89,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
   const { url, token, dial } = options;
   const linkOptions = { url, token, dial, openTimeoutMs, pingIntervalMs, frameLimitBytes };
 
-  /** Answers what the server said to it. */
+  /** Returns the result of `subscribe`. */
   async function subscribe(link: Link, session: OpenSession): Promise<unknown> {
     await waitUntilReady(link);
     const topics = [...new Set(deps.topics(session))];
@@ -137,7 +137,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
 
   return {
     async run(signal) {
-      const waits = new ReconnectWaits({ maxMs: options.reconnectMaxMs });
+      const waits = new ReconnectBackoff({ maxMs: options.reconnectMaxMs });
       while (!signal.aborted) {
         let reason: unknown;
         try {
@@ -167,12 +167,12 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
   };
 }
 
-/** What hardly ever passes by itself is said aloud at once. */
+/** Failures that an operator has to mend are logged loudly at once. */
 function needsHelp(error: unknown): boolean {
   return error instanceof SyncError && (error.code === 'token_refused' || error.code === 'tls_failed');
 }
 
-/** OPAL's readiness check. A server that answers late, or never, is no reason to stop here; a lost connection is. */
+/** OPAL's readiness check. Only a lost connection fails it. */
 async function waitUntilReady(link: Link): Promise<void> {
   for (let attempt = 1; attempt <= READY_PINGS; attempt++) {
     try {
@@ -188,7 +188,7 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }
 
-/** Nobody waits for the answer: a server that takes no announcements follows us all the same. */
+/** Does not wait for the response: a server that rejects announcements serves this client anyway. */
 function announce(link: Link, clientId: string, topics: readonly string[], log: Logger): void {
   const data = { topics, client_id: clientId, rpc_id: link.channelId };
   const args = { topics: [ANNOUNCE_TOPIC], data, sync: true, notifier_id: null };
@@ -201,13 +201,13 @@ function startKeepAlive(link: Link, intervalMs: number, log: Logger): NodeJS.Tim
   if (intervalMs <= 0) return undefined;
   return setInterval(() => {
     link.call('_ping_', {}, KEEP_ALIVE_ANSWER_MS).catch((error: unknown) => {
-      // Only traffic is wanted; whether the server lives is for the pings of the socket itself.
+      // The call is traffic alone; the pings of the socket decide whether the server lives.
       log.debug({ error: errorText(error) }, 'no answer to the keep-alive');
     });
   }, timerMs(intervalMs));
 }
 
-/** Does something when the signal aborts. The result takes it back, and waits for it where it has begun. */
+/** Runs an action when the signal aborts. The result cancels it, or waits for it where it has begun. */
 function onAbort(signal: AbortSignal, action: () => Promise<void>): () => Promise<void> {
   let begun = Promise.resolve();
   const listener = (): void => {

@@ -21,31 +21,31 @@ export interface SocketServerOptions {
   pingIntervalMs?: number;
   /** Default 20 s. */
   pongTimeoutMs?: number;
-  /** How long the first 401 or 403 of an address is held back; see `tarpit.ts`. Default 1 s. */
+  /** Delay of the first 401 or 403 of an address; see `tarpit.ts`. Default 1 s. */
   refusalDelayMs?: number;
   /** Connections at one time; more are refused with 503 and `Retry-After`. Default: no bound. */
   maxConnections?: number;
-  /** How long {@link SocketServer.close} waits for peers to take part. Default 2 s. */
+  /** How long {@link SocketServer.close} waits for the closing handshakes. Default 2 s. */
   closeGraceMs?: number;
 }
 
 /** What a socket server works with. */
 export interface SocketServerDeps extends ConnectionDeps {
-  /** Open connections: filled here, read by whoever wants to know who is connected. */
+  /** Open connections: filled here, for sessions and statistics to read. */
   connections?: Set<Connection>;
-  /** Called first for each upgrade; refuses by a throw of a `SyncError` whose status is answered. */
+  /** Called first for each upgrade; rejects it by throwing a `SyncError`, whose status is sent. */
   screen?(request: IncomingMessage): void;
-  /** Where a peer is. Default: where its connection comes from. */
+  /** Address of a peer. Default: of its connection. */
   addressOf?(request: IncomingMessage): string;
   /**
-   * Admits a peer, or throws a `SyncError` whose status is answered. Settles in bounded time. Without it everyone may
-   * connect.
+   * Returns the peer, or rejects with a `SyncError`, whose status is sent. Settles in bounded time. Default: every peer
+   * may connect.
    */
   authenticate?(request: IncomingMessage): Promise<Peer>;
   /**
-   * Takes a publish on topics other than statistics; resolves when it was accepted. Without it such calls are answered
-   * `false`. Calls of one connection come one after the other. `except`: a subscriber that is not notified, the publisher itself where it
-   * has none of our extensions and does not say that somebody else notifies.
+   * A publish on topics other than statistics; resolves when it was accepted. Default: such calls return `false`. Calls of
+   * one connection run one after the other. `except`: a subscriber that is not notified: the publisher, where it has none
+   * of our extensions and names no other notifier.
    */
   onPublish?(topics: readonly string[], dataText: string, peer: Peer, except?: Subscriber): Promise<void>;
 }
@@ -56,21 +56,21 @@ export interface SocketServer {
   readonly connectionCount: number;
   /** Bytes that peers have not read yet, in all and of the slowest one. */
   queued(): { totalBytes: number; largestBytes: number };
-  /** For the `upgrade` event of an `http.Server`. Answers every request, never throws. */
+  /** For the `upgrade` event of an `http.Server`. Responds to every request, never throws. */
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /**
-   * Publications were skipped: sends those away, with 1012, who could not notice that by themselves, so that they come back and read
-   * what counts. Our own clients hear of it with the next heartbeat.
+   * Publications were skipped: closes, with 1012, the connections of clients that cannot notice that by themselves, so that
+   * they reconnect and load everything. Our own clients notice it at the next heartbeat.
    */
   sendToReload(): void;
   /** Ends all connections with 1012 and refuses new ones; resolves when nothing is left. Twice is one close. */
   close(): Promise<void>;
 }
 
-/** When a peer may ask again that found the server full. */
+/** `Retry-After` of a server that is full. */
 const FULL_RETRY_SECONDS = 10;
 
-/** When a peer may come again whose refusal could not be held back. Python clients back off by themselves after a 429. */
+/** `Retry-After` where the tarpit is full. Python clients back off by themselves after a 429. */
 const REFUSED_RETRY_SECONDS = 10;
 
 /** Makes a socket server; it does nothing until upgrades are handed to it. */
@@ -141,12 +141,12 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     }
     if (socket.destroyed) return;
     wss.handleUpgrade(request, socket, head, (ws) => {
-      socket.off('error', failed); // from now on ws hears of it
+      socket.off('error', failed); // from now on ws handles it
       accept(ws, request, peer);
     });
   }
 
-  /** Peers that are looked at count, too: else as many as come at once would be let in. */
+  /** Peers under authentication count as connections: else a burst could exceed the bound. */
   async function authenticated(request: IncomingMessage): Promise<Peer> {
     authenticating++;
     try {
@@ -176,7 +176,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`);
   }
 
-  /** Waits before a 401 or 403 is answered. Where there is no room for that, gives the error to answer in its place. */
+  /** Delays a 401 or 403. Returns the error to send instead where the tarpit is full. */
   async function heldBack(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<SyncError | undefined> {
     const status = reason instanceof SyncError ? reason.status : 500;
     const mustWait = status === 401 || status === 403;
@@ -186,7 +186,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       status,
       ...failureFields(reason),
     };
-    // What is not held back must not fill the log either.
+    // Refusals that are not delayed must not fill the log.
     deps.log[isDue ? 'warn' : 'debug'](fields, 'socket refused');
     if (isDue) return undefined;
     return new SyncError('rate_limited', 'too many refused connections', { retryAfterSeconds: REFUSED_RETRY_SECONDS });
@@ -231,7 +231,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       }
     },
     handleUpgrade(request, socket, head) {
-      // A peer may go away at any moment of the admission; its end shows as a destroyed socket.
+      // A peer may disconnect during its admission: that shows as a destroyed socket.
       socket.on('error', failed);
       const admission = admit(request, socket, head)
         .catch((error: unknown) => {
@@ -248,7 +248,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   };
 }
 
-/** The path that is asked for; undefined for a target that is no URL, such as `//`. */
+/** The requested path; undefined for a target that is no URL, such as `//`. */
 function pathOf({ url = '/' }: IncomingMessage): string | undefined {
   return URL.canParse(url, 'http://server') ? new URL(url, 'http://server').pathname : undefined;
 }

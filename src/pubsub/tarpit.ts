@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream';
 
-/** Holds of one address grow to this many times the first one: 8 s, below the 10 s after which peers give up on an answer. */
+/** The delays of one address grow to this many times the first one: 8 s, below the handshake timeout of 10 s of peers. */
 const LONGEST = 8;
-/** An address that was not refused for this long starts anew. */
+/** The delay of an address starts over after this long without a refusal. */
 const FORGET_MS = 60_000;
-/** Bounds what refused peers can make us keep. */
+/** Bounds on the memory of refused peers. */
 const MAX_HELD = 1_000;
 const MAX_HELD_OF_ADDRESS = 32;
 const MAX_ADDRESSES = 10_000;
@@ -16,14 +16,14 @@ interface Seen {
 }
 
 /**
- * Holds refusals back. Python OPAL clients come again at once after a refused handshake, about a hundred times a second
- * (opal-protocol P10.2): an answer that is late slows them down. Each refusal of an address is held twice as long as the one
- * before, up to {@link LONGEST} times the first.
+ * Delays refusals. Python OPAL clients retry a refused handshake at once, about a hundred times a second (opal-protocol
+ * P10.2): a late response slows them down. Each refusal of an address is delayed twice as long as the one before, up to
+ * {@link LONGEST} times the first.
  */
 export class Tarpit {
   readonly #firstMs: number;
   readonly #now: () => number;
-  /** Refused last stands last. */
+  /** In order of their last refusal. */
   readonly #addresses = new Map<string, Seen>();
   readonly #held = new Set<() => void>();
   #over = false;
@@ -33,14 +33,14 @@ export class Tarpit {
     this.#now = now;
   }
 
-  /** Answers that are held back now. */
+  /** Responses that are delayed now. */
   get heldCount(): number {
     return this.#held.size;
   }
 
   /**
-   * Resolves with true when the answer is due: after the hold, or when the peer has left. Resolves with false, at once, where
-   * no more can be held: then it is told to come later in a way that also Python clients heed.
+   * Resolves with true when the response is due: after the delay, or when the peer has disconnected. Resolves with false,
+   * at once, where the tarpit is full.
    */
   async hold(address: string, socket: Duplex): Promise<boolean> {
     if (this.#over || socket.destroyed || socket.readableEnded) return true;
@@ -52,7 +52,7 @@ export class Tarpit {
     return true;
   }
 
-  /** Ends all holds; from now on nothing is held. */
+  /** Ends all delays; nothing is delayed from now on. */
   end(): void {
     this.#over = true;
     for (const end of this.#held) end();
@@ -69,7 +69,7 @@ export class Tarpit {
       const timer = setTimeout(end, ms);
       this.#held.add(end);
       socket.once('close', end).once('end', end);
-      // Whoever leaves is noticed only while we read.
+      // A disconnect is noticed only while the socket is read.
       socket.resume();
     });
   }

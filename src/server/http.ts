@@ -55,7 +55,7 @@ export interface ServerHttpDeps {
   readonly log: Logger;
 }
 
-/** What keeps callers out, on the socket and on the API alike. */
+/** Checks of callers, for the socket and the API alike. */
 interface Guards {
   readonly limits: AddressLimits;
   readonly checkHost: HostCheck;
@@ -156,7 +156,7 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: Ser
   metricsRoute(app, options.metricsAccess, metrics);
   const description = 'Serves policy bundles, takes data updates, and tells subscribers of both.';
   docsRoutes(app, { title: 'PolicySync server', version: packageVersion(), description });
-  // Last, since its path is the operator's and must not be one of the others.
+  // Last: its path is a setting, and must not be the path of another route.
   jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
 }
 

@@ -29,14 +29,14 @@ import { logFact, startFacts, startWarnings } from './start-facts.js';
 /** A sync server. */
 export interface Server {
   /**
-   * Opens the state folder, listens, and answers where. Policy is fetched in the background: until the first commit is
-   * there `/policy` answers 503. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged`,
-   * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone); then nothing is left running.
+   * Opens the state folder, listens, and returns the address. Policy is fetched in the background: `/policy` responds with
+   * 503 until the first commit is there. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged`,
+   * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone) and leaves nothing running.
    */
   start(): Promise<{ url: string; port: number }>;
   /**
-   * Ends everything; requests in flight may finish. Also ends a start that is under way. A second call is the same stop, and a start
-   * after it rejects with `already_stopped`.
+   * Ends all parts, also of a start that is under way; requests in flight may finish. A second call is the same stop; a
+   * start after it rejects with `already_stopped`.
    */
   stop(): Promise<void>;
   /**

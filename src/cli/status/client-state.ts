@@ -1,13 +1,13 @@
 import type { ClientView } from '../../wire/clients.js';
 
-/** What `--fail-on` takes, the worst first: that decides the exit code. */
+/** Values of `--fail-on`, the worst first: it decides the exit code. */
 export const CONDITIONS = ['unhealthy', 'behind', 'away'] as const;
 export type Condition = (typeof CONDITIONS)[number];
 
 /** Policy topics of both forms (`wire/topics.ts`). */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
-/** Which of the conditions are met by a client of a server. An OPAL client does not say what it holds: only that it is away. */
+/** The conditions that a client meets. Of an OPAL client only `away` is known. */
 export function conditionsOf(client: ClientView): ReadonlySet<Condition> {
   const met = new Set<Condition>();
   if (!client.connected) met.add('away');
@@ -16,7 +16,7 @@ export function conditionsOf(client: ClientView): ReadonlySet<Condition> {
   return met;
 }
 
-/** Whether another commit is wanted than the one that it holds. One that subscribes to no policy wants none. */
+/** Whether it should hold another commit. A client without policy subscriptions needs none. */
 export function lacksPolicy({ kind, topics, topics_left_out: more = 0, policy }: ClientView): boolean {
   if (kind === 'plain' || policy.wanted === null || policy.held === policy.wanted) return false;
   return policy.held !== null || more > 0 || topics.some((topic) => POLICY_TOPIC.test(topic));

@@ -17,8 +17,8 @@ export function parseFailOn(text: string | undefined): readonly Condition[] {
 }
 
 /**
- * Throws {@link ExitError}, with the code of the condition, for the worst of the conditions that is met by a client. A policy source that fails, or whose head is
- * refused, counts as `unhealthy`.
+ * Throws {@link ExitError} for the worst condition that a client meets, with the exit code of the condition. A policy source
+ * that fails, or whose head is refused, counts as `unhealthy`.
  */
 export function failOnFleet(conditions: readonly Condition[], { clients, policy_source: source }: ClientsAnswer): void {
   for (const condition of conditions) {
@@ -36,7 +36,7 @@ export function failOnFleet(conditions: readonly Condition[], { clients, policy_
   }
 }
 
-/** The same for one client that was asked itself. */
+/** {@link failOnFleet} for the state that one client reports of itself. */
 export function failOnClient(conditions: readonly Condition[], met: ReadonlySet<Condition>): void {
   const worst = conditions.find((condition) => met.has(condition));
   if (worst !== undefined) throw conditionMet(worst, `the client is ${worst}`);

@@ -37,7 +37,7 @@ const SHOWN_FAILING = 20;
 /** Where the values begin. */
 const COLUMN = 10;
 
-/** How a client sees itself, as lines for a terminal. `position`: undefined where it was not told. */
+/** The state of a client as lines for a terminal. `position`: undefined where it is not known. */
 export function ownLines(health: OwnHealth, position: OwnPosition | undefined, { nowMs, width }: Page): string[] {
   const { ready, data, engine, server } = health;
   const { failing, failing_total: count } = data;
@@ -61,7 +61,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
 }
 
-/** Which conditions of `--fail-on` a client meets by its own word. */
+/** The conditions of `--fail-on` that a client reports of itself. */
 export function ownConditions(health: OwnHealth): ReadonlySet<Condition> {
   const met = new Set<Condition>();
   if (!isWell(health)) met.add('unhealthy');
@@ -71,7 +71,7 @@ export function ownConditions(health: OwnHealth): ReadonlySet<Condition> {
   return met;
 }
 
-/** A client that serves on purpose without its server counts as one that is well, as its answer says. */
+/** A client that is disconnected on purpose counts as healthy, as its status says. */
 function isWell({ status, healthy }: OwnHealth): boolean {
   return healthy || status === 'ok';
 }
@@ -98,7 +98,7 @@ function when(atMs: number | null, nowMs: number): string {
   return atMs === null ? '' : ` ${since(atMs, nowMs)}`;
 }
 
-/** As which version of Rego the modules are read; nothing where there are none, or that is not known. */
+/** The Rego versions of the modules; empty where there are none, or they are not known. */
 function regoText(rego: { v0: number; v1: number } | null | undefined): string {
   if (rego === null || rego === undefined || rego.v0 + rego.v1 === 0) return '';
   if (rego.v0 === 0) return ', Rego v1';

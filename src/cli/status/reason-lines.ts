@@ -11,7 +11,7 @@ export function sourceFails({ state, error, refused }: SourceView): boolean {
   return state === 'failing' || error != null || refused !== undefined;
 }
 
-/** The policy source: where it stands, and the reason where it fails. */
+/** The state of the policy source, with the reason where it fails. */
 export function sourceLines(source: SourceView, nowMs: number): string[] {
   const { state, fetching, head, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
@@ -30,7 +30,7 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
   ];
 }
 
-/** Why a client is not well: one line for each thing that is refused or fails; none where it is well. */
+/** Why a client is not healthy: one line for each refusal or failure. */
 export function reasonLines(client: ClientView, nowMs: number): string[] {
   const { policy, engine, failing, failing_total: count = failing.length, duplicates, data } = client;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);

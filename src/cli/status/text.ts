@@ -1,4 +1,4 @@
-/** How status lines are written: bounded, for a terminal of a width, without what a terminal would take for a command. */
+/** Text of status lines: bounded, wrapped, without control characters. */
 
 /** Ends of commits that are shown. */
 const SHOWN_HASH = 10;
@@ -26,13 +26,13 @@ export function since(atMs: number, nowMs: number): string {
   return `since ${nowMs - atMs < DAY_MS ? time : `${date} ${time}`} UTC (${age(nowMs - atMs)})`;
 }
 
-/** A text from elsewhere as one bounded line: no control characters, which a terminal would obey. */
+/** An untrusted text as one bounded line without control characters. */
 export function printable(text: string, length = SHOWN_REASON): string {
   const safe = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   return safe.length > length ? `${safe.slice(0, length - 3)}...` : safe;
 }
 
-/** A name with its middle left out where it is too long: what tells names apart is mostly at their ends. */
+/** A long name without its middle: names differ mostly at their ends. */
 export function shortName(text: string, length: number): string {
   const safe = printable(text, 1000);
   if (safe.length <= length) return safe;
@@ -57,7 +57,7 @@ export function wrapped(text: string, width: number, indent: string, first = '')
       line = indent;
       isEmpty = true;
     }
-    // A word longer than a line has to be cut.
+    // Cut a word that is longer than a line.
     while (line.length + rest.length > width && rest.length > 1) {
       const room = Math.max(1, width - line.length);
       lines.push(line + rest.slice(0, room));

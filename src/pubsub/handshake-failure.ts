@@ -12,7 +12,7 @@ const REFUSAL_TEXT_BYTES = 4096;
 const REFUSAL_TEXT_MS = 2000;
 
 /** The error for a handshake that a server refuses: `token_refused` for a 401, else `server_refused`, with what it says. */
-export async function refusalOf(url: string, response: IncomingMessage): Promise<SyncError> {
+export async function handshakeFailure(url: string, response: IncomingMessage): Promise<SyncError> {
   const timer = setTimeout(() => response.destroy(), REFUSAL_TEXT_MS);
   const text = (await bodyStart(response, REFUSAL_TEXT_BYTES)).toString('utf8');
   clearTimeout(timer);

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import type { Writable } from 'node:stream';
+import { it, test } from 'node:test';
+import fc from 'fast-check';
+import * as ws from 'ws';
 import { SyncError } from '../lib/errors.js';
-import { argumentText, readFrame, topicList } from './incoming.js';
+import { argumentText, readFrame, textFrame, topicList } from './frames.js';
 
 test('a text that is not JSON is refused, JSON that is no frame is nothing', () => {
   for (const text of ['', '{', 'nonsense', '{"request":{}']) {
@@ -51,4 +54,34 @@ test('topics are a list of texts or one text', () => {
   assert.deepEqual(topicList(['a', 'b']), ['a', 'b']);
   assert.deepEqual(topicList('policy:.'), ['policy:.']);
   for (const value of [undefined, null, 1, {}, ['a', 1]]) assert.equal(topicList(value), undefined);
+});
+
+/** Its types leave it out. */
+const { Receiver } = ws as unknown as { Receiver: new (options: { isServer: boolean }) => Writable };
+
+/** What a WebSocket client reads of these bytes. */
+function read(...chunks: Buffer[]): string[] {
+  const found: string[] = [];
+  const receiver = new Receiver({ isServer: false });
+  receiver.on('message', (data: Buffer, isBinary: boolean) => found.push(`${isBinary} ${data}`));
+  receiver.on('conclude', () => found.push('closed'));
+  for (const chunk of chunks) receiver.write(chunk);
+  return found;
+}
+
+it('is read as the same text, whatever its length', () => {
+  for (const length of [0, 1, 125, 126, 127, 65_535, 65_536, 200_000]) {
+    const text = 'x'.repeat(length);
+    const { bytes, payload } = textFrame(text);
+    assert.deepEqual(read(bytes, textFrame('next').bytes), [`false ${text}`, 'false next'], `${length}`);
+    assert.equal(payload.toString(), text);
+  }
+});
+
+it('property: any text is read as it was written', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (text) => {
+      assert.deepEqual(read(textFrame(text).bytes), [`false ${text}`]);
+    }),
+  );
 });

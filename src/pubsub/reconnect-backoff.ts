@@ -1,27 +1,27 @@
 import { backoffMs } from '../lib/async.js';
 
-/** Upper bound of the first wait. Also after a lost connection: a fleet must not come back in one moment. */
+/** Upper bound of the first wait: the clients of a lost server must not reconnect in one moment. */
 const FIRST_WAIT_MS = 1000;
-/** A connection that held this long was a good one: the waits start anew. */
+/** A connection that lasted this long resets the backoff. */
 const STABLE_MS = 5000;
-/** So long after such a one its server is taken to restart: whoever waits is back soon after it is. */
+/** After the loss of such a connection its server is assumed to restart for this long, and the waits stay short. */
 const RESTART_MS = 60_000;
-/** Upper bound of the waits meanwhile. */
+/** Upper bound of the waits during a restart. */
 const SOON_MS = 2000;
 
 /**
- * How long to wait before the next attempt to connect. After the loss of a connection that had lasted the waits stay short for a
- * minute, since servers restart; then, and where there was none, they double up to a bound. All are random up to their bound.
+ * Backoff of reconnects with full jitter. After the loss of a lasting connection the waits stay short for a minute, since
+ * servers restart; then, and where there was none, their bound doubles up to `maxMs`.
  */
-export class ReconnectWaits {
+export class ReconnectBackoff {
   readonly #maxMs: number;
   readonly #now: () => number;
   readonly #random: () => number;
   #failures = 0;
   #failingSinceMs: number | undefined;
-  /** Until then a restart is under way. */
+  /** Until when the server is assumed to restart. */
   #restartUntilMs = Number.NEGATIVE_INFINITY;
-  /** Failures since the waits grow. */
+  /** Failures since the bound grows. */
   #growing = 0;
 
   constructor(options: { maxMs: number; now?: () => number; random?: () => number }) {
@@ -40,7 +40,7 @@ export class ReconnectWaits {
     return this.#failingSinceMs === undefined ? 0 : this.#now() - this.#failingSinceMs;
   }
 
-  /** A connection has ended that held for this long. */
+  /** A connection has ended that lasted this long. */
   ended(heldMs: number): void {
     if (heldMs < STABLE_MS) return;
     this.#failures = 0;
@@ -50,8 +50,8 @@ export class ReconnectWaits {
   }
 
   /**
-   * The wait before the next attempt. `floorMs`: what the other side asks for; jitter comes on top. `spreadMs`: over how long the
-   * clients of this server are to spread when all of them have lost it.
+   * The wait before the next attempt. `floorMs`: the server's `Retry-After`; jitter is added. `spreadMs`: time over which
+   * the clients of this server spread their reconnects.
    */
   next(floorMs: number, spreadMs = 0): number {
     this.#failures++;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ReconnectWaits } from './reconnect-waits.js';
+import { ReconnectBackoff } from './reconnect-backoff.js';
 
 /** Waits with the longest that chance allows; time goes on by each wait. */
 function longest(maxMs = 30_000) {
   const clock = { now: 0 };
-  const waits = new ReconnectWaits({ maxMs, now: () => clock.now, random: () => 1 });
+  const waits = new ReconnectBackoff({ maxMs, now: () => clock.now, random: () => 1 });
   return {
     waits,
     clock,
