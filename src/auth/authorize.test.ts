@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
+import { ANONYMOUS } from './anonymous-auth.js';
 import { authorize, authorizeTopics } from './authorize.js';
 import type { Caller } from './caller.js';
 
-const CALLER: Caller = {
-  subject: 's',
-  peerType: undefined,
-  permittedTopics: undefined,
-  permittedPaths: undefined,
-  claims: {},
-  token: undefined,
-};
+const CALLER: Caller = { ...ANONYMOUS, subject: 's', peerType: undefined };
 
 test('the refusal of a peer type says what it is and what is due', () => {
   const rows: [Partial<Caller>, RegExp][] = [

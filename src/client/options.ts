@@ -386,3 +386,9 @@ function methodItem(text: string): string {
 
 /** Typed values of {@link CLIENT_SETTINGS}. */
 export type ClientSettings = SettingValues<typeof CLIENT_SETTINGS>;
+
+/** The settings of how the client authenticates to its engine. */
+export type EngineAuthSettings = Pick<
+  ClientSettings,
+  Extract<keyof ClientSettings, 'engineUrl' | `engineAuth${string}` | `engineOauth${string}`>
+>;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as z from 'zod';
+import { ANONYMOUS } from '../auth/anonymous-auth.js';
 import type { Access, Authenticator, PeerType } from '../auth/caller.js';
 import { SyncError } from '../lib/errors.js';
 import { silentLogger } from '../lib/log.js';
@@ -14,14 +15,7 @@ const byName: Authenticator = {
     const name = authorization?.replace('Bearer ', '') ?? '';
     if (name === '') throw new SyncError('unauthorized', 'no token');
     const peerType = name === 'other' ? undefined : (name as PeerType);
-    return {
-      subject: 'someone',
-      peerType,
-      permittedTopics: undefined,
-      permittedPaths: undefined,
-      claims: {},
-      token: undefined,
-    };
+    return { ...ANONYMOUS, subject: 'someone', peerType };
   },
 };
 

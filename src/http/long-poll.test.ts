@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import type { FastifyRequest } from 'fastify';
+import { ANONYMOUS } from '../auth/anonymous-auth.js';
 import type { Caller } from '../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from './long-poll.js';
 
@@ -14,14 +15,7 @@ test('a timeout is told in seconds or milliseconds, and is a minute at most', ()
   }
 });
 
-const CALLER: Caller = {
-  subject: 's',
-  peerType: 'datasource',
-  permittedTopics: undefined,
-  permittedPaths: undefined,
-  claims: {},
-  token: undefined,
-};
+const CALLER: Caller = { ...ANONYMOUS, subject: 's', peerType: 'datasource' };
 
 test('a wait hears that the token of its caller has ended', async () => {
   const request = { raw: { socket: new EventEmitter() } } as unknown as FastifyRequest;

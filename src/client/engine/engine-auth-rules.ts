@@ -1,21 +1,9 @@
 import { SyncError } from '../../lib/errors.js';
-import type { ClientSettings } from '../options.js';
+import type { ClientSettings, EngineAuthSettings } from '../options.js';
 
 /** The settings that the rules are about. */
-export type EngineAccessSettings = Pick<
-  ClientSettings,
-  | 'engineUrl'
-  | 'engineAuthType'
-  | 'engineAuthToken'
-  | 'engineOauthServer'
-  | 'engineOauthClientId'
-  | 'engineOauthClientSecret'
-  | 'engineTlsCert'
-  | 'engineTlsKey'
-  | 'engineTlsCa'
-  | 'inlineEngineEnabled'
-  | 'inlineEngineConfig'
->;
+export type EngineAccessSettings = EngineAuthSettings &
+  Pick<ClientSettings, 'engineTlsCert' | 'engineTlsKey' | 'engineTlsCa' | 'inlineEngineEnabled' | 'inlineEngineConfig'>;
 
 /** What is set and what it is called. */
 type Named = readonly [name: string, value: unknown];

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ANONYMOUS } from '../../auth/anonymous-auth.js';
 import type { Authenticator, PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
 import { Secret, silentLogger } from '../../lib/log.js';
-import { type StoreSettings, storeConfigRoute } from './store-config.js';
+import type { EngineAuthSettings } from '../options.js';
+import { storeConfigRoute } from './store-config.js';
 import { type TriggerDeps, triggerRoutes } from './triggers.js';
 
 /** Takes `Bearer <peer type>` as proof. */
@@ -13,14 +15,7 @@ const byName: Authenticator = {
   authenticate: async (authorization) => {
     if (authorization === undefined) throw new SyncError('unauthorized', 'no token');
     const peerType = authorization.replace('Bearer ', '') as PeerType;
-    return {
-      subject: 'someone',
-      peerType,
-      permittedTopics: undefined,
-      permittedPaths: undefined,
-      claims: {},
-      token: undefined,
-    };
+    return { ...ANONYMOUS, subject: 'someone', peerType };
   },
 };
 
@@ -84,7 +79,7 @@ test('a data trigger answers 503 or 502 when the server does not answer or refus
   assert.deepEqual(await post(failing(refused), '/data-updater/trigger'), [502, { detail: 'it answered 500' }]);
 });
 
-const STORE: StoreSettings = {
+const STORE: EngineAuthSettings = {
   engineUrl: 'http://me:secret-url@opa:8181',
   engineAuthType: 'oauth',
   engineAuthToken: new Secret('secret-token'),
@@ -92,7 +87,7 @@ const STORE: StoreSettings = {
   engineOauthClientId: 'me',
   engineOauthClientSecret: new Secret('secret-oauth'),
 };
-const OPEN_STORE: StoreSettings = {
+const OPEN_STORE: EngineAuthSettings = {
   engineUrl: 'http://opa:8181',
   engineAuthType: 'none',
   engineAuthToken: undefined,
@@ -101,7 +96,7 @@ const OPEN_STORE: StoreSettings = {
   engineOauthClientSecret: undefined,
 };
 
-async function storeConfig(settings: StoreSettings, showsSecrets: boolean): Promise<unknown> {
+async function storeConfig(settings: EngineAuthSettings, showsSecrets: boolean): Promise<unknown> {
   const app = appWith((each) => storeConfigRoute(each, settings, showsSecrets));
   const answer = await app.inject({ method: 'GET', url: '/policy-store/config' });
   assert.equal(answer.statusCode, 200);

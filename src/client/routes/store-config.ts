@@ -2,13 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
-import type { ClientSettings } from '../options.js';
-
-/** How the client presents itself to its engine (opal-protocol P6.2). */
-export type StoreSettings = Pick<
-  ClientSettings,
-  Extract<keyof ClientSettings, 'engineUrl' | `engineAuth${string}` | `engineOauth${string}`>
->;
+import type { EngineAuthSettings } from '../options.js';
 
 const storeDetails = z.object({
   type: z.literal('OPA'),
@@ -24,7 +18,7 @@ const storeDetails = z.object({
  * `GET /policy-store/config` (opal-protocol P2.6): where the engine is and how to get in. With authentication off nobody
  * gets a secret (opal-protocol P10.5): then `showsSecrets` is false. A member without a value is left out.
  */
-export function storeConfigRoute(app: FastifyInstance, settings: StoreSettings, showsSecrets: boolean): void {
+export function storeConfigRoute(app: FastifyInstance, settings: EngineAuthSettings, showsSecrets: boolean): void {
   addRoute(
     app,
     {
@@ -40,7 +34,7 @@ export function storeConfigRoute(app: FastifyInstance, settings: StoreSettings, 
   );
 }
 
-function storeConfig(settings: StoreSettings, showsSecrets: boolean): z.infer<typeof storeDetails> {
+function storeConfig(settings: EngineAuthSettings, showsSecrets: boolean): z.infer<typeof storeDetails> {
   const secret = (value: Secret | undefined): string | undefined => (showsSecrets ? value?.reveal() : undefined);
   return {
     type: 'OPA',

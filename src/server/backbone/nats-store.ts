@@ -16,6 +16,7 @@ import {
   type StoredRow,
 } from '../log/log-store.js';
 import { replaced, shortKey, unavailable } from './backbone-errors.js';
+import { BackboneStore } from './backbone-store.js';
 import { type NatsNames, type NatsPlace, NatsSession, natsNames } from './nats-session.js';
 import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
@@ -74,37 +75,21 @@ function durabilityOf(storage: string, syncAlways: boolean): Durability {
   };
 }
 
-class NatsStore implements LogStore {
-  readonly epoch: string;
-  readonly durability: Durability;
-  readonly failed: Promise<never>;
+class NatsStore extends BackboneStore<NatsSession> {
   readonly presence: Presence;
-  readonly #keeper: SessionKeeper<NatsSession>;
   readonly #names: NatsNames;
   readonly #what: string;
   readonly #callMs: number;
 
   constructor(keeper: SessionKeeper<NatsSession>, { names, what, times }: NatsPlace, durability: Durability) {
-    this.#keeper = keeper;
+    super(keeper, durability);
     this.#names = names;
     this.#what = what;
     this.#callMs = times.callMs;
-    this.epoch = keeper.epoch;
-    this.failed = keeper.failed;
-    this.durability = durability;
     this.presence = natsPresence(keeper, names, what);
   }
 
-  get status(): LogStore['status'] {
-    return this.#keeper.status;
-  }
-
-  async load(): ReturnType<LogStore['load']> {
-    const { head } = await this.#keeper.call((session) => session.look(0));
-    return { head, rows: this.#live() };
-  }
-
-  async *#live(): AsyncGenerator<readonly StoredRow[]> {
+  protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     const retired = new Set<number>();
     for await (const record of this.#retirements()) for (const seq of record.json<number[]>()) retired.add(seq);
     for (let after = 0; ; ) {
@@ -125,8 +110,8 @@ class NatsStore implements LogStore {
   async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
     const bodies = await Promise.all(rows.map(({ body }) => encoded(body)));
     const bytes = bodies.reduce((sum, { body }) => sum + body.length, 0);
-    const highest = this.#keeper.head;
-    const places = await this.#keeper.call(async (session) => {
+    const highest = this.keeper.head;
+    const places = await this.keeper.call(async (session) => {
       for (const { body } of bodies) this.#checkSize(body.length, session.limitBytes);
       const publish = async ({ kind, dedup }: NewRow, index: number, guard: Guard = {}): Promise<Appended> => {
         const { body = '', isPacked = false } = bodies[index] ?? {};
@@ -143,7 +128,7 @@ class NatsStore implements LogStore {
         : guarded(rows, expect, publish));
       return this.#checked(this.#whole(outcomes), highest);
     }, bytes);
-    for (const { seq } of places) this.#keeper.sawHead(seq);
+    for (const { seq } of places) this.keeper.sawHead(seq);
     return places;
   }
 
@@ -160,7 +145,7 @@ class NatsStore implements LogStore {
   }
 
   async read(after: number, limit: number): Promise<readonly StoredRow[]> {
-    const known = this.#keeper.head;
+    const known = this.keeper.head;
     const deadline = performance.now() + this.#callMs;
     for (;;) {
       const rows = await this.#rows(after + 1, limit);
@@ -168,7 +153,7 @@ class NatsStore implements LogStore {
       // A replica of the stream may be behind: not at its end before it has what is known to be there.
       const isFull = rows.length >= limit || sizeOf(rows) >= ANSWER_CHARS;
       if (after >= known || isFull || (last?.seq ?? 0) >= known || performance.now() > deadline) {
-        this.#keeper.saw(last);
+        this.keeper.saw(last);
         return rows;
       }
       await sleep(20, AbortSignal.timeout(this.#callMs));
@@ -176,7 +161,7 @@ class NatsStore implements LogStore {
   }
 
   async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
-    const { state } = await this.#keeper.call((session) => session.info(this.#names.log));
+    const { state } = await this.keeper.call((session) => session.info(this.#names.log));
     const end = Math.min(before, state.last_seq + 1);
     // NATS reads forwards only. Dropped rows leave holes: look further back until there are enough.
     for (let width = limit; ; width *= 4) {
@@ -199,7 +184,7 @@ class NatsStore implements LogStore {
   async retire(seqs: readonly number[]): Promise<void> {
     for (let at = 0; at < seqs.length; at += RETIRED_AT_ONCE) {
       const body = JSON.stringify(seqs.slice(at, at + RETIRED_AT_ONCE));
-      await this.#keeper.call((session) => session.publish(this.#names.retiredSubject, body, {}));
+      await this.keeper.call((session) => session.publish(this.#names.retiredSubject, body, {}));
     }
   }
 
@@ -208,11 +193,11 @@ class NatsStore implements LogStore {
     const kinds: readonly RowKind[] = ['update', 'base', 'policy'];
     // The last row of each kind stays: expectations are compared with it, and the last of all holds the head.
     const lasts = await Promise.all(
-      kinds.map((kind) => this.#keeper.call((session) => session.lastOf(rowSubject + kind))),
+      kinds.map((kind) => this.keeper.call((session) => session.lastOf(rowSubject + kind))),
     );
     let dropped = 0;
     for (let from = 1; dropped < DROP_AT_LEAST; ) {
-      const [record] = await this.#keeper.call((session) => session.messages(retired, from, 1));
+      const [record] = await this.keeper.call((session) => session.messages(retired, from, 1));
       if (record === undefined || record.time.getTime() >= beforeMs) break;
       dropped += await this.#dropRecord(record, new Set(lasts));
       from = record.seq + 1;
@@ -227,25 +212,17 @@ class NatsStore implements LogStore {
     let dropped = 0;
     for (const seq of seqs) {
       if (lasts.has(seq)) continue;
-      if (await this.#keeper.call((session) => session.remove(this.#names.log, seq))) dropped++;
+      if (await this.keeper.call((session) => session.remove(this.#names.log, seq))) dropped++;
     }
     // Those that stay are retired anew; first, so that they are never forgotten.
     await this.retire(kept);
-    await this.#keeper.call((session) => session.remove(this.#names.retired, record.seq));
+    await this.keeper.call((session) => session.remove(this.#names.retired, record.seq));
     return dropped;
-  }
-
-  watch(listener: () => void): () => void {
-    return this.#keeper.watch(listener);
-  }
-
-  close(): Promise<void> {
-    return this.#keeper.close();
   }
 
   async *#retirements(): AsyncGenerator<StoredMsg> {
     for (let from = 1; ; ) {
-      const page = await this.#keeper.call((session) => session.messages(this.#names.retired, from, PAGE));
+      const page = await this.keeper.call((session) => session.messages(this.#names.retired, from, PAGE));
       yield* page;
       const last = page.at(-1);
       if (last === undefined) return;
@@ -254,7 +231,7 @@ class NatsStore implements LogStore {
   }
 
   async #rows(from: number, count: number): Promise<StoredRow[]> {
-    const messages = await this.#keeper.call((session) => session.messages(this.#names.log, from, count));
+    const messages = await this.keeper.call((session) => session.messages(this.#names.log, from, count));
     return await Promise.all(messages.map((message) => this.#row(message)));
   }
 

@@ -10,6 +10,7 @@ import {
   type StoredRow,
 } from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
+import { BackboneStore } from './backbone-store.js';
 import { NOW_MS, postgresNames } from './postgres-schema.js';
 import { type PostgresPlace, PostgresSession } from './postgres-session.js';
 import { type BackboneTimes, openVerified, type SessionKeeper } from './session-keeper.js';
@@ -36,38 +37,22 @@ export async function openPostgresStore(
   return new PostgresStore(keeper, place, durability);
 }
 
-class PostgresStore implements LogStore {
-  readonly epoch: string;
-  readonly durability: Durability;
-  readonly failed: Promise<never>;
+class PostgresStore extends BackboneStore<PostgresSession> {
   readonly presence: Presence;
-  readonly #keeper: SessionKeeper<PostgresSession>;
   readonly #names: PostgresPlace['names'];
 
   constructor(keeper: SessionKeeper<PostgresSession>, { names }: PostgresPlace, durability: Durability) {
-    this.#keeper = keeper;
+    super(keeper, durability);
     this.#names = names;
-    this.epoch = keeper.epoch;
-    this.failed = keeper.failed;
-    this.durability = durability;
     this.presence = postgresPresence(keeper, names.presence);
   }
 
-  get status(): LogStore['status'] {
-    return this.#keeper.status;
-  }
-
-  async load(): ReturnType<LogStore['load']> {
-    const { head } = await this.#keeper.call((session) => session.look(0));
-    return { head, rows: this.#live() };
-  }
-
-  async *#live(): AsyncGenerator<readonly StoredRow[]> {
+  protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     for (let after = 0; ; ) {
       const rows = await this.#rows('retired_ms IS NULL AND seq > $1', 'seq', [after, PAGE]);
       const last = rows.at(-1);
       if (last === undefined) return;
-      this.#keeper.saw(last);
+      this.keeper.saw(last);
       yield rows;
       after = last.seq;
     }
@@ -85,7 +70,7 @@ class PostgresStore implements LogStore {
       expect?.lastSeq ?? null,
     ];
     const bytes = rows.reduce((sum, { body }) => sum + body.length, 0);
-    const places = await this.#keeper.call(
+    const places = await this.keeper.call(
       (session) =>
         session.write<{ seq: number; duplicate: boolean }>(
           `SELECT place AS seq, is_duplicate AS duplicate FROM ${this.#names.append}($1, $2, $3, $4, $5, $6, $7)`,
@@ -93,13 +78,13 @@ class PostgresStore implements LogStore {
         ),
       bytes,
     );
-    for (const { seq } of places) this.#keeper.sawHead(seq);
+    for (const { seq } of places) this.keeper.sawHead(seq);
     return places;
   }
 
   async read(after: number, limit: number): Promise<readonly StoredRow[]> {
     const rows = await this.#rows('seq > $1', 'seq', [after, limit]);
-    this.#keeper.saw(rows.at(-1));
+    this.keeper.saw(rows.at(-1));
     return rows;
   }
 
@@ -109,7 +94,7 @@ class PostgresStore implements LogStore {
 
   async retire(seqs: readonly number[]): Promise<void> {
     if (seqs.length === 0) return;
-    await this.#keeper.call((session) =>
+    await this.keeper.call((session) =>
       session.write(
         `UPDATE ${this.#names.row} SET retired_ms = ${NOW_MS} WHERE seq = ANY ($1::bigint[]) AND retired_ms IS NULL`,
         [seqs],
@@ -119,7 +104,7 @@ class PostgresStore implements LogStore {
 
   async dropRetired(beforeMs: number): Promise<number> {
     const { row, meta, dedup, presence } = this.#names;
-    return await this.#keeper.call(async (session) => {
+    return await this.keeper.call(async (session) => {
       await session.write(`DELETE FROM ${dedup} WHERE time_ms < ${NOW_MS} - ${DEDUP_MS}`);
       await session.write(`DELETE FROM ${presence} WHERE until_ms < ${NOW_MS}`);
       // The last row stays: a log without rows could not be told from one that has lost them.
@@ -133,21 +118,13 @@ class PostgresStore implements LogStore {
     });
   }
 
-  watch(listener: () => void): () => void {
-    return this.#keeper.watch(listener);
-  }
-
-  close(): Promise<void> {
-    return this.#keeper.close();
-  }
-
   /** Rows in an order: where to begin, and how many at most; fewer where they are large. */
   #rows(where: string, order: string, values: readonly [number, number]): Promise<StoredRow[]> {
     const page = `SELECT * FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
     const sized = `SELECT *, sum(octet_length(body)) OVER (ORDER BY ${order}) - octet_length(body) AS before FROM (${page}) page`;
     const text = `SELECT seq::float8 AS seq, kind, time_ms::float8 AS "timeMs", body
       FROM (${sized}) sized WHERE before < ${ANSWER_CHARS} ORDER BY sized.${order}`;
-    return this.#keeper.call((session) => session.read<StoredRow>(text, values));
+    return this.keeper.call((session) => session.read<StoredRow>(text, values));
   }
 }
 

@@ -10,6 +10,7 @@ import type {
   StoredRow,
 } from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
+import { BackboneStore } from './backbone-store.js';
 import { APPEND, DROP, LIST_PRESENCE, LIVE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
 import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
 import { type BackboneTimes, openVerified, type SessionKeeper } from './session-keeper.js';
@@ -33,40 +34,24 @@ export async function openRedisStore(
   return new RedisStore(keeper, place.keys, durability);
 }
 
-class RedisStore implements LogStore {
-  readonly epoch: string;
-  readonly durability: Durability;
-  readonly failed: Promise<never>;
+class RedisStore extends BackboneStore<RedisSession> {
   readonly presence: Presence;
-  readonly #keeper: SessionKeeper<RedisSession>;
   readonly #keys: RedisKeys;
 
   constructor(keeper: SessionKeeper<RedisSession>, keys: RedisKeys, durability: Durability) {
-    this.#keeper = keeper;
+    super(keeper, durability);
     this.#keys = keys;
-    this.epoch = keeper.epoch;
-    this.failed = keeper.failed;
-    this.durability = durability;
     this.presence = redisPresence(keeper, keys);
   }
 
-  get status(): LogStore['status'] {
-    return this.#keeper.status;
-  }
-
-  async load(): ReturnType<LogStore['load']> {
-    const { head } = await this.#keeper.call((session) => session.look(0));
-    return { head, rows: this.#live() };
-  }
-
-  async *#live(): AsyncGenerator<readonly StoredRow[]> {
+  protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     const { meta, log, retired } = this.#keys;
     for (let from = 1; ; ) {
       const answer = await this.#run(LIVE, [meta, log, retired], [this.epoch, from, PAGE]);
       const [last, live] = answer as [string | null, RawRow[]];
       if (last === null) return;
       const rows = live.map(storedRow);
-      this.#keeper.saw(rows.at(-1));
+      this.keeper.saw(rows.at(-1));
       if (rows.length > 0) yield rows;
       from = Number.parseInt(last, 10) + 1;
     }
@@ -81,14 +66,14 @@ class RedisStore implements LogStore {
     const args = [this.epoch, DEDUP_MS, expect?.kind ?? '', expect?.lastSeq ?? 0, ...bodies];
     const flat = (await this.#run(APPEND, [meta, log, ...dedups], args, bytes)) as (string | number)[];
     const places = rows.map((_, index) => ({ seq: Number(flat[index * 2]), duplicate: flat[index * 2 + 1] === 1 }));
-    for (const { seq } of places) this.#keeper.sawHead(seq);
+    for (const { seq } of places) this.keeper.sawHead(seq);
     return places;
   }
 
   async read(after: number, limit: number): Promise<readonly StoredRow[]> {
     const { meta, log } = this.#keys;
     const rows = await this.#rows(READ, [meta, log], [this.epoch, after + 1, limit]);
-    this.#keeper.saw(rows.at(-1));
+    this.keeper.saw(rows.at(-1));
     return rows;
   }
 
@@ -109,16 +94,8 @@ class RedisStore implements LogStore {
     return Number(await this.#run(DROP, [meta, log, retired], [this.epoch, Math.floor(beforeMs), DROP_AT_MOST]));
   }
 
-  watch(listener: () => void): () => void {
-    return this.#keeper.watch(listener);
-  }
-
-  close(): Promise<void> {
-    return this.#keeper.close();
-  }
-
   #run(script: string, keys: readonly string[], args: readonly (string | number)[], bytes = 0): Promise<unknown> {
-    return this.#keeper.call((session) => session.run(script, keys, args), bytes);
+    return this.keeper.call((session) => session.run(script, keys, args), bytes);
   }
 
   async #rows(script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<StoredRow[]> {

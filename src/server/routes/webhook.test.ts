@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
+import { ANONYMOUS } from '../../auth/anonymous-auth.js';
 import type { Authenticator, PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
@@ -13,14 +14,7 @@ const authenticator: Authenticator = {
   authenticate: async (authorization) => {
     if (authorization === undefined) throw new SyncError('unauthorized', 'no token');
     const peerType = authorization.replace('Bearer ', '') as PeerType;
-    return {
-      subject: 's',
-      peerType,
-      permittedTopics: undefined,
-      permittedPaths: undefined,
-      claims: {},
-      token: undefined,
-    };
+    return { ...ANONYMOUS, subject: 's', peerType };
   },
 };
 
