@@ -8,7 +8,6 @@ import type { PositionRecord, PositionTracker, SeqByTopic } from '../position/po
 import type { ApplyStatus } from '../position/position-waits.js';
 import type { DataEvents } from '../status/data-events.js';
 import type { Applier } from './applier.js';
-import { applyStatusOf, blockedSeqs, isOrphan, orphansOf } from './apply-status.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
 import { DesiredEntries } from './desired-entries.js';
 import type { Exclusive } from './entry-writer.js';
@@ -86,30 +85,24 @@ export class DataUpdater {
     return this.#state.position.record;
   }
 
-  /** See {@link blockedSeqs}. */
+  /** See {@link DesiredEntries.blockedSeqs}. */
   get blockedSeqs(): number[] {
-    return blockedSeqs(this.#state, this.#entries.table);
+    return this.#entries.blockedSeqs;
   }
 
-  /** See {@link applyStatusOf}. */
+  /** See {@link DesiredEntries.applyStatus}. */
   applyStatus(seq: number): ApplyStatus {
-    return applyStatusOf(seq, this.#state, this.#entries.table);
+    return this.#entries.applyStatus(seq);
   }
 
-  /** See {@link orphansOf}. */
+  /** See {@link DesiredEntries.orphans}. */
   get orphans(): KnownEntry[] {
-    return orphansOf(this.#state, this.#entries.table);
+    return this.#entries.orphans;
   }
 
-  /** Removes all {@link orphans}; returns the removed entries. */
-  async prune(): Promise<KnownEntry[]> {
-    const pruned: KnownEntry[] = [];
-    for (const entry of this.orphans) {
-      // While the one before was removed it may have been listed again, or replaced.
-      const isLeft = isOrphan(entry, this.#state, this.#entries.table);
-      if (isLeft && (await this.#entries.remove(entry))) pruned.push(entry);
-    }
-    return pruned;
+  /** See {@link DesiredEntries.prune}. */
+  prune(): Promise<KnownEntry[]> {
+    return this.#entries.prune();
   }
 
   /** The entry of a layer; undefined where there is none (any more). */

@@ -9,6 +9,7 @@ import type { EntryEvent } from '../desired/entry-state.js';
 import { type Entries, EntryTable } from '../desired/entry-table.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import type { Fetcher } from '../fetch/providers.js';
+import type { ApplyStatus } from '../position/position-waits.js';
 import { type DataEvents, isLoad } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
@@ -42,6 +43,7 @@ export class DesiredEntries {
   readonly #deps: DesiredEntriesDeps;
   readonly #tasks: TaskSet;
   readonly #table = new EntryTable();
+  readonly table: Entries = this.#table;
   readonly #writer: EntryWriter;
   readonly #fetcher: EntryFetcher;
 
@@ -53,10 +55,6 @@ export class DesiredEntries {
     const shared = { applier, table: this.#table, tasks: this.#tasks, apply, log };
     this.#writer = new EntryWriter(options, { ...shared, exclusive: deps.exclusive });
     this.#fetcher = new EntryFetcher(options, { ...shared, fetch: deps.fetch });
-  }
-
-  get table(): Entries {
-    return this.#table;
   }
 
   /** What each base entry had when it was fetched last, by id. */
@@ -76,6 +74,51 @@ export class DesiredEntries {
       .map(
         ({ path, entry, rank, state }) => `${docPathText(path)} (${entry.save_method}, seq ${rank.seq}): ${state.kind}`,
       );
+  }
+
+  /**
+   * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
+   * that overlaps its paths (design D21). Of an update that does not concern this client it is `applied`, too.
+   */
+  applyStatus(seq: number): ApplyStatus {
+    const { cursor } = this.#deps;
+    const { position } = cursor;
+    if (!position.knows(seq) || (position.isDoubtful && seq > position.through)) return 'unknown';
+    const own = [...this.#table.all()].filter((entry) => entry.rank.seq === seq && cursor.has(entry));
+    const open = own
+      .flatMap((entry) => this.#table.overlapping(entry.path))
+      .filter(({ state: { kind }, rank }) => kind !== 'applied' && rank.era === cursor.era && rank.seq <= seq);
+    if (open.some((entry) => entry.state.kind === 'blocked')) return 'blocked';
+    return open.length > 0 || position.isHidden(seq) ? 'pending' : 'applied';
+  }
+
+  /** Seqs of updates of the log that the engine refuses until policy or data change. */
+  get blockedSeqs(): number[] {
+    const { cursor } = this.#deps;
+    const blocked = [...this.#table.all()].filter((entry) => entry.state.kind === 'blocked' && cursor.has(entry));
+    return [...new Set(blocked.map(({ rank }) => rank.seq))].sort((a, b) => a - b);
+  }
+
+  /** What the engine holds though no log and no configuration has it (any more): it is listed and stays (design D11). */
+  get orphans(): KnownEntry[] {
+    return [...this.#table.all()].filter((entry) => this.#isOrphan(entry));
+  }
+
+  #isOrphan({ origin, path, rank, epoch, isUnlisted, state }: KnownEntry): boolean {
+    const { cursor } = this.#deps;
+    const isOld = cursor.isRead && rank.era < cursor.era && epoch !== cursor.name;
+    const isLeft = origin === 'base' ? isUnlisted === true : isOld;
+    return isLeft && state.kind !== 'gone' && !this.#table.covered(path, rank);
+  }
+
+  /** Removes all {@link orphans}; returns the removed entries. */
+  async prune(): Promise<KnownEntry[]> {
+    const pruned: KnownEntry[] = [];
+    for (const entry of this.orphans) {
+      // While the one before was removed it may have been listed again, or replaced.
+      if (this.#isOrphan(entry) && (await this.#remove(entry))) pruned.push(entry);
+    }
+    return pruned;
   }
 
   /** Hands an event to an entry and carries out its effects. `transaction`: the one that lists it. */
@@ -212,7 +255,7 @@ export class DesiredEntries {
   }
 
   /** Drops an entry and removes its document; false: that failed, and the entry is back. */
-  async remove(entry: KnownEntry): Promise<boolean> {
+  async #remove(entry: KnownEntry): Promise<boolean> {
     const { applier } = this.#deps;
     this.#apply(entry, { kind: 'dropped' });
     if (applier.layers.get(entry.id) === undefined) {
@@ -234,7 +277,7 @@ export class DesiredEntries {
     for (const entry of [...this.#table.all()]) {
       const isCompared = entry.origin === origin && entry.epoch === name && entry.rank.seq <= head;
       if (!isCompared || seen.has(entry.id) || this.#table.covered(entry.path, entry.rank)) continue;
-      this.#tasks.add(this.remove(entry));
+      this.#tasks.add(this.#remove(entry));
     }
   }
 
