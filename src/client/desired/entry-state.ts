@@ -32,8 +32,8 @@ export interface ReadyState {
 /** Hash and validators of a content that was fetched. */
 export interface FetchedContent {
   readonly hash: string;
-  readonly etag?: string;
-  readonly lastModified?: string;
+  readonly etag?: string | undefined;
+  readonly lastModified?: string | undefined;
 }
 
 /** What happens to an entry. */

@@ -43,8 +43,8 @@ export interface FetchRequest {
 
 /** Validators of a document, sent back to ask for a newer one. */
 export interface Validators {
-  etag?: string;
-  lastModified?: string;
+  etag?: string | undefined;
+  lastModified?: string | undefined;
 }
 
 /** What a provider works with during one read. */

@@ -161,27 +161,28 @@ export function policyText(policy: PolicyContent | undefined): string {
   return JSON.stringify({ hash: policy.hash, modules: [...policy.modules], data: policy.data });
 }
 
-/** The header of a content; `policySize` in bytes. */
+/** The header of a content; `policySize` in bytes. Its text leaves undefined members out. */
 export function headerOf(content: BackupContent, policySize: number): BackupHeader {
   const { position } = content;
   return {
-    ...(content.id === undefined ? {} : { id: content.id }),
+    id: content.id,
     created: new Date(content.createdMs).toISOString(),
     directories: [...content.directories],
     scope: content.scope,
     policy_size: policySize,
     position: {
       epoch: position.epoch ?? null,
-      ...(position.name === undefined ? {} : { name: position.name }),
+      name: position.name,
       era: position.era,
       next: position.next,
       last_seq: position.lastSeq,
       seen: [...position.seen].map(([id, seen]) => [id, seen.hash, [seen.rank.era, seen.rank.seq, seen.rank.index]]),
-      ...(position.log === undefined ? {} : { log: { ...position.log, topics: [...position.log.topics] } }),
+      log: position.log === undefined ? undefined : { ...position.log, topics: [...position.log.topics] },
     },
     documents: content.documents.map(({ layer, blocked, entry }) => {
       const text = layerText(layer);
       const body = layer.content.kind === 'put' ? layer.content.body : undefined;
+      const fetched = entry?.fetched;
       return {
         id: layer.id,
         path: [...layer.path],
@@ -198,18 +199,12 @@ export function headerOf(content: BackupContent, policySize: number): BackupHead
                 epoch: entry.epoch ?? null,
                 save_method: entry.saveMethod,
                 topics: [...entry.topics],
-                fetched: fetchedOf(entry),
+                fetched:
+                  fetched === undefined
+                    ? null
+                    : { hash: fetched.hash, etag: fetched.etag, last_modified: fetched.lastModified },
               },
       };
     }),
-  };
-}
-
-function fetchedOf({ fetched }: BackupEntry): { hash: string; etag?: string; last_modified?: string } | null {
-  if (fetched === undefined) return null;
-  return {
-    hash: fetched.hash,
-    ...(fetched.etag === undefined ? {} : { etag: fetched.etag }),
-    ...(fetched.lastModified === undefined ? {} : { last_modified: fetched.lastModified }),
   };
 }

@@ -162,10 +162,7 @@ function entryOf({ entry }: BackupHeader['documents'][number]): BackupEntry | un
     epoch: entry.epoch ?? undefined,
     saveMethod: entry.save_method,
     topics: entry.topics,
-    fetched:
-      hash === undefined
-        ? undefined
-        : { hash, ...(etag === undefined ? {} : { etag }), ...(lastModified === undefined ? {} : { lastModified }) },
+    fetched: hash === undefined ? undefined : { hash, etag, lastModified },
   };
 }
 
