@@ -8,47 +8,46 @@ const GZIP_FROM_BYTES = 1_024;
 const compress = promisify(gzip);
 
 /** A bundle as it is sent. */
-export interface EncodedBundle {
+export class EncodedBundle {
   /** Quoted entity tag: the same bytes have the same one, on every instance. */
   readonly etag: string;
   readonly json: Buffer;
   /** Commit that it leads to. */
   readonly hash: string;
+  readonly #onGrown: (bundle: EncodedBundle) => void;
+  #gzip: Promise<Buffer> | undefined;
+  #size: number;
+
+  /** `onGrown` is called when its size has changed. */
+  constructor(json: Buffer, hash: string, onGrown: (bundle: EncodedBundle) => void) {
+    this.etag = `"${createHash('sha256').update(json).digest('hex').slice(0, 32)}"`;
+    this.json = json;
+    this.hash = hash;
+    this.#size = json.length;
+    this.#onGrown = onGrown;
+  }
+
   /** Bytes that it holds now. */
-  readonly size: number;
-  /** The same, compressed: made once, when the first caller takes it. Undefined for a small one. */
-  gzip(): Promise<Buffer | undefined>;
-}
+  get size(): number {
+    return this.#size;
+  }
 
-/** Makes an {@link EncodedBundle}. `onGrown` is called when its size has changed. */
-export function encodedBundle(json: Buffer, hash: string, onGrown: (bundle: EncodedBundle) => void): EncodedBundle {
-  let making: Promise<Buffer> | undefined;
-  let size = json.length;
+  /** The compressed form, made when the first caller asks for it; undefined for a small bundle. */
+  async gzip(): Promise<Buffer | undefined> {
+    if (this.json.length < GZIP_FROM_BYTES) return undefined;
+    this.#gzip ??= this.#compress();
+    return await this.#gzip;
+  }
 
-  async function make(): Promise<Buffer> {
+  async #compress(): Promise<Buffer> {
     try {
-      const bytes = await compress(json);
-      size = json.length + bytes.length;
-      onGrown(bundle);
+      const bytes = await compress(this.json);
+      this.#size = this.json.length + bytes.length;
+      this.#onGrown(this);
       return bytes;
     } catch (error) {
-      making = undefined; // the next caller tries again
+      this.#gzip = undefined; // the next caller tries again
       throw error;
     }
   }
-
-  const bundle: EncodedBundle = {
-    etag: `"${createHash('sha256').update(json).digest('hex').slice(0, 32)}"`,
-    json,
-    hash,
-    get size() {
-      return size;
-    },
-    gzip: async () => {
-      if (json.length < GZIP_FROM_BYTES) return undefined;
-      making ??= make();
-      return await making;
-    },
-  };
-  return bundle;
 }

@@ -6,7 +6,7 @@ import { type GitObjects, isDamage } from '../source/git-objects.js';
 import type { Tracker } from '../source/tracker.js';
 import { ByteCache } from './byte-cache.js';
 import { directoryOf, requestedDirectories } from './directories.js';
-import { type EncodedBundle, encodedBundle } from './encoded-bundle.js';
+import { EncodedBundle } from './encoded-bundle.js';
 import { type BundlePlan, planComplete, planDelta } from './plan.js';
 import type { Snapshot, Snapshots } from './snapshot.js';
 
@@ -101,7 +101,7 @@ export class PolicyBundles {
     const delta = base && planDelta(base, head, directories);
     const plan = delta ?? planComplete(head, directories);
     const contents = await this.#deps.objects.blobs(plan.files.map((file) => file.blob));
-    const bundle = encodedBundle(Buffer.from(JSON.stringify(buildBundle(plan, contents))), head.hash, onGrown);
+    const bundle = new EncodedBundle(Buffer.from(JSON.stringify(buildBundle(plan, contents))), head.hash, onGrown);
     const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: bundle.json.length };
     this.#deps.log.debug({ ...fields, duration_ms: Math.round(performance.now() - startedMs) }, 'bundle built');
     return bundle;

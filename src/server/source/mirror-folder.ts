@@ -31,87 +31,87 @@ type Marker = z.infer<typeof marker>;
 /** A marker of another version, or a damaged one. */
 const UNREADABLE: Marker = { version: 1, url: '', private: false };
 
-/** The folder of a mirror: whose it is, and what a killed git left in it. Nothing is removed that we did not make. */
-export interface MirrorFolder {
-  readonly path: string;
-  readonly sshKeyPath: string;
-  /**
-   * Takes the folder: makes it, or checks that it is our mirror of this source. `new` when there is no repository yet. A mirror of
-   * another source is replaced in the default folder; in one that the operator named it is refused.
-   * Throws `config_invalid` when it is something else.
-   */
-  claim(): Promise<'new' | 'existing'>;
-  /** Removes lock files and temporary objects. Only while no git of ours writes. */
-  removeLeftovers(): Promise<void>;
-  /** Empties the folder; the marker stays, and so does what is named. */
-  empty(keep?: readonly string[]): Promise<void>;
-}
-
 export interface MirrorFolderOptions {
   path: string;
   /** Address of the source, without credentials. */
   url: string;
   /** Whether an address, as an earlier run wrote it, means the same source. */
   isSame(url: string): boolean;
-  /** The folder is the default one in the state folder: what is in it is ours to replace. */
+  /** The folder is the default one in the state folder: its content may be replaced. */
   isOwn: boolean;
 }
 
-/** A {@link MirrorFolder}. */
-export function mirrorFolder(options: MirrorFolderOptions, deps: { log: Logger }): MirrorFolder {
-  const { path, url } = options;
-  let warned = false;
-  const mark = (): Promise<void> =>
-    replaceFile(join(path, MARKER_FILE), `${JSON.stringify({ version: 1, url, private: true })}\n`);
-  const refused = (why: string, cause?: unknown): SyncError => refusal(options, why, cause);
-  const empty = async (keep: readonly string[] = []): Promise<void> => {
-    const names = await ourNames(path);
-    for (const name of names.filter((name) => !keep.includes(name)))
-      await rm(join(path, name), { recursive: true, force: true });
-  };
-  return {
-    path,
-    sshKeyPath: join(path, SSH_KEY_FILE),
-    claim: async () => {
-      await mkdir(path, { recursive: true, mode: 0o700 });
-      if (options.isOwn) await makePrivate([path]);
-      const problem = await openFolderProblem(path);
-      if (problem !== undefined && !warned) deps.log.warn({ folder: path }, problem);
-      warned = true;
-      const owner = await readMarker(path, (cause) => {
-        if (options.isOwn) return UNREADABLE;
-        throw refused(`has an unreadable ${MARKER_FILE}`, cause);
-      });
-      if (owner === undefined) {
-        if ((await ourNames(path)).length > 0) throw refused('is not empty and is no mirror that this server made');
-        await mark();
-        return 'new';
-      }
-      if (!options.isSame(owner.url)) {
-        if (!options.isOwn) throw refused(`is a mirror of ${owner.url}, not of ${url}`);
-        deps.log.warn(
-          { folder: path, was: owner === UNREADABLE ? null : owner.url, now: url },
-          'the policy source has changed: its local copy is rebuilt',
-        );
-        await empty(); // the mark comes last: a crash before it leaves the mirror to be replaced again
-        await mark();
-        return 'new';
-      }
-      if (!owner.private) {
-        await makeTreePrivate(path);
-        await mark();
-      }
-      return (await ourNames(path)).includes('HEAD') ? 'existing' : 'new';
-    },
-    removeLeftovers: async () => {
-      // Loose objects are many and written under temporary names in their own folders; git ignores those, so only the
-      // places where a leftover is in the way (locks) or large (packs) are walked.
-      for (const folder of ['.', 'refs', 'objects/info', 'objects/pack', 'logs']) {
-        await removeMatching(join(path, folder), folder !== '.');
-      }
-    },
-    empty,
-  };
+/** The folder of a mirror: which source it is of, and what a killed git left in it. It removes only what this server made. */
+export class MirrorFolder {
+  readonly path: string;
+  readonly sshKeyPath: string;
+  readonly #options: MirrorFolderOptions;
+  readonly #log: Logger;
+  #warned = false;
+
+  constructor(options: MirrorFolderOptions, log: Logger) {
+    this.path = options.path;
+    this.sshKeyPath = join(options.path, SSH_KEY_FILE);
+    this.#options = options;
+    this.#log = log;
+  }
+
+  /**
+   * Makes the folder, or checks that it is a mirror of this source. `new` when there is no repository yet. A mirror of another
+   * source is replaced in the default folder; in one that the operator named it is refused. Throws `config_invalid` when it is
+   * something else.
+   */
+  async claim(): Promise<'new' | 'existing'> {
+    const { path, url, isOwn, isSame } = this.#options;
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    if (isOwn) await makePrivate([path]);
+    const problem = await openFolderProblem(path);
+    if (problem !== undefined && !this.#warned) this.#log.warn({ folder: path }, problem);
+    this.#warned = true;
+    const owner = await readMarker(path, (cause) => {
+      if (isOwn) return UNREADABLE;
+      throw refusal(this.#options, `has an unreadable ${MARKER_FILE}`, cause);
+    });
+    if (owner === undefined) {
+      if ((await ourNames(path)).length > 0)
+        throw refusal(this.#options, 'is not empty and is no mirror that this server made');
+      return await this.#markNew();
+    }
+    if (!isSame(owner.url)) {
+      if (!isOwn) throw refusal(this.#options, `is a mirror of ${owner.url}, not of ${url}`);
+      const fields = { folder: path, was: owner === UNREADABLE ? null : owner.url, now: url };
+      this.#log.warn(fields, 'the policy source has changed: its local copy is rebuilt');
+      await this.empty(); // before the mark: after a crash in between the mirror is replaced again
+      return await this.#markNew();
+    }
+    if (!owner.private) {
+      await makeTreePrivate(path);
+      await this.#markNew();
+    }
+    return (await ourNames(path)).includes('HEAD') ? 'existing' : 'new';
+  }
+
+  /** Removes lock files and temporary objects. Only while no git of this server writes. */
+  async removeLeftovers(): Promise<void> {
+    // Loose objects are many and written under temporary names in their own folders; git ignores those, so only the
+    // places where a leftover is in the way (locks) or large (packs) are walked.
+    for (const folder of ['.', 'refs', 'objects/info', 'objects/pack', 'logs']) {
+      await removeMatching(join(this.path, folder), folder !== '.');
+    }
+  }
+
+  /** Empties the folder except for the marker and the names in `keep`. */
+  async empty(keep: readonly string[] = []): Promise<void> {
+    for (const name of await ourNames(this.path)) {
+      if (!keep.includes(name)) await rm(join(this.path, name), { recursive: true, force: true });
+    }
+  }
+
+  async #markNew(): Promise<'new'> {
+    const text = JSON.stringify({ version: 1, url: this.#options.url, private: true });
+    await replaceFile(join(this.path, MARKER_FILE), `${text}\n`);
+    return 'new';
+  }
 }
 
 async function readMarker(path: string, unreadable: (cause: unknown) => Marker): Promise<Marker | undefined> {

@@ -2,7 +2,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { createGitCommand, type GitCommand, type GitCommandOptions, GitExit, type GitRun } from './git-command.js';
 import { createGitObjects, type GitObjects } from './git-objects.js';
-import { type MirrorFolder, type MirrorFolderOptions, mirrorFolder } from './mirror-folder.js';
+import { MirrorFolder, type MirrorFolderOptions } from './mirror-folder.js';
 import type { PolicySource } from './source.js';
 
 /** Longest time of a git call that stays on this machine. */
@@ -35,7 +35,7 @@ export abstract class MirrorSource implements PolicySource {
   constructor(options: MirrorOptions, log: Logger) {
     this.#options = options;
     this.log = log;
-    this.folder = mirrorFolder(options, { log });
+    this.folder = new MirrorFolder(options, log);
     this.git = this.gitWith(undefined);
     this.objects = createGitObjects(this.git);
   }

@@ -1,42 +1,41 @@
 import * as z from 'zod';
 
+/** Services that send the secret itself in a header. */
+const TOKEN = {
+  secret_type: 'token',
+  secret_parsing_regex: '(.*)',
+  event_header_name: null,
+  event_request_key: null,
+  match_sender_url: true,
+} as const;
+
 /** The services whose webhooks are known by name (specification "Webhook presets"). */
 export const WEBHOOK_PRESETS = {
   github: {
+    ...TOKEN,
     secret_header_name: 'x-hub-signature-256',
     secret_type: 'signature',
     secret_parsing_regex: 'sha256=(.*)',
     event_header_name: 'X-GitHub-Event',
-    event_request_key: null,
     push_event_value: 'push',
-    match_sender_url: true,
   },
   gitlab: {
+    ...TOKEN,
     secret_header_name: 'X-Gitlab-Token',
-    secret_type: 'token',
-    secret_parsing_regex: '(.*)',
     event_header_name: 'X-Gitlab-Event',
-    event_request_key: null,
     push_event_value: 'Push Hook',
-    match_sender_url: true,
   },
   azure: {
+    ...TOKEN,
     secret_header_name: 'x-api-key',
-    secret_type: 'token',
-    secret_parsing_regex: '(.*)',
-    event_header_name: null,
     event_request_key: 'eventType',
     push_event_value: 'git.push',
-    match_sender_url: true,
   },
   bitbucket: {
+    ...TOKEN,
     secret_header_name: 'x-hook-uuid',
-    secret_type: 'token',
-    secret_parsing_regex: '(.*)',
     event_header_name: 'x-event-key',
-    event_request_key: null,
     push_event_value: 'repo:push',
-    match_sender_url: true,
   },
 } as const satisfies Record<string, WebhookParams>;
 
