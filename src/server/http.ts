@@ -88,7 +88,7 @@ export async function serverHttp(
     log: deps.updateLog,
     logUp: () => deps.updateLog.status.up,
     sockets,
-    sessions: deps.sessions.summary,
+    sessions: () => deps.sessions.summary(),
     policy: () => deps.policy.tracker?.status(),
   });
   onWebSocketUpgrade(app.server, sockets.handleUpgrade);
@@ -143,7 +143,8 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: Ser
     requestRefresh: () => tracker?.requestRefresh(),
     log: logOf('webhook'),
   });
-  const measured = { ...sessions, waitApplied: meter.waits(sessions.waitApplied) };
+  const countElsewhere = (topics: readonly string[]): Promise<number> => sessions.countElsewhere(topics);
+  const measured = { countElsewhere, waitApplied: meter.waits(sessions.waitApplied) };
   dataRoutes(app, { publisher, sessions: measured, log: logOf('data') });
   dataConfigRoute(app, options, { updateLog });
   dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPolicyFreshness, type PolicyFreshness } from './policy-freshness.js';
+import { PolicyFreshness } from './policy-freshness.js';
 
 const [H1, H2, H3, OTHER] = ['1', '2', '3', 'f'].map((digit) => digit.repeat(40)) as [string, string, string, string];
 const NOT_READY = { code: 'policy_not_ready', status: 503, retryAfterSeconds: 1 };
@@ -16,7 +16,7 @@ function instance(): {
   const onLook = { run: (): void => undefined };
   const state = { head: H2, wanted: H2, isLogUp: true, earlier: [] as string[], looks: 0, nowMs: 0 };
   const here = new Set([H1, H2]);
-  const freshness = createPolicyFreshness(
+  const freshness = new PolicyFreshness(
     {
       tracker: {
         head: () => state.head,
@@ -107,7 +107,7 @@ test('an instance that is cut off from the log takes no client of ours back to a
 });
 
 test('a look that hangs holds up nobody for longer than its time', async () => {
-  const freshness = createPolicyFreshness(
+  const freshness = new PolicyFreshness(
     {
       tracker: { head: () => H2, wanted: () => H2, refresh: () => new Promise(() => undefined) },
       heads: { look: () => ({ place: 0, head: undefined }) },

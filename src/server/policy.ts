@@ -9,7 +9,7 @@ import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshot.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
-import { ALWAYS_FRESH, createPolicyFreshness, type PolicyFreshness } from './policy-freshness.js';
+import { ALWAYS_FRESH, PolicyFreshness } from './policy-freshness.js';
 import type { Delivery } from './publish.js';
 import { createSharedPolicyHead } from './shared-policy-head.js';
 import { bundleLocation } from './source/bundle-api-config.js';
@@ -29,7 +29,7 @@ export interface Policy {
   /** Undefined where no policy source is configured. */
   readonly tracker: Tracker | undefined;
   readonly bundles: Pick<PolicyBundles, 'get'>;
-  readonly freshness: PolicyFreshness;
+  readonly freshness: Pick<PolicyFreshness, 'check'>;
   /**
    * Follows the source until the signal aborts. `onHead`: another commit is served; subscribers of these topics have a notice of it.
    * Rejects like {@link Tracker.run}.
@@ -81,7 +81,7 @@ export function createPolicy(
     { objects, snapshots, tracker, log: deps.log.child({ component: 'bundles' }) },
   );
   const freshness = isShared
-    ? createPolicyFreshness({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
+    ? new PolicyFreshness({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
     : ALWAYS_FRESH;
   return {
     ...{ tracker, bundles, freshness },

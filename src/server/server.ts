@@ -23,7 +23,7 @@ import { checkExternalSource } from './routes/data-config.js';
 import { createServerMetrics, type ServerMetrics } from './server-metrics.js';
 import { openClaims } from './sessions/claims-file.js';
 import { recentUpdates, updateOf } from './sessions/recent-updates.js';
-import { createSessions, type Sessions } from './sessions/sessions.js';
+import { Sessions } from './sessions/sessions.js';
 import { logFact, startFacts, startWarnings } from './start-facts.js';
 
 /** A sync server. */
@@ -95,7 +95,7 @@ export function createServer(options: ServerOptions, deps: { log: Logger; env: N
     parts.run((signal) => sessions.run(signal));
     const address = await listenHttp(app, options);
     log.info({ ...address, state_dir: options.stateDir, head: updateLog.head }, 'sync server is listening');
-    parts.run((signal) => policy.run({ onHead: sessions.headMoved }, signal));
+    parts.run((signal) => policy.run({ onHead: (notified) => sessions.headMoved(notified) }, signal));
     return address;
   }
 
@@ -144,7 +144,7 @@ async function openSessions(
   const { policy, peers, meter } = deps;
   const log = deps.log.child({ component: 'sessions' });
   const { claims } = add(await openClaims({ stateDir, memoryMs }, { log }), ({ close }) => close());
-  const sessions = createSessions(
+  const sessions = new Sessions(
     { instance: randomUUID(), heartbeatMs, memoryMs },
     {
       log: updateLog,

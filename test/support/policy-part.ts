@@ -16,7 +16,7 @@ export interface PolicyPart extends AsyncDisposable {
   readonly source: Source;
   readonly tracker: Tracker;
   readonly bundles: PolicyBundles;
-  readonly freshness: PolicyFreshness;
+  readonly freshness: Pick<PolicyFreshness, 'check'>;
   readonly changes: readonly PolicyHeadChange[];
   /** Waits for this head; without one for any. */
   serves(hash?: string): Promise<void>;

@@ -3,13 +3,12 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { PROTOCOL_HEADER } from '../../wire/frames.js';
-import type { EncodedBundle } from '../bundle/encoded-bundle.js';
-import type { PolicyBundles } from '../bundle/policy-bundles.js';
+import type { EncodedBundle, PolicyBundles } from '../bundle/policy-bundles.js';
 import type { PolicyFreshness } from '../policy-freshness.js';
 
 export interface PolicyRoutesDeps {
   bundles: Pick<PolicyBundles, 'get'>;
-  freshness: PolicyFreshness;
+  freshness: Pick<PolicyFreshness, 'check'>;
 }
 
 const repeatable = z.union([z.string(), z.array(z.string()).max(1_000)]);

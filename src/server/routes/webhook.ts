@@ -3,9 +3,8 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { failureFields, type SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
-import { judgeWebhook } from '../webhook/judge.js';
+import { judgeWebhook, parsePayload } from '../webhook/judge.js';
 import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
-import { parsePayload } from '../webhook/payload.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
 export interface WebhookRouteOptions {

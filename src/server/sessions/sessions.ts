@@ -5,7 +5,7 @@ import type { Presence } from '../log/log-store.js';
 import { nameOf } from './client-names.js';
 import { viewOf } from './client-view.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
-import { runHeartbeats, sendHeartbeat } from './heartbeats.js';
+import { type HeartbeatDeps, runHeartbeats, sendHeartbeat } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
 import { concerns, type KnownClient, newClient, wasThere } from './known-client.js';
 import { PeerInstances } from './peer-instances.js';
@@ -38,27 +38,6 @@ export interface SessionsDeps {
   readonly logger: Logger;
 }
 
-/** Which clients are connected and what they hold (design D5, D20). */
-export interface Sessions {
-  /** For the socket server. */
-  readonly handler: SessionHandler;
-  readonly waitApplied: Waiters['waitApplied'];
-  /** Counts the clients of other instances that subscribe to any of these topics. Never rejects. */
-  countElsewhere(topics: readonly string[]): Promise<number>;
-  /** A page of the clients of the instances. */
-  clients(query: ClientsQuery): Promise<ClientsAnswer>;
-  /** The clients of this instance in figures. */
-  summary(): SessionsSummary;
-  /** Takes each data update of the log, in order, when this instance has seen it. */
-  recorded(update: RecentUpdate): void;
-  /** Another commit is served: sends a heartbeat to clients without a subscription to the notified topics. */
-  headMoved(noticed: ReadonlySet<string>): void;
-  /** Announces this instance to the others; await it before accepting clients. */
-  join(): Promise<void>;
-  /** Sends heartbeats and announces clients until the signal aborts. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 /** {@link Sessions.summary}; all but `away` are of connected clients. */
 export interface SessionsSummary {
   readonly connected: number;
@@ -75,60 +54,122 @@ const MAX_TIMED = 1000;
 /** How old the announcements may be from which id claims are learned. */
 const LEARN_AGE_MS = 2000;
 
-/** Makes the {@link Sessions} of one server instance. */
-export function createSessions(options: SessionsOptions, deps: SessionsDeps): Sessions {
-  const { log, recent, policyHead, logger } = deps;
-  const now = (): number => Date.now();
-  const { claims } = deps;
-  const registry = new ClientRegistry(options, { head: () => log.head, claims, now });
-  const ownerOf = (clientId: string): string | undefined => claims.ownerOf(clientId, now());
-  const otherName = (peer: SessionPeer): string | undefined => {
-    const client = registry.clientAt(peer);
-    const name = client === undefined ? undefined : nameOf(client, ownerOf);
-    return name === client?.clientId ? undefined : name;
-  };
-  const clients = (): KnownClient[] => [...registry.list(), ...plainClients()];
-  const instances = new PeerInstances(options, {
-    presence: deps.presence,
-    clients,
-    head: () => log.head,
-    onClient: ({ kind, clientId, subject, claimedMs }) => {
-      if (kind === 'session' && subject !== null) claims.learn({ id: clientId, subject, sinceMs: claimedMs }, now());
-    },
-    log: logger,
-  });
-  const waiters = new Waiters({
-    registry,
-    instances,
-    epoch: () => log.epoch,
-    clients,
-    nameOf: (client) => nameOf(client, ownerOf),
-  });
-  const view = { instance: options.instance, log, policyHead, recent, now };
-  registry.watch((client, before) => {
-    instances.changed();
-    // Another instance may know the owner of its id.
-    if (before === undefined && client.subject !== null) void instances.others(LEARN_AGE_MS);
-    if (deps.onApplied !== undefined) timeApplied(client, before, deps.onApplied);
-  });
+/** Which clients are connected to this server instance, and what they hold (design D21). */
+export class Sessions {
+  /** For the socket server. */
+  readonly handler: SessionHandler;
+  /** A page of the clients of all instances. */
+  readonly clients: (query: ClientsQuery) => Promise<ClientsAnswer>;
+  readonly waitApplied: Waiters['waitApplied'];
+  readonly #options: SessionsOptions;
+  readonly #deps: SessionsDeps;
+  readonly #registry: ClientRegistry;
+  readonly #instances: PeerInstances;
+  readonly #waiters: Waiters;
+  readonly #heartbeat: Omit<HeartbeatDeps, 'peers'>;
 
-  /** Connections that subscribe without a session. When they subscribed is not known, so they count as always there. */
-  function plainClients(): KnownClient[] {
-    const sessions = new Set([...registry.peers].map(({ id }) => id));
-    const plain = deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
-    return plain.map((peer) => {
-      const clientId = peer.clientId ?? `${peer.host}:${peer.port}`;
-      const spans = [{ from: 0, until: null }];
-      const about = { instance: options.instance, claimedMs: peer.connectedAtMs, spans };
-      return newClient({ kind: 'plain', subject: peer.subject, clientId }, peer, about);
+  constructor(options: SessionsOptions, deps: SessionsDeps) {
+    const { log, claims, policyHead, logger } = deps;
+    const { instance } = options;
+    this.#options = options;
+    this.#deps = deps;
+    const head = (): number => log.head;
+    const clients = (): KnownClient[] => this.#clients();
+    const ownerOf = (clientId: string): string | undefined => claims.ownerOf(clientId, Date.now());
+    const registry = new ClientRegistry(options, { head, claims, now: Date.now });
+    this.#registry = registry;
+    const onClient = ({ kind, clientId: id, subject, claimedMs: sinceMs }: KnownClient): void => {
+      if (kind === 'session' && subject !== null) claims.learn({ id, subject, sinceMs }, Date.now());
+    };
+    const instances = new PeerInstances(options, { presence: deps.presence, clients, head, onClient, log: logger });
+    this.#instances = instances;
+    const otherName = (peer: SessionPeer): string | undefined => {
+      const client = registry.clientAt(peer);
+      const name = client && nameOf(client, ownerOf);
+      return name === client?.clientId ? undefined : name;
+    };
+    this.#heartbeat = { log, policyHead, otherName, peerCount: () => registry.peerCount };
+    const waiters = new Waiters({
+      ...{ registry, instances, clients },
+      epoch: () => log.epoch,
+      nameOf: (client) => nameOf(client, ownerOf),
     });
+    this.#waiters = waiters;
+    this.waitApplied = (...args) => waiters.waitApplied(...args);
+    this.handler = createSessionHandler(options, { registry, log, policyHead, otherName, logger });
+    this.clients = createClientsView({ ...deps, instance, now: Date.now, clients, instances, ownerOf });
+    registry.watch((client, before) => {
+      instances.changed();
+      // Another instance may know the owner of its id.
+      if (before === undefined && client.subject !== null) void instances.others(LEARN_AGE_MS);
+      if (deps.onApplied !== undefined) this.#timeApplied(client, before, deps.onApplied);
+    });
+  }
+
+  /** Counts the clients of other instances that subscribe to any of these topics. Never rejects. */
+  countElsewhere(topics: readonly string[]): Promise<number> {
+    return this.#instances.countConcerned(topics);
+  }
+
+  /** The clients of this instance in figures. */
+  summary(): SessionsSummary {
+    const { log, recent, policyHead } = this.#deps;
+    const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
+    const views = this.#clients().map((client) => viewOf(client, about, { log, recent, now: Date.now }));
+    const here = views.filter(({ connected }) => connected);
+    return {
+      connected: here.filter(({ kind }) => kind === 'session').length,
+      plain: here.filter(({ kind }) => kind === 'plain').length,
+      away: views.length - here.length,
+      unhealthy: here.filter(({ healthy }) => healthy === false).length,
+      lagging: here.filter(({ data }) => (data.lag_updates ?? 0) > 0).length,
+      maxLagUpdates: Math.max(0, ...here.map(({ data }) => data.lag_updates ?? 0)),
+      maxLagSeconds: Math.max(0, ...here.map(({ data }) => data.lag_seconds ?? 0)),
+    };
+  }
+
+  /** Takes each data update of the log, in order, when this instance has seen it. */
+  recorded(update: RecentUpdate): void {
+    this.#deps.recent.add(update);
+    this.#instances.changed();
+  }
+
+  /** Another commit is served: sends a heartbeat to clients without a subscription to the notified topics. */
+  headMoved(notified: ReadonlySet<string>): void {
+    for (const peer of this.#registry.peers) {
+      if (!peer.info.topics.some((topic) => notified.has(topic))) sendHeartbeat(peer, this.#heartbeat);
+    }
+  }
+
+  /** Announces this instance to the others; await it before accepting clients. */
+  join(): Promise<void> {
+    return this.#instances.join();
+  }
+
+  /** Sends heartbeats and announces clients until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    runHeartbeats(this.#options.heartbeatMs, { peers: () => this.#registry.peers, ...this.#heartbeat }, signal);
+    signal.addEventListener('abort', () => this.#waiters.close(), { once: true });
+    await this.#instances.run(signal);
+  }
+
+  /** The clients of this instance. When those without a session subscribed is not known, so they count as always there. */
+  #clients(): KnownClient[] {
+    const sessions = new Set([...this.#registry.peers].map(({ id }) => id));
+    const plain = this.#deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
+    const plainClients = plain.map((peer) => {
+      const { subject, clientId = `${peer.host}:${peer.port}`, connectedAtMs: claimedMs } = peer;
+      const about = { instance: this.#options.instance, claimedMs, spans: [{ from: 0, until: null }] };
+      return newClient({ kind: 'plain', subject, clientId }, peer, about);
+    });
+    return [...this.#registry.list(), ...plainClients];
   }
 
   /**
    * Measures the latency of updates that the client has just applied, but not of those that came while it was away. On its
    * first report, everything since it connected counts.
    */
-  function timeApplied(
+  #timeApplied(
     { position, spans, topics }: KnownClient,
     before: KnownClient | undefined,
     onApplied: (seconds: number) => void,
@@ -136,48 +177,11 @@ export function createSessions(options: SessionsOptions, deps: SessionsDeps): Se
     const held = before?.position ?? null;
     if (position === null || (held !== null && held.epoch !== position.epoch)) return;
     const from = held?.applied_through ?? spans.at(-1)?.from ?? 0;
-    let looked = 0;
-    for (const update of recent.between(from, position.applied_through)) {
-      if (++looked > MAX_TIMED) return;
+    let timed = 0;
+    for (const update of this.#deps.recent.between(from, position.applied_through)) {
+      if (++timed > MAX_TIMED) return;
       if (held?.applied_beyond.includes(update.seq) || !concerns(topics, update.topics)) continue;
-      if (wasThere(spans, update.seq)) onApplied(Math.max(0, now() - update.timeMs) / 1000);
+      if (wasThere(spans, update.seq)) onApplied(Math.max(0, Date.now() - update.timeMs) / 1000);
     }
   }
-
-  const beat = { log, policyHead, otherName, peerCount: () => registry.peerCount };
-  return {
-    handler: createSessionHandler(options, { registry, log, policyHead, otherName, logger }),
-    waitApplied: (...args) => waiters.waitApplied(...args),
-    countElsewhere: (topics) => instances.countConcerned(topics),
-    clients: createClientsView({ ...view, clients, instances, ownerOf }),
-    summary: () => {
-      const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
-      const views = clients().map((client) => viewOf(client, about, view));
-      const here = views.filter(({ connected }) => connected);
-      return {
-        connected: here.filter(({ kind }) => kind === 'session').length,
-        plain: here.filter(({ kind }) => kind === 'plain').length,
-        away: views.length - here.length,
-        unhealthy: here.filter(({ healthy }) => healthy === false).length,
-        lagging: here.filter(({ data }) => (data.lag_updates ?? 0) > 0).length,
-        maxLagUpdates: Math.max(0, ...here.map(({ data }) => data.lag_updates ?? 0)),
-        maxLagSeconds: Math.max(0, ...here.map(({ data }) => data.lag_seconds ?? 0)),
-      };
-    },
-    recorded(update) {
-      recent.add(update);
-      instances.changed();
-    },
-    headMoved(noticed) {
-      for (const peer of registry.peers) {
-        if (!peer.info.topics.some((topic) => noticed.has(topic))) sendHeartbeat(peer, beat);
-      }
-    },
-    join: () => instances.join(),
-    async run(signal) {
-      runHeartbeats(options.heartbeatMs, { peers: () => registry.peers, ...beat }, signal);
-      signal.addEventListener('abort', () => waiters.close(), { once: true });
-      await instances.run(signal);
-    },
-  };
 }

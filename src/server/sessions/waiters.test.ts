@@ -7,7 +7,7 @@ import type { SessionReport } from '../../wire/session.js';
 import type { Presence } from '../log/log-store.js';
 import { IdClaims } from './id-claims.js';
 import { RecentUpdates } from './recent-updates.js';
-import { createSessions, type Sessions } from './sessions.js';
+import { Sessions } from './sessions.js';
 
 const ALL = { permittedTopics: undefined, isLimited: false };
 
@@ -25,7 +25,7 @@ class Instance {
   constructor(name: string, presence?: Presence) {
     this.name = name;
     const instance = this;
-    this.sessions = createSessions(
+    this.sessions = new Sessions(
       { instance: name, heartbeatMs: 60_000, memoryMs: 60_000 },
       {
         log: {

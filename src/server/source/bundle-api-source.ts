@@ -7,7 +7,6 @@ import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import type { ArchiveLimits } from './archive.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { type BundleAnswer, type BundleServer, createBundleServer } from './bundle-api-http.js';
-import { importCommit } from './import-commit.js';
 import { MirrorSource } from './mirror-source.js';
 
 /** Times for one read where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
@@ -181,7 +180,7 @@ class BundleSource extends MirrorSource {
   }
 
   async #import(file: string, signal: AbortSignal): Promise<string> {
-    const { archiveFiles } = await import('./archive.js');
+    const { archiveFiles, importCommit } = await import('./archive.js');
     try {
       if (this.isDamaged) await this.makeAnew(signal, [DOWNLOAD_FILE]); // only now that there is something new
       await importCommit(this.git, FETCHED_REF, archiveFiles(file, this.#options, signal), signal);
