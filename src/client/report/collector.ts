@@ -14,10 +14,13 @@ export interface CollectorDeps {
   readonly log: Logger;
 }
 
-type Outcome = { -readonly [Key in keyof EntryOutcome]: EntryOutcome[Key] };
+type Outcome = { -readonly [Key in keyof EntryOutcome]: EntryOutcome[Key] } & {
+  /** What the load reports of the entry if its source has nothing new. */
+  readonly before: Outcome | undefined;
+};
 
-/** Progress of an entry that is not applied yet. A patch `waits` for the document it changes; a report of the failure was sent for `told`. */
-type Attempt = 'under way' | 'waits' | 'failed' | 'told';
+/** Progress of an entry that is not applied yet. A patch `waits` for the document it changes. */
+type Attempt = 'under way' | 'waits' | 'failed';
 
 /** The report on an update while its entries are under way. */
 interface Draft {
@@ -27,6 +30,8 @@ interface Draft {
   /** Entries that are not applied yet. */
   readonly open: Map<KnownEntry, Attempt>;
   isSealed: boolean;
+  /** A first failure is still to be reported. */
+  reportsFailure: boolean;
 }
 
 /**
@@ -72,7 +77,8 @@ export class ReportCollector {
 
   #begin(transaction: string, update: BegunUpdate): void {
     let draft = update.isLoad ? this.#load : undefined;
-    draft ??= { update, outcomes: new Map(), open: new Map(), isSealed: false };
+    const { failures: reportsFailure } = this.#options;
+    draft ??= { update, outcomes: new Map(), open: new Map(), isSealed: false, reportsFailure };
     draft.isSealed = false;
     if (update.isLoad) this.#load = draft;
     this.#drafts.set(transaction, draft);
@@ -85,8 +91,7 @@ export class ReportCollector {
     // An entry that stays in its own transaction was in place when the load found it.
     if (update.isLoad && (known?.transaction !== transaction || open.has(known))) return;
     const before = known === undefined ? undefined : outcomes.get(known);
-    const outcome = before ?? { entry, fetched: false, saved: false, hash: null, superseded: known === undefined };
-    outcome.entry = entry;
+    const outcome = { entry, fetched: false, saved: false, hash: null, superseded: known === undefined, before };
     outcomes.set(known ?? outcome, outcome);
     if (known === undefined) return;
     open.set(known, 'under way');
@@ -145,18 +150,16 @@ export class ReportCollector {
     if (state.kind === 'ready' || state.kind === 'blocked' || (isApplied && !isLoad)) {
       outcome.fetched = isFetched(known);
       outcome.hash = this.#hashes.get(known) ?? this.#bytesHash(known);
-      outcome.saved = false;
     }
     if (isApplied) {
       // In a load, an entry whose source has nothing new is not reported.
       outcome.saved = !isLoad || outcome.fetched || !isFetched(known);
-      if (!outcome.saved) draft.outcomes.delete(known);
+      if (!outcome.saved && outcome.before !== undefined) draft.outcomes.set(known, outcome.before);
+      else if (!outcome.saved) draft.outcomes.delete(known);
       this.#close(draft, known);
-    } else if (draft.open.get(known) !== 'told') {
-      if (state.error !== undefined) draft.open.set(known, 'failed');
-      // A patch may wait for what it changes for as long as that fails.
-      else if (state.kind === 'ready' && known.entry.save_method === 'PATCH') draft.open.set(known, 'waits');
-    }
+    } else if (state.error !== undefined) draft.open.set(known, 'failed');
+    // A patch may wait for what it changes for as long as that fails.
+    else if (state.kind === 'ready' && known.entry.save_method === 'PATCH') draft.open.set(known, 'waits');
   }
 
   #close(draft: Draft, known: KnownEntry): void {
@@ -170,8 +173,8 @@ export class ReportCollector {
     const { update, outcomes, open } = draft;
     if (!draft.isSealed) return;
     if (open.size > 0) {
-      if (!this.#options.failures || !isFailureDue(open.values())) return;
-      for (const known of open.keys()) open.set(known, 'told');
+      if (!draft.reportsFailure || !isFailureDue(open.values())) return;
+      draft.reportsFailure = false;
     } else if (this.#load === draft) this.#load = undefined;
     if (outcomes.size > 0) this.#deps.onReport(dataReport(update.id, [...outcomes.values()]), update.callbacks);
   }
