@@ -1,7 +1,7 @@
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import type { ClientSettings } from '../options.js';
-import type { DataUpdater } from './data-updater.js';
-import type { PolicyUpdater } from './policy-updater.js';
+import type { DataUpdater } from '../reconcile/data-updater.js';
+import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 
 /** Most time between the moment when something newer may be there and the question whether it is. */
 const SPREAD_MS = 2000;
