@@ -67,13 +67,15 @@ function textReadBy<T>(read: (text: string) => T): z.ZodType<T, string> {
   });
 }
 
+const TEXT = z.string();
+
 /** Text; without a default the value may be undefined. */
 export function textSetting<D extends string | undefined = undefined>(
   env: string,
   description: string,
   spec: SettingSpec & { default?: D; form?: string } = {},
 ): Setting<string | D> {
-  return declare<string | D>(env, description, spec, { form: spec.form ?? 'text', schema: () => z.string() });
+  return declare<string | D>(env, description, spec, { form: spec.form ?? 'text', schema: () => TEXT });
 }
 
 /** Text that must never be shown. */
@@ -105,15 +107,17 @@ export function numberSetting(
 ): Setting<number> {
   const { min = 0, max = Number.MAX_SAFE_INTEGER, integer = true, scale = 1, unit = 'number' } = spec;
   const outside = `must be between ${min} and ${max}`;
-  const number = z.coerce
-    .number<string>('must be a number')
-    .refine((value) => !integer || Number.isInteger(value), 'must be a whole number');
   const schema = () =>
     z
       .string()
       .regex(/\S/, 'must be a number')
-      .pipe(number)
-      .pipe(z.number().min(min, outside).max(max, outside))
+      .pipe(
+        z.coerce
+          .number<string>('must be a number')
+          .min(min, outside)
+          .max(max, outside)
+          .refine((value) => !integer || Number.isInteger(value), 'must be a whole number'),
+      )
       .transform((value) => value * scale);
   return declare(env, description, spec, { form: unit, schema });
 }
@@ -136,13 +140,11 @@ export function bytesSetting(
   return numberSetting(env, description, { ...spec, opal: null, unit: 'bytes' });
 }
 
-function flag() {
-  const words = { truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] };
-  return z
-    .string()
-    .trim()
-    .pipe(z.stringbool({ ...words, error: 'must be true or false' }));
-}
+const WORDS = { truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] };
+const FLAG = z
+  .string()
+  .trim()
+  .pipe(z.stringbool({ ...WORDS, error: 'must be true or false' }));
 
 /** `true`, `1`, `yes`, `on` and their opposites, in any case; off by default. */
 export function flagSetting(
@@ -150,12 +152,12 @@ export function flagSetting(
   description: string,
   spec: SettingSpec & { default?: boolean } = {},
 ): Setting<boolean> {
-  return declare(env, description, { default: false, ...spec }, { form: 'true|false', schema: flag });
+  return declare(env, description, { default: false, ...spec }, { form: 'true|false', schema: () => FLAG });
 }
 
 /** A flag, off by default, whose value says when OPAL's name turned it on. */
 export function opalFlagSetting(env: string, description: string, spec: SettingSpec = {}): Setting<boolean | 'opal'> {
-  const schema = (name: string) => flag().transform((isOn) => (isOn && name.startsWith('OPAL_') ? 'opal' : isOn));
+  const schema = (name: string) => FLAG.transform((isOn) => (isOn && name.startsWith('OPAL_') ? 'opal' : isOn));
   return declare<boolean | 'opal'>(env, description, { ...spec, default: false }, { form: 'true|false', schema });
 }
 
