@@ -7,8 +7,6 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
-import { capabilitiesWithout } from './capabilities.js';
-import { type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './check-policy.js';
 import { DOOR_PATH, type Door, type EngineAccessKind, engineAccessKind, makeDoor } from './door.js';
 import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
@@ -18,6 +16,7 @@ import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
 import { OpaBundleServer } from './opa-bundle-server.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
+import { capabilitiesWithout, type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './opa-program.js';
 import { OpaRest } from './opa-rest.js';
 import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js';
 

@@ -2,10 +2,10 @@ import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/diff.js';
-import type { PolicyCheck } from './check-policy.js';
 import { EngineRefusal, type EngineSeals, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { OpaEngine } from './opa-engine.js';
-import { dependencyOrder, isEnginesOwn, removeModules } from './opa-modules.js';
+import { changeModules, dependencyOrder, isEnginesOwn, removeModules } from './opa-modules.js';
+import type { PolicyCheck } from './opa-program.js';
 import type { OpaRest } from './opa-rest.js';
 
 type Change = { readonly id: string; readonly rego: string | undefined };
@@ -101,24 +101,9 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     return [...puts.map(({ id }) => id), ...unknown];
   }
 
-  /** Makes changes in order; what is refused is tried again after the others, as one module may need another. */
   async #apply(changes: readonly Change[], signal: AbortSignal): Promise<void> {
-    let open = changes;
-    while (open.length > 0) {
-      const refused: Change[] = [];
-      let last: EngineRefusal | undefined;
-      for (const change of open) {
-        try {
-          await this.#change(change, signal);
-        } catch (error) {
-          if (!(error instanceof EngineRefusal)) throw error;
-          refused.push(change);
-          last ??= error;
-        }
-      }
-      if (last !== undefined && refused.length === open.length) throw last;
-      open = refused;
-    }
+    const [refusal] = (await changeModules(changes, (change) => this.#change(change, signal))).values();
+    if (refusal !== undefined) throw refusal;
   }
 
   async #change(change: Change, signal: AbortSignal): Promise<void> {

@@ -1,8 +1,8 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import * as z from 'zod';
+import { withAnySignal } from '../../lib/any-signal.js';
 import { SyncError } from '../../lib/errors.js';
-import { timerMs } from '../../lib/timer.js';
 import { DOOR_DECISION } from './door.js';
 import { EngineRefusal } from './engine.js';
 import { opaError, opaProblems } from './opa-rest.js';
@@ -109,27 +109,21 @@ export class OpaBundleServer {
   async activate(revision: string, archive: Buffer, timeoutMs: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#attempt !== undefined) throw new Error('bundles are activated one at a time');
-    let timer: NodeJS.Timeout | undefined;
-    let onAbort: (() => void) | undefined;
-    try {
-      await new Promise<void>((resolve, reject) => {
+    const taken = (within: AbortSignal): Promise<void> =>
+      new Promise((resolve, reject) => {
+        within.addEventListener('abort', () => reject(within.reason), { once: true });
         this.#attempt = { revision, archive, resolve, reject, served: false };
-        onAbort = () => reject(signal.reason);
-        signal.addEventListener('abort', onAbort, { once: true });
-        timer = setTimeout(() => {
-          reject(
-            new SyncError('engine_unreachable', `the policy engine did not take the bundle within ${timeoutMs} ms`, {
-              retryable: true,
-            }),
-          );
-        }, timerMs(timeoutMs));
         for (const wake of [...this.#waiting]) wake();
       });
+    try {
+      await withAnySignal([signal], taken, timeoutMs);
       this.#active = { revision, archive };
+    } catch (cause) {
+      if (!(cause instanceof Error && cause.name === 'TimeoutError') || signal.aborted) throw cause;
+      const message = `the policy engine did not take the bundle within ${timeoutMs} ms`;
+      throw new SyncError('engine_unreachable', message, { cause, retryable: true });
     } finally {
       this.#attempt = undefined;
-      clearTimeout(timer);
-      if (onAbort !== undefined) signal.removeEventListener('abort', onAbort);
     }
   }
 

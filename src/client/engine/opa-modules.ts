@@ -29,35 +29,39 @@ function plain(path: string): string {
 }
 
 /**
- * Removes foreign modules; returns the ids of those removed. One that another needs is removed after that one. One that the
- * engine refuses to remove stays, and is logged.
+ * Makes changes in order, and refused ones again after the others, as one module may need another. Returns what the engine refuses
+ * in the end.
  */
+export async function changeModules<T>(
+  changes: readonly T[],
+  makeChange: (change: T) => Promise<void>,
+): Promise<ReadonlyMap<T, EngineRefusal>> {
+  for (let open = changes; ; ) {
+    const refused = new Map<T, EngineRefusal>();
+    for (const change of open) {
+      try {
+        await makeChange(change);
+      } catch (error) {
+        if (!(error instanceof EngineRefusal)) throw error;
+        refused.set(change, error);
+      }
+    }
+    if (refused.size === 0 || refused.size === open.length) return refused;
+    open = [...refused.keys()];
+  }
+}
+
+/** Removes foreign modules; returns the ids of those removed. One that the engine refuses to remove stays, and is logged. */
 export async function removeModules(
   ids: readonly string[],
   { rest, log }: { rest: Pick<OpaRest, 'deletePolicy'>; log: Logger },
   signal: AbortSignal,
 ): Promise<string[]> {
-  const gone: string[] = [];
-  let open = ids;
-  while (open.length > 0) {
-    const refused: { id: string; error: string }[] = [];
-    for (const id of open) {
-      try {
-        await rest.deletePolicy(id, signal);
-        gone.push(id);
-      } catch (error) {
-        if (!(error instanceof EngineRefusal)) throw error;
-        refused.push({ id, error: error.message });
-      }
-    }
-    if (refused.length === open.length) {
-      for (const line of refused)
-        log.warn(line, 'a module that is not ours stays in the engine: it refuses to remove it');
-      break;
-    }
-    open = refused.map(({ id }) => id);
+  const refused = await changeModules(ids, (id) => rest.deletePolicy(id, signal));
+  for (const [id, { message: error }] of refused) {
+    log.warn({ id, error }, 'a module that is not ours stays in the engine: it refuses to remove it');
   }
-  return gone;
+  return ids.filter((id) => !refused.has(id));
 }
 
 /**
