@@ -87,7 +87,7 @@ export interface EntryOutcome {
 const APPLIED: EntryState = { kind: 'applied' };
 const GONE: EntryState = { kind: 'gone' };
 
-/** The next state of an entry and what has to be done. Of one that is gone nobody is told. */
+/** The next state of an entry and what has to be done. Nothing is emitted for one that is gone. */
 export function transition(state: EntryState, event: EntryEvent): EntryOutcome {
   if (state.kind === 'gone') return afterGone(state, event);
   switch (event.kind) {

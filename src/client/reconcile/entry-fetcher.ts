@@ -59,7 +59,7 @@ export interface SeenContent {
   readonly rank: Rank;
 }
 
-/** Gets the content of each entry on its own: at once when it is inline, else by asking its source until it answers. */
+/** Gets the content of each entry on its own: at once when it is inline, else by reading its source until that succeeds. */
 export class EntryFetcher {
   readonly #options: EntryFetcherOptions;
   readonly #deps: EntryFetcherDeps;
