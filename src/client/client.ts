@@ -1,11 +1,12 @@
 import { rm } from 'node:fs/promises';
 import { clientAuthenticator } from '../auth/security.js';
 import { openListenerTls } from '../http/listener-tls.js';
+import { createHttpProgram, type Listening } from '../http/program.js';
 import type { RouteDeclaration } from '../http/route.js';
 import type { BackoffOptions } from '../lib/async.js';
-import { createProgram, type Parts } from '../lib/lifecycle.js';
+import type { Parts } from '../lib/lifecycle.js';
 import { type Logger, redactUrl } from '../lib/log.js';
-import { createMetrics } from '../lib/metrics.js';
+import { createMetrics, type Metrics } from '../lib/metrics.js';
 import { endpointOf } from '../lib/proxy.js';
 import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
@@ -80,6 +81,7 @@ interface Common {
   readonly backoff: BackoffOptions;
   readonly status: Status;
   readonly events: DataEvents;
+  readonly metrics: Metrics;
   readonly meter: ClientMetrics;
   readonly outbound: Outbound;
   readonly gate: OutboundGate;
@@ -87,91 +89,81 @@ interface Common {
 
 /** The composition root of the client: makes the parts in order; they end in reverse order. */
 export function createClient(settings: ClientSettings, deps: ClientDeps): Client {
+  return createHttpProgram('client', (parts) => compose(settings, deps, parts), deps.log);
+}
+
+async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts): Promise<Listening> {
   const { log, env } = deps;
-  const logOf = (component: string): Logger => log.child({ component });
-  const backoff = { minMs: RETRY_MIN_MS, maxMs: settings.retryMaxMs };
-  let routes: readonly RouteDeclaration[] = [];
-
-  async function compose(parts: Parts): Promise<{ url: string; port: number }> {
-    const clientId = clientIdOf(settings);
-    logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
-    const authenticator = await clientAuthenticator(settings);
-    const outbound = parts.add(await openOutbound(settings, { log: logOf('tls'), env }), ({ close }) => close());
-    const tls = await openListenerTls({
-      cert: pemFile('SYNC_CLIENT_API_TLS_CERT_FILE', settings.apiTlsCertFile),
-      key: pemFile('SYNC_CLIENT_API_TLS_KEY_FILE', settings.apiTlsKeyFile),
-      ca: pemFile('SYNC_CLIENT_API_TLS_CA_FILE', settings.apiTlsCaFile),
-    });
-    const gate = new OutboundGate(settings, deps.lookUp === undefined ? {} : { lookUp: deps.lookUp });
-    const { policyUpdaterEnabled: policyEnabled, dataUpdaterEnabled: dataEnabled } = settings;
-    const status = new Status({ policyEnabled, dataEnabled }, logFinished(log));
-    const events = new DataEvents();
-    events.subscribe(status.onData);
-    const metrics = createMetrics();
-    const meter = createClientMetrics(metrics);
-    const common = { settings, env, logOf, backoff, status, events, meter, outbound, gate };
-
-    const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
-    const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, parts);
-    // Loaded while the OPA program is asked for its version.
-    const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
-    loading.catch(() => undefined); // awaited below
-    const { spool, fetcher } = await openFetcher(common, providers, parts);
-    const { api, reporter } = openServerSide(common, parts);
-    const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);
-    const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, log });
-    const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
-    const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
-    const followed = { policy, data, reporter: stateReporter };
-    const revalidation = new Revalidation(settings, { follower, policy, data });
-    const { backup, offline } = createOffline(
-      { settings, env, backoff },
-      {
-        ...{ engine: engine.engine, applier, keeper, policy, data, status, spool },
-        follower: { start: () => follower.start(followed), stop: () => follower.stop() },
-        refetch: () => revalidation.request(),
-        log: logOf('offline'),
-      },
-    );
-    // Runs once nothing changes any more, and while the spool is still there.
-    if (settings.offlineModeEnabled) parts.add(backup, () => backup.saveOrTell().then(() => backup.settled()));
-
-    const [{ clientHttp }, { closeHttpApp, listenHttp }] = await loading;
-    const app = clientHttp(settings, {
-      ...{ authenticator, tls, metrics, status, engine, healthWriter, drift, follower, policy, data, waits },
-      ...{ reporter, offline, log: logOf('http') },
-    });
-    routes = app.declaredRoutes;
-    parts.add(app, (one) => closeHttpApp(one));
-    const address = await listenHttp(app, { host: settings.host, port: settings.port });
-    gate.protect('the API of this client', { host: settings.host, port: address.port });
-
-    const onBack = (): void => {
-      data.engineBack();
-      policy.engineBack();
-    };
-    parts.run((signal) => keeper.run({ onBack, onRefilled: () => offline.engineRestarted() }, signal));
-    for (const part of [healthWriter, drift, follower, revalidation, offline, reporter]) {
-      if (part !== undefined) parts.run((signal) => part.run(signal));
-    }
-    log.info(
-      {
-        ...address,
-        server: redactUrl(settings.serverUrl),
-        engine: redactUrl(settings.engineUrl),
-        policy_mode: engine.engine.policyMode,
-      },
-      'sync client is listening',
-    );
-    return address;
-  }
-
-  const program = createProgram('client', compose, log);
-  return {
-    ...program,
-    get routes() {
-      return routes;
+  const clientId = clientIdOf(settings);
+  logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
+  const authenticator = await clientAuthenticator(settings);
+  const common = await openCommon(settings, deps, parts);
+  const { outbound, gate, status, metrics, backoff, logOf } = common;
+  const tls = await openListenerTls({
+    cert: pemFile('SYNC_CLIENT_API_TLS_CERT_FILE', settings.apiTlsCertFile),
+    key: pemFile('SYNC_CLIENT_API_TLS_KEY_FILE', settings.apiTlsKeyFile),
+    ca: pemFile('SYNC_CLIENT_API_TLS_CA_FILE', settings.apiTlsCaFile),
+  });
+  const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
+  const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, parts);
+  // Loaded while the OPA program is asked for its version.
+  const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
+  loading.catch(() => undefined); // awaited below
+  const { spool, fetcher } = await openFetcher(common, providers, parts);
+  const { api, reporter } = openServerSide(common, parts);
+  const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);
+  const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, log });
+  const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
+  const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
+  const followed = { policy, data, reporter: stateReporter };
+  const revalidation = new Revalidation(settings, { follower, policy, data });
+  const { backup, offline } = createOffline(
+    { settings, env, backoff },
+    {
+      ...{ engine: engine.engine, applier, keeper, policy, data, status, spool },
+      follower: { start: () => follower.start(followed), stop: () => follower.stop() },
+      refetch: () => revalidation.request(),
+      log: logOf('offline'),
     },
+  );
+  // Runs once nothing changes any more, and while the spool is still there.
+  if (settings.offlineModeEnabled) parts.add(backup, () => backup.saveOrTell().then(() => backup.settled()));
+
+  const [{ clientHttp }, { closeHttpApp, listenHttp }] = await loading;
+  const app = clientHttp(settings, {
+    ...{ authenticator, tls, metrics, status, engine, healthWriter, drift, follower, policy, data, waits },
+    ...{ reporter, offline, log: logOf('http') },
+  });
+  parts.add(app, (one) => closeHttpApp(one));
+  const address = await listenHttp(app, { host: settings.host, port: settings.port });
+  gate.protect('the API of this client', { host: settings.host, port: address.port });
+
+  const onBack = (): void => {
+    data.engineBack();
+    policy.engineBack();
+  };
+  parts.run((signal) => keeper.run({ onBack, onRefilled: () => offline.engineRestarted() }, signal));
+  for (const part of [healthWriter, drift, follower, revalidation, offline, reporter]) {
+    if (part !== undefined) parts.run((signal) => part.run(signal));
+  }
+  const peers = { server: redactUrl(settings.serverUrl), engine: redactUrl(settings.engineUrl) };
+  log.info({ ...address, ...peers, policy_mode: engine.engine.policyMode }, 'sync client is listening');
+  return { app, address };
+}
+
+async function openCommon(settings: ClientSettings, { log, env, lookUp }: ClientDeps, parts: Parts): Promise<Common> {
+  const logOf = (component: string): Logger => log.child({ component });
+  const { policyUpdaterEnabled: policyEnabled, dataUpdaterEnabled: dataEnabled } = settings;
+  const status = new Status({ policyEnabled, dataEnabled }, logFinished(log));
+  const events = new DataEvents();
+  events.subscribe(status.onData);
+  const metrics = createMetrics();
+  return {
+    ...{ settings, env, logOf, status, events, metrics },
+    backoff: { minMs: RETRY_MIN_MS, maxMs: settings.retryMaxMs },
+    meter: createClientMetrics(metrics),
+    outbound: parts.add(await openOutbound(settings, { log: logOf('tls'), env }), ({ close }) => close()),
+    gate: new OutboundGate(settings, lookUp === undefined ? {} : { lookUp }),
   };
 }
 

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { serverSecurity } from '../auth/security.js';
 import { closeHttpApp, listenHttp } from '../http/app.js';
 import { openListenerTls } from '../http/listener-tls.js';
+import { createHttpProgram, type Listening } from '../http/program.js';
 import type { RouteDeclaration } from '../http/route.js';
 import { aborted } from '../lib/async.js';
-import { createProgram, type Parts } from '../lib/lifecycle.js';
+import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { logStart } from '../lib/start-lines.js';
@@ -48,64 +49,60 @@ export interface Server {
   readonly routes: readonly RouteDeclaration[];
 }
 
+interface ServerDeps {
+  readonly log: Logger;
+  readonly env: NodeJS.ProcessEnv;
+}
+
 /** The composition root of the server: makes the parts in order; they end in reverse order. */
-export function createServer(options: ServerOptions, deps: { log: Logger; env: NodeJS.ProcessEnv }): Server {
+export function createServer(options: ServerOptions, deps: ServerDeps): Server {
+  return createHttpProgram('server', (parts) => compose(options, deps, parts), deps.log);
+}
+
+async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): Promise<Listening> {
   const { log, env } = deps;
   const logOf = (component: string): Logger => log.child({ component });
-  let routes: readonly RouteDeclaration[] = [];
+  logStart(log, startFacts(options, { version: packageVersion(), nodeVersion: process.versions.node }));
+  for (const warning of startWarnings(options)) log.warn(warning);
+  checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
+  const security = await serverSecurity(options);
+  const tls = await openListenerTls({
+    cert: pemFile('SYNC_SERVER_TLS_CERT_FILE', options.tlsCertFile),
+    key: pemFile('SYNC_SERVER_TLS_KEY_FILE', options.tlsKeyFile),
+    ca: pemFile('SYNC_SERVER_TLS_CA_FILE', options.tlsCaFile),
+  });
+  const opened = await openLog(options, deps, parts);
+  const { updateLog, isShared } = opened;
 
-  async function compose(parts: Parts): Promise<{ url: string; port: number }> {
-    logStart(log, startFacts(options, { version: packageVersion(), nodeVersion: process.versions.node }));
-    for (const warning of startWarnings(options)) log.warn(warning);
-    checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
-    const security = await serverSecurity(options);
-    const tls = await openListenerTls({
-      cert: pemFile('SYNC_SERVER_TLS_CERT_FILE', options.tlsCertFile),
-      key: pemFile('SYNC_SERVER_TLS_KEY_FILE', options.tlsKeyFile),
-      ca: pemFile('SYNC_SERVER_TLS_CA_FILE', options.tlsCaFile),
-    });
-    const opened = await openLog(options, deps, parts);
-    const { updateLog, isShared } = opened;
+  const metrics = createMetrics();
+  const meter = createServerMetrics(metrics);
+  const hub = createHub(logOf('pubsub'));
+  const publisher = meter.publisher(
+    createPublisher(
+      { updateLog, hub: meter.delivery(hub), log: logOf('publish') },
+      { retainDefault: options.updatesRetainDefault, inlineDataLimitBytes: options.inlineDataLimitBytes },
+    ),
+  );
+  const policy = createPolicy(options, { hub, updateLog, isShared, log, env, measured: meter.source });
+  /** Open sockets; the socket server fills it. */
+  const connections = new Set<Connection>();
+  const peers = (): PeerInfo[] => [...connections].map(({ info }) => info);
+  const sessions = await openSessions(options, { opened, policy, peers, meter, log }, parts);
+  const { app, sockets } = await serverHttp(options, {
+    ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions },
+    ...{ connections, peers, metrics, meter, log },
+  });
+  // Together: the HTTP server waits for its sockets too.
+  parts.add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
+  const unsubscribe = updateLog.onSkipped(() => sockets.sendToReload());
+  parts.add(unsubscribe, () => unsubscribe());
 
-    const metrics = createMetrics();
-    const meter = createServerMetrics(metrics);
-    const hub = createHub(logOf('pubsub'));
-    const publisher = meter.publisher(
-      createPublisher(
-        { updateLog, hub: meter.delivery(hub), log: logOf('publish') },
-        { retainDefault: options.updatesRetainDefault, inlineDataLimitBytes: options.inlineDataLimitBytes },
-      ),
-    );
-    const policy = createPolicy(options, { hub, updateLog, isShared, log, env, measured: meter.source });
-    /** Open sockets; the socket server fills it. */
-    const connections = new Set<Connection>();
-    const peers = (): PeerInfo[] => [...connections].map(({ info }) => info);
-    const sessions = await openSessions(options, { opened, policy, peers, meter, log }, parts);
-    const { app, sockets } = await serverHttp(options, {
-      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions },
-      ...{ connections, peers, metrics, meter, log },
-    });
-    // Together: the HTTP server waits for its sockets too.
-    parts.add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
-    const unsubscribe = updateLog.onSkipped(() => sockets.sendToReload());
-    parts.add(unsubscribe, () => unsubscribe());
-    routes = app.declaredRoutes;
-
-    await sessions.join();
-    parts.run((signal) => sessions.run(signal));
-    const address = await listenHttp(app, options);
-    log.info({ ...address, state_dir: options.stateDir, head: updateLog.head }, 'sync server is listening');
-    parts.run((signal) => policy.run({ onHead: (notified) => sessions.headMoved(notified) }, signal));
-    return address;
-  }
-
-  const program = createProgram('server', compose, log);
-  return {
-    ...program,
-    get routes() {
-      return routes;
-    },
-  };
+  await sessions.join();
+  parts.run((signal) => sessions.run(signal));
+  const address = await listenHttp(app, options);
+  log.info({ ...address, state_dir: options.stateDir, head: updateLog.head }, 'sync server is listening');
+  parts.run((signal) => policy.run({ onHead: (notified) => sessions.headMoved(notified) }, signal));
+  return { app, address };
 }
 
 /** The update log with the base entries of the settings. Its failure ends the server. */
