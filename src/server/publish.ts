@@ -60,7 +60,7 @@ export interface Publisher {
     choose: (fold: readonly FoldedEntry[]) => readonly RefreshPart[],
     reason: string | null,
     publisher: string | null,
-  ): Promise<readonly Published[]>;
+  ): Promise<readonly (Published & { readonly entries: number })[]>;
 }
 
 /**
@@ -129,7 +129,10 @@ export function createPublisher(
           return { id: hexId(), publisher, reason, entries, callbacks: [], retain };
         }),
       );
-      return records.map((recorded) => published(recorded, false, startedMs));
+      return records.map((recorded) => ({
+        ...published(recorded, false, startedMs),
+        entries: recorded.entries.length,
+      }));
     },
   };
 }

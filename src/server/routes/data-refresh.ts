@@ -6,7 +6,7 @@ import { UPDATE_LIMITS } from '../../wire/data.js';
 import { isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import { list } from '../../wire/lists.js';
 import { MAX_TOPICS } from '../../wire/session.js';
-import type { UpdateLog } from '../log/update-log.js';
+import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { Publisher } from '../publish.js';
 import { authorizeUpdate } from '../publish-access.js';
 import { type RefreshPart, refreshParts } from '../refresh.js';
@@ -62,18 +62,14 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
         path: path === undefined ? undefined : parseDocPath(path),
         within: permittedPaths,
       };
-      let parts: RefreshPart[] = [];
-      const updates = await publisher.republish(
-        (fold) => {
-          parts = refreshParts(fold, wanted);
-          // A patch from above may cover a wanted document: it is part of the result, but may belong to another publisher.
-          for (const part of parts) authorizeUpdate(part, { permittedTopics: undefined, permittedPaths });
-          return parts;
-        },
-        reason ?? 'refresh',
-        subject,
-      );
-      const entries = parts.reduce((sum, part) => sum + part.entries.length, 0);
+      const choose = (fold: readonly FoldedEntry[]): RefreshPart[] => {
+        const parts = refreshParts(fold, wanted);
+        // A patch from above may cover a wanted document: it is part of the result, but may belong to another publisher.
+        for (const part of parts) authorizeUpdate(part, { permittedTopics: undefined, permittedPaths });
+        return parts;
+      };
+      const updates = await publisher.republish(choose, reason ?? 'refresh', subject);
+      const entries = updates.reduce((sum, update) => sum + update.entries, 0);
       const { id, seq, subscribers } = updates.at(-1) ?? {};
       return { status: 'ok', entries, epoch: updateLog.epoch, id, seq, subscribers };
     },
