@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
-import { SHARED_SETTINGS } from '../http/settings.js';
+import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
 import {
   bytesSetting,
   choiceSetting,
@@ -24,6 +24,7 @@ import { callbackConfig, configuredCallbacks } from './report/targets.js';
 const MIB = 1024 * 1024;
 
 const { allowedHosts, metricsAccess, logLevel, logFormat } = SHARED_SETTINGS;
+const tls = listenerTlsSettings('SYNC_CLIENT_API_TLS', { name: 'client API', protocols: 'https' });
 
 /** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (opal-protocol P6.7). */
 export const inlineEngineConfig = z.strictObject({
@@ -115,20 +116,9 @@ export const CLIENT_SETTINGS = {
 
     allowedHosts,
 
-    apiTlsCertFile: textSetting(
-      'SYNC_CLIENT_API_TLS_CERT_FILE',
-      'PEM certificate of the client API with its chain. When set, the API speaks https only.',
-      { opal: null, form: 'file' },
-    ),
-    apiTlsKeyFile: textSetting('SYNC_CLIENT_API_TLS_KEY_FILE', 'PEM key of that certificate, without a passphrase.', {
-      opal: null,
-      form: 'file',
-    }),
-    apiTlsCaFile: textSetting(
-      'SYNC_CLIENT_API_TLS_CA_FILE',
-      'PEM certificate authority. When set, callers must present a certificate that it signed.',
-      { opal: null, form: 'file' },
-    ),
+    apiTlsCertFile: tls.cert,
+    apiTlsKeyFile: tls.key,
+    apiTlsCaFile: tls.ca,
   }),
   ...inGroup('Policy engine', {
     engineUrl: urlSetting(

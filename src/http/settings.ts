@@ -1,5 +1,5 @@
 import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
-import { choiceSetting, listSetting } from '../lib/options.js';
+import { choiceSetting, listSetting, textSetting } from '../lib/options.js';
 import { METRICS_ACCESS } from './metrics-route.js';
 
 /** Settings of both programs; each lists them under a heading of its own. */
@@ -26,3 +26,15 @@ export const SHARED_SETTINGS = {
     default: 'auto',
   }),
 };
+
+/** Certificate, key and authority of a listener. `prefix`: of the environment names; `protocols`: spoken when they are set. */
+export function listenerTlsSettings(prefix: string, { name, protocols }: { name: string; protocols: string }) {
+  const file = { opal: null, form: 'file' } as const;
+  const certificate = `PEM certificate of the ${name} with its chain. When set, it speaks ${protocols} only.`;
+  const authority = 'PEM certificate authority. When set, callers must present a certificate that it signed.';
+  return {
+    cert: textSetting(`${prefix}_CERT_FILE`, certificate, file),
+    key: textSetting(`${prefix}_KEY_FILE`, 'PEM key of that certificate, without a passphrase.', file),
+    ca: textSetting(`${prefix}_CA_FILE`, authority, file),
+  };
+}

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
-import { SHARED_SETTINGS } from '../http/settings.js';
+import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
 import {
   bytesSetting,
   choiceSetting,
@@ -23,6 +23,7 @@ import { readWebhookParams, webhookParams } from './webhook/params.js';
 const MIB = 1024 * 1024;
 
 const { allowedHosts, metricsAccess, logLevel, logFormat } = SHARED_SETTINGS;
+const tls = listenerTlsSettings('SYNC_SERVER_TLS', { name: 'server', protocols: 'https and wss' });
 
 /** Every setting of the sync server. Defaults that equal OPAL's are from opal-protocol P8.2. */
 export const SERVER_SETTINGS = {
@@ -35,20 +36,9 @@ export const SERVER_SETTINGS = {
       max: 65_535,
       unit: 'port',
     }),
-    tlsCertFile: textSetting(
-      'SYNC_SERVER_TLS_CERT_FILE',
-      'PEM certificate of the server with its chain. When set, the server speaks https and wss only.',
-      { opal: null, form: 'file' },
-    ),
-    tlsKeyFile: textSetting('SYNC_SERVER_TLS_KEY_FILE', 'PEM key of that certificate, without a passphrase.', {
-      opal: null,
-      form: 'file',
-    }),
-    tlsCaFile: textSetting(
-      'SYNC_SERVER_TLS_CA_FILE',
-      'PEM certificate authority. When set, callers must present a certificate that it signed.',
-      { opal: null, form: 'file' },
-    ),
+    tlsCertFile: tls.cert,
+    tlsKeyFile: tls.key,
+    tlsCaFile: tls.ca,
     bodyLimitBytes: bytesSetting('SYNC_BODY_LIMIT_BYTES', 'Maximum size of a request body.', {
       default: 16 * MIB,
       min: 1024,

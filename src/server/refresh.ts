@@ -28,7 +28,7 @@ export interface RefreshPart {
 const ENTRIES_AT_ONCE = 1000;
 
 /**
- * The entries to publish so that every client concerned fetches again (issue "POST /data/refresh"): documents from a URL that fit,
+ * The entries to publish so that every client concerned fetches again (`POST /data/refresh`): documents from a URL that fit,
  * and after them, in order, what of the fold lies over them, so that the outcome is the same state. Each is kept as long as
  * before: those of one part leave together. Empty: nothing fits.
  */

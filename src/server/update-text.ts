@@ -150,7 +150,7 @@ function opalWrite(entry: Entry): Write | undefined {
   const pointer = docPathPointer(path.slice(-1));
   const operation = isDelete ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: entry.data };
   return {
-    // `/` and not the empty path: OPAL clients wrap a list that goes to the empty one (opal-protocol P6.1).
+    // `/` and not the empty path: OPAL clients wrap a list that is saved at the empty one (opal-protocol P6.1).
     dst_path: docPathText(path.slice(0, -1)),
     save_method: 'PATCH',
     data: JsonText.trusted(printJson([operation])),

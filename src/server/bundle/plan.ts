@@ -37,7 +37,7 @@ export function planDelta(base: Snapshot, head: Snapshot, directories: readonly 
   const files = after.filter((file) =>
     file.kind === 'data' ? data.carried(directoryOf(file.path)) : known.get(file.path) !== file.blob,
   );
-  // Against the load order, so that a module goes before what it imports.
+  // In reverse load order, so that a module is deleted before what it imports.
   const policies = [...known.keys()].filter((path) => !present.has(path)).reverse();
   const deleted = data.deleted.length + policies.length === 0 ? null : { data: data.deleted, policies };
   return { hash: head.hash, oldHash: base.hash, files, deleted };

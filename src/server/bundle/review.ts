@@ -51,7 +51,7 @@ function firstOf(warnings: readonly string[]): readonly string[] {
 
 /**
  * Directories in which a bundle file was added, removed or changed between two commits, with all ancestors. A manifest that
- * takes part counts for every directory below it that has bundle files, because it can order them anew.
+ * takes part counts for every directory below it that has bundle files, because it can reorder them.
  */
 export function changedDirectories(before: Snapshot, after: Snapshot): string[] {
   const changed = new Set<string>();

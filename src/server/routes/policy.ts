@@ -18,7 +18,7 @@ const policyQuery = z.object({
 });
 
 /**
- * `GET /policy?path=a&path=b&base_hash=...` (specification "Sync server"; opal-protocol P2.2). Other parameters mean nothing. Answers with
+ * `GET /policy?path=a&path=b&base_hash=...` (specification "Sync server"; opal-protocol P2.2). Other parameters are ignored. Responds with
  * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link PolicyBundles} and
  * {@link PolicyFreshness}.
  */

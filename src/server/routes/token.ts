@@ -84,7 +84,7 @@ export interface TokenRoutesOptions {
 }
 
 /**
- * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for whoever has the master token. Without keys it answers 503, without
+ * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for callers with the master token. Without keys it returns 503, without
  * a master token 403 (`tokens_not_issued`): nobody may mint tokens by default, unlike OPAL.
  */
 export function tokenRoutes(
@@ -162,7 +162,7 @@ const MAX_AGE_SECONDS = 300;
 
 /**
  * The public key as a JWKS (RFC 7517), at the path of SYNC_AUTH_JWKS_URL; `{"keys":[]}` where authentication is off (OPAL
- * answers `{}`, which is no JWKS). Throws `config_invalid` for a path that cannot be one, or that another route has: add it
+ * returns `{}`, which is no JWKS). Throws `config_invalid` for a path that cannot be one, or that another route has: add it
  * after all others.
  */
 export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, keys: readonly PublishedKey[]): void {

@@ -25,7 +25,7 @@ export interface ArchiveLimits {
  * The files of a tar.gz archive, in its order; of several with one path the last counts. Every entry is checked before its
  * content is handed on, and the archive as a whole at the end: no absolute paths, no `..`, no `.git`, no links or devices,
  * no path that is both file and folder, nothing over the budgets, nothing missing at the end and nothing behind it. Throws
- * `bundle_archive_refused` with the entry's name. Each content is read before the next file is asked for.
+ * `bundle_archive_refused` with the entry's name. Each content is read before the next file is requested.
  */
 export async function* archiveFiles(
   archivePathOnDisk: string,
@@ -199,7 +199,7 @@ export interface ImportFile {
   /** Normal form, no control characters. */
   path: string;
   sizeBytes: number;
-  /** Exactly `sizeBytes` bytes. Read once, before the next file is asked for. */
+  /** Exactly `sizeBytes` bytes. Read once, before the next file is requested. */
   content: AsyncIterable<Uint8Array>;
 }
 

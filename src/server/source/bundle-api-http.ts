@@ -46,7 +46,7 @@ export type BundleAnswer =
 /** One archive over HTTP (specification "Bundle server"; opal-protocol P7). */
 export interface BundleServer {
   /**
-   * Reads the archive into `file`, which is written anew, unless it still has `etag`. Redirects are followed within the
+   * Reads the archive into `file`, which it replaces, unless the archive still has `etag`. Redirects are followed within the
    * origin only: credentials never travel to another. Throws `bundle_server_failed`, `bundle_unwritable`; rejects with the
    * signal's reason when that aborts.
    */
@@ -54,7 +54,7 @@ export interface BundleServer {
 }
 
 /**
- * A {@link BundleServer}. Connections are closed after each answer: the next one is asked for seconds or hours later. Throws
+ * A {@link BundleServer}. Connections are closed after each response: the next request comes seconds or hours later. Throws
  * `config_invalid` for a proxy address that is none.
  */
 export function createBundleServer(options: BundleServerOptions): BundleServer {
@@ -71,7 +71,7 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
         send: async ({ url, headers }) => {
           const path = `${url.pathname}${url.search}`;
           const answer = await dispatcher.request({ origin: url.origin, path, method: 'GET', headers, signal });
-          answer.body.on('error', () => undefined); // whoever reads the body gets its error
+          answer.body.on('error', () => undefined); // the reader of the body gets its error
           return { status: answer.statusCode, headers: answer.headers, body: answer.body };
         },
         next: ({ url }, to, answer) => {

@@ -12,8 +12,8 @@ import { MirrorSource } from './mirror-source.js';
 /** Times for one read where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
 const DEFAULT_TIMEOUT_MS = 600_000;
 /**
- * When an archive is read once more although its entity tag says that it is known. Tags of many file servers are made of
- * times with a resolution of a second, and a server may answer in the middle of a write (RFC 9110 section 8.8.2.2; the minute
+ * When a known entity tag is confirmed by one more read. Tags of many file servers are made of
+ * times with a resolution of a second, and a server may respond in the middle of a write (RFC 9110 section 8.8.2.2; the minute
  * is that of RFC 7232): without this, a bundle could stay unseen for ever.
  */
 const CONFIRM_AFTER_MS = 60_000;

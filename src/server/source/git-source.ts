@@ -69,7 +69,7 @@ class GitSource extends MirrorSource {
   }
 
   override async open(signal: AbortSignal): Promise<string | undefined> {
-    this.#hasBranch = false; // asked anew
+    this.#hasBranch = false; // checked again by the next fetch
     return await super.open(signal);
   }
 
@@ -77,7 +77,7 @@ class GitSource extends MirrorSource {
     if (!this.isOpen) await this.open(signal);
     try {
       if (this.isDamaged) {
-        await this.#branches(await this.#remoteGit(), signal); // the old copy is removed only when the remote answers
+        await this.#branches(await this.#remoteGit(), signal); // the old copy is removed only if the remote responds
         await this.makeAnew(signal); // the key file is removed with it
         this.#hasBranch = false;
         await this.#fetchBranch(signal);

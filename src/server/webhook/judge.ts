@@ -39,7 +39,7 @@ const NAME_PLACES: readonly (readonly string[])[] = [
 ];
 
 /**
- * The JSON object in a body: the body itself, or the form field `payload`, which is what GitHub sends unless it is told
+ * The JSON object in a body: the body itself, or the form field `payload`, which is what GitHub sends unless it is configured
  * otherwise. Throws `request_invalid` (422) where there is none.
  */
 export function parsePayload(contentType: string | undefined, body: Buffer): PayloadObject {
