@@ -27,7 +27,9 @@ const REPORT_PATH = '/data/callback_report';
 
 /**
  * The request that delivers a report to a target. It carries the client's token where the target is `own`, below the path of
- * its URL, and no authorization is configured: a secured server would reject the default callback otherwise. Where a peer named it (`isConfigured` is false) only to the route for reports, and under no other name: an origin may have other services beside it.
+ * its URL, and no authorization is configured: a secured server would reject the default callback otherwise. A target that a
+ * peer named (`isConfigured` is false) gets it only for the route of reports, and under no other name: an origin may have
+ * other services beside it.
  */
 export function callbackRequest(
   { url, config }: CallbackTarget,

@@ -40,7 +40,8 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       tag: 'Position',
       summary: 'How far this client is in the update log',
       description:
-        'With at-least=<seq> it waits until the engine has that update, or what replaced it, and everything before it that overlaps its paths; at most for `timeout` (default 2s, at most 60s). With epoch=<epoch> a seq of another log is told apart.',
+        'With at-least=<seq> it waits until the engine has that update, or what replaced it, and everything before it that ' +
+        'overlaps its paths; at most for `timeout` (default 2s, at most 60s). With epoch=<epoch> it rejects a seq of another log.',
       query,
       responses: {
         200: { description: 'The position; with at-least: the update is applied', schema: answer },
@@ -54,11 +55,11 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       assertLog(before, asked.epoch, seq);
       if (seq === undefined) return { status: 'ok', ...shown(before) };
       const timeoutMs = asked.timeout ?? DEFAULT_WAIT_MS;
-      const standing = await whileCallerWaits(request, caller, (gone) => waits.wait(seq, timeoutMs, gone));
+      const reached = await whileCallerWaits(request, caller, (gone) => waits.wait(seq, timeoutMs, gone));
       const now = data.logPosition;
-      // The server's log may have become another one meanwhile: then the seq is one of that.
+      // The server may have changed to another log meanwhile, in which the seq means something else.
       assertLog(now, asked.epoch ?? before?.epoch, seq);
-      const status = standing === 'unknown' ? 'pending' : standing;
+      const status = reached === 'unknown' ? 'pending' : reached;
       return reply.code(status === 'applied' ? 200 : 202).send({ status, ...shown(now) });
     },
   );
@@ -70,9 +71,8 @@ export function positionRoutes(app: FastifyInstance, { data, waits }: PositionRo
       path: '/orphans/prune',
       access: ['listener'],
       tag: 'Position',
-      summary: 'Remove the documents that no log and no configuration has any more',
-      description:
-        'They are listed as `data.orphaned` of GET /healthy. Nothing else ever removes them (see docs/catch-up.md).',
+      summary: 'Remove the documents that no log and no configuration has',
+      description: 'GET /healthy lists them as `data.orphaned`. Nothing else removes them (see docs/catch-up.md).',
       responses: { 200: { description: 'What was removed', schema: z.object({ pruned: z.array(z.string()) }) } },
     },
     async () => ({ pruned: (await data.prune()).map(({ path }) => docPathText(path)) }),
