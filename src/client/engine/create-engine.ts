@@ -7,13 +7,13 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
 import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
 import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
-import { DOOR_PATH, type Door, type EngineAccessKind, engineAccessKind, makeDoor } from './door.js';
 import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
+import { AUTHZ_PATH, type EngineAccessKind, engineAccessKind, makeAuthz, type OpaAuthz } from './opa-authz.js';
 import { OpaBundleServer } from './opa-bundle-server.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { capabilitiesWithout, type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './opa-program.js';
@@ -74,8 +74,8 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
     );
   }
   const access = await openEngineAccess(settings, deps);
-  const door = kind === 'token' ? makeDoor(settings) : undefined;
-  const auth = door === undefined ? access.auth : fixedAuth(door.token);
+  const authz = kind === 'token' ? makeAuthz(settings) : undefined;
+  const auth = authz === undefined ? access.auth : fixedAuth(authz.token);
   const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, tls: access.tls, auth });
   if (kind === 'open') {
     deps.log.warn(
@@ -89,7 +89,7 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
   };
   try {
     const engine = settings.inlineEngineEnabled
-      ? await inlineEngine(settings, { rest, tls: access.tls, door, access: kind }, deps)
+      ? await inlineEngine(settings, { rest, tls: access.tls, authz, access: kind }, deps)
       : externalEngine(settings, rest, deps);
     return {
       ...engine,
@@ -106,7 +106,12 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
 
 async function inlineEngine(
   settings: ClientSettings,
-  { rest, tls, door, access }: { rest: OpaRest; tls: OutgoingTls; door: Door | undefined; access: EngineAccessKind },
+  {
+    rest,
+    tls,
+    authz,
+    access,
+  }: { rest: OpaRest; tls: OutgoingTls; authz: OpaAuthz | undefined; access: EngineAccessKind },
   deps: CreateEngineDeps,
 ): Promise<RunningEngine> {
   const { log, env, reserved } = deps;
@@ -128,8 +133,8 @@ async function inlineEngine(
     engine: new InlineOpa(
       {
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
-        reserved: [...reserved, ...(door === undefined ? [] : [DOOR_PATH])],
-        isGuarded: door !== undefined,
+        reserved: [...reserved, ...(authz === undefined ? [] : [AUTHZ_PATH])],
+        isGuarded: authz !== undefined,
         checksFirst: limited,
         files: settings.inlineEngineConfig?.files ?? [],
       },
@@ -153,8 +158,8 @@ async function inlineEngine(
           engineUrl: settings.engineUrl,
           tls,
           config: settings.inlineEngineConfig,
-          configText: bundles.opaConfig(door !== undefined),
-          doorRego: door?.rego,
+          configText: bundles.opaConfig(authz !== undefined),
+          authzRego: authz?.rego,
           v0Compatible: versions.mode === 'v0',
           logFormat: settings.inlineEngineLogFormat,
           env: childEnv(env, 'opa', settings.inlineEngineEnv),

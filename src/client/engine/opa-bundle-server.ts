@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import * as z from 'zod';
 import { withAnySignal } from '../../lib/any-signal.js';
 import { SyncError } from '../../lib/errors.js';
-import { DOOR_DECISION } from './door.js';
 import { EngineRefusal } from './engine.js';
+import { AUTHZ_DECISION } from './opa-authz.js';
 import { opaError, opaProblems } from './opa-rest.js';
 
 /** OPA's status report, as far as bundle activation needs it. */
@@ -98,7 +98,7 @@ export class OpaBundleServer {
       },
       status: { service: 'policysync' },
       // Whatever the operator's own configuration says: where our authorization policy is on, this is its place.
-      ...(isGuarded && { default_authorization_decision: DOOR_DECISION }),
+      ...(isGuarded && { default_authorization_decision: AUTHZ_DECISION }),
     });
   }
 

@@ -8,9 +8,9 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { endpointOf } from '../../lib/proxy.js';
 import type { OutgoingTls } from '../../lib/tls.js';
-import { writeDoor } from './door.js';
 import { addressInUse, healthProblem, whenFree } from './opa-address.js';
 import { type EngineLogFormat, type InlineEngineConfig, listenAddress, opaArgs, writeConfig } from './opa-args.js';
+import { writeAuthz } from './opa-authz.js';
 import { engineLogEntry, failureText, isPanicLine, lineSplitter, parseEngineLine } from './opa-log.js';
 import type { Env } from './opa-version.js';
 import { endGroup, HAS_PROCESS_GROUPS, signalGroup } from './process-group.js';
@@ -26,7 +26,7 @@ export interface OpaProcessOptions {
   /** SYNC_INLINE_ENGINE_CONFIG. */
   config?: InlineEngineConfig | undefined;
   /** Our authorization policy; none: the engine is as open as `config` makes it. */
-  doorRego?: string | undefined;
+  authzRego?: string | undefined;
   /** OPA's own configuration as JSON text (bundle service and the like). */
   configText?: string | undefined;
   /** SYNC_ENGINE_V0_COMPAT. */
@@ -97,7 +97,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
   async function run(signal: AbortSignal): Promise<void> {
     const dir = await mkdtemp(join(options.tempDir ?? tmpdir(), 'policysync-engine-'));
     try {
-      const guarded = { ...config, ...(await writeDoor(dir, options.doorRego, config.files)) };
+      const guarded = { ...config, ...(await writeAuthz(dir, options.authzRego, config.files)) };
       const args = opaArgs(
         { ...options, config: guarded },
         await writeConfig(dir, options.configText, config.config_file),

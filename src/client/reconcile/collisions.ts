@@ -1,8 +1,8 @@
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, nodeAt } from '../../wire/json-node.js';
 import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/layers.js';
-import { DOOR_PATH, DOOR_REASON } from '../engine/door.js';
 import { EngineRefusal } from '../engine/engine.js';
+import { AUTHZ_PATH, AUTHZ_REASON } from '../engine/opa-authz.js';
 
 /** A layer that the engine refuses as long as policy and the documents around it stay as they are (design D10). */
 export interface BlockedLayer {
@@ -54,7 +54,7 @@ export function assertPackagesNotReserved(
   for (const path of packages) {
     const own = reserved.find((each) => isAtOrBelow(path, each) || (above && isAtOrBelow(each, path)));
     if (own === undefined) continue;
-    const reason = own === DOOR_PATH ? DOOR_REASON : `${docPathText(own)} is kept for ${OWN_DOCUMENTS}`;
+    const reason = own === AUTHZ_PATH ? AUTHZ_REASON : `${docPathText(own)} is kept for ${OWN_DOCUMENTS}`;
     const message = `package ${path.join('.')} cannot be used: ${reason}`;
     throw new EngineRefusal(message, [{ message, conflictPath: own }]);
   }

@@ -12,16 +12,16 @@ import { type InlineEngineConfig, listenAddress, splitAddress } from './opa-args
  */
 export type EngineAccessKind = 'token' | 'open' | 'own' | 'external';
 
-/** What closes the engine to all others. */
-export interface Door {
-  /** What we identify ourselves with. It is held in memory alone. */
+/** Closes the engine to all others: a token and the policy that knows it. */
+export interface OpaAuthz {
+  /** Our credentials, held in memory alone. */
   readonly token: Secret;
   /** The authorization policy. It holds only the token's SHA-256, so reading it gives no access. */
   readonly rego: string;
 }
 
-/** Settings that the door depends on. */
-export type DoorSettings = Pick<
+/** Settings that the authorization depends on. */
+export type AuthzSettings = Pick<
   ClientSettings,
   | 'engineUrl'
   | 'inlineEngineEnabled'
@@ -32,20 +32,20 @@ export type DoorSettings = Pick<
 >;
 
 /** Where the authorization policy lies: no module and no document that is delivered comes here. */
-export const DOOR_PATH: DocPath = ['system', 'authz'];
+export const AUTHZ_PATH: DocPath = ['system', 'authz'];
 
 /** Why a policy of the operator's own cannot be there, and what to do. */
-export const DOOR_REASON =
+export const AUTHZ_REASON =
   "it is the place of the inline engine's own authorization policy. Remove it; or load it with files and authorization basic of SYNC_INLINE_ENGINE_CONFIG, or set SYNC_INLINE_ENGINE_OPEN=true";
 
 /** The decision that OPA asks for before each request. */
-export const DOOR_DECISION = '/system/authz/allow';
+export const AUTHZ_DECISION = '/system/authz/allow';
 
-/** Name of the policy's file; OPA lists the module by the whole path of it, in the package of {@link DOOR_PATH}. */
-const DOOR_FILE = 'policysync-door.rego';
+/** Name of the policy's file; OPA lists the module by the whole path of it, in the package of {@link AUTHZ_PATH}. */
+const AUTHZ_FILE = 'policysync-door.rego';
 
 /** The access that the settings give to the engine. */
-export function engineAccessKind(settings: DoorSettings): EngineAccessKind {
+export function engineAccessKind(settings: AuthzSettings): EngineAccessKind {
   const { authentication, authorization } = settings.inlineEngineConfig ?? {};
   if (!settings.inlineEngineEnabled) return 'external';
   if (authorization === 'basic' || authentication === 'tls') return 'own';
@@ -54,17 +54,17 @@ export function engineAccessKind(settings: DoorSettings): EngineAccessKind {
   return settings.inlineEngineOpen ? 'open' : 'token';
 }
 
-/** A new door with a new token. */
-export function makeDoor(settings: DoorSettings): Door {
+/** Makes an authorization policy with a new token. */
+export function makeAuthz(settings: AuthzSettings): OpaAuthz {
   const token = new Secret(randomBytes(32).toString('base64url'));
   const sha256 = createHash('sha256').update(token.reveal()).digest('hex');
   // A query of the caller's own calls what it likes.
   const withQueries = settings.inlineEngineBuiltinsOff.length === 0;
-  return { token, rego: doorRego(sha256, { origins: ownOrigins(settings), withQueries }) };
+  return { token, rego: authzRego(sha256, { origins: ownOrigins(settings), withQueries }) };
 }
 
 /** Origins of pages that come from the engine itself, and those that the operator lists. */
-function ownOrigins(settings: DoorSettings): string[] {
+function ownOrigins(settings: AuthzSettings): string[] {
   const { engineUrl, inlineEngineConfig: config = {} } = settings;
   const { origin, protocol } = new URL(engineUrl);
   const port = splitAddress(listenAddress({ engineUrl, config }))?.port;
@@ -78,13 +78,13 @@ function ownOrigins(settings: DoorSettings): string[] {
  * Writes our authorization policy into `dir`, readable by us alone, and returns the options of OPA that make it count from the
  * first request on; none where there is no such policy. `files` are those that OPA loads anyway.
  */
-export async function writeDoor(
+export async function writeAuthz(
   dir: string,
   rego: string | undefined,
   files: readonly string[] = [],
 ): Promise<Pick<InlineEngineConfig, 'authentication' | 'authorization' | 'files'>> {
   if (rego === undefined) return {};
-  const file = join(dir, DOOR_FILE);
+  const file = join(dir, AUTHZ_FILE);
   await writeFile(file, rego, { mode: 0o600, flag: 'wx' });
   return { authentication: 'token', authorization: 'basic', files: [...files, file] };
 }
@@ -94,7 +94,7 @@ export async function writeDoor(
  * kind of request from another compares a fixed place of the input with a fixed value: so OPA finds the one rule that
  * counts by its index, and a question costs one lookup and two absent headers.
  */
-function doorRego(
+function authzRego(
   sha256: string,
   { origins, withQueries }: { origins: readonly string[]; withQueries: boolean },
 ): string {

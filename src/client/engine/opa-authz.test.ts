@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type DoorSettings, engineAccessKind, makeDoor } from './door.js';
+import { type AuthzSettings, engineAccessKind, makeAuthz } from './opa-authz.js';
 
-const settings = (more: Partial<DoorSettings> = {}): DoorSettings => ({
+const settings = (more: Partial<AuthzSettings> = {}): AuthzSettings => ({
   engineUrl: 'http://localhost:8181',
   inlineEngineEnabled: true,
   inlineEngineOpen: false,
@@ -13,7 +13,7 @@ const settings = (more: Partial<DoorSettings> = {}): DoorSettings => ({
 });
 
 test('who guards the engine: we do unless it is opened, not ours, or guarded by the operator', () => {
-  const kind = (more: Partial<DoorSettings>): string => engineAccessKind(settings(more));
+  const kind = (more: Partial<AuthzSettings>): string => engineAccessKind(settings(more));
   assert.equal(kind({}), 'token');
   assert.equal(kind({ inlineEngineConfig: { addr: '0.0.0.0:8181' } }), 'token');
   assert.equal(kind({ inlineEngineOpen: true }), 'open');
@@ -25,15 +25,15 @@ test('who guards the engine: we do unless it is opened, not ours, or guarded by 
 });
 
 test('the policy has the hash of the token and never the token; each start has another', () => {
-  const door = makeDoor(settings());
-  assert(!door.rego.includes(door.token.reveal()));
-  assert.match(door.rego, /== "[0-9a-f]{64}"/);
-  assert.notEqual(makeDoor(settings()).token.reveal(), door.token.reveal());
+  const authz = makeAuthz(settings());
+  assert(!authz.rego.includes(authz.token.reveal()));
+  assert.match(authz.rego, /== "[0-9a-f]{64}"/);
+  assert.notEqual(makeAuthz(settings()).token.reveal(), authz.token.reveal());
 });
 
 test('pages of the engine itself may ask: by its address, by loopback names at its port, and those that are listed', () => {
-  const own = (more: Partial<DoorSettings>): unknown =>
-    JSON.parse(`[${/own_origins := \{(.*)\}/.exec(makeDoor(settings(more)).rego)?.[1]}]`);
+  const own = (more: Partial<AuthzSettings>): unknown =>
+    JSON.parse(`[${/own_origins := \{(.*)\}/.exec(makeAuthz(settings(more)).rego)?.[1]}]`);
   const config = { addr: '0.0.0.0:9000' };
   assert.deepEqual(own({ inlineEngineConfig: config, inlineEngineOrigins: ['https://app.example'] }), [
     'http://localhost:8181',
