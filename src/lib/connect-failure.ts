@@ -1,7 +1,4 @@
-import { type ErrorCode, errorText, SyncError } from './errors.js';
-
-/** Depth of the chain of causes that is searched. */
-const MAX_CAUSES = 10;
+import { causesOf, type ErrorCode, errorText, SyncError } from './errors.js';
 
 /** What Node calls the failures of a certificate, and what they mean for people. */
 const TLS_PROBLEMS: Readonly<Record<string, 'untrusted' | 'expired' | 'name'>> = {
@@ -61,8 +58,7 @@ export function connectText(cause: unknown, caSetting: string): string {
 }
 
 function tlsProblem(error: unknown): 'untrusted' | 'expired' | 'name' | 'no tls' | 'alert' | undefined {
-  let at: unknown = error;
-  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause) {
+  for (const at of causesOf(error)) {
     const code = 'code' in at && typeof at.code === 'string' ? at.code : '';
     const known = TLS_PROBLEMS[code];
     if (known !== undefined) return known;

@@ -426,8 +426,11 @@ export class SyncError extends Error {
   }
 }
 
-/** Depth of the chain of causes that is searched; also ends a circular chain. */
-const MAX_CAUSES = 10;
+/** An error and its causes, outermost first: at most ten, so that a circular chain ends. */
+export function* causesOf(error: unknown): Generator<Error> {
+  let at = error;
+  for (let depth = 0; at instanceof Error && depth < 10; depth++, at = at.cause) yield at;
+}
 
 /** A message of OpenSSL, between numbers, functions and places of its source. */
 const OPENSSL = /^[0-9A-F]+:error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):.*$/s;
@@ -440,22 +443,17 @@ function plain(message: string): string {
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const parts: string[] = [];
-  let at: unknown = error;
-  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES && parts.length < 5; depth++, at = at.cause) {
+  for (const at of causesOf(error)) {
     const text =
       at instanceof AggregateError && at.message === '' ? at.errors.map(errorText).join('; ') : plain(at.message);
     if (text !== '' && !parts.some((part) => part.includes(text))) parts.push(text);
   }
-  return parts.join(': ') || error.name;
+  return parts.slice(0, 5).join(': ') || error.name;
 }
 
 /** The first of an error and its causes that has a code; undefined if none has. */
 function knownError(error: unknown): SyncError | undefined {
-  let at: unknown = error;
-  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause) {
-    if (at instanceof SyncError) return at;
-  }
-  return undefined;
+  return [...causesOf(error)].find((at) => at instanceof SyncError);
 }
 
 /** The code of an error: its own, or that of the first of its causes that has one; `unexpected` where none has. */

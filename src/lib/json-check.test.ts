@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { createJsonCheck, MAX_JSON_DEPTH } from './json-check.js';
+import { JsonCheck, MAX_JSON_DEPTH } from './json-check.js';
 
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -15,8 +15,8 @@ function parses(bytes: Uint8Array): boolean {
   }
 }
 
-function check(...chunks: Uint8Array[]): ReturnType<ReturnType<typeof createJsonCheck>['end']> {
-  const json = createJsonCheck();
+function check(...chunks: Uint8Array[]): ReturnType<JsonCheck['end']> {
+  const json = new JsonCheck();
   for (const chunk of chunks) json.push(chunk);
   return json.end();
 }
@@ -189,7 +189,7 @@ describe('json check', () => {
 
   it('is open only where the bytes so far are no whole value', () => {
     const openAt = (text: string): boolean => {
-      const check = createJsonCheck();
+      const check = new JsonCheck();
       check.push(Buffer.from(text));
       return check.isOpen;
     };

@@ -46,16 +46,6 @@ const SPACE = 4;
 /** Nested objects and arrays that OPA's decoder (Go's `encoding/json`) still reads; one more and it refuses. */
 export const MAX_JSON_DEPTH = 10_000;
 
-/** Made by {@link createJsonCheck}. Must not be used after it threw. */
-export interface JsonCheck {
-  /** Checks the next bytes. Throws a {@link JsonSyntaxError} that names what was expected and the offset of the wrong byte. */
-  push(chunk: Uint8Array): void;
-  /** True while an object or array is open: the bytes so far are no whole value, whatever comes next. */
-  readonly isOpen: boolean;
-  /** Ends the input. Throws a {@link JsonSyntaxError} if there is no value, or it is not complete. */
-  end(): { kind: ReturnType<typeof jsonKind> };
-}
-
 /** Is called with the places of members of the outer objects. Offsets are in bytes, of all pieces together. */
 export interface MemberWatch {
   /** Members of an object that is the whole value have depth 1. */
@@ -64,18 +54,6 @@ export interface MemberWatch {
   name(depth: number, start: number, end: number): void;
   /** The value of a member at {@link depth}, maybe with white space around it, and how many levels are nested in it. */
   value(start: number, end: number, levels: number): void;
-}
-
-/** How {@link createJsonCheck} checks. */
-export interface JsonCheckOptions {
-  /** Default {@link MAX_JSON_DEPTH}. */
-  readonly maxDepth?: number | undefined;
-  readonly watch?: MemberWatch | undefined;
-}
-
-/** A check of one JSON value. */
-export function createJsonCheck(options: JsonCheckOptions = {}): JsonCheck {
-  return new Check(options);
 }
 
 /** What {@link JsonCheck} throws. */
@@ -117,7 +95,8 @@ const LITERALS: ReadonlyMap<number, Uint8Array> = new Map(
   ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
 );
 
-class Check implements JsonCheck {
+/** A check of one JSON value. Must not be used after it threw. */
+export class JsonCheck {
   #state = VALUE;
   /** Open objects (1) and arrays (0), outermost first. */
   readonly #open: number[] = [];
@@ -140,16 +119,18 @@ class Check implements JsonCheck {
   /** The most levels that were open since the last watched name. */
   #deepest = 0;
 
-  constructor({ maxDepth = MAX_JSON_DEPTH, watch }: JsonCheckOptions) {
+  constructor({ maxDepth = MAX_JSON_DEPTH, watch }: { maxDepth?: number; watch?: MemberWatch } = {}) {
     this.#maxDepth = maxDepth;
     this.#watch = watch;
     this.#watchDepth = watch?.depth ?? 0;
   }
 
+  /** True while an object or array is open: the bytes so far are no whole value, whatever comes next. */
   get isOpen(): boolean {
     return this.#open.length > 0;
   }
 
+  /** Checks the next bytes. Throws a {@link JsonSyntaxError} that names what was expected and the offset of the wrong byte. */
   push(chunk: Uint8Array): void {
     const length = chunk.length;
     let state = this.#state;
@@ -225,6 +206,7 @@ class Check implements JsonCheck {
     this.#offset += length;
   }
 
+  /** Ends the input. Throws a {@link JsonSyntaxError} if there is no value, or it is not complete. */
   end(): { kind: ReturnType<typeof jsonKind> } {
     const state = this.#state;
     const complete =

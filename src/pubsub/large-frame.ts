@@ -1,5 +1,5 @@
 import { SyncError } from '../lib/errors.js';
-import { createJsonCheck, JsonSyntaxError, type MemberWatch } from '../lib/json-check.js';
+import { JsonCheck, JsonSyntaxError, type MemberWatch } from '../lib/json-check.js';
 
 /** Most bytes of a call beside the data that it publishes: twice what the topics of one peer may have. */
 export const MAX_CALL_BYTES = 2 * 1_048_576;
@@ -10,7 +10,7 @@ export const MAX_CALL_BYTES = 2 * 1_048_576;
  */
 export function withoutPublished(frame: Buffer): string {
   const found = new PublishedData(frame);
-  const check = createJsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
+  const check = new JsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
   try {
     check.push(frame);
     check.end();

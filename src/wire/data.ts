@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { JsonText } from '../lib/json-text.js';
-import { parseDocPath } from './doc-path.js';
+import { isDocPath } from './doc-path.js';
 import { dict, list, MANY } from './lists.js';
 
 /**
@@ -9,17 +9,9 @@ import { dict, list, MANY } from './lists.js';
  * Inline data stays text from the request to the engine (design D33), so parse bodies as `inline-data.ts` does.
  */
 
-const docPath = z.string().refine(
-  (text) => {
-    try {
-      parseDocPath(text);
-      return true;
-    } catch {
-      return false; // the message below says it all
-    }
-  },
-  { message: 'must be a path of valid text and percent-escapes, without . and .. segments' },
-);
+const docPath = z
+  .string()
+  .refine(isDocPath, 'must be a path of valid text and percent-escapes, without . and .. segments');
 
 /** Limits of one update: each topic and callback takes memory on every server and client for a long time. */
 export const UPDATE_LIMITS = {

@@ -31,8 +31,12 @@ export function segmentProblem(segment: string): string | undefined {
 
 /** Whether {@link parseDocPath} accepts the text. */
 export function isDocPath(text: string): boolean {
+  return succeeds(() => parseDocPath(text));
+}
+
+function succeeds(parse: () => unknown): boolean {
   try {
-    parseDocPath(text);
+    parse();
     return true;
   } catch {
     return false; // the reason does not matter here
@@ -88,12 +92,7 @@ export function parsePointer(pointer: string): DocPath {
 
 /** Whether {@link parsePointer} accepts the text. */
 export function isPointer(text: string): boolean {
-  try {
-    parsePointer(text);
-    return true;
-  } catch {
-    return false; // the reason does not matter here
-  }
+  return succeeds(() => parsePointer(text));
 }
 
 /** True when `path` is `ancestor` or lies below it. */

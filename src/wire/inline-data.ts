@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH, type MemberWatch } from '../lib/json-check.js';
+import { JsonCheck, MAX_JSON_DEPTH, type MemberWatch } from '../lib/json-check.js';
 import { JsonText, jsonOrUndefined, members } from '../lib/json-text.js';
 
 /**
@@ -31,7 +31,7 @@ export function* keepingData(bytes: Buffer): Generator<undefined, unknown> {
   const plain = bytes.length > STEP_BYTES || !isUtf8(bytes) ? undefined : withoutData(bytes.toString());
   if (plain !== undefined) return plain;
   const found = new DataSpans(bytes);
-  const check: JsonCheck = createJsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
+  const check = new JsonCheck({ maxDepth: Number.POSITIVE_INFINITY, watch: found });
   for (let at = 0; at < bytes.length; at += STEP_BYTES) {
     if (at > 0) yield;
     check.push(bytes.subarray(at, at + STEP_BYTES));

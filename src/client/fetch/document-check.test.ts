@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { createJsonCheck, JsonSyntaxError, MAX_JSON_DEPTH } from '../../lib/json-check.js';
+import { JsonCheck, JsonSyntaxError, MAX_JSON_DEPTH } from '../../lib/json-check.js';
 import { createDocumentCheck, type DocumentCheck } from './document-check.js';
 
 /** What a check says of bytes in pieces of a size: nothing, or what is wrong. */
@@ -21,7 +21,7 @@ function verdict(
 }
 
 function assertSame(bytes: Uint8Array, pieceBytes = 7): void {
-  assert.equal(verdict(createDocumentCheck(), bytes, pieceBytes), verdict(createJsonCheck(), bytes, pieceBytes));
+  assert.equal(verdict(createDocumentCheck(), bytes, pieceBytes), verdict(new JsonCheck(), bytes, pieceBytes));
 }
 
 describe('the check of a document says what the check of JSON in pieces says', () => {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { createJsonCheck, type JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
+import { JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
 
 /** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` once it is known to be none. */
 export interface DocumentCheck {
@@ -9,11 +9,11 @@ export interface DocumentCheck {
   end(): void;
 }
 
-/** Too short to be nested too deep: what `JSON.parse` takes of it is all that {@link createJsonCheck} takes. */
+/** Too short to be nested too deep: what `JSON.parse` takes of it is all that {@link JsonCheck} takes. */
 export const SHORT_BYTES = MAX_JSON_DEPTH;
 
 /**
- * What {@link createJsonCheck} says. Short documents, as most are, go through Node's own parser at their end: a client that
+ * What {@link JsonCheck} says. Short documents, as most are, go through Node's own parser at their end: a client that
  * has just started would run the check on a thousand of them before it is compiled.
  */
 export function createDocumentCheck(): DocumentCheck {
@@ -22,7 +22,7 @@ export function createDocumentCheck(): DocumentCheck {
   let short: Uint8Array[] = [];
   let shortBytes = 0;
   const checkShort = (): JsonCheck => {
-    check = createJsonCheck();
+    check = new JsonCheck();
     for (const chunk of short) check.push(chunk);
     short = [];
     return check;

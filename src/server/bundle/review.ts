@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { SyncError } from '../../lib/errors.js';
-import { createJsonCheck } from '../../lib/json-check.js';
+import { JsonCheck } from '../../lib/json-check.js';
 import type { Logger } from '../../lib/log.js';
 import type { GitObjects } from '../source/git-objects.js';
 import type { CommitReview } from '../source/source.js';
@@ -85,7 +85,7 @@ function checkName(hash: string, file: BundleFile): void {
 function checkContent(hash: string, file: BundleFile, bytes: Uint8Array): void {
   if (!isUtf8(bytes)) throw refused(hash, file.path, 'is not UTF-8');
   if (file.kind !== 'data') return;
-  const check = createJsonCheck();
+  const check = new JsonCheck();
   let kind: string;
   try {
     check.push(bytes);
