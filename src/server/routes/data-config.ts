@@ -11,16 +11,12 @@ import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
 import { ByteCache } from '../bundle/byte-cache.js';
 import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
+import type { ServerOptions } from '../options.js';
 import { extendedConfigText, opalConfigText } from '../update-text.js';
 import { isShown, topicsQuery } from './paging.js';
 
-/** The settings that `GET /data/config` depends on. */
-export interface DataConfigOptions {
-  /** SYNC_DATA_CONFIG_SOURCES. */
-  dataSources: ServerDataSources | undefined;
-  /** SYNC_DATA_UPDATES_RETAINED. */
-  updatesRetained: boolean;
-}
+type DataConfigOptions = Pick<ServerOptions, 'dataSources' | 'updatesRetained'>;
+type ReadLog = Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
 
 const configQuery = z.object({
   origin: z.enum(['base', 'update']).optional().describe('base: only base entries; update: only updates'),
@@ -32,7 +28,7 @@ type ConfigQuery = z.infer<typeof configQuery>;
 export function dataConfigRoute(
   app: FastifyInstance,
   options: DataConfigOptions,
-  { updateLog }: { updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'fold'> },
+  { updateLog }: { updateLog: ReadLog },
 ): void {
   const texts = new ConfigTexts(options, updateLog);
   addRoute(
@@ -78,13 +74,13 @@ const PARTIAL_TEXTS_BYTES = 32 * 1024 * 1024;
  */
 class ConfigTexts {
   readonly #options: DataConfigOptions;
-  readonly #log: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
+  readonly #log: ReadLog;
   #head = -1;
   #fold: readonly FoldedEntry[] = [];
   readonly #whole = new Map<boolean, Buffer>();
   #partial = partialTexts();
 
-  constructor(options: DataConfigOptions, log: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>) {
+  constructor(options: DataConfigOptions, log: ReadLog) {
     this.#options = options;
     this.#log = log;
   }

@@ -4,12 +4,7 @@ import { addRoute } from '../../http/route.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { PROTOCOL_HEADER } from '../../wire/frames.js';
 import type { EncodedBundle, PolicyBundles } from '../bundle/policy-bundles.js';
-import type { PolicyFreshness } from '../policy-freshness.js';
-
-export interface PolicyRoutesDeps {
-  bundles: Pick<PolicyBundles, 'get'>;
-  freshness: Pick<PolicyFreshness, 'check'>;
-}
+import type { Policy } from '../policy.js';
 
 const repeatable = z.union([z.string(), z.array(z.string()).max(1_000)]);
 const policyQuery = z.object({
@@ -22,7 +17,7 @@ const policyQuery = z.object({
  * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link PolicyBundles} and
  * {@link PolicyFreshness}.
  */
-export function policyRoutes(app: FastifyInstance, deps: PolicyRoutesDeps): void {
+export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' | 'freshness'>): void {
   addRoute(
     app,
     {

@@ -6,20 +6,9 @@ import { SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { PeerInfo } from '../../pubsub/peer.js';
 import { pythonDatetime } from '../../wire/python-datetime.js';
-import { derivedName } from '../sessions/client-names.js';
+import type { ServerOptions } from '../options.js';
+import { derivedName } from '../sessions/client-view.js';
 import { clientKey } from '../sessions/known-client.js';
-
-export interface StatisticsDeps {
-  readonly peers: () => readonly PeerInfo[];
-  readonly version: string;
-}
-
-export interface StatisticsOptions {
-  /** SYNC_STATISTICS_ENABLED. */
-  readonly statisticsEnabled: boolean;
-  /** SYNC_MAX_CHANNELS_PER_CLIENT. */
-  readonly maxChannelsPerClient: number;
-}
 
 const channel = z.object({ rpc_id: z.string(), client_id: z.string(), topics: z.array(z.string()) });
 const statistics = z.object({
@@ -28,12 +17,9 @@ const statistics = z.object({
   clients: z.record(z.string(), z.array(channel)),
   servers: z.array(z.string()),
 });
-const brief = z.object({
-  uptime: z.string(),
-  version: z.string(),
-  client_count: z.number(),
-  server_count: z.number(),
-});
+const brief = statistics
+  .pick({ uptime: true, version: true })
+  .extend({ client_count: z.number(), server_count: z.number() });
 const clientInfo = z.object({
   client_id: z.string(),
   source_host: z.string(),
@@ -48,7 +34,11 @@ const clientInfo = z.object({
  * OPAL's views of who is connected, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`, `/pubsub_client_info`. They
  * are made from the connections of this process as they are now, so nothing can leak or go stale.
  */
-export function statisticsRoutes(app: FastifyInstance, options: StatisticsOptions, deps: StatisticsDeps): void {
+export function statisticsRoutes(
+  app: FastifyInstance,
+  options: Pick<ServerOptions, 'statisticsEnabled' | 'maxChannelsPerClient'>,
+  deps: { readonly peers: () => readonly PeerInfo[]; readonly version: string },
+): void {
   const workerId = hexId();
   const uptime = pythonDatetime(Date.now());
   const common = { method: 'GET', access: ['datasource', 'listener'], tag: 'Statistics' } as const;
@@ -103,8 +93,8 @@ export function statisticsRoutes(app: FastifyInstance, options: StatisticsOption
 }
 
 /** The text is OPAL's, with our name of the setting beside its own (opal-protocol P2.5). */
-function assertEnabled(options: StatisticsOptions): void {
-  if (options.statisticsEnabled) return;
+function assertEnabled({ statisticsEnabled }: Pick<ServerOptions, 'statisticsEnabled'>): void {
+  if (statisticsEnabled) return;
   const text =
     'This server does not have statistics turned on. To turn on, set SYNC_STATISTICS_ENABLED=true (or OPAL_STATISTICS_ENABLED=true)';
   throw new SyncError('not_enabled', text, { detail: { error: text } });

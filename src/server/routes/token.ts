@@ -78,18 +78,13 @@ const tokenAnswer = z.object({
   }),
 });
 
-export interface TokenRoutesOptions {
-  /** SYNC_AUTH_MASTER_TOKEN. */
-  readonly masterToken: Secret | undefined;
-}
-
 /**
  * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for callers with the master token. Without keys it returns 503, without
  * a master token 403 (`tokens_not_issued`): nobody may mint tokens by default, unlike OPAL.
  */
 export function tokenRoutes(
   app: FastifyInstance,
-  { masterToken }: TokenRoutesOptions,
+  { masterToken }: { readonly masterToken: Secret | undefined },
   { issuer }: { issuer: TokenIssuer | undefined },
 ): void {
   const declaration = {

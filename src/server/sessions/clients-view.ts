@@ -1,6 +1,14 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
-import { distinctNames, type OwnerOf } from './client-names.js';
-import { type ClientLimits, isVisible, limitedView, type ViewDeps, viewOf, visiblePart } from './client-view.js';
+import {
+  type ClientLimits,
+  distinctNames,
+  isVisible,
+  limitedView,
+  type OwnerOf,
+  type ViewDeps,
+  viewOf,
+  visiblePart,
+} from './client-view.js';
 import { type KnownClient, preferred } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { InstanceView } from './presence-text.js';

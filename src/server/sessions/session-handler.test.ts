@@ -4,7 +4,7 @@ import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/peer.js';
 import { sessionAnswer } from '../../wire/session.js';
-import { distinctNames, nameOf } from './client-names.js';
+import { distinctNames, nameOf } from './client-view.js';
 import { IdClaims } from './id-claims.js';
 import { isConcerned } from './known-client.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
