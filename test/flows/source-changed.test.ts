@@ -49,7 +49,7 @@ test('another repository is followed at once: the mirror of the one before, in t
       );
     }
   }
-  const replaced = logged.filter((line) => line.includes('the policy source is another one'));
+  const replaced = logged.filter((line) => line.includes('the policy source has changed'));
   assert.equal(replaced.length, 3, logged.join(''));
   assert(replaced[0]?.includes(one.url) && replaced[0].includes('no-such-repository'), replaced[0]);
 });
