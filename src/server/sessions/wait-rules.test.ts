@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { WELL } from '../../../test/support/session-report.js';
 import type { SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import { concerns, type KnownClient, wasThere, withSpan } from './known-client.js';
@@ -23,13 +24,7 @@ function client(more: Partial<KnownClient> = {}, state: Partial<SessionReport> =
     awaySinceMs: null,
     position: { epoch: 'e', applied_through: 7, applied_beyond: [], unresolved: [] },
     state: {
-      policy_hash: null,
-      ready: true,
-      healthy: true,
-      engine: { kind: 'opa', version: null, online: true },
-      failing: [],
-      blocked: [],
-      since: 0,
+      ...WELL,
       ...state,
     },
     reportedAtMs: 0,

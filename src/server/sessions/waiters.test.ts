@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { WELL } from '../../../test/support/session-report.js';
 import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/peer.js';
@@ -100,13 +101,7 @@ function report(clientId: string): SessionReport {
   return {
     client_id: clientId,
     position: null,
-    policy_hash: null,
-    ready: true,
-    healthy: true,
-    engine: { kind: 'opa', version: null, online: true },
-    failing: [],
-    blocked: [],
-    since: 0,
+    ...WELL,
   };
 }
 
