@@ -316,3 +316,30 @@ test('of an append to a list and a document that comes from a URL at the same ti
     }
   }
 });
+
+test('an append that returns in the turn in which a read finds nothing is read all the same', async () => {
+  for (let ticks = 0; ticks < 16; ticks++) {
+    const memory = new MemoryLog();
+    const store = memory.handle();
+    let isHeld = false;
+    let release: (() => void) | undefined;
+    const read: typeof store.read = async (after, limit) => {
+      const rows = await store.read(after, limit);
+      if (isHeld && release === undefined) await new Promise<void>((resolve) => (release = resolve));
+      return rows;
+    };
+    const append: typeof store.append = async (rows) => {
+      const places = await store.append(rows);
+      release?.();
+      for (let tick = 0; tick < ticks; tick++) await undefined;
+      return places.map(({ seq, duplicate }) => ({ seq, duplicate }));
+    };
+    const options = { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 1000, maxRows: 1000 }, pollMs: 5 };
+    const both = Object.create(store, { read: { value: read }, append: { value: append } });
+    const log = await FoldedLog.open(both, options, { log: silentLogger() });
+    await using _closed = { [Symbol.asyncDispose]: () => log.close() };
+    isHeld = true;
+    await until(() => release !== undefined, { withinMs: 20_000, what: 'a read is under way' });
+    assert.equal((await log.append(record('/a'))).seq, 1, `${ticks} ticks later`);
+  }
+});

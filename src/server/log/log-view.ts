@@ -128,27 +128,33 @@ export class LogView {
   /** Applies what was appended, by whomever, up to now. */
   catchUp(): Promise<void> {
     this.#pullAgain = true;
-    this.#pulling ??= this.#pull().finally(() => {
-      this.#pulling = undefined;
-    });
+    this.#pulling ??= this.#pull();
     return this.#pulling;
   }
 
   async #pull(): Promise<void> {
-    while (this.#pullAgain) {
-      this.#pullAgain = false;
-      for (;;) {
-        const rows = await this.#deps.store.read(this.#state.head, READ_ROWS);
-        if (rows.length === 0) break;
-        for (const row of rows) {
-          if (row.seq > this.#state.head + 1) {
-            await this.#reload(row.seq);
-            break;
-          }
-          if (row.seq === this.#state.head + 1) this.#takeRow(row);
-        }
-        this.#deps.applied();
+    try {
+      while (this.#pullAgain) {
+        this.#pullAgain = false;
+        await this.#pullAll();
       }
+    } finally {
+      this.#pulling = undefined; // in the turn in which it was seen that nobody asks again, so that no call is lost
+    }
+  }
+
+  async #pullAll(): Promise<void> {
+    for (;;) {
+      const rows = await this.#deps.store.read(this.#state.head, READ_ROWS);
+      if (rows.length === 0) return;
+      for (const row of rows) {
+        if (row.seq > this.#state.head + 1) {
+          await this.#reload(row.seq);
+          break;
+        }
+        if (row.seq === this.#state.head + 1) this.#takeRow(row);
+      }
+      this.#deps.applied();
     }
   }
 
