@@ -1,5 +1,4 @@
-import { bundleArchive } from '../../src/client/engine/bundle-archive.js';
-import { packageRoots } from '../../src/client/engine/roots.js';
+import { bundleArchive, packageRoots } from '../../src/client/engine/bundle-archive.js';
 
 /** An OPA bundle of these modules, which owns their packages. */
 export async function bareBundle(files: Readonly<Record<string, string>>): Promise<Buffer> {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SyncError } from '../lib/errors.js';
-import { ANONYMOUS } from './anonymous-auth.js';
 import { authorize, authorizeTopics } from './authorize.js';
-import type { Caller } from './caller.js';
+import { ANONYMOUS, type Caller } from './caller.js';
 
 const CALLER: Caller = { ...ANONYMOUS, subject: 's', peerType: undefined };
 

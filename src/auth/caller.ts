@@ -1,4 +1,4 @@
-import type { Secret } from '../lib/log.js';
+import { Secret } from '../lib/log.js';
 import type { DocPath } from '../wire/doc-path.js';
 
 /** What a token says that its holder is (specification token-request.type; `datasource` from opal-protocol P3.2). */
@@ -50,4 +50,25 @@ export function isLimited({
   permittedPaths,
 }: Pick<Caller, 'permittedTopics' | 'permittedPaths'>): boolean {
   return permittedTopics !== undefined || permittedPaths !== undefined;
+}
+
+/** A caller of whom nothing is known. */
+export const ANONYMOUS: Caller = {
+  subject: null,
+  peerType: undefined,
+  permittedTopics: undefined,
+  permittedPaths: undefined,
+  claims: {},
+  token: undefined,
+};
+
+/** Authentication that is off: every caller may do everything, and no claim of a token is believed. */
+export function anonymousAuth(): Authenticator {
+  return {
+    enabled: false,
+    authenticate: async (authorization) => {
+      const token = bearerToken(authorization);
+      return token === undefined ? ANONYMOUS : { ...ANONYMOUS, token: new Secret(token) };
+    },
+  };
 }

@@ -1,8 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
 import { jwtAlgorithm } from './algorithms.js';
-import { anonymousAuth } from './anonymous-auth.js';
-import type { Authenticator } from './caller.js';
+import { type Authenticator, anonymousAuth } from './caller.js';
 import { createIssuer, type TokenIssuer } from './issue.js';
 import { type PublishedKey, publishedKey } from './jwks.js';
 import { loadPrivateKey, loadPublicKey } from './keys.js';

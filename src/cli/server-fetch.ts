@@ -1,8 +1,7 @@
 import { CLIENT_SETTINGS } from '../client/options.js';
-import { bodyText } from '../lib/body-text.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
-import { basicAuthorization } from '../lib/http-headers.js';
+import { basicAuthorization, bodyText } from '../lib/http-response.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { problemText } from '../lib/problem-text.js';

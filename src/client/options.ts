@@ -18,8 +18,8 @@ import {
 } from '../lib/options.js';
 import { placeRule } from '../lib/place-rules.js';
 import { FETCH_METHODS } from '../wire/data.js';
+import { callbackConfig, configuredCallbacks } from './report/callbacks.js';
 import { HASH_FORMS } from './report/report-hash.js';
-import { callbackConfig, configuredCallbacks } from './report/targets.js';
 
 const MIB = 1024 * 1024;
 

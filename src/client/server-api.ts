@@ -1,13 +1,18 @@
 import { type Dispatcher, request } from 'undici';
 import type * as z from 'zod';
-import { withAnySignal } from '../lib/any-signal.js';
-import { bodyStart, bodyText } from '../lib/body-text.js';
+import { withAnySignal } from '../lib/async.js';
 import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { type ErrorCode, errorText, firstIssue, SyncError } from '../lib/errors.js';
-import { basicAuthorization, type HeaderValues, retryAfterSeconds } from '../lib/http-headers.js';
+import {
+  basicAuthorization,
+  bodyStart,
+  bodyText,
+  followRedirects,
+  type HeaderValues,
+  retryAfterSeconds,
+} from '../lib/http-response.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
-import { followRedirects } from '../lib/redirects.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';

@@ -1,8 +1,74 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { AddressRanges, canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
-import type { ClientAddresses } from './client-address.js';
+
+/** The address of a connection that has already ended. */
+const UNKNOWN = '?';
+
+/** Finds the address of a caller behind the proxies that the operator trusts. */
+export class ClientAddresses {
+  readonly #trusted: AddressRanges;
+  readonly #hasProxies: boolean;
+  /** By connection, so that a caller which keeps one has its address computed once. */
+  readonly #ofSockets = new WeakMap<object, string>();
+
+  /** `proxies` (SYNC_TRUSTED_PROXIES): addresses and networks. Throws `config_invalid` for other texts. */
+  constructor(proxies: readonly string[] = []) {
+    for (const proxy of proxies) {
+      try {
+        new AddressRanges([proxy]);
+      } catch (cause) {
+        const text = `SYNC_TRUSTED_PROXIES: ${JSON.stringify(proxy)} is no address and no network like 10.0.0.0/8`;
+        throw new SyncError('config_invalid', text, { cause });
+      }
+    }
+    this.#trusted = new AddressRanges(proxies);
+    this.#hasProxies = proxies.length > 0;
+  }
+
+  /** Whether a connection comes from one of the proxies. */
+  isFromProxy(socket: IncomingMessage['socket']): boolean {
+    return this.#hasProxies && this.#isProxy(this.#ofSocket(socket));
+  }
+
+  #isProxy(address: string): boolean {
+    return address !== UNKNOWN && this.#trusted.has(address);
+  }
+
+  #ofSocket(socket: IncomingMessage['socket']): string {
+    let address = this.#ofSockets.get(socket);
+    if (address === undefined) {
+      address = canonicalAddress(socket.remoteAddress ?? '') ?? UNKNOWN;
+      if (address !== UNKNOWN) this.#ofSockets.set(socket, address);
+    }
+    return address;
+  }
+
+  /**
+   * The last address that one of the proxies has seen: the rightmost of `X-Forwarded-For` that is not a proxy. The caller may have
+   * written the others.
+   */
+  of({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>): string {
+    let address = this.#ofSocket(socket);
+    if (!this.#hasProxies || !this.#isProxy(address)) return address;
+    const forwarded = [headers['x-forwarded-for'] ?? []].flat().join(',').split(',');
+    while (this.#isProxy(address)) {
+      const next = addressIn(forwarded.pop() ?? '');
+      if (next === undefined) break;
+      address = next;
+    }
+    return address;
+  }
+}
+
+/** The address in an item, which some proxies write with a port; undefined if there is none. */
+function addressIn(item: string): string | undefined {
+  const text = item.trim();
+  return canonicalAddress(text) ?? canonicalAddress(text.replace(/:\d+$/, ''));
+}
 
 /** Bounds for each address. */
 export interface AddressBounds {
@@ -130,4 +196,63 @@ class Shares {
       else this.#used.delete(address);
     };
   }
+}
+
+/** Longest time for the body of an unauthenticated caller: 5 MiB at 250 KiB/s. */
+export const UNAUTHENTICATED_BODY_TIMEOUT_MS = 20_000;
+
+/** Limits of bodies of unauthenticated callers. */
+export interface UnauthenticatedBodyOptions {
+  readonly limits: AddressLimits;
+  /** Default {@link UNAUTHENTICATED_BODY_TIMEOUT_MS}. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Limits the bodies of routes without a token (a webhook that authenticates by its signature needs its body first): each address has a
+ * number of bytes at one time, and a body has less time to arrive than that of an authenticated caller. A body of unknown length counts
+ * as the longest.
+ */
+export function useUnauthenticatedBodyLimits(
+  app: FastifyInstance,
+  { limits, timeoutMs = UNAUTHENTICATED_BODY_TIMEOUT_MS }: UnauthenticatedBodyOptions,
+  log: Logger,
+): void {
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    if (request.routeOptions.config.access !== 'everyone' || !hasBody(request)) {
+      done(null, payload);
+      return;
+    }
+    let release: () => void;
+    try {
+      release = limits.takeBytes(request.raw, announced(request));
+    } catch (error) {
+      done(error as SyncError);
+      return;
+    }
+    const timer = setTimeout(() => {
+      log.info(
+        { path: request.routeOptions.url },
+        'the body of an unauthenticated caller took too long: its connection is closed',
+      );
+      request.raw.destroy(new SyncError('address_limit', `the body did not arrive within ${timeoutMs / 1000} s`));
+    }, timeoutMs);
+    payload.once('end', () => clearTimeout(timer));
+    reply.raw.once('close', () => {
+      clearTimeout(timer);
+      release();
+    });
+    done(null, payload);
+  });
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/** Largest size that a body can have. */
+function announced({ headers, routeOptions }: FastifyRequest): number {
+  const limit = routeOptions.bodyLimit;
+  const length = headers['content-length'];
+  return length === undefined ? limit : Math.min(Number(length), limit);
 }

@@ -1,23 +1,16 @@
 import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { anonymousAuth } from '../auth/anonymous-auth.js';
-import type { Authenticator } from '../auth/caller.js';
+import { type Authenticator, anonymousAuth } from '../auth/caller.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { TlsFiles } from '../lib/tls.js';
-import type { AddressLimits } from './address-limits.js';
-import { useAuthHook } from './auth-hook.js';
-import { ClientAddresses } from './client-address.js';
-import { useCors } from './cors.js';
+import { type AddressLimits, ClientAddresses, useUnauthenticatedBodyLimits } from './address-limits.js';
 import { sendError, useErrorHandler } from './error-handler.js';
-import type { HostCheck } from './host-check.js';
 import { useJsonBodies } from './json-body.js';
 import { keepListenerCurrent, listenerOptions } from './listener-tls.js';
-import { useRateLimit } from './rate-limit.js';
-import { useSlowReaderTimeout } from './slow-reader-timeout.js';
-import { useUnauthenticatedBodyLimits } from './unauthenticated-bodies.js';
+import { type HostCheck, useAuthHook, useCors, useRateLimit, useSlowReaderTimeout } from './request-guards.js';
 import { upgradeOptions } from './upgrade.js';
 
 /** Longest time for one whole request to arrive: 16 MiB at 140 KiB/s. Keeps slow senders from holding sockets. */
@@ -33,7 +26,7 @@ const CLOSE_LOOK_MS = 50;
 export interface HttpAppOptions {
   /** Largest request body. */
   bodyLimitBytes: number;
-  /** A caller that reads nothing of its response for this long is disconnected; see `slow-reader-timeout.ts`. Default 30 s. */
+  /** A caller that reads nothing of its response for this long is disconnected; see `useSlowReaderTimeout`. Default 30 s. */
   readerTimeoutMs?: number;
   /** Certificate of the listener, which then accepts TLS only. Default: plain HTTP. */
   tls?: TlsFiles | undefined;
@@ -45,7 +38,7 @@ export interface HttpAppOptions {
   checkHost?: HostCheck;
   /** What an address may use before it has authenticated. Default: no limit. */
   limits?: AddressLimits | undefined;
-  /** Longest time for the body of an unauthenticated caller; see `unauthenticated-bodies.ts`. */
+  /** Longest time for the body of an unauthenticated caller; see `useUnauthenticatedBodyLimits`. */
   unauthenticatedBodyTimeoutMs?: number;
   /** Origins whose web pages may call. Default: none. */
   allowedOrigins?: readonly string[];
@@ -53,7 +46,7 @@ export interface HttpAppOptions {
 
 /**
  * The HTTP API of a program without its routes: JSON bodies (`json-body.ts`), error responses (`error-handler.ts`), limits,
- * authentication (`auth-hook.ts`). Ignores a trailing slash. Add routes with `addRoute`, then call {@link listenHttp}.
+ * authentication (`useAuthHook`). Ignores a trailing slash. Add routes with `addRoute`, then call {@link listenHttp}.
  */
 export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): FastifyInstance {
   const upgrades = upgradeOptions(() => app.server);

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import type { FastifyRequest } from 'fastify';
-import { ANONYMOUS } from '../auth/anonymous-auth.js';
-import type { Caller } from '../auth/caller.js';
+import { ANONYMOUS, type Caller } from '../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from './long-poll.js';
 
 test('a timeout is told in seconds or milliseconds, and is a minute at most', () => {

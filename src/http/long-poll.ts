@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { type Caller, expiresAtMs } from '../auth/caller.js';
-import { timerMs } from '../lib/timer.js';
+import { timerMs } from '../lib/async.js';
 
 /** Longest time that a caller may ask to wait. */
 const MAX_WAIT_MS = 60_000;

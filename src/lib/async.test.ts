@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
-import { describe, it } from 'node:test';
+import { describe, it, mock, test } from 'node:test';
 import fc from 'fast-check';
-import { backoffMs, isAbort, SerialQueue, sleep, Wakeup } from './async.js';
+import {
+  backoffMs,
+  isAbort,
+  MAX_TIMER_MS,
+  SerialQueue,
+  sleep,
+  startTimer,
+  timerMs,
+  Wakeup,
+  withAnySignal,
+} from './async.js';
 
 describe('backoff', () => {
   it('has a bound that doubles up to the longest delay', () => {
@@ -123,4 +133,79 @@ describe('SerialQueue', () => {
     await queue.settled();
     assert.deepEqual(log, ['a begins', 'a ends', 'c']);
   });
+});
+
+const untilAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+
+test('work ends with the reason of the signal that aborts first, before or after it began', async () => {
+  const [one, two] = [new AbortController(), new AbortController()];
+  const work = withAnySignal([one.signal, two.signal], untilAborted);
+  const reason = new Error('two stops');
+  two.abort(reason);
+  await assert.rejects(work, (error) => error === reason);
+  await assert.rejects(withAnySignal([one.signal, two.signal], untilAborted), (error) => error === reason);
+});
+
+test('work ends with its time, and what it gave is answered otherwise', async () => {
+  const { signal } = new AbortController();
+  await assert.rejects(withAnySignal([signal], untilAborted, 1), { name: 'TimeoutError' });
+  assert.equal(await withAnySignal([signal], async () => 5, 1000), 5);
+});
+
+test('a signal that lives long keeps nothing of the work that is over', async () => {
+  const { signal } = new AbortController();
+  for (let n = 0; n < 10; n++) await withAnySignal([signal], async () => n, 1000);
+  await assert.rejects(
+    withAnySignal([signal], () => Promise.reject(new Error('broken'))),
+    /broken/,
+  );
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+});
+
+const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
+
+test('a delay of a year lasts a year, and can be taken back', () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    let calls = 0;
+    startTimer(YEAR_MS, () => void calls++);
+    const stop = startTimer(YEAR_MS, () => void calls++);
+    for (let left = YEAR_MS; left > MAX_TIMER_MS; left -= MAX_TIMER_MS) mock.timers.tick(MAX_TIMER_MS);
+    assert.equal(calls, 0);
+    stop();
+    mock.timers.tick(YEAR_MS % MAX_TIMER_MS);
+    assert.equal(calls, 1);
+  } finally {
+    mock.timers.reset();
+  }
+  assert.equal(timerMs(YEAR_MS), MAX_TIMER_MS);
+  assert.equal(timerMs(5), 5);
+});
+
+test('sleeps, waits and time limits of a year do not end at once', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', onWarning);
+  const stop = new AbortController();
+  const ended: string[] = [];
+  const all = [
+    sleep(YEAR_MS, stop.signal).then(() => void ended.push('sleep')),
+    new Wakeup().wait(stop.signal, YEAR_MS).then(() => void ended.push('wait')),
+    withAnySignal([stop.signal], (signal) => sleep(YEAR_MS, signal), YEAR_MS).then(() => void ended.push('any')),
+  ];
+  const settled = Promise.allSettled(all);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.deepEqual(ended, []);
+  stop.abort(new Error('stopped'));
+  const results = await settled;
+  assert.deepEqual(
+    results.map((result) => result.status === 'rejected' && String(result.reason)),
+    ['Error: stopped', 'Error: stopped', 'Error: stopped'],
+  );
+  process.off('warning', onWarning);
+  assert(!warnings.some(({ name }) => name === 'TimeoutOverflowWarning'));
 });

@@ -1,4 +1,5 @@
-import { startTimer } from './timer.js';
+import { failureFields } from './errors.js';
+import type { Logger } from './log.js';
 
 /** Delays of a retry, in milliseconds. */
 export interface BackoffOptions {
@@ -158,5 +159,84 @@ export async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
     const step = steps.next();
     if (step.done === true) return step.value;
     await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/**
+ * Runs `work` under a signal that aborts as soon as one of `signals` does, with its reason, or after `timeoutMs` with a
+ * `TimeoutError`. Removes its listeners afterwards: each call of `AbortSignal.any` would leave a
+ * reference at the signals for as long as they live, which is as long as the client runs (Node 20).
+ */
+export async function withAnySignal<T>(
+  signals: readonly AbortSignal[],
+  work: (signal: AbortSignal) => Promise<T>,
+  timeoutMs?: number,
+): Promise<T> {
+  const either = new AbortController();
+  const leaves = signals.map((signal) => {
+    const onAbort = (): void => either.abort(signal.reason);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
+    return () => signal.removeEventListener('abort', onAbort);
+  });
+  const onTimeout = (): void => either.abort(new DOMException(`no answer within ${timeoutMs} ms`, 'TimeoutError'));
+  const stopTimer = timeoutMs === undefined ? undefined : startTimer(timeoutMs, onTimeout);
+  try {
+    return await work(either.signal);
+  } finally {
+    stopTimer?.();
+    for (const leave of leaves) leave();
+  }
+}
+
+/**
+ * Delays that a setting may make long. A timer of Node holds 24.8 days; a longer one fires at once, and its loop never rests.
+ */
+
+/** The longest delay that a timer of Node takes, in milliseconds. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** A delay for timers that others start (HTTP libraries, intervals): at most the longest that they accept. */
+export function timerMs(ms: number): number {
+  return Math.min(ms, MAX_TIMER_MS);
+}
+
+/** Calls back after a delay of any length. Returns a function that cancels it. */
+export function startTimer(ms: number, callback: () => void): () => void {
+  let timer: NodeJS.Timeout;
+  const arm = (leftMs: number): void => {
+    const stepMs = timerMs(leftMs);
+    timer = setTimeout(stepMs < leftMs ? () => arm(leftMs - stepMs) : callback, stepMs);
+  };
+  arm(ms);
+  return () => clearTimeout(timer);
+}
+
+/** Keeps hold of promises until they settle, so that a stop can wait for them and no failure is lost. */
+export class TaskSet {
+  readonly #tasks = new Set<Promise<void>>();
+  readonly #log: Logger;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** Takes a promise that handles its own failures; one that it did not expect is logged. */
+  add(promise: Promise<unknown>): void {
+    const task: Promise<void> = promise.then(
+      () => {
+        this.#tasks.delete(task);
+      },
+      (error: unknown) => {
+        this.#tasks.delete(task);
+        this.#log.error(failureFields(error, 'stack'), 'unexpected failure');
+      },
+    );
+    this.#tasks.add(task);
+  }
+
+  /** Waits until none is left, those added meanwhile included. */
+  async settled(): Promise<void> {
+    while (this.#tasks.size > 0) await Promise.all(this.#tasks);
   }
 }

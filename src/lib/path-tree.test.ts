@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PathTree } from './path-tree.js';
+import { PathIndex, PathTree } from './path-tree.js';
 
 /** More than a call takes as arguments. */
 const MANY = 140_000;
@@ -42,4 +42,11 @@ test('branches that nothing is in go', () => {
   assert.deepEqual([...tree.at(['a', 'b', 'c'])], []);
   tree.remove(['a'], 'above');
   assert(tree.isEmpty);
+});
+
+test('a path may have any number of items below it', () => {
+  const index = new PathIndex<{ id: string; path: string[] }>();
+  for (let n = 0; n < MANY; n++) index.set({ id: `${n}`, path: ['acl', `t${n}`] });
+  assert.equal(index.atOrBelow(['acl']).length, MANY);
+  assert.equal(index.overlapping(['acl']).length, MANY);
 });

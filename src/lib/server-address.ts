@@ -1,4 +1,4 @@
-import { decoded } from './http-headers.js';
+import { decoded } from './http-response.js';
 
 /** The address of `path` at a server whose URL may have a path and a query of its own: the query stays behind the path. */
 export function serverAddress(serverUrl: string, path: string, query?: URLSearchParams): string {

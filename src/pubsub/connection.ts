@@ -3,9 +3,18 @@ import type { WebSocket } from 'ws';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { hexId } from '../lib/hex-id.js';
 import type { Logger } from '../lib/log.js';
-import { OPAL_FRAME_LIMIT_BYTES, type RpcRequest, requestFrame, responseFrame } from '../wire/frames.js';
+import {
+  argumentText,
+  OPAL_FRAME_LIMIT_BYTES,
+  type RpcRequest,
+  readFrame,
+  requestFrame,
+  responseFrame,
+  type TextFrame,
+  textFrame,
+  topicList,
+} from '../wire/frames.js';
 import type { EventLoopTick } from './event-loop-tick.js';
-import { argumentText, readFrame, type TextFrame, textFrame, topicList } from './frames.js';
 import { Heartbeat } from './heartbeat.js';
 import type { Hub, Subscriber } from './hub.js';
 import { MAX_CALL_BYTES, withoutPublished } from './large-frame.js';

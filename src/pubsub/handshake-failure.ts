@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { bodyStart } from '../lib/body-text.js';
 import { SyncError } from '../lib/errors.js';
-import { retryAfterSeconds } from '../lib/http-headers.js';
+import { bodyStart, retryAfterSeconds } from '../lib/http-response.js';
 import { redactUrl } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
 

@@ -1,9 +1,8 @@
 import { failureFields } from '../lib/errors.js';
 import { hexId } from '../lib/hex-id.js';
 import { type Logger, silentLogger } from '../lib/log.js';
-import { notifyFrame } from '../wire/frames.js';
+import { notifyFrame, type TextFrame, textFrame } from '../wire/frames.js';
 import { ALL_TOPICS } from '../wire/topics.js';
-import { type TextFrame, textFrame } from './frames.js';
 
 /** A connection that receives publications. */
 export interface Subscriber {

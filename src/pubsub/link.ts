@@ -8,14 +8,15 @@ import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { hexId } from '../lib/hex-id.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
 import {
+  argumentText,
   notifyArguments,
   PROTOCOL_HEADER,
   PROTOCOL_VERSION,
   type RpcRequest,
+  readFrame,
   requestFrame,
   responseFrame,
 } from '../wire/frames.js';
-import { argumentText, readFrame } from './frames.js';
 import { handshakeFailure } from './handshake-failure.js';
 import { Heartbeat } from './heartbeat.js';
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import * as z from 'zod';
-import { timerMs } from '../lib/timer.js';
+import { timerMs } from '../lib/async.js';
 
 /** The authenticated peer of a socket, and what it may do. */
 export interface Peer {

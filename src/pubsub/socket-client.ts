@@ -1,8 +1,7 @@
-import { aborted, isAbort, sleep } from '../lib/async.js';
+import { aborted, isAbort, sleep, timerMs } from '../lib/async.js';
 import type { Dial } from '../lib/connect.js';
 import { type ErrorCode, errorCode, errorText, failureFields, SyncError } from '../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
-import { timerMs } from '../lib/timer.js';
 import { Link, type LinkDeps } from './link.js';
 import { ANNOUNCE_TOPIC } from './peer.js';
 import { ReconnectBackoff } from './reconnect-backoff.js';

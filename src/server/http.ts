@@ -1,13 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import type { ServerSecurity } from '../auth/security.js';
-import { AddressLimits } from '../http/address-limits.js';
+import { AddressLimits, ClientAddresses } from '../http/address-limits.js';
 import { createHttpApp } from '../http/app.js';
-import { ClientAddresses } from '../http/client-address.js';
-import { refuseForeignPages } from '../http/cors.js';
 import { docsRoutes } from '../http/docs.js';
-import { createHostCheck, type HostCheck } from '../http/host-check.js';
 import { metricsRoute } from '../http/metrics-route.js';
-import { consumeRateLimit } from '../http/rate-limit.js';
+import { consumeRateLimit, createHostCheck, type HostCheck, refuseForeignPages } from '../http/request-guards.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';

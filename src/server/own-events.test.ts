@@ -4,7 +4,7 @@ import { printJson } from '../lib/json-text.js';
 import { dataUpdate, peerEntry } from '../wire/data.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import type { LogRecord } from './log/update-log.js';
-import { OwnEvents } from './own-events.js';
+import { OwnEvents } from './publish.js';
 
 const subscriber = (extended = false) => ({ extended, send: () => undefined });
 

@@ -6,10 +6,40 @@ import type { Publication, PublicationData, Subscriber } from '../pubsub/hub.js'
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
 import type { FoldedEntry, LogRecord, NewRecord, Recorded, Retain, UpdateLog } from './log/update-log.js';
-import { OwnEvents } from './own-events.js';
 import type { RefreshPart } from './refresh.js';
 import { checkInlineData, checkUpdate } from './update-rules.js';
 import { extendedUpdateText, opalUpdateText } from './update-text.js';
+
+/**
+ * Publishers on a socket, which as in OPAL are not notified of their own updates. Another publisher may use the same id, so the
+ * entries have to match, too; each publish matches once.
+ */
+export class OwnEvents {
+  readonly #byId = new Map<string, Set<{ readonly entries: string; readonly publisher: Subscriber }>>();
+
+  /** Expects the delivery of a record. Returns how to cancel that. */
+  expect({ id, entries }: Pick<NewRecord, 'id' | 'entries'>, publisher: Subscriber): () => void {
+    const expected = { entries: printJson(entries), publisher };
+    const waiting = this.#byId.get(id) ?? new Set();
+    this.#byId.set(id, waiting.add(expected));
+    return () => this.#forget(id, expected);
+  }
+
+  /** Returns the publisher of a record that is being delivered, if one is expected. */
+  publisherOf({ id, entries }: LogRecord): Subscriber | undefined {
+    const waiting = this.#byId.get(id);
+    if (waiting === undefined) return undefined;
+    const printed = printJson(entries);
+    const found = [...waiting].find((expected) => expected.entries === printed);
+    if (found !== undefined) this.#forget(id, found);
+    return found?.publisher;
+  }
+
+  #forget(id: string, expected: { readonly entries: string; readonly publisher: Subscriber }): void {
+    const waiting = this.#byId.get(id);
+    if (waiting?.delete(expected) && waiting.size === 0) this.#byId.delete(id);
+  }
+}
 
 /** Delivers to the subscribers of this process; answers how many connections there are on these topics. */
 export interface Delivery {

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { bodyOfText } from '../client/desired/text-body.js';
-import type { Node } from './json-node.js';
-import { isObject, leafOf, leafOfBody, membersOf, nodeAt, nodeText, sameNode, withValue } from './json-node.js';
+import {
+  bodyOfText,
+  isObject,
+  leafOf,
+  leafOfBody,
+  membersOf,
+  type Node,
+  nodeAt,
+  nodeText,
+  sameNode,
+  withValue,
+} from './json-node.js';
 
 const key = fc.constantFrom('a', 'b', '', '__proto__', 'a/b', '~');
 const path = fc.array(key, { maxLength: 3 });

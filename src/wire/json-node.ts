@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { elements, jsonKind, members, objectText } from '../lib/json-text.js';
 import type { DocPath } from './doc-path.js';
 
@@ -111,4 +112,21 @@ export function sameNode(a: Node | undefined, b: Node | undefined): boolean {
   if (left.size !== right.size) return false;
   for (const [key, member] of left) if (!sameNode(member, right.get(key))) return false;
   return true;
+}
+
+/** A body around a text in memory; nearly every document is one. `bytes`: the text in UTF-8, where the caller has it. */
+export function bodyOfText(text: string, bytes: Uint8Array | string = text): Body & AsyncDisposable {
+  const give = (): string => text;
+  return {
+    hash: hash('sha256', bytes, 'hex'),
+    sizeBytes: Buffer.byteLength(bytes),
+    text: give,
+    stream: give,
+    dispose: nothing,
+    [Symbol.asyncDispose]: nothing,
+  };
+}
+
+function nothing(): Promise<void> {
+  return Promise.resolve();
 }

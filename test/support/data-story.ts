@@ -1,4 +1,4 @@
-import type { KnownEntry } from '../../src/client/desired/entry.js';
+import type { KnownEntry } from '../../src/client/desired/entry-table.js';
 import { DataEvents, LOAD_ID } from '../../src/client/status/data-events.js';
 import { type PeerEntry, peerEntry } from '../../src/wire/data.js';
 

@@ -1,8 +1,8 @@
 import type { Layer, LayerContent } from '../../src/client/desired/layers.js';
 import { staticLayers } from '../../src/client/desired/policy-content.js';
-import { bodyOfText } from '../../src/client/desired/text-body.js';
 import type { PolicySet } from '../../src/client/engine/engine.js';
 import { parseDocPath } from '../../src/wire/doc-path.js';
+import { bodyOfText } from '../../src/wire/json-node.js';
 import { parsePatch } from '../../src/wire/json-patch.js';
 
 /** A dynamic layer: `seq` is its place, content is a document's text, `delete`, or a patch. */

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { bodyOfText } from '../../src/client/desired/text-body.js';
 import type { FetchRequest, FetchResult } from '../../src/client/fetch/provider.js';
 import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
@@ -11,6 +10,7 @@ import { createFold } from '../../src/server/log/fold.js';
 import type { PlacedBase } from '../../src/server/log/place.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import type { PeerDataConfig, PeerEntry } from '../../src/wire/data.js';
+import { bodyOfText } from '../../src/wire/json-node.js';
 import type { TestEngine } from './engine.js';
 
 /** The topic that all clients of a {@link World} subscribe to. */

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseDocPath } from '../../wire/doc-path.js';
-import { leafOf, leafOfBody, type Node } from '../../wire/json-node.js';
-import { diffNodes, putOp } from './diff.js';
-import { bodyOfText } from './text-body.js';
+import { bodyOfText, leafOf, leafOfBody, type Node } from '../../wire/json-node.js';
+import { diffNodes, putOp } from './layers.js';
 
 /** A branch from nested plain objects whose leaves are JSON texts. */
 type Tree = { [key: string]: Tree | string };

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Body } from '../../wire/json-node.js';
+import { type Body, bodyOfText } from '../../wire/json-node.js';
 import { type EntryEvent, type EntryState, type ReadyState, transition } from './entry-state.js';
-import { bodyOfText } from './text-body.js';
 
 type StateKind = EntryState['kind'];
 type EventKind = EntryEvent['kind'];

@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
-import { nodeText } from '../../wire/json-node.js';
-import type { DataOp } from './diff.js';
-import { diffNodes } from './diff.js';
-import { type Layer, LayerSet } from './layers.js';
-import { bodyOfText } from './text-body.js';
+import { bodyOfText, nodeText } from '../../wire/json-node.js';
+import { type DataOp, diffNodes, type Layer, LayerSet } from './layers.js';
 
 /** Few names, so that paths meet often. */
 const segment = fc.constantFrom('a', 'b', 'c');

@@ -1,8 +1,8 @@
 import { SyncError } from '../../lib/errors.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import { type Layer, STATIC_ERA } from './layers.js';
-import { bodyOfText } from './text-body.js';
 
 /** All that a client holds of the policy repository: the sum of one complete bundle and the deltas since. */
 export interface PolicyContent {

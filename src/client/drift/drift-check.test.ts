@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
 import { type DocPath, docPathText, parseDocPath } from '../../wire/doc-path.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import { LayerSet } from '../desired/layers.js';
-import { bodyOfText } from '../desired/text-body.js';
 import { DriftCheck, Places } from './drift-check.js';
 
 test('what somebody writes right after a repair is found by the next comparison', async () => {

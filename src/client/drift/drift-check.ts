@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { membersOf } from '../../wire/json-node.js';
 import type { LayerSet } from '../desired/layers.js';
-import { outermost } from '../desired/path-index.js';
+import { packageRoots } from '../engine/bundle-archive.js';
 import type { PolicyEngine } from '../engine/engine.js';
-import { packageRoots } from '../engine/roots.js';
 import type { Applier } from '../reconcile/applier.js';
 import type { Exclusive } from '../reconcile/entry-writer.js';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { type Dispatcher, request } from 'undici';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { followRedirects, isRedirect } from '../../lib/redirects.js';
+import { followRedirects, isRedirect } from '../../lib/http-response.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
 import type { Env } from './opa-version.js';
 

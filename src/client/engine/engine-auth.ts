@@ -1,7 +1,6 @@
 import { type Dispatcher, request } from 'undici';
 import * as z from 'zod';
-import { withAnySignal } from '../../lib/any-signal.js';
-import { unlessAborted } from '../../lib/async.js';
+import { unlessAborted, withAnySignal } from '../../lib/async.js';
 import { failureFields, SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { type Logger, redactUrl, Secret } from '../../lib/log.js';

@@ -1,5 +1,5 @@
 import type { DocPath } from '../../wire/doc-path.js';
-import type { DataOp } from '../desired/diff.js';
+import type { DataOp } from '../desired/layers.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 
 /** The one seam between the client and a policy engine. OPA over REST is the first implementation. */

@@ -1,7 +1,7 @@
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { DataOp } from '../desired/diff.js';
+import type { DataOp } from '../desired/layers.js';
 import { EngineRefusal, type EngineSeals, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { OpaEngine } from './opa-engine.js';
 import { changeModules, dependencyOrder, isEnginesOwn, removeModules } from './opa-modules.js';

@@ -1,7 +1,7 @@
 import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { DataOp } from '../desired/diff.js';
-import { bundleArchive } from './bundle-archive.js';
+import type { DataOp } from '../desired/layers.js';
+import { bundleArchive, bundleRoots } from './bundle-archive.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from './engine.js';
 import { BUNDLE_NAME, type OpaBundleServer } from './opa-bundle-server.js';
 import { OpaEngine } from './opa-engine.js';
@@ -9,7 +9,6 @@ import { isEnginesOwn, isLoadedFrom, removeModules } from './opa-modules.js';
 import type { PolicyCheck } from './opa-program.js';
 import type { OpaRest } from './opa-rest.js';
 import type { RegoVersions, V0Modules } from './rego-versions.js';
-import { bundleRoots } from './roots.js';
 
 /** Where OPA lists our modules. */
 const BUNDLE_FOLDER = `${BUNDLE_NAME}/`;

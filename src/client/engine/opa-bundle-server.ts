@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import * as z from 'zod';
-import { withAnySignal } from '../../lib/any-signal.js';
+import { withAnySignal } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { EngineRefusal } from './engine.js';
 import { AUTHZ_DECISION } from './opa-authz.js';

@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici';
 import * as z from 'zod';
-import { withAnySignal } from '../../lib/any-signal.js';
+import { withAnySignal } from '../../lib/async.js';
 import { httpConnector } from '../../lib/connect.js';
 import { tlsAdvice } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
@@ -9,7 +9,7 @@ import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl, segmentProblem } from '../../wire/doc-path.js';
 import type { Body } from '../../wire/json-node.js';
-import type { DataOp } from '../desired/diff.js';
+import type { DataOp } from '../desired/layers.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { SyncError } from '../../lib/errors.js';
-import { type HeaderValues, headerText } from '../../lib/http-headers.js';
+import { type HeaderValues, headerText } from '../../lib/http-response.js';
 import type { Hop } from './http-rules.js';
 import type { FetchSource } from './provider.js';
 

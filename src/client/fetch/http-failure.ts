@@ -1,6 +1,6 @@
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/http-headers.js';
+import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/http-response.js';
 import { type Hop, isRetryableStatus, shownUrl } from './http-rules.js';
 
 /** Errors of a read, in words that name the source and show no secret. */

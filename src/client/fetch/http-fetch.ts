@@ -1,9 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import { bodyStart } from '../../lib/body-text.js';
 import { SyncError } from '../../lib/errors.js';
-import { headerText } from '../../lib/http-headers.js';
-import { followRedirects, isRedirect } from '../../lib/redirects.js';
+import { bodyStart, followRedirects, headerText, isRedirect } from '../../lib/http-response.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { createDispatcher } from '../outbound/dispatcher.js';

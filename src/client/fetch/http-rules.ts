@@ -1,7 +1,6 @@
 import { firstIssue, SyncError } from '../../lib/errors.js';
-import { basicAuthorization, type HeaderValues, headerText } from '../../lib/http-headers.js';
+import { basicAuthorization, type HeaderValues, headerText, redirectedHeaders } from '../../lib/http-response.js';
 import { redactUrl } from '../../lib/log.js';
-import { redirectedHeaders } from '../../lib/redirects.js';
 import { type FETCH_METHODS, type FetcherConfig, fetcherConfig } from '../../wire/data.js';
 import type { FetchRequest, Validators } from './provider.js';
 

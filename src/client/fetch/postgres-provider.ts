@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
+import { timerMs } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { timerMs } from '../../lib/timer.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { checkedSocket } from '../outbound/connect-checked.js';
 import { shownUrl } from './http-rules.js';

@@ -1,6 +1,6 @@
+import { timerMs } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { timerMs } from '../../lib/timer.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
 import { connectChecked } from '../outbound/connect-checked.js';
 import { OutboundGate } from '../outbound/gate.js';

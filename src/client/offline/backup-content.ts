@@ -1,5 +1,5 @@
 import { docPathUrl } from '../../wire/doc-path.js';
-import { concerns, type KnownEntry } from '../desired/entry.js';
+import { concerns, type KnownEntry } from '../desired/entry-table.js';
 import { type Layer, STATIC_ERA } from '../desired/layers.js';
 import { staticLayers } from '../desired/policy-content.js';
 import type { PolicyEngine, Seal } from '../engine/engine.js';

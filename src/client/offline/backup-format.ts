@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { docPathPointer } from '../../wire/doc-path.js';
 import type { PatchOp } from '../../wire/json-patch.js';
-import type { KnownEntry } from '../desired/entry.js';
+import type { KnownEntry } from '../desired/entry-table.js';
 import type { Layer } from '../desired/layers.js';
 import type { PolicyContent } from '../desired/policy-content.js';
 import type { DataPosition } from '../reconcile/log-cursor.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TempDir, tempDir } from '../../../test/support/temp-dir.js';
 import { silentLogger } from '../../lib/log.js';
-import { bodyOfText } from '../desired/text-body.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import { createSpool } from '../fetch/spool.js';
 import { Backup, defaultBackupPath } from './backup.js';
 import { pinDocuments } from './backup-content.js';

@@ -1,9 +1,9 @@
+import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject } from '../../wire/json-node.js';
 import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desired/layers.js';
-import { outermost } from '../desired/path-index.js';
+import { packageRoots } from '../engine/bundle-archive.js';
 import { EngineRefusal, type PolicySet } from '../engine/engine.js';
-import { packageRoots } from '../engine/roots.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { assertNotReserved, assertPackagesNotReserved, assertRoomFor, colliding, isReserved } from './collisions.js';
 import { EngineCopy, NO_POLICY, regionsOf } from './engine-copy.js';

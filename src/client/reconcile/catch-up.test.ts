@@ -6,14 +6,13 @@ import { silentLogger } from '../../lib/log.js';
 import { type PeerDataConfig, peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
-import { nodeText } from '../../wire/json-node.js';
+import { bodyOfText, nodeText } from '../../wire/json-node.js';
 import { parseKeepingUpdates, type UpdatesPage, type UpdatesQuery, updatesPage } from '../../wire/updates.js';
-import { bodyOfText } from '../desired/text-body.js';
 import { DataEvents } from '../status/data-events.js';
 import { Status } from '../status/status.js';
 import { Applier } from './applier.js';
 import { DataUpdater } from './data-updater.js';
-import type { SessionStart } from './server-session.js';
+import type { SessionStart } from './server-said.js';
 
 const never = new AbortController().signal;
 

@@ -2,7 +2,7 @@ import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerDataConfig } from '../../wire/data.js';
-import { concerns, entryIdentity, entryPath } from '../desired/entry.js';
+import { concerns, entryIdentity, entryPath } from '../desired/entry-table.js';
 import { behind } from '../position/pull.js';
 import type { ReaderDeps } from './load.js';
 

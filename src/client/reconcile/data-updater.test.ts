@@ -5,7 +5,7 @@ import { silentLogger } from '../../lib/log.js';
 import { type PeerDataConfig, type PeerUpdate, peerDataConfig, peerUpdate } from '../../wire/data.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import { parseKeepingData } from '../../wire/inline-data.js';
-import { bodyOfText } from '../desired/text-body.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import { EngineRefusal } from '../engine/engine.js';
 import { DataEvents } from '../status/data-events.js';
 import { Status } from '../status/status.js';

@@ -2,7 +2,7 @@ import type { BackoffOptions } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
-import type { KnownEntry } from '../desired/entry.js';
+import type { KnownEntry } from '../desired/entry-table.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { PositionRecord, PositionTracker, SeqByTopic } from '../position/position.js';
 import type { ApplyStatus } from '../position/position-waits.js';
@@ -13,8 +13,14 @@ import { DesiredEntries } from './desired-entries.js';
 import type { Exclusive } from './entry-writer.js';
 import { Load } from './load.js';
 import { type DataPosition, LogCursor } from './log-cursor.js';
-import { actionFor, type DataAction, type Said, type Situation } from './server-said.js';
-import { ServerSession, type SessionStart } from './server-session.js';
+import {
+  actionFor,
+  type DataAction,
+  type Said,
+  ServerSession,
+  type SessionStart,
+  type Situation,
+} from './server-said.js';
 import { UpdateReader } from './update-reader.js';
 
 /** Default shortest time between two reads of a polled source. */

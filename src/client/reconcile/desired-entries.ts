@@ -1,12 +1,18 @@
-import type { BackoffOptions } from '../../lib/async.js';
+import { type BackoffOptions, TaskSet } from '../../lib/async.js';
 import type { Logger } from '../../lib/log.js';
 import type { RetryLoop } from '../../lib/retry-loop.js';
-import { TaskSet } from '../../lib/task-set.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { docPathText } from '../../wire/doc-path.js';
-import { entryPath, entryReplaces, isPeriodic, isRead, type KnownEntry } from '../desired/entry.js';
 import type { EntryEvent } from '../desired/entry-state.js';
-import { type Entries, EntryTable } from '../desired/entry-table.js';
+import {
+  type Entries,
+  EntryTable,
+  entryPath,
+  entryReplaces,
+  isPeriodic,
+  isRead,
+  type KnownEntry,
+} from '../desired/entry-table.js';
 import { compareRank, type Rank } from '../desired/layers.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { ApplyStatus } from '../position/position-waits.js';

@@ -1,11 +1,10 @@
 import { members } from '../../lib/json-text.js';
+import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, nodeText } from '../../wire/json-node.js';
-import { type DataOp, diffNodes } from '../desired/diff.js';
-import { type Layer, LayerSet } from '../desired/layers.js';
-import { outermost } from '../desired/path-index.js';
+import { type DataOp, diffNodes, type Layer, LayerSet } from '../desired/layers.js';
+import { packageRoots } from '../engine/bundle-archive.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
-import { packageRoots } from '../engine/roots.js';
 import {
   assertNotReserved,
   assertPackagesNotReserved,

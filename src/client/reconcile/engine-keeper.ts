@@ -1,12 +1,17 @@
-import { withAnySignal } from '../../lib/any-signal.js';
-import { type BackoffOptions, Gate, SerialQueue, unlessAborted } from '../../lib/async.js';
+import { type BackoffOptions, Gate, SerialQueue, unlessAborted, withAnySignal } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
 import type { Applier } from './applier.js';
-import { EngineProbe, type EngineProbeOptions } from './engine-probe.js';
-import { type EngineEffect, type EngineEvent, type EngineState, engineTransition } from './engine-state.js';
+import {
+  type EngineEffect,
+  type EngineEvent,
+  EngineProbe,
+  type EngineProbeOptions,
+  type EngineState,
+  engineTransition,
+} from './engine-state.js';
 
 const NOT_OURS = 'the engine does not hold our state yet';
 

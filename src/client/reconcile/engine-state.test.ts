@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type EngineEffect, type EngineEvent, type EngineState, engineTransition } from './engine-state.js';
+import {
+  type EngineEffect,
+  type EngineEvent,
+  type EngineState,
+  engineTransition,
+  probeWaitMs,
+} from './engine-state.js';
 
 /** Every cell: the next state and the effects. Leaving one out does not compile. */
 const EXPECTED: Record<EngineEvent, Record<EngineState, [EngineState, ...EngineEffect[]]>> = {
@@ -99,5 +105,19 @@ test('engine: whatever ends holding without a new process asks for a restore', (
   for (const { event } of CELLS.filter(({ state }) => state === 'holding')) {
     const [next, ...effects] = EXPECTED[event].holding;
     assert.equal(effects.includes('restore'), next !== 'holding' && next !== 'gone', event);
+  }
+});
+
+test('an engine that freezes right after a look is noticed within one interval, where the time-out leaves room', () => {
+  const rows: [interval: number, timeout: number, wait: number][] = [
+    [10_000, 2_000, 8_000],
+    [10_000, 5_000, 5_000],
+    [10_000, 9_000, 5_000],
+    [1_000, 2_000, 500],
+  ];
+  for (const [probeIntervalMs, probeTimeoutMs, wait] of rows) {
+    const waitMs = probeWaitMs({ probeIntervalMs, probeTimeoutMs });
+    assert.equal(waitMs, wait);
+    if (probeTimeoutMs <= probeIntervalMs / 2) assert(waitMs + probeTimeoutMs <= probeIntervalMs);
   }
 });

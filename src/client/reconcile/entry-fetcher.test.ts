@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { TaskSet } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
-import { TaskSet } from '../../lib/task-set.js';
 import { type PeerEntry, peerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../desired/entry.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import type { EntryEvent } from '../desired/entry-state.js';
-import { EntryTable } from '../desired/entry-table.js';
-import { bodyOfText } from '../desired/text-body.js';
+import { EntryTable, type KnownEntry } from '../desired/entry-table.js';
 import type { FetchRequest, FetchResult } from '../fetch/provider.js';
 import type { Applier } from './applier.js';
 import { EntryFetcher } from './entry-fetcher.js';

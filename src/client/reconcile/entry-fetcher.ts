@@ -1,13 +1,11 @@
-import { type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
+import { type BackoffOptions, backoffMs, sleep, type TaskSet } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { TaskSet } from '../../lib/task-set.js';
 import { docPathText } from '../../wire/doc-path.js';
-import { isMoved, isRead, type KnownEntry } from '../desired/entry.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import type { EntryEvent } from '../desired/entry-state.js';
-import type { Entries } from '../desired/entry-table.js';
+import { type Entries, isMoved, isRead, type KnownEntry } from '../desired/entry-table.js';
 import type { Rank } from '../desired/layers.js';
-import { bodyOfText } from '../desired/text-body.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';

@@ -1,14 +1,12 @@
-import { type BackoffOptions, sleep } from '../../lib/async.js';
+import { type BackoffOptions, sleep, type TaskSet } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
-import type { TaskSet } from '../../lib/task-set.js';
 import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
 import type { Body } from '../../wire/json-node.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
-import { entryReplaces, type KnownEntry } from '../desired/entry.js';
 import type { EntryEvent, ReadyState } from '../desired/entry-state.js';
-import type { Entries } from '../desired/entry-table.js';
+import { type Entries, entryReplaces, type KnownEntry } from '../desired/entry-table.js';
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Applier } from './applier.js';

@@ -2,7 +2,7 @@ import type { Logger } from '../../lib/log.js';
 import { type DataEvents, LOAD_ID } from '../status/data-events.js';
 import type { DesiredEntries } from './desired-entries.js';
 import type { LogCursor } from './log-cursor.js';
-import type { ServerSession } from './server-session.js';
+import type { ServerSession } from './server-said.js';
 
 /** The parts of a load: what the operator configured, and what was published. */
 type LoadPart = 'base' | 'updates';

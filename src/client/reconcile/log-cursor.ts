@@ -1,6 +1,6 @@
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
-import { entryIdentity, entryPath, type KnownEntry } from '../desired/entry.js';
+import { entryIdentity, entryPath, type KnownEntry } from '../desired/entry-table.js';
 import { type PositionRecord, PositionTracker } from '../position/position.js';
 import type { DataEvent } from '../status/data-events.js';
 import type { SeenContent } from './entry-fetcher.js';

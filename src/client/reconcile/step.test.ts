@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { DataOp } from '../desired/diff.js';
-import { bodyOfText } from '../desired/text-body.js';
+import { bodyOfText } from '../../wire/json-node.js';
+import type { DataOp } from '../desired/layers.js';
 import { inChunks } from './step.js';
 
 const MEBIBYTE = 1024 * 1024;

@@ -1,9 +1,7 @@
+import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/json-node.js';
-import type { DataOp } from '../desired/diff.js';
-import { diffNodes } from '../desired/diff.js';
-import { compareRank, type Layer, type LayerSet, replaces } from '../desired/layers.js';
-import { outermost } from '../desired/path-index.js';
+import { compareRank, type DataOp, diffNodes, type Layer, type LayerSet, replaces } from '../desired/layers.js';
 
 /** Operations of one engine transaction: bounded, so that no request grows with the size of the fleet's data. */
 const MAX_OPS = 1000;

@@ -5,7 +5,7 @@ import { hexId } from '../../lib/hex-id.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import type { PeerEntry, PeerUpdate } from '../../wire/data.js';
 import type { UpdatesPage, UpdatesQuery } from '../../wire/updates.js';
-import { concerns } from '../desired/entry.js';
+import { concerns } from '../desired/entry-table.js';
 import { pullPages } from '../position/pull.js';
 import type { DataEvents } from '../status/data-events.js';
 import type { ReaderDeps } from './load.js';

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { DataStory, type StoryEntry } from '../../../test/support/data-story.js';
 import { silentLogger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
+import { bodyOfText } from '../../wire/json-node.js';
 import type { UpdateReport } from '../../wire/report.js';
-import { bodyOfText } from '../desired/text-body.js';
 import { ReportCollector } from './collector.js';
 
 /** One update per call of `update`; reports as `id: path fetched saved hash`. */

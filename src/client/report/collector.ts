@@ -3,7 +3,7 @@ import { hexId } from '../../lib/hex-id.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
-import type { KnownEntry } from '../desired/entry.js';
+import type { KnownEntry } from '../desired/entry-table.js';
 import type { BegunUpdate, DataEvent } from '../status/data-events.js';
 import { dataReport, type EntryOutcome } from './report.js';
 import { type HashForm, reportHash } from './report-hash.js';

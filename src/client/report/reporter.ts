@@ -5,19 +5,19 @@ import { withOverrides } from '../../lib/with-overrides.js';
 import type { FetcherConfig } from '../../wire/data.js';
 import type { UpdateReport } from '../../wire/report.js';
 import type { DataEvents } from '../status/data-events.js';
-import { ReportCollector } from './collector.js';
-import { CallbackRegistry } from './registry.js';
-import { policyReport } from './report.js';
-import type { HashForm } from './report-hash.js';
-import { ReportSender, type SenderCounts, type SenderDeps } from './sender.js';
 import {
   type CallbackConfig,
+  CallbackRegistry,
   type CallbackTarget,
   completeConfig,
   DEFAULT_CALLBACK_CONFIG,
   readTarget,
   targetKey,
-} from './targets.js';
+} from './callbacks.js';
+import { ReportCollector } from './collector.js';
+import { policyReport } from './report.js';
+import type { HashForm } from './report-hash.js';
+import { ReportSender, type SenderCounts, type SenderDeps } from './sender.js';
 
 /** The settings that reports depend on. */
 export interface ReporterOptions {

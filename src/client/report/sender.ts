@@ -1,16 +1,12 @@
 import { type Dispatcher, request } from 'undici';
-import { aborted, type BackoffOptions, backoffMs, sleep } from '../../lib/async.js';
+import { aborted, type BackoffOptions, backoffMs, sleep, TaskSet, timerMs } from '../../lib/async.js';
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
-import type { HeaderValues } from '../../lib/http-headers.js';
+import { followRedirects, type HeaderValues } from '../../lib/http-response.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
-import { followRedirects } from '../../lib/redirects.js';
-import { TaskSet } from '../../lib/task-set.js';
-import { timerMs } from '../../lib/timer.js';
 import { createLimiter } from '../fetch/limiter.js';
 import type { OutboundGate } from '../outbound/gate.js';
-import { type CallbackRequest, callbackRequest, type OwnServer, redirected } from './callback-request.js';
-import type { CallbackTarget } from './targets.js';
+import { type CallbackRequest, type CallbackTarget, callbackRequest, type OwnServer, redirected } from './callbacks.js';
 
 /** Attempts of one delivery: the first and three more. */
 const ATTEMPTS = 4;

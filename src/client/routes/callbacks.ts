@@ -2,15 +2,16 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
-import type { CallbackEntry, CallbackRegistry } from '../report/registry.js';
-import { maskedHeaders } from '../report/report.js';
 import {
   type CallbackConfig,
+  type CallbackEntry,
+  type CallbackRegistry,
   callbackConfig,
   callbackUrl,
   completeCallbackConfig,
   completeConfig,
-} from '../report/targets.js';
+} from '../report/callbacks.js';
+import { maskedHeaders } from '../report/report.js';
 
 /** What the callback routes need. */
 export interface CallbackRoutesDeps {

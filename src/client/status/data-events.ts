@@ -1,5 +1,5 @@
 import type { PeerEntry } from '../../wire/data.js';
-import type { KnownEntry } from '../desired/entry.js';
+import type { KnownEntry } from '../desired/entry-table.js';
 
 /** Id of the transactions that load all that is desired. */
 export const LOAD_ID = 'initial-load';

@@ -1,6 +1,6 @@
 import type { FailureKind, PolicyState } from '../../wire/session.js';
-import type { KnownEntry } from '../desired/entry.js';
 import type { EntryState } from '../desired/entry-state.js';
+import type { KnownEntry } from '../desired/entry-table.js';
 import { type DataEvent, LOAD_ID } from './data-events.js';
 import { type Failing, Failures } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-state.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type TransactionEvent, type TransactionOutcome, type TransactionState, transition } from './transaction.js';
+import { type TransactionEvent, type TransactionOutcome, type TransactionState, transition } from './transactions.js';
 
 const FINISHES: TransactionOutcome = { next: 'ended', effects: ['record', 'finish'] };
 const ENDS: TransactionOutcome = { next: 'ended', effects: [] };

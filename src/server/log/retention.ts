@@ -1,6 +1,6 @@
+import { timerMs } from '../../lib/async.js';
 import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import { timerMs } from '../../lib/timer.js';
 import { isBackboneAway, type LogStore } from './log-store.js';
 
 /** How long superseded rows are kept for those who catch up, and for the audit. */

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { consumeRateLimit } from '../../http/rate-limit.js';
+import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
 import { sourceView } from '../../wire/clients.js';

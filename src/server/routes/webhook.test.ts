@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FastifyInstance } from 'fastify';
-import { ANONYMOUS } from '../../auth/anonymous-auth.js';
-import type { Authenticator, PeerType } from '../../auth/caller.js';
+import { ANONYMOUS, type Authenticator, type PeerType } from '../../auth/caller.js';
 import { createHttpApp } from '../../http/app.js';
 import { SyncError } from '../../lib/errors.js';
 import { Secret, silentLogger } from '../../lib/log.js';

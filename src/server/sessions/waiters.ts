@@ -1,5 +1,4 @@
-import { withAnySignal } from '../../lib/any-signal.js';
-import { isAbort, Wakeup } from '../../lib/async.js';
+import { isAbort, Wakeup, withAnySignal } from '../../lib/async.js';
 import { isConcerned, type KnownClient, preferred, wasThere } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { ClientRegistry } from './registry.js';

@@ -2,13 +2,11 @@ import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
-import { withAnySignal } from '../../lib/any-signal.js';
+import { timerMs, withAnySignal } from '../../lib/async.js';
 import { connectText } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
-import { type HeaderValues, headerText } from '../../lib/http-headers.js';
+import { followRedirects, type HeaderValues, headerText } from '../../lib/http-response.js';
 import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
-import { followRedirects } from '../../lib/redirects.js';
-import { timerMs } from '../../lib/timer.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { signGet } from './sigv4.js';
 

@@ -1,8 +1,8 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { pipeline } from 'node:stream/promises';
+import { startTimer } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { withPrivateFiles } from '../../lib/private-files.js';
-import { startTimer } from '../../lib/timer.js';
 
 /** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
 const KILL_GRACE_MS = 2_000;

@@ -1,7 +1,7 @@
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
-import { decoded } from '../../lib/http-headers.js';
+import { decoded } from '../../lib/http-response.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
 
 /** Those that git is let use; whatever else a URL names, only another URL mends. */

@@ -1,8 +1,105 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SyncError } from '../../lib/errors.js';
 import { Secret } from '../../lib/log.js';
-import { callbackRequest, type OwnServer, redirected } from './callback-request.js';
-import { completeConfig, DEFAULT_CALLBACK_CONFIG } from './targets.js';
+import {
+  CallbackRegistry,
+  callbackRequest,
+  completeConfig,
+  configuredCallbacks,
+  DEFAULT_CALLBACK_CONFIG,
+  type OwnServer,
+  readTarget,
+  redirected,
+  targetKey,
+} from './callbacks.js';
+
+const URL_ONLY = 'http://localhost:7002/data/callback_report';
+
+test('the key of a callback is the one that OPAL computes', () => {
+  const target = { url: URL_ONLY, config: DEFAULT_CALLBACK_CONFIG };
+  assert.equal(targetKey(target), 'b62a7242e3386cf4ef615f33be0734f6b3ba34a6cd71156c65a633b6cda8c355');
+});
+
+test('a plain URL is called with the default configuration, a pair with exactly its own, by POST unless it says otherwise', () => {
+  assert.deepEqual(readTarget(URL_ONLY, DEFAULT_CALLBACK_CONFIG), { url: URL_ONLY, config: DEFAULT_CALLBACK_CONFIG });
+  const pair = readTarget([URL_ONLY, { headers: { 'x-key': 'k' } }], DEFAULT_CALLBACK_CONFIG);
+  assert.deepEqual(pair?.config, {
+    fetcher: null,
+    headers: { 'x-key': 'k' },
+    is_json: true,
+    process_data: true,
+    method: 'post',
+    data: null,
+  });
+  // As an OPAL server prints it.
+  const printed = { fetcher: null, headers: null, is_json: true, process_data: false, method: 'PUT', data: 'mine' };
+  assert.deepEqual(readTarget([URL_ONLY, printed], DEFAULT_CALLBACK_CONFIG)?.config, {
+    ...completeConfig({}),
+    process_data: false,
+    method: 'put',
+  });
+});
+
+test('an item that cannot be called is no target', () => {
+  const bad = [
+    'ftp://x/y',
+    'not a URL',
+    '',
+    7,
+    null,
+    [URL_ONLY],
+    [URL_ONLY, { method: 'brew' }],
+    [URL_ONLY, { fetcher: 'PostgresFetchProvider' }],
+    [URL_ONLY, { headers: { 'x-key': 'a\r\nx-other: b' } }],
+    [URL_ONLY, { headers: { 'x key': 'a' } }],
+    `http://x/${'y'.repeat(3000)}`,
+  ];
+  for (const item of bad) assert.equal(readTarget(item, DEFAULT_CALLBACK_CONFIG), undefined, JSON.stringify(item));
+});
+
+test('a configured callback that cannot be called is refused, without its headers in the message', () => {
+  assert(configuredCallbacks.safeParse({ callbacks: [URL_ONLY, [URL_ONLY, { headers: { a: 'b' } }]] }).success);
+  assert(!configuredCallbacks.safeParse({ callbacks: ['ftp://x'] }).success);
+  assert(!configuredCallbacks.safeParse([URL_ONLY]).success);
+  const refused = configuredCallbacks.safeParse({ callbacks: [[URL_ONLY, { headers: { a: 's3cret\n' } }]] });
+  assert(!refused.success && !refused.error.message.includes('s3cret'));
+});
+
+const A = { url: 'http://a/cb', config: DEFAULT_CALLBACK_CONFIG };
+
+test('a target without a key is registered once, under the key made of it', () => {
+  const registry = new CallbackRegistry([A, A]);
+  assert.deepEqual(registry.all(), [{ key: targetKey(A), ...A }]);
+  registry.put({ ...A, config: completeConfig({ method: 'put' }) });
+  assert.equal(registry.all().length, 2);
+});
+
+test('the same target under a key of its own takes the place of the automatic one, and of what had the key', () => {
+  const registry = new CallbackRegistry([A]);
+  registry.put(A, 'mine');
+  assert.deepEqual(
+    registry.all().map(({ key }) => key),
+    ['mine'],
+  );
+  registry.put({ ...A, url: 'http://b/cb' }, 'mine');
+  assert.equal(registry.get('mine')?.url, 'http://b/cb');
+  assert.equal(registry.all().length, 1);
+  assert.equal(registry.delete('mine'), true);
+  assert.equal(registry.delete('mine'), false);
+});
+
+test('there is room for a hundred callbacks; one that is there can still be replaced', () => {
+  const registry = new CallbackRegistry([]);
+  for (let at = 0; at < 100; at++) registry.put({ ...A, url: `http://a/${at}` }, `k${at}`);
+  assert.throws(
+    () => registry.put(A),
+    (error) => error instanceof SyncError && error.code === 'callback_limit',
+  );
+  registry.put(A, 'k7');
+  assert.equal(registry.get('k7')?.url, A.url);
+  assert.equal(registry.all().length, 100);
+});
 
 const OWN = { url: 'https://sync.example/base', token: new Secret('t0ken') };
 const NONE = { url: 'https://sync.example/base', token: undefined };
