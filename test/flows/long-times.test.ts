@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Settings } from '../../src/lib/options.js';
 import { startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
@@ -10,18 +11,11 @@ import { startServer } from '../support/start-server.js';
 const YEAR_SECONDS = 365 * 24 * 60 * 60;
 
 /** Every setting that is a time, as long as it takes. */
-function longTimes(settings: typeof SERVER_SETTINGS | typeof CLIENT_SETTINGS): Record<string, string> {
+function longTimes(settings: Settings): Record<string, string> {
   const env: Record<string, string> = {};
-  for (const { env: name, form, parse } of Object.values(settings)) {
+  for (const { env: name, form, schema } of Object.values(settings)) {
     if (form !== 'seconds') continue;
-    const longest = [YEAR_SECONDS, 3600].map(String).find((text) => {
-      try {
-        parse(text);
-        return true;
-      } catch {
-        return false; // it takes less
-      }
-    });
+    const longest = [YEAR_SECONDS, 3600].map(String).find((text) => schema(name).safeParse(text).success);
     if (longest !== undefined) env[name] = longest;
   }
   return env;
