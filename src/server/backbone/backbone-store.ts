@@ -1,22 +1,34 @@
-import type { Appended, Durability, Expectation, LogStore, NewRow, Presence, StoredRow } from '../log/log-store.js';
+import type {
+  Appended,
+  Durability,
+  Expectation,
+  LogStore,
+  NewRow,
+  Presence,
+  StoredRow,
+  StoreStatus,
+} from '../log/log-store.js';
 import type { Session, SessionKeeper } from './session-keeper.js';
 
-/** What the stores of all backbones share; each has its own way to write and read rows. */
+/** What all stores in a backbone share: the keeper of the connection, and what it has to know of rows to notice another log. */
 export abstract class BackboneStore<S extends Session> implements LogStore {
-  readonly epoch: string;
-  readonly durability: Durability;
-  readonly failed: Promise<never>;
   abstract readonly presence: Presence;
   protected readonly keeper: SessionKeeper<S>;
 
-  constructor(keeper: SessionKeeper<S>, durability: Durability) {
+  constructor(keeper: SessionKeeper<S>) {
     this.keeper = keeper;
-    this.epoch = keeper.epoch;
-    this.failed = keeper.failed;
-    this.durability = durability;
   }
 
-  get status(): LogStore['status'] {
+  get epoch(): string {
+    return this.keeper.epoch;
+  }
+  get durability(): Durability {
+    return this.keeper.durability;
+  }
+  get failed(): Promise<never> {
+    return this.keeper.failed;
+  }
+  get status(): StoreStatus {
     return this.keeper.status;
   }
 
@@ -25,13 +37,18 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
     return { head, rows: this.live() };
   }
 
-  /** All rows that are not retired, in pages. */
-  protected abstract live(): AsyncGenerator<readonly StoredRow[]>;
-  abstract append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
-  abstract read(after: number, limit: number): Promise<readonly StoredRow[]>;
-  abstract readBack(before: number, limit: number): Promise<readonly StoredRow[]>;
-  abstract retire(seqs: readonly number[]): Promise<void>;
-  abstract dropRetired(beforeMs: number): Promise<number>;
+  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
+    if (rows.length === 0) return [];
+    const places = await this.write(rows, expect);
+    for (const { seq } of places) this.keeper.sawHead(seq);
+    return places;
+  }
+
+  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
+    const rows = await this.rowsAfter(after, limit);
+    this.keeper.saw(rows.at(-1));
+    return rows;
+  }
 
   watch(listener: () => void): () => void {
     return this.keeper.watch(listener);
@@ -40,4 +57,14 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
   close(): Promise<void> {
     return this.keeper.close();
   }
+
+  /** The rows that are not retired, in order and in pages. */
+  protected abstract live(): AsyncGenerator<readonly StoredRow[]>;
+  /** {@link LogStore.append} of at least one row. */
+  protected abstract write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
+  /** {@link LogStore.read}. */
+  protected abstract rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]>;
+  abstract readBack(before: number, limit: number): Promise<readonly StoredRow[]>;
+  abstract retire(seqs: readonly number[]): Promise<void>;
+  abstract dropRetired(beforeMs: number): Promise<number>;
 }

@@ -11,7 +11,7 @@ import type {
 } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { ANSWER_CHARS } from '../log/log-store.js';
+import { ANSWER_CHARS, type Durability } from '../log/log-store.js';
 import { conflict, DEDUP_MS, unavailable, unwritable } from './backbone-errors.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
@@ -23,6 +23,8 @@ export interface NatsPlace {
   readonly what: string;
   readonly names: NatsNames;
   readonly times: BackboneTimes;
+  /** SYNC_BROADCAST_NATS_SYNC_ALWAYS: the operator's word, since no client can ask. */
+  readonly syncAlways: boolean;
 }
 
 /** Streams of one log, and their subjects. */
@@ -61,17 +63,20 @@ const PRESENCE_AGE_MS = 24 * 60 * 60 * 1000;
 
 export class NatsSession implements Session {
   readonly #place: NatsPlace;
+  readonly #hooks: SessionHooks;
   readonly #connection: NatsConnection;
   readonly #stream: JetStreamClient;
   readonly #manager: JetStreamManager;
 
+  #isFollowing = false;
+
   private constructor(
     place: NatsPlace,
-    connection: NatsConnection,
-    stream: JetStreamClient,
-    manager: JetStreamManager,
+    hooks: SessionHooks,
+    { connection, stream, manager }: { connection: NatsConnection; stream: JetStreamClient; manager: JetStreamManager },
   ) {
     this.#place = place;
+    this.#hooks = hooks;
     this.#connection = connection;
     this.#stream = stream;
     this.#manager = manager;
@@ -88,7 +93,7 @@ export class NatsSession implements Session {
     try {
       const timeout = place.times.callMs;
       const manager = await jetstreamManager(connection, { timeout });
-      return new NatsSession(place, connection, jetstream(connection, { timeout }), manager);
+      return new NatsSession(place, hooks, { connection, manager, stream: jetstream(connection, { timeout }) });
     } catch (error) {
       destroy(connection);
       throw error;
@@ -170,6 +175,7 @@ export class NatsSession implements Session {
   async look(seq: number): Promise<BackboneState> {
     const { names } = this.#place;
     try {
+      await this.#follow();
       const { state, config, created } = await this.#manager.streams.info(names.log);
       const row = seq === 0 ? null : await this.#manager.streams.getMessage(names.log, { seq }).catch(nothingThere);
       return {
@@ -224,23 +230,34 @@ export class NatsSession implements Session {
     }
     const wrong = unfit(config);
     if (wrong !== undefined) throw new SyncError('config_invalid', `${what}: the stream ${names.log} ${wrong}`);
+    await this.#follow();
     return epochOf(created, config.metadata);
   }
 
-  /** Calls back with each new row's place. */
-  async follow(hooks: SessionHooks, onRow: (seq: number) => void): Promise<void> {
+  async durability(): Promise<Durability> {
+    const { storage } = (await this.info(this.#place.names.log)).config;
+    if (storage !== 'file') return { level: 'weak', reason: `NATS: the stream is kept in ${storage}` };
+    if (this.#place.syncAlways) return { level: 'durable' };
+    return {
+      level: 'weak',
+      reason:
+        'NATS: whether its servers run with sync_interval "always" cannot be asked; SYNC_BROADCAST_NATS_SYNC_ALWAYS says so',
+    };
+  }
+
+  /** Starts to hint at each new row, once there is a log: the keeper prepares its first session, and checks each later one. */
+  async #follow(): Promise<void> {
+    if (this.#isFollowing) return;
+    this.#isFollowing = true;
     const { DeliverPolicy } = await import('@nats-io/jetstream');
     const options = { deliver_policy: DeliverPolicy.New, headers_only: true };
     const consumer = await this.#stream.consumers.get(this.#place.names.log, options);
     const messages = await consumer.consume();
     const read = async (): Promise<void> => {
-      for await (const message of messages) {
-        onRow(message.seq);
-        hooks.hint();
-      }
+      for await (const { seq } of messages) this.#hooks.hint(seq);
       throw new Error('the consumer ended');
     };
-    read().catch((error: unknown) => hooks.lost(error));
+    read().catch((error: unknown) => this.#hooks.lost(error));
   }
 
   end(): void {

@@ -7,7 +7,6 @@ import type { Logger } from '../../lib/log.js';
 import {
   ANSWER_CHARS,
   type Appended,
-  type Durability,
   type Expectation,
   type LogStore,
   type NewRow,
@@ -18,7 +17,7 @@ import {
 import { replaced, shortKey, unavailable } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import { type NatsNames, type NatsPlace, NatsSession, natsNames } from './nats-session.js';
-import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
+import { type BackboneTimes, type SessionHooks, SessionKeeper } from './session-keeper.js';
 
 const PAGE = 500;
 /** Seqs in one record of retirement. */
@@ -40,39 +39,8 @@ export async function openNatsStore(
   deps: { log: Logger; signal?: AbortSignal | undefined },
 ): Promise<LogStore> {
   const place: NatsPlace = { ...options, names: natsNames(options.name) };
-  let storage = '';
-  /** How a session begins to follow, until the log is there. */
-  const followers = new WeakMap<NatsSession, () => Promise<void>>();
-  let onRow: (seq: number) => void = () => undefined;
-  const keeper = await SessionKeeper.open<NatsSession>({
-    ...options,
-    ...deps,
-    connect: async (hooks) => {
-      const session = await NatsSession.connect(place, hooks);
-      // Before the log is made there is nothing to follow; `prepare` begins then. Later, where it is gone, the first look tells so.
-      if (storage === '') followers.set(session, () => session.follow(hooks, onRow));
-      else if ((await session.look(0)).epoch !== undefined) await session.follow(hooks, onRow);
-      return session;
-    },
-    prepare: async (session) => {
-      const epoch = await session.prepare();
-      storage = (await session.info(place.names.log)).config.storage;
-      await followers.get(session)?.();
-      return epoch;
-    },
-  });
-  onRow = (seq) => keeper.sawHead(seq);
-  return new NatsStore(keeper, place, durabilityOf(storage, options.syncAlways));
-}
-
-function durabilityOf(storage: string, syncAlways: boolean): Durability {
-  if (storage !== 'file') return { level: 'weak', reason: `NATS: the stream is kept in ${storage}` };
-  if (syncAlways) return { level: 'durable' };
-  return {
-    level: 'weak',
-    reason:
-      'NATS: whether its servers run with sync_interval "always" cannot be asked; SYNC_BROADCAST_NATS_SYNC_ALWAYS says so',
-  };
+  const connect = (hooks: SessionHooks): Promise<NatsSession> => NatsSession.connect(place, hooks);
+  return new NatsStore(await SessionKeeper.open<NatsSession>({ ...options, ...deps, connect }), place);
 }
 
 class NatsStore extends BackboneStore<NatsSession> {
@@ -81,8 +49,8 @@ class NatsStore extends BackboneStore<NatsSession> {
   readonly #what: string;
   readonly #callMs: number;
 
-  constructor(keeper: SessionKeeper<NatsSession>, { names, what, times }: NatsPlace, durability: Durability) {
-    super(keeper, durability);
+  constructor(keeper: SessionKeeper<NatsSession>, { names, what, times }: NatsPlace) {
+    super(keeper);
     this.#names = names;
     this.#what = what;
     this.#callMs = times.callMs;
@@ -107,11 +75,11 @@ class NatsStore extends BackboneStore<NatsSession> {
    * wrong amid a call may leave some of them written. An expectation guards the first row of its kind, alone and first; of `any` kind it
    * guards each of them.
    */
-  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
+  protected async write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
     const bodies = await Promise.all(rows.map(({ body }) => encoded(body)));
     const bytes = bodies.reduce((sum, { body }) => sum + body.length, 0);
     const highest = this.keeper.head;
-    const places = await this.keeper.call(async (session) => {
+    return await this.keeper.call(async (session) => {
       for (const { body } of bodies) this.#checkSize(body.length, session.limitBytes);
       const publish = async ({ kind, dedup }: NewRow, index: number, guard: Guard = {}): Promise<Appended> => {
         const { body = '', isPacked = false } = bodies[index] ?? {};
@@ -128,8 +96,6 @@ class NatsStore extends BackboneStore<NatsSession> {
         : guarded(rows, expect, publish));
       return this.#checked(this.#whole(outcomes), highest);
     }, bytes);
-    for (const { seq } of places) this.keeper.sawHead(seq);
-    return places;
   }
 
   /** All places, in order; where some rows are not written, the failure: `backbone_unavailable` where others are. */
@@ -144,7 +110,7 @@ class NatsStore extends BackboneStore<NatsSession> {
     throw unavailable(this.#what, `${places.length} of ${places.length + failures.length} rows were written`, first);
   }
 
-  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
+  protected async rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
     const known = this.keeper.head;
     const deadline = performance.now() + this.#callMs;
     for (;;) {
@@ -152,10 +118,7 @@ class NatsStore extends BackboneStore<NatsSession> {
       const last = rows.at(-1);
       // A replica of the stream may be behind: not at its end before it has what is known to be there.
       const isFull = rows.length >= limit || sizeOf(rows) >= ANSWER_CHARS;
-      if (after >= known || isFull || (last?.seq ?? 0) >= known || performance.now() > deadline) {
-        this.keeper.saw(last);
-        return rows;
-      }
+      if (after >= known || isFull || (last?.seq ?? 0) >= known || performance.now() > deadline) return rows;
       await sleep(20, AbortSignal.timeout(this.#callMs));
     }
   }

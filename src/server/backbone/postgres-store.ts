@@ -2,7 +2,6 @@ import type { Logger } from '../../lib/log.js';
 import {
   ANSWER_CHARS,
   type Appended,
-  type Durability,
   type Expectation,
   type LogStore,
   type NewRow,
@@ -13,7 +12,7 @@ import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import { NOW_MS, postgresNames } from './postgres-schema.js';
 import { type PostgresPlace, PostgresSession } from './postgres-session.js';
-import { type BackboneTimes, openVerified, type SessionKeeper } from './session-keeper.js';
+import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
 /** Rows of one page of a load. */
 const PAGE = 500;
@@ -29,20 +28,20 @@ export async function openPostgresStore(
   deps: { log: Logger; signal?: AbortSignal | undefined },
 ): Promise<LogStore> {
   const place: PostgresPlace = { ...options, names: postgresNames(options.name) };
-  const { keeper, durability } = await openVerified<PostgresSession>({
+  const keeper = await SessionKeeper.open<PostgresSession>({
     ...options,
     ...deps,
     connect: (hooks) => PostgresSession.connect(place, hooks),
   });
-  return new PostgresStore(keeper, place, durability);
+  return new PostgresStore(keeper, place.names);
 }
 
 class PostgresStore extends BackboneStore<PostgresSession> {
   readonly presence: Presence;
   readonly #names: PostgresPlace['names'];
 
-  constructor(keeper: SessionKeeper<PostgresSession>, { names }: PostgresPlace, durability: Durability) {
-    super(keeper, durability);
+  constructor(keeper: SessionKeeper<PostgresSession>, names: PostgresPlace['names']) {
+    super(keeper);
     this.#names = names;
     this.presence = postgresPresence(keeper, names.presence);
   }
@@ -58,8 +57,7 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     }
   }
 
-  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
-    if (rows.length === 0) return [];
+  protected write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
     const values = [
       this.epoch,
       rows.map(({ kind }) => kind),
@@ -70,7 +68,7 @@ class PostgresStore extends BackboneStore<PostgresSession> {
       expect?.lastSeq ?? null,
     ];
     const bytes = rows.reduce((sum, { body }) => sum + body.length, 0);
-    const places = await this.keeper.call(
+    return this.keeper.call(
       (session) =>
         session.write<{ seq: number; duplicate: boolean }>(
           `SELECT place AS seq, is_duplicate AS duplicate FROM ${this.#names.append}($1, $2, $3, $4, $5, $6, $7)`,
@@ -78,14 +76,10 @@ class PostgresStore extends BackboneStore<PostgresSession> {
         ),
       bytes,
     );
-    for (const { seq } of places) this.keeper.sawHead(seq);
-    return places;
   }
 
-  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
-    const rows = await this.#rows('seq > $1', 'seq', [after, limit]);
-    this.keeper.saw(rows.at(-1));
-    return rows;
+  protected rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
+    return this.#rows('seq > $1', 'seq', [after, limit]);
   }
 
   readBack(before: number, limit: number): Promise<readonly StoredRow[]> {

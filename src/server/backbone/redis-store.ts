@@ -1,19 +1,10 @@
 import type { Logger } from '../../lib/log.js';
-import type {
-  Appended,
-  Durability,
-  Expectation,
-  LogStore,
-  NewRow,
-  Presence,
-  RowKind,
-  StoredRow,
-} from '../log/log-store.js';
+import type { Appended, Expectation, LogStore, NewRow, Presence, RowKind, StoredRow } from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import { APPEND, DROP, LIST_PRESENCE, LIVE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
 import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
-import { type BackboneTimes, openVerified, type SessionKeeper } from './session-keeper.js';
+import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
 /** Rows of one page of a load. */
 const PAGE = 500;
@@ -26,20 +17,20 @@ export async function openRedisStore(
   deps: { log: Logger; signal?: AbortSignal | undefined },
 ): Promise<LogStore> {
   const place: RedisPlace = { ...options, keys: redisKeys(options.name) };
-  const { keeper, durability } = await openVerified<RedisSession>({
+  const keeper = await SessionKeeper.open<RedisSession>({
     ...options,
     ...deps,
     connect: (hooks) => RedisSession.connect(place, hooks),
   });
-  return new RedisStore(keeper, place.keys, durability);
+  return new RedisStore(keeper, place.keys);
 }
 
 class RedisStore extends BackboneStore<RedisSession> {
   readonly presence: Presence;
   readonly #keys: RedisKeys;
 
-  constructor(keeper: SessionKeeper<RedisSession>, keys: RedisKeys, durability: Durability) {
-    super(keeper, durability);
+  constructor(keeper: SessionKeeper<RedisSession>, keys: RedisKeys) {
+    super(keeper);
     this.#keys = keys;
     this.presence = redisPresence(keeper, keys);
   }
@@ -57,24 +48,19 @@ class RedisStore extends BackboneStore<RedisSession> {
     }
   }
 
-  async append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
-    if (rows.length === 0) return [];
+  protected async write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
     const { meta, log, dedup } = this.#keys;
     const dedups = rows.map((row) => (row.dedup === undefined ? meta : `${dedup}:${shortKey(row.dedup)}`));
     const bodies = rows.flatMap(({ kind, body }) => [kind, body]);
     const bytes = rows.reduce((sum, { body }) => sum + body.length, 0);
     const args = [this.epoch, DEDUP_MS, expect?.kind ?? '', expect?.lastSeq ?? 0, ...bodies];
     const flat = (await this.#run(APPEND, [meta, log, ...dedups], args, bytes)) as (string | number)[];
-    const places = rows.map((_, index) => ({ seq: Number(flat[index * 2]), duplicate: flat[index * 2 + 1] === 1 }));
-    for (const { seq } of places) this.keeper.sawHead(seq);
-    return places;
+    return rows.map((_, index) => ({ seq: Number(flat[index * 2]), duplicate: flat[index * 2 + 1] === 1 }));
   }
 
-  async read(after: number, limit: number): Promise<readonly StoredRow[]> {
+  protected rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
     const { meta, log } = this.#keys;
-    const rows = await this.#rows(READ, [meta, log], [this.epoch, after + 1, limit]);
-    this.keeper.saw(rows.at(-1));
-    return rows;
+    return this.#rows(READ, [meta, log], [this.epoch, after + 1, limit]);
   }
 
   async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {

@@ -21,10 +21,11 @@ test('a backbone that goes away is one line, without a stack, and another one wh
       return {
         look: async () => ({ epoch: 'e', head: 0, rowMs: undefined }),
         renewEpoch: async () => undefined,
+        prepare: async () => 'e',
+        durability: async () => ({ level: 'durable' }),
         end: () => undefined,
       };
     },
-    prepare: async () => 'e',
   });
   isAway = true;
   hooks?.lost(new Error('read ECONNRESET'));

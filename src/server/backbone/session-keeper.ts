@@ -29,8 +29,8 @@ export interface BackboneState {
 
 /** What a session tells. */
 export interface SessionHooks {
-  /** There may be new rows. */
-  hint(): void;
+  /** There may be new rows, up to this place where it is known. */
+  hint(head?: number): void;
   /** The connection is of no use any more. */
   lost(error: unknown): void;
 }
@@ -44,6 +44,10 @@ export interface Session {
   look(seq: number): Promise<BackboneState>;
   /** Gives the log a new epoch, if it still has this one. */
   renewEpoch(old: string): Promise<void>;
+  /** Makes the log where there is none, and returns its epoch. */
+  prepare(): Promise<string>;
+  /** How durable the log is. Called once, after {@link Session.prepare} (design D26). */
+  durability(): Promise<Durability>;
   /** Cuts the connections; never waits for an answer, never rejects. */
   end(): void;
 }
@@ -58,8 +62,6 @@ export interface KeeperDeps<S extends Session> {
   readonly signal?: AbortSignal | undefined;
   /** Connects; the keeper bounds the time and ends what comes too late. */
   connect(hooks: SessionHooks): Promise<S>;
-  /** Makes the log where there is none, and answers its epoch. */
-  prepare(session: S): Promise<string>;
 }
 
 const BACKOFF = { minMs: 100, maxMs: 5000 };
@@ -81,6 +83,7 @@ interface Held<S> {
  */
 export class SessionKeeper<S extends Session> {
   readonly epoch: string;
+  readonly durability: Durability;
   readonly failed: Promise<never>;
   readonly #deps: KeeperDeps<S>;
   readonly #stop = new AbortController();
@@ -93,9 +96,10 @@ export class SessionKeeper<S extends Session> {
   #seen = { seq: 0, timeMs: 0 };
   #head = 0;
 
-  private constructor(deps: KeeperDeps<S>, first: Held<S>, epoch: string) {
+  private constructor(deps: KeeperDeps<S>, first: Held<S>, log: { epoch: string; durability: Durability }) {
     this.#deps = deps;
-    this.epoch = epoch;
+    this.epoch = log.epoch;
+    this.durability = log.durability;
     this.failed = new Promise((_resolve, reject) => {
       this.#fail = reject;
     });
@@ -115,9 +119,9 @@ export class SessionKeeper<S extends Session> {
     for (let attempt = 1; ; attempt++) {
       let held: Held<S> | undefined;
       try {
-        held = await connectHeld(deps, () => keeper?.hint(), signal);
-        const epoch = await within(times.callMs, Promise.race([deps.prepare(held.session), held.lost]), signal);
-        keeper = new SessionKeeper(deps, held, epoch);
+        held = await connectHeld(deps, (head) => keeper?.hint(head), signal);
+        const opened = await within(times.callMs, Promise.race([prepared(held.session), held.lost]), signal);
+        keeper = new SessionKeeper(deps, held, opened);
         return keeper;
       } catch (error) {
         held?.session.end();
@@ -147,8 +151,9 @@ export class SessionKeeper<S extends Session> {
     return () => void this.#listeners.delete(own);
   }
 
-  /** There may be new rows. */
-  hint(): void {
+  /** There may be new rows, up to this place where it is known. */
+  hint(head = 0): void {
+    this.sawHead(head);
     for (const listener of [...this.#listeners]) listener();
   }
 
@@ -260,7 +265,7 @@ export class SessionKeeper<S extends Session> {
     for (let attempt = 1; !signal.aborted; attempt++) {
       let held: Held<S> | undefined;
       try {
-        held = await connectHeld(this.#deps, () => this.hint());
+        held = await connectHeld(this.#deps, (head) => this.hint(head));
         await within(times.callMs, Promise.race([this.#check(held.session), held.lost]));
         return held;
       } catch (error) {
@@ -314,7 +319,7 @@ function asUnavailable(what: string, error: unknown): SyncError {
 
 async function connectHeld<S extends Session>(
   deps: KeeperDeps<S>,
-  hint: () => void,
+  hint: SessionHooks['hint'],
   signal?: AbortSignal,
 ): Promise<Held<S>> {
   let lose: (error: unknown) => void = () => undefined;
@@ -353,24 +358,7 @@ async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Pr
   }
 }
 
-/** A session that makes its log, and can ask its backbone how durable that is. */
-interface VerifiedSession extends Session {
-  prepare(): Promise<string>;
-  durability(): Promise<Durability>;
-}
-
-/** {@link SessionKeeper.open}, and looks at the durability of the backbone at the start (design D26). */
-export async function openVerified<S extends VerifiedSession>(
-  deps: Omit<KeeperDeps<S>, 'prepare'>,
-): Promise<{ keeper: SessionKeeper<S>; durability: Durability }> {
-  let durability: Durability = { level: 'weak', reason: 'not verified' };
-  const keeper = await SessionKeeper.open<S>({
-    ...deps,
-    prepare: async (session) => {
-      const epoch = await session.prepare();
-      durability = await session.durability();
-      return epoch;
-    },
-  });
-  return { keeper, durability };
+async function prepared(session: Session): Promise<{ epoch: string; durability: Durability }> {
+  const epoch = await session.prepare();
+  return { epoch, durability: await session.durability() };
 }
