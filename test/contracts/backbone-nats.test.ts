@@ -7,7 +7,9 @@ import { openBackbone } from '../../src/server/backbone/open-backbone.js';
 import { backboneContract } from '../support/backbone-contract.js';
 import { BACKBONE_PASSWORD, type BackboneServer, backboneOffer } from '../support/backbone-servers.js';
 
-await backboneContract('NATS', { weak: { lines: [], reason: /cannot be asked; SYNC_BROADCAST_NATS_SYNC_ALWAYS/ } });
+await backboneContract('NATS', {
+  weak: { lines: [], reason: /cannot be queried; set SYNC_BROADCAST_NATS_SYNC_ALWAYS/ },
+});
 
 const offer = await backboneOffer('NATS');
 describe('a NATS stream that is full', { skip: offer.missing ?? false }, () => {

@@ -192,7 +192,7 @@ describe('a backbone that is away', () => {
     await using folder = await tempDir();
     const env = { SYNC_BROADCAST_URI: `redis://127.0.0.1:${await freePort()}`, SYNC_STATE_DIR: folder.path };
     await using server = startCommand('server', ['run', '--server-bind-port', '0'], env);
-    const line = await logged(server, 'the backbone does not answer yet');
+    const line = await logged(server, 'the backbone does not respond yet');
     assertLine(line, 'backbone_unavailable', /ECONNREFUSED/);
     assert.equal(line.err, undefined, 'no stack');
   });

@@ -48,7 +48,7 @@ test('asked to stop while it waits for its backbone, it ends with 0 and without 
   await using server = startCommand('server', ['run', '--server-bind-port', '0', '--state-dir', folder.path], {
     SYNC_BROADCAST_URI: 'redis://127.0.0.1:1',
   });
-  await server.says(/the backbone does not answer yet/);
+  await server.says(/the backbone does not respond yet/);
   const startedMs = performance.now();
   server.process.kill('SIGTERM');
   assert.equal((await server.result).code, 0, server.stderr());

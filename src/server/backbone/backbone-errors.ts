@@ -4,10 +4,10 @@ import { SyncError } from '../../lib/errors.js';
 /** A second row with the same `dedup` is not written for this long (design D27, `Idempotency-Key`). */
 export const DEDUP_MS = 24 * 60 * 60 * 1000;
 
-/** For `Retry-After`: a lost backbone is looked for every few seconds. */
+/** For `Retry-After`: the keeper tries to reconnect every few seconds. */
 const RETRY_AFTER_SECONDS = 2;
 
-/** `backbone_unavailable`: nothing answers, or not in time. `what` names the backbone without its secrets. */
+/** `backbone_unavailable`: no response, or a late one. `what` names the backbone without its secrets. */
 export function unavailable(what: string, reason: string, cause?: unknown): SyncError {
   return new SyncError('backbone_unavailable', said(what, reason), {
     cause,
@@ -16,7 +16,7 @@ export function unavailable(what: string, reason: string, cause?: unknown): Sync
   });
 }
 
-/** `backbone_replaced`: what is there now is not the log that this instance has read (design D25). */
+/** `backbone_replaced`: the backbone no longer holds the log that this instance has read (design D25). */
 export function replaced(what: string, reason: string): SyncError {
   return new SyncError('backbone_replaced', said(what, reason), { retryable: true });
 }
@@ -26,7 +26,7 @@ export function conflict(what: string): SyncError {
   return new SyncError('log_conflict', said(what, 'another instance appended a row first'), { retryable: true });
 }
 
-/** `log_unwritable`: the backbone is there and has written nothing. */
+/** `log_unwritable`: the backbone responded, and has written nothing. */
 export function unwritable(what: string, cause: unknown): SyncError {
   return new SyncError('log_unwritable', `${what} refused to write`, { cause, retryable: true });
 }
@@ -36,7 +36,7 @@ function said(what: string, reason: string): string {
   return reason.startsWith(`${what}: `) ? reason : `${what}: ${reason}`;
 }
 
-/** A `dedup` text as a key of bounded length, of characters that every backbone takes. */
+/** A `dedup` text as a key of bounded length, in characters that every backbone accepts. */
 export function shortKey(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

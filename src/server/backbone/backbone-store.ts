@@ -10,7 +10,7 @@ import type {
 } from '../log/log-store.js';
 import type { Session, SessionKeeper } from './session-keeper.js';
 
-/** What all stores in a backbone share: the keeper of the connection, and what it has to know of rows to notice another log. */
+/** What the stores of all backbones share. Reports rows to the keeper, which recognizes a replaced log by them. */
 export abstract class BackboneStore<S extends Session> implements LogStore {
   abstract readonly presence: Presence;
   protected readonly keeper: SessionKeeper<S>;
@@ -58,7 +58,7 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
     return this.keeper.close();
   }
 
-  /** The rows that are not retired, in order and in pages. */
+  /** Pages of the rows that are not retired, in order. */
   protected abstract live(): AsyncGenerator<readonly StoredRow[]>;
   /** {@link LogStore.append} of at least one row. */
   protected abstract write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;

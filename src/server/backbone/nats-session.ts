@@ -15,15 +15,15 @@ import { ANSWER_CHARS, type Durability } from '../log/log-store.js';
 import { conflict, DEDUP_MS, unavailable, unwritable } from './backbone-errors.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
-/** Where a log is in NATS. */
+/** Location of a log in NATS. */
 export interface NatsPlace {
-  /** All addresses of the setting; credentials and scheme are those of the first. */
+  /** All addresses of the setting; the first one has the credentials and the scheme. */
   readonly urls: readonly URL[];
   /** Without secrets, for messages. */
   readonly what: string;
   readonly names: NatsNames;
   readonly times: BackboneTimes;
-  /** SYNC_BROADCAST_NATS_SYNC_ALWAYS: the operator's word, since no client can ask. */
+  /** SYNC_BROADCAST_NATS_SYNC_ALWAYS: asserted by the operator, since no client can query it. */
   readonly syncAlways: boolean;
 }
 
@@ -54,11 +54,11 @@ const NANOS = 1_000_000;
 const EPOCH = 'policysync-epoch';
 const FORM = 'policysync-form';
 const NATS_FORM = 1;
-/** Codes of the JetStream API. */
+/** Error codes of the JetStream API. */
 const CODE = { wrongLastSequence: 10_071, streamExists: 10_058, streamNotFound: 10_059, noMessage: 10_037 };
-/** No memory, no disk, no room in the stream, too large for it. */
+/** Error codes: insufficient memory or storage, stream full, message too large. */
 const FULL = [10_023, 10_028, 10_047, 10_077, 10_054];
-/** Presence of instances that never came back. */
+/** When presence of instances that did not come back is removed. */
 const PRESENCE_AGE_MS = 24 * 60 * 60 * 1000;
 
 export class NatsSession implements Session {
@@ -100,7 +100,7 @@ export class NatsSession implements Session {
     }
   }
 
-  /** Largest message that the server takes. */
+  /** Largest message that the server accepts. */
   get limitBytes(): number {
     return this.#connection.info?.max_payload ?? 1024 * 1024;
   }
@@ -128,7 +128,7 @@ export class NatsSession implements Session {
     return this.#asking(() => this.#manager.streams.info(stream));
   }
 
-  /** Messages from a position on, at most so many, fewer where they are large; empty: there are none. */
+  /** Messages from a position on: at most `count`, fewer if they are large, none at the end. */
   async messages(stream: string, from: number, count: number): Promise<StoredMsg[]> {
     return await this.#asking(async () => {
       const found: StoredMsg[] = [];
@@ -144,14 +144,14 @@ export class NatsSession implements Session {
         } catch (error) {
           if (!/message not found|no results/i.test(errorText(error))) throw error;
         }
-        // One answer may be cut short by the server's limit of bytes: only an empty one is the end.
+        // The server's byte limit may cut a batch short: only an empty one is the end.
         if (found.length === before) break;
       }
       return found;
     });
   }
 
-  /** The last row of a kind; 0: there is none. */
+  /** Sequence number of the last message on a subject; 0 if there is none. */
   async lastOf(subject: string): Promise<number> {
     return await this.#asking(async () => {
       const query = { last_by_subj: subject };
@@ -160,7 +160,7 @@ export class NatsSession implements Session {
     });
   }
 
-  /** False where it is not there any more. */
+  /** Removes a message. Returns false if it does not exist any more. */
   async remove(stream: string, seq: number): Promise<boolean> {
     return await this.#asking(async () => {
       try {
@@ -198,7 +198,7 @@ export class NatsSession implements Session {
     );
   }
 
-  /** Makes the streams where there are none, and answers the epoch; never changes streams that are there. */
+  /** Creates missing streams, and returns the epoch. Never changes existing streams. */
   async prepare(): Promise<string> {
     const { names, what } = this.#place;
     if (!this.#connection.info?.version || isOlder(this.#connection.info.version, 2, 11)) {
@@ -241,11 +241,11 @@ export class NatsSession implements Session {
     return {
       level: 'weak',
       reason:
-        'NATS: whether its servers run with sync_interval "always" cannot be asked; SYNC_BROADCAST_NATS_SYNC_ALWAYS says so',
+        'NATS: sync_interval of the servers cannot be queried; set SYNC_BROADCAST_NATS_SYNC_ALWAYS if it is "always"',
     };
   }
 
-  /** Starts to hint at each new row, once there is a log: the keeper prepares its first session, and checks each later one. */
+  /** Subscribes to new rows, once per session. Needs the log: the keeper prepares its first session, and checks each later one. */
   async #follow(): Promise<void> {
     if (this.#isFollowing) return;
     this.#isFollowing = true;
@@ -275,7 +275,7 @@ export class NatsSession implements Session {
     try {
       await this.#manager.streams.add({ ...config, name });
     } catch (error) {
-      if (codeOf(error) !== CODE.streamExists) throw this.#failure(error); // another instance was faster
+      if (codeOf(error) !== CODE.streamExists) throw this.#failure(error); // another instance created it
     }
   }
 
@@ -287,7 +287,7 @@ export class NatsSession implements Session {
     }
   }
 
-  /** An answer of JetStream as a `SyncError`; anything else stays as it is: the connection is of no use. */
+  /** Maps an error response of JetStream to a `SyncError`. Returns all other errors unchanged: the connection has failed. */
   #failure(error: unknown): unknown {
     const { what } = this.#place;
     const code = codeOf(error);
@@ -298,12 +298,12 @@ export class NatsSession implements Session {
   }
 }
 
-/** A stream that was made again has another time of making; one whose rows are gone gets a mark. */
+/** A recreated stream has another creation time; {@link NatsSession.renewEpoch} marks one that lost rows. */
 function epochOf(created: string, metadata: Record<string, string> | undefined): string {
   return `${created}/${metadata?.[EPOCH] ?? ''}`.replaceAll(/[^0-9a-zA-Z]/g, '');
 }
 
-/** Why rows could get lost in a stream that somebody else made. */
+/** Why a stream that was created by somebody else could lose rows; undefined if it could not. */
 function unfit(config: StreamConfig): string | undefined {
   if (config.retention !== 'limits') return `has retention ${config.retention}: it must be "limits"`;
   if (config.max_age > 0 || config.max_msgs > 0 || config.max_msgs_per_subject > 0)
@@ -331,9 +331,9 @@ function isOlder(version: string, major: number, minor: number): boolean {
   return foundMajor < major || (foundMajor === major && foundMinor < minor);
 }
 
-/** `close()` waits for the server, which may be frozen. */
+/** `NatsConnection.close()` waits for the server, which may be frozen. */
 function destroy(connection: NatsConnection): void {
-  connection.close().catch(() => undefined); // it is given up
+  connection.close().catch(() => undefined); // the connection is discarded
   const { transport } = (connection as unknown as { protocol: { transport?: { socket?: { destroy(): void } } } })
     .protocol;
   transport?.socket?.destroy();
@@ -347,7 +347,7 @@ async function connectionOptions({ urls, times, what }: NatsPlace): Promise<Node
   return {
     servers: urls.map(({ host }) => host),
     name: 'policysync',
-    reconnect: false, // the keeper connects anew, and checks what it finds
+    reconnect: false, // the keeper reconnects, and checks the log
     timeout: times.connectMs,
     pingInterval: times.lookMs,
     maxPingOut: 1,
@@ -362,6 +362,6 @@ async function credentials(file: string, what: string): Promise<NonNullable<Node
   try {
     return credsAuthenticator(await readFile(file));
   } catch (cause) {
-    throw new SyncError('config_invalid', `${what}: the file of creds cannot be read`, { cause });
+    throw new SyncError('config_invalid', `${what}: the creds file cannot be read`, { cause });
   }
 }

@@ -20,19 +20,19 @@ import { type NatsNames, type NatsPlace, NatsSession, natsNames } from './nats-s
 import { type BackboneTimes, type SessionHooks, SessionKeeper } from './session-keeper.js';
 
 const PAGE = 500;
-/** Seqs in one record of retirement. */
+/** Seqs per record of retirement. */
 const RETIRED_AT_ONCE = 1000;
-/** A call of {@link LogStore.dropRetired} goes on to the next record of retirement below this. */
+/** A call of {@link LogStore.dropRetired} continues with the next record of retirement until it has dropped this many rows. */
 const DROP_AT_LEAST = 1000;
-/** A body beyond this is compressed: NATS takes 1 MiB unless told otherwise. */
+/** Larger bodies are compressed: by default NATS accepts at most 1 MiB. */
 const COMPRESS_BYTES = 64 * 1024;
 const ENCODING = 'Content-Encoding';
 const pack = promisify(gzip);
 const unpack = promisify(gunzip);
 
 /**
- * Opens the log `name` in NATS JetStream, or makes it: a place in the log is a sequence number of the stream. Rejects with
- * `backbone_unavailable`, `config_invalid`, `log_damaged`. `syncAlways`: the operator's word, since no client can ask.
+ * Opens or creates the log `name` in NATS JetStream: a seq of the log is a sequence number of the stream. Rejects with
+ * `backbone_unavailable`, `config_invalid`, `log_damaged`.
  */
 export async function openNatsStore(
   options: { urls: readonly URL[]; what: string; name: string; times: BackboneTimes; syncAlways: boolean },
@@ -71,9 +71,8 @@ class NatsStore extends BackboneStore<NatsSession> {
   }
 
   /**
-   * Each row is a message of its own: rows of one call are consecutive unless another instance appends at that moment, and what goes
-   * wrong amid a call may leave some of them written. An expectation guards the first row of its kind, alone and first; of `any` kind it
-   * guards each of them.
+   * Each row is a separate message: rows of one call are consecutive unless another instance appends at the same time, and a failure
+   * may leave some of them written. An expectation guards the first row of its kind; with kind `any`, every row.
    */
   protected async write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]> {
     const bodies = await Promise.all(rows.map(({ body }) => encoded(body)));
@@ -84,7 +83,7 @@ class NatsStore extends BackboneStore<NatsSession> {
       const publish = async ({ kind, dedup }: NewRow, index: number, guard: Guard = {}): Promise<Appended> => {
         const { body = '', isPacked = false } = bodies[index] ?? {};
         const { seq, duplicate } = await session.publish(this.#names.rowSubject + kind, body, {
-          // Each row has its own: the NATS client writes dedup text and expectation into the headers that it is given.
+          // One object per row: the NATS client adds the dedup text and the expectation to it.
           headers: await session.headers(isPacked ? { [ENCODING]: 'gzip' } : {}),
           ...(dedup === undefined ? {} : { msgID: shortKey(dedup) }),
           expect: { streamName: this.#names.log, ...guard },
@@ -98,7 +97,7 @@ class NatsStore extends BackboneStore<NatsSession> {
     }, bytes);
   }
 
-  /** All places, in order; where some rows are not written, the failure: `backbone_unavailable` where others are. */
+  /** Returns all places in order. If rows failed, throws their error, or `backbone_unavailable` if only some of the rows failed. */
   #whole(outcomes: readonly PromiseSettledResult<Appended>[]): Appended[] {
     const places = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
     const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
@@ -116,7 +115,7 @@ class NatsStore extends BackboneStore<NatsSession> {
     for (;;) {
       const rows = await this.#rows(after + 1, limit);
       const last = rows.at(-1);
-      // A replica of the stream may be behind: not at its end before it has what is known to be there.
+      // A replica of the stream may lag behind: wait until it has the rows that are known to exist.
       const isFull = rows.length >= limit || sizeOf(rows) >= ANSWER_CHARS;
       if (after >= known || isFull || (last?.seq ?? 0) >= known || performance.now() > deadline) return rows;
       await sleep(20, AbortSignal.timeout(this.#callMs));
@@ -126,7 +125,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
     const { state } = await this.keeper.call((session) => session.info(this.#names.log));
     const end = Math.min(before, state.last_seq + 1);
-    // NATS reads forwards only. Dropped rows leave holes: look further back until there are enough.
+    // NATS reads only forwards, and dropped rows leave gaps: widen the range until it has enough rows.
     for (let width = limit; ; width *= 4) {
       const from = Math.max(end - width, state.first_seq, 1);
       const rows: StoredRow[] = [];
@@ -143,7 +142,7 @@ class NatsStore extends BackboneStore<NatsSession> {
     }
   }
 
-  /** What is retired stands in a stream of its own: when, and which rows. */
+  /** Appends the seqs to the stream of retirements; the time of the message is the time of the retirement. */
   async retire(seqs: readonly number[]): Promise<void> {
     for (let at = 0; at < seqs.length; at += RETIRED_AT_ONCE) {
       const body = JSON.stringify(seqs.slice(at, at + RETIRED_AT_ONCE));
@@ -154,7 +153,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   async dropRetired(beforeMs: number): Promise<number> {
     const { retired, rowSubject } = this.#names;
     const kinds: readonly RowKind[] = ['update', 'base', 'policy'];
-    // The last row of each kind stays: expectations are compared with it, and the last of all holds the head.
+    // The last row of each kind stays: expectations are compared with it, and the newest of them holds the head.
     const lasts = await Promise.all(
       kinds.map((kind) => this.keeper.call((session) => session.lastOf(rowSubject + kind))),
     );
@@ -177,7 +176,7 @@ class NatsStore extends BackboneStore<NatsSession> {
       if (lasts.has(seq)) continue;
       if (await this.keeper.call((session) => session.remove(this.#names.log, seq))) dropped++;
     }
-    // Those that stay are retired anew; first, so that they are never forgotten.
+    // Before the record is removed, so that a crash between the two loses no retirement.
     await this.retire(kept);
     await this.keeper.call((session) => session.remove(this.#names.retired, record.seq));
     return dropped;
@@ -204,18 +203,18 @@ class NatsStore extends BackboneStore<NatsSession> {
     return { seq, kind, timeMs: Math.floor(time.getTime()), body: text.toString('utf8') };
   }
 
-  /** A place that was given before: the stream was made anew under our feet. */
+  /** Throws `backbone_replaced` if a seq was assigned a second time: the stream was recreated. */
   #checked(places: readonly Appended[], highest: number): readonly Appended[] {
     const again = places.find(({ seq, duplicate }) => !duplicate && seq <= highest);
-    if (again !== undefined) throw replaced(this.#what, `place ${again.seq} was given a second time`);
+    if (again !== undefined) throw replaced(this.#what, `place ${again.seq} was assigned a second time`);
     return places;
   }
 
   #checkSize(bytes: number, limitBytes: number): void {
-    if (bytes < limitBytes - 1024) return; // headers count
+    if (bytes < limitBytes - 1024) return; // the limit includes the headers
     throw new SyncError(
       'inline_data_too_large',
-      `${this.#what}: an update of ${bytes} bytes (compressed) is more than the server's max_payload of ${limitBytes}`,
+      `${this.#what}: an update of ${bytes} bytes (compressed) exceeds the server's max_payload of ${limitBytes} bytes`,
     );
   }
 }
@@ -224,7 +223,7 @@ function sizeOf(rows: readonly StoredRow[]): number {
   return rows.reduce((sum, { body }) => sum + body.length, 0);
 }
 
-/** Takes the oldest out of rows that are too many or too large. Answers whether there were some. */
+/** Removes the oldest rows if there are too many or if they are too large. Returns whether it removed any. */
 function keepNewest(rows: StoredRow[], limit: number): boolean {
   let [kept, chars] = [0, 0];
   for (; kept < Math.min(rows.length, limit) && chars < ANSWER_CHARS; kept++) {
@@ -238,7 +237,7 @@ interface Guard {
   readonly lastSubjectSequence?: number;
 }
 
-/** Publishes one after the other, up to the first failure. */
+/** Publishes rows one after the other, up to the first failure. */
 async function guarded(
   rows: readonly NewRow[],
   { kind, lastSeq }: Expectation,
@@ -269,17 +268,14 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
       const body = await pack(JSON.stringify({ instance, text, ttlMs }));
       await keeper.call(async (session) => {
         if (body.length > session.limitBytes - 1024) {
-          throw new SyncError(
-            'inline_data_too_large',
-            `${what}: presence of ${body.length} bytes is above max_payload`,
-          );
+          throw new SyncError('inline_data_too_large', `${what}: presence of ${body.length} bytes exceeds max_payload`);
         }
         await session.publish(names.presenceSubject + shortKey(instance), body, {});
       });
     },
     list: async () => {
       const { ts } = await keeper.call((session) => session.info(names.presence));
-      const nowMs = ts === undefined ? Date.now() : Date.parse(ts); // the server's clock, as in the messages
+      const nowMs = ts === undefined ? Date.now() : Date.parse(ts); // the clock of the server, as in the times of messages
       const said = new Map<string, string>();
       for (let from = 1; ; ) {
         const page = await keeper.call((session) => session.messages(names.presence, from, PAGE));

@@ -3,11 +3,10 @@ import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
 import type { LogStore } from '../log/log-store.js';
 import { BACKBONE_TIMES, type BackboneTimes } from './session-keeper.js';
 
-/** What {@link openBackbone} is made with. */
 export interface BackboneOptions {
   /** SYNC_BROADCAST_URI. */
   readonly uri: Secret;
-  /** SYNC_BROADCAST_CHANNEL_NAME: two logs with different names in one backbone have nothing to do with each other. */
+  /** SYNC_BROADCAST_CHANNEL_NAME. Logs with different names in one backbone are independent. */
   readonly name: string;
   /** SYNC_BROADCAST_NATS_SYNC_ALWAYS. */
   readonly natsSyncAlways?: boolean;
@@ -15,13 +14,13 @@ export interface BackboneOptions {
   readonly times?: Partial<BackboneTimes>;
 }
 
-/** What stands in names of tables, keys and streams everywhere; Postgres cuts names at 63 bytes. */
+/** Valid in names of tables, keys and streams; Postgres truncates names at 63 bytes. */
 const NAME = /^[A-Za-z0-9_-]{1,40}$/;
 
 /**
- * Opens the log that several server instances share, chosen by the scheme of the address: `postgres`, `postgresql`; `redis`, `rediss`;
- * `nats`, `tls`. What it needs is loaded then. Rejects with `config_invalid`, with `backbone_unavailable` when nothing answers for
- * half a minute, with `log_damaged` when a newer version made the log, with its reason when the signal aborts that wait.
+ * Opens the log that several server instances share. The scheme of the address chooses the backbone (`postgres`, `postgresql`; `redis`,
+ * `rediss`; `nats`, `tls`), and only its driver is loaded. Rejects with `config_invalid`, with `backbone_unavailable` after half a minute
+ * without a response, with `log_damaged` if a newer version made the log, and with the signal's reason if that aborts the wait.
  */
 export async function openBackbone(
   options: BackboneOptions,
@@ -60,7 +59,7 @@ export async function openBackbone(
   }
 }
 
-/** One address; NATS takes several with commas between them. */
+/** One address; NATS accepts several, separated by commas. */
 function addresses(text: string): readonly [URL, ...URL[]] {
   const isNats = /^(nats|tls):/.test(text);
   const urls: URL[] = [];

@@ -1,10 +1,10 @@
-/** Raised with every change of the tables; a log with a higher one was made by a newer version. */
+/** Incremented with every change of the tables. A newer version made a log with a higher one. */
 export const POSTGRES_FORM = 1;
 
-/** SQLSTATEs of our own function. */
+/** SQLSTATEs that the append function raises. */
 export const STATE = { otherEpoch: 'PS001', conflict: 'PS002' };
 
-/** Names of one log in a database, quoted. */
+/** Quoted names of the tables, the function and the channel of one log. */
 export interface PostgresNames {
   readonly meta: string;
   readonly row: string;
@@ -28,9 +28,9 @@ export function postgresNames(name: string): PostgresNames {
 }
 
 /**
- * Tables and the one function that appends. It takes the row lock of the meta row before it takes a place, and the lock is held until the
- * commit is visible: so commit order is the order of places, and no reader sees a row before a lower one (dependencies.md 7). It
- * is a function so that the lock never waits for the network or for an instance that is frozen.
+ * The tables, and the function that appends. It locks the meta row before it assigns a seq, and Postgres holds the lock until the commit is
+ * visible: so rows commit in the order of seq, and no reader sees a row before a lower one (dependencies.md 7). It is a function so that
+ * the lock is never held across the network, or by an instance that is frozen.
  */
 export function postgresSchema(names: PostgresNames): string {
   const { meta, row, dedup, presence, append, channel } = names;
@@ -64,7 +64,7 @@ DECLARE
   now_ms bigint;
   known bigint;
 BEGIN
-  -- A 200 is a promise: the commit waits for the disk, whatever the database's default.
+  -- A 200 promises durability: the commit waits for the disk, whatever the default of the database.
   IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
@@ -109,5 +109,5 @@ function indexName(table: string, suffix: string): string {
   return table.replace(/"$/, `_${suffix}"`);
 }
 
-/** Milliseconds since 1970 by the clock of the database. */
+/** Milliseconds since 1970, by the clock of the database. */
 export const NOW_MS = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';

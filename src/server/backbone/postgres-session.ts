@@ -8,7 +8,7 @@ import { conflict, replaced, unavailable, unwritable } from './backbone-errors.j
 import { POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
-/** Where a log is in Postgres. */
+/** Location of a log in Postgres. */
 export interface PostgresPlace {
   readonly url: URL;
   /** Without secrets, for messages. */
@@ -19,7 +19,7 @@ export interface PostgresPlace {
 
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
-/** Two connections: appends do not stand in a line with reads. The reading one also listens for NOTIFY. */
+/** Two connections, so that appends do not queue behind reads. The reading one also listens for NOTIFY. */
 export class PostgresSession implements Session {
   readonly #place: PostgresPlace;
   readonly #writer: Client;
@@ -67,8 +67,8 @@ export class PostgresSession implements Session {
        FROM (SELECT 1) always LEFT JOIN ${meta} m ON true`,
       [seq],
     );
-    // After a failover the address may still lead to the old server: connect again, until it leads to the one that writes.
-    if (state === undefined || state.standby) throw new Error('it is a standby: it cannot be written');
+    // After a failover the address may still lead to the old server: reconnect until it leads to the primary.
+    if (state === undefined || state.standby) throw new Error('the server is a standby and cannot be written');
     return { epoch: state.epoch ?? undefined, head: state.head ?? 0, rowMs: state.row_ms ?? undefined };
   }
 
@@ -76,7 +76,7 @@ export class PostgresSession implements Session {
     await this.write(`UPDATE ${this.#place.names.meta} SET epoch = $2 WHERE epoch = $1`, [old, hexId()]);
   }
 
-  /** Makes the tables where there are none; answers the epoch. */
+  /** Creates the tables if there are none, and returns the epoch. */
   async prepare(): Promise<string> {
     const { names, what } = this.#place;
     const [server] = await this.write<{ encoding: string; standby: boolean; version: number; made: boolean }>(
@@ -84,13 +84,13 @@ export class PostgresSession implements Session {
          current_setting('server_version_num')::int AS version, to_regclass($1) IS NOT NULL AS made`,
       [names.meta],
     );
-    if (server?.standby !== false) throw new Error('it is a standby: it cannot be written');
+    if (server?.standby !== false) throw new Error('the server is a standby and cannot be written');
     if (server.encoding !== 'UTF8') {
       throw new SyncError('config_invalid', `${what}: the database has encoding ${server.encoding}; UTF8 is needed`);
     }
     let form = server.made ? await this.#form() : undefined;
     if (form === undefined) {
-      // One at a time: "IF NOT EXISTS" alone fails when two instances start together.
+      // With a lock: "IF NOT EXISTS" alone fails when two instances start together.
       await this.write('BEGIN');
       await this.write('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [names.meta]);
       await this.write(postgresSchema(names));
@@ -112,7 +112,7 @@ export class PostgresSession implements Session {
     return epoch;
   }
 
-  /** How far a commit can be trusted; synchronous_commit is raised by the function that appends. */
+  /** Checks the settings of the server; the append function itself sets synchronous_commit. */
   async durability(): Promise<Durability> {
     const weak: string[] = [];
     for (const name of ['fsync', 'full_page_writes']) {
@@ -134,7 +134,7 @@ export class PostgresSession implements Session {
 
   async #query<R extends object>(client: Client, text: string, values: readonly unknown[]): Promise<R[]> {
     try {
-      // Without values the simple protocol: it takes several statements.
+      // Only the simple protocol (without values) accepts several statements.
       const result = values.length === 0 ? await client.query(text) : await client.query(text, [...values]);
       return result.rows as R[];
     } catch (error) {
@@ -142,17 +142,17 @@ export class PostgresSession implements Session {
     }
   }
 
-  /** An answer of Postgres as a `SyncError`; anything else, and what only another connection mends, stays as it is. */
+  /** Maps an error response of Postgres to a `SyncError`. Returns all other errors, and those that need a new connection, unchanged. */
   #failure(error: unknown): unknown {
     const { what } = this.#place;
     const state = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (state === STATE.otherEpoch)
       return replaced(what, 'the update log was emptied or replaced: it has another epoch');
-    // The tables, or the function, were dropped.
+    // undefined_table, undefined_function
     if (state === '42P01' || state === '42883') return replaced(what, 'the update log was dropped');
     if (state === STATE.conflict) return conflict(what);
-    if (state === '53100' || state === '54000') return unwritable(what, error); // disk full, a row beyond all limits
-    // Cancelled for its time, or for another's lock: the connection is as good as before.
+    if (state === '53100' || state === '54000') return unwritable(what, error); // disk full, row too large
+    // Statement timeout, lock timeout or deadlock: the connection is still usable.
     if (/^(57014|55P03|40...)$/.test(state)) return unavailable(what, (error as Error).message, error);
     return error;
   }
@@ -172,7 +172,7 @@ async function connectClient(config: ClientConfig, hooks: SessionHooks): Promise
   }
 }
 
-/** `end()` of a client waits for its server, which may be frozen. */
+/** `Client.end()` waits for the server, which may be frozen. */
 function destroy(client: Client): void {
   const { stream } = (client as unknown as { connection: { stream: { destroy(): void } } }).connection;
   stream.destroy();
@@ -199,7 +199,7 @@ async function clientConfig({ url, what, times }: PostgresPlace): Promise<Client
   };
 }
 
-/** As libpq has it: `require` encrypts, whoever answers; `verify-full` checks who it is. */
+/** As in libpq: `require` encrypts without verification; `verify-full` verifies certificate and host name. */
 async function tlsOf(query: URLSearchParams, what: string): Promise<false | ConnectionOptions> {
   const mode = query.get('sslmode') ?? 'disable';
   if (!SSL_MODES.includes(mode)) {
@@ -220,6 +220,6 @@ async function authority(file: string, what: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    throw new SyncError('config_invalid', `${what}: the file of sslrootcert cannot be read`, { cause });
+    throw new SyncError('config_invalid', `${what}: the sslrootcert file cannot be read`, { cause });
   }
 }

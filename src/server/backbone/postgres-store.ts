@@ -14,13 +14,13 @@ import { NOW_MS, postgresNames } from './postgres-schema.js';
 import { type PostgresPlace, PostgresSession } from './postgres-session.js';
 import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
-/** Rows of one page of a load. */
+/** Rows per page of a load. */
 const PAGE = 500;
-/** Rows that one call drops: the lock of each is short. */
+/** Rows per call of {@link LogStore.dropRetired}, so that their locks are short. */
 const DROP_AT_MOST = 5000;
 
 /**
- * Opens the log `name` in a Postgres database, or makes it: tables `<name>_log...` in the first schema of the search path. Rejects with
+ * Opens or creates the log `name` in a Postgres database: tables `<name>_log...` in the first schema of the search path. Rejects with
  * `backbone_unavailable`, `config_invalid`, `log_damaged`.
  */
 export async function openPostgresStore(
@@ -101,7 +101,7 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     return await this.keeper.call(async (session) => {
       await session.write(`DELETE FROM ${dedup} WHERE time_ms < ${NOW_MS} - ${DEDUP_MS}`);
       await session.write(`DELETE FROM ${presence} WHERE until_ms < ${NOW_MS}`);
-      // The last row stays: a log without rows could not be told from one that has lost them.
+      // The last row stays: otherwise an empty log could not be distinguished from one that lost its rows.
       const dropped = await session.write(
         `DELETE FROM ${row} WHERE seq IN (
            SELECT seq FROM ${row} WHERE retired_ms < $1 AND seq < (SELECT head FROM ${meta}) LIMIT ${DROP_AT_MOST}
@@ -112,7 +112,7 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     });
   }
 
-  /** Rows in an order: where to begin, and how many at most; fewer where they are large. */
+  /** Rows in an order. `values`: the seq to start from, and the limit. Returns fewer than the limit if they are large. */
   #rows(where: string, order: string, values: readonly [number, number]): Promise<StoredRow[]> {
     const page = `SELECT * FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
     const sized = `SELECT *, sum(octet_length(body)) OVER (ORDER BY ${order}) - octet_length(body) AS before FROM (${page}) page`;

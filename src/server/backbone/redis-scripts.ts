@@ -1,14 +1,14 @@
 import { ANSWER_CHARS } from '../log/log-store.js';
 
 /**
- * All that is done in Redis is done by these scripts: each is atomic, sees that the log is still the one that was opened, and costs one round
- * trip. Rows are entries `<seq>-0` of a stream. They check first and write last, since Redis takes nothing back.
+ * All access to Redis is by these scripts: each is atomic, verifies the epoch of the log, and takes one round trip. Rows are entries
+ * `<seq>-0` of a stream. Scripts check before they write, since Redis has no rollback.
  */
 
-/** Raised with every change of the keys; a log with a higher one was made by a newer version. */
+/** Incremented with every change of the keys. A newer version made a log with a higher one. */
 export const REDIS_FORM = 1;
 
-/** First words of the answers that are ours. */
+/** Prefixes of the error replies of these scripts. */
 export const ANSWER = { otherEpoch: 'PSEPOCH', conflict: 'PSCONFLICT', damaged: 'PSDAMAGED' };
 
 const NOW = `local time = redis.call('TIME')
@@ -18,7 +18,7 @@ const SAME_EPOCH = `if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('${ANSWER.otherEpoch} the update log was emptied or replaced: it has another epoch')
 end`;
 
-/** KEYS meta, log. ARGV a new epoch. Answers epoch and form. */
+/** KEYS meta, log. ARGV a new epoch. Returns epoch and form. */
 export const OPEN = `
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if not epoch then
@@ -28,7 +28,7 @@ if not epoch then
 end
 return { epoch, redis.call('HGET', KEYS[1], 'form') }`;
 
-/** KEYS meta, log. ARGV a seq. Answers epoch, head, time of that row. */
+/** KEYS meta, log. ARGV a seq. Returns epoch, head, and the time of that row. */
 export const LOOK = `
 local row = redis.call('XRANGE', KEYS[2], ARGV[1] .. '-0', ARGV[1] .. '-0')
 return { redis.call('HGET', KEYS[1], 'epoch'), redis.call('HGET', KEYS[1], 'head'), row[1] and row[1][2][4] }`;
@@ -41,7 +41,7 @@ return 1`;
 
 /**
  * KEYS meta, log, then a dedup key for each row (the meta key for none). ARGV epoch, milliseconds of dedup, expected kind or an empty text,
- * expected last seq, then kind and body of each row. Answers seq and 1 for a duplicate, of each row.
+ * expected last seq, then kind and body of each row. Returns seq and 0, or 1 for a duplicate, for each row.
  */
 export const APPEND = `
 ${SAME_EPOCH}
@@ -70,7 +70,7 @@ for i = 3, #KEYS do
 end
 return places`;
 
-/** Rows from a seq on, a few at a time, until there are so many, or they are so large. */
+/** Reads rows from a seq on, in small chunks, up to a number of rows or of bytes. */
 const PAGE = `
 local function page(command, from, to, step, count)
   local rows, size = {}, 0
@@ -86,19 +86,19 @@ local function page(command, from, to, step, count)
   return rows
 end`;
 
-/** KEYS meta, log. ARGV epoch, first seq, count. Answers rows in order. */
+/** KEYS meta, log. ARGV epoch, first seq, count. Returns rows in order. */
 export const READ = `
 ${SAME_EPOCH}
 ${PAGE}
 return page('XRANGE', tonumber(ARGV[2]), '+', 1, tonumber(ARGV[3]))`;
 
-/** KEYS meta, log. ARGV epoch, last seq, count. Answers rows, newest first. */
+/** KEYS meta, log. ARGV epoch, last seq, count. Returns rows, newest first. */
 export const READ_BACK = `
 ${SAME_EPOCH}
 ${PAGE}
 return page('XREVRANGE', tonumber(ARGV[2]), '-', -1, tonumber(ARGV[3]))`;
 
-/** KEYS meta, log, retired. ARGV epoch, first seq, count. Answers the id of the last row that was looked at, and those that are not retired. */
+/** KEYS meta, log, retired. ARGV epoch, first seq, count. Returns the id of the last row that was read, and the rows that are not retired. */
 export const LIVE = `
 ${SAME_EPOCH}
 ${PAGE}
@@ -116,7 +116,7 @@ ${NOW}
 for i = 2, #ARGV do redis.call('ZADD', KEYS[2], 'NX', now, ARGV[i]) end
 return 1`;
 
-/** KEYS meta, log, retired. ARGV epoch, moment, count. Answers how many were dropped. */
+/** KEYS meta, log, retired. ARGV epoch, moment, count. Returns how many were dropped. */
 export const DROP = `
 ${SAME_EPOCH}
 local head = redis.call('HGET', KEYS[1], 'head')
@@ -136,7 +136,7 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
-/** KEYS presence texts, their ends. Answers instance and text, of all that are alive; the others are removed. */
+/** KEYS presence texts, their ends. Removes expired texts; returns instance and text of the others. */
 export const LIST_PRESENCE = `
 ${NOW}
 for _, instance in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do

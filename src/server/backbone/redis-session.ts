@@ -7,7 +7,7 @@ import { conflict, replaced, unavailable, unwritable } from './backbone-errors.j
 import { ANSWER, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
-/** Where a log is in Redis. */
+/** Location of a log in Redis. */
 export interface RedisPlace {
   readonly url: URL;
   /** Without secrets, for messages. */
@@ -16,7 +16,7 @@ export interface RedisPlace {
   readonly times: BackboneTimes;
 }
 
-/** Keys of one log; the braces keep them on one node of a cluster. */
+/** Keys of one log. The braces (a hash tag) keep them on one node of a cluster. */
 export interface RedisKeys {
   readonly meta: string;
   readonly log: string;
@@ -38,7 +38,7 @@ export function redisKeys(name: string): RedisKeys {
   };
 }
 
-/** Two connections: one for commands, one that waits for rows. */
+/** Two connections: one for commands, one for the blocking wait for rows. */
 export class RedisSession implements Session {
   readonly #place: RedisPlace;
   readonly #client: Redis;
@@ -97,7 +97,7 @@ export class RedisSession implements Session {
     await this.run(RENEW, [this.#place.keys.meta], [old, hexId()]);
   }
 
-  /** Makes the log where there is none; answers its epoch. */
+  /** Creates the log if there is none, and returns its epoch. */
   async prepare(): Promise<string> {
     const { keys, what } = this.#place;
     const [epoch, form] = (await this.run(OPEN, [keys.meta, keys.log], [hexId()])) as [string, string];
@@ -110,7 +110,7 @@ export class RedisSession implements Session {
     return epoch;
   }
 
-  /** Whether an answered append survives a crash, and memory pressure. */
+  /** Whether an acknowledged append survives a crash, and memory pressure. */
   async durability(): Promise<Durability> {
     const wanted = [
       ['appendonly', 'yes'],
@@ -124,7 +124,7 @@ export class RedisSession implements Session {
       try {
         found = ((await this.#client.call('CONFIG', 'GET', name)) as unknown[])[1];
       } catch (error) {
-        // Services forbid the command; any other failure shows in the next call.
+        // Managed services forbid the command; any other failure shows in the next call.
         return { level: 'weak', reason: `Redis: ${name} cannot be verified (${errorText(error)})` };
       }
       if (found !== value) weak.push(`${name} is ${String(found)}, not ${value}`);
@@ -134,23 +134,25 @@ export class RedisSession implements Session {
   }
 
   /**
-   * Reading its append-only file, Redis checks transactions (what a script writes is one) against the rights of the user `default`, and
-   * drops them silently where it has none: redis/redis#14541, valkey-io/valkey#3983. Which versions are cured cannot be asked.
+   * When Redis replays its append-only file, it checks transactions (a script's writes are one) against the permissions of the user
+   * `default`, and drops them silently if it has none: redis/redis#14541, valkey-io/valkey#3983. Fixed versions cannot be detected.
    */
   async #replayProblem(): Promise<string[]> {
-    let answer: unknown[];
+    let reply: unknown[];
     try {
-      answer = (await this.#client.call('ACL', 'GETUSER', 'default')) as unknown[];
+      reply = (await this.#client.call('ACL', 'GETUSER', 'default')) as unknown[];
     } catch (error) {
       const text = errorText(error);
-      // Before version 6 there are no users.
-      return /unknown command/i.test(text) ? [] : [`the rights of the user "default" cannot be verified (${text})`];
+      // Before version 6 Redis had no users.
+      return /unknown command/i.test(text)
+        ? []
+        : [`the permissions of the user "default" cannot be verified (${text})`];
     }
-    const field = (name: string): string => String(answer[answer.indexOf(name) + 1]);
+    const field = (name: string): string => String(reply[reply.indexOf(name) + 1]);
     if (field('commands') === '+@all' && /^~?\*$/.test(field('keys'))) return [];
     return [
-      'the user "default" may not do everything: then a restart can drop what was written (issue 14541 of Redis); ' +
-        'give it "off ~* &* +@all"',
+      'the user "default" does not have all permissions, so a restart can drop written data (redis/redis#14541): ' +
+        'set it to "off ~* &* +@all"',
     ];
   }
 
@@ -160,17 +162,17 @@ export class RedisSession implements Session {
     this.#waiter.disconnect();
   }
 
-  /** Waits for rows after the head, again and again; ends with an error when the connection does. */
+  /** Waits for rows after the head in a loop, until {@link end}. Rejects when the connection fails. */
   async #wake(hooks: SessionHooks): Promise<void> {
     const { keys, times } = this.#place;
     while (!this.#ended) {
       const head = (await this.#waiter.hget(keys.meta, 'head')) ?? '0';
-      hooks.hint(); // what came while nobody waited
+      hooks.hint(); // rows that arrived between two waits
       await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', keys.log, `${head}-0`);
     }
   }
 
-  /** An answer of Redis as a `SyncError`; anything else, and what only another connection mends, stays as it is. */
+  /** Maps an error reply of Redis to a `SyncError`. Returns all other errors, and those that need a new connection, unchanged. */
   #failure(error: unknown): unknown {
     const { what } = this.#place;
     const text = errorText(error);
@@ -197,7 +199,7 @@ async function connectClient({ url, times }: RedisPlace, hooks: SessionHooks): P
     lazyConnect: true,
     connectTimeout: times.connectMs,
     connectionName: 'policysync',
-    // The keeper connects anew, and nothing is ever sent twice: an append is not harmless to repeat.
+    // The keeper reconnects. Nothing is resent: an append is not idempotent.
     retryStrategy: () => null,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -210,26 +212,26 @@ async function connectClient({ url, times }: RedisPlace, hooks: SessionHooks): P
     hooks.lost(error);
   });
   client.on('end', () => hooks.lost(new Error('the connection was closed')));
-  // `connectTimeout` ends with the connection: a frozen server takes it, and never answers what ioredis asks first.
-  const timer = setTimeout(() => client.disconnect(), times.connectMs).unref(); // the connection holds the process, not this
+  // `connectTimeout` covers the TCP connection only: a frozen server accepts it, and never replies to the first commands of ioredis.
+  const timer = setTimeout(() => client.disconnect(), times.connectMs).unref();
   try {
     await client.connect();
     return client;
   } catch (error) {
     client.disconnect();
-    throw first ?? error; // "Connection is closed." hides the reason
+    throw first ?? error; // `error` is only "Connection is closed."
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** After a failover the address may still lead to what is a replica now. */
+/** Throws if the server is a replica: after a failover the address may still lead to the old primary. */
 async function refuseReplica(client: Redis): Promise<void> {
   let role: unknown;
   try {
     [role] = (await client.call('ROLE')) as unknown[];
   } catch {
-    return; // a service forbids the command: then an append will tell
+    return; // a managed service forbids the command: an append to a replica fails
   }
-  if (role === 'slave') throw new Error('it is a replica: it cannot be written');
+  if (role === 'slave') throw new Error('the server is a replica and cannot be written');
 }

@@ -6,12 +6,12 @@ import { APPEND, DROP, LIST_PRESENCE, LIVE, PUT_PRESENCE, READ, READ_BACK, RETIR
 import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
 import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
-/** Rows of one page of a load. */
+/** Rows per page of a load. */
 const PAGE = 500;
-/** Rows that one call drops: Redis does nothing else meanwhile. */
+/** Rows per call of {@link LogStore.dropRetired}: Redis does nothing else meanwhile. */
 const DROP_AT_MOST = 1000;
 
-/** Opens the log `name` in Redis, or makes it. Rejects with `backbone_unavailable`, `config_invalid`, `log_damaged`. */
+/** Opens or creates the log `name` in Redis. Rejects with `backbone_unavailable`, `config_invalid`, `log_damaged`. */
 export async function openRedisStore(
   options: { url: URL; what: string; name: string; times: BackboneTimes },
   deps: { log: Logger; signal?: AbortSignal | undefined },
@@ -38,8 +38,8 @@ class RedisStore extends BackboneStore<RedisSession> {
   protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     const { meta, log, retired } = this.#keys;
     for (let from = 1; ; ) {
-      const answer = await this.#run(LIVE, [meta, log, retired], [this.epoch, from, PAGE]);
-      const [last, live] = answer as [string | null, RawRow[]];
+      const reply = await this.#run(LIVE, [meta, log, retired], [this.epoch, from, PAGE]);
+      const [last, live] = reply as [string | null, RawRow[]];
       if (last === null) return;
       const rows = live.map(storedRow);
       this.keeper.saw(rows.at(-1));
@@ -89,7 +89,7 @@ class RedisStore extends BackboneStore<RedisSession> {
   }
 }
 
-/** Id, and the fields `k`, `t`, `b` in this order. */
+/** Id, and the fields `k` (kind), `t` (time), `b` (body) in this order. */
 type RawRow = [string, [string, RowKind, string, string, string, string]];
 
 function storedRow([id, [, kind, , timeMs, , body]]: RawRow): StoredRow {

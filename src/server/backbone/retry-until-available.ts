@@ -7,9 +7,8 @@ import { BACKBONE_TIMES } from './session-keeper.js';
 const BACKOFF = { minMs: 100, maxMs: 2000 };
 
 /**
- * Does a step of a start that asks the backbone: where that went away meanwhile the step is made again, for as long as a
- * start waits for a backbone. Only for steps that may be made twice. Rejects like the step; with `backbone_unavailable`
- * when the time is up; with its reason when the signal aborts the wait.
+ * Runs a step of a start, and retries it while the backbone is unavailable, for at most {@link BackboneTimes.openMs}. The step must be
+ * safe to repeat. Rejects like the step, after a timeout with its last error, or with the signal's reason if that aborts the wait.
  */
 export async function retryUntilAvailable<T>(
   step: () => Promise<T>,
@@ -22,7 +21,10 @@ export async function retryUntilAvailable<T>(
     } catch (error) {
       const delayMs = backoffMs(attempt, BACKOFF);
       if (!isBackboneAway(error) || performance.now() + delayMs > deadline) throw error;
-      log.warn({ ...failureFields(error), delay_ms: Math.round(delayMs) }, 'the backbone went away amid the start');
+      log.warn(
+        { ...failureFields(error), delay_ms: Math.round(delayMs) },
+        'the backbone became unavailable during the start',
+      );
       await sleep(delayMs, signal);
     }
   }

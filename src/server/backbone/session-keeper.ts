@@ -4,82 +4,81 @@ import type { Logger } from '../../lib/log.js';
 import type { Durability, StoreStatus } from '../log/log-store.js';
 import { replaced, unavailable } from './backbone-errors.js';
 
-/** Times that bound whatever waits for a backbone, in milliseconds. */
+/** Timeouts and intervals, in milliseconds. */
 export interface BackboneTimes {
-  /** One attempt to connect. */
+  /** Timeout of one attempt to connect. */
   readonly connectMs: number;
-  /** One call; an append of large rows has a second more for each MiB. */
+  /** Timeout of one call; an append gets one second more for each MiB. */
   readonly callMs: number;
-  /** Between two looks at the log: the heartbeat, and what finds rows whose wake-up was lost. */
+  /** Interval of {@link Session.look}: the heartbeat, and how rows are found whose wake-up was lost. */
   readonly lookMs: number;
-  /** How long a start waits for a backbone that is being started too. */
+  /** How long a start waits for a backbone that may be starting, too. */
   readonly openMs: number;
 }
 
 export const BACKBONE_TIMES: BackboneTimes = { connectMs: 5000, callMs: 5000, lookMs: 5000, openMs: 30_000 };
 
-/** The log as it is now. */
+/** The current state of the log. */
 export interface BackboneState {
-  /** Undefined: there is none. */
+  /** Undefined if there is no log. */
   readonly epoch: string | undefined;
   readonly head: number;
-  /** Time of the row that was asked for; undefined where it is not there (any more). */
+  /** Time of the requested row; undefined if it does not exist (any more). */
   readonly rowMs: number | undefined;
 }
 
-/** What a session tells. */
+/** Events of a session. */
 export interface SessionHooks {
-  /** There may be new rows, up to this place where it is known. */
+  /** There may be new rows; up to `head`, if that is known. */
   hint(head?: number): void;
-  /** The connection is of no use any more. */
+  /** The connection has failed. */
   lost(error: unknown): void;
 }
 
 /**
- * Connections to a backbone, from their opening to their first failure. In its methods a `SyncError` says that the backbone has answered;
- * any other error that the connection is lost.
+ * The connections to a backbone, from their opening to their first failure. A method that rejects with a `SyncError` got a response; any
+ * other error means that the connection is lost.
  */
 export interface Session {
-  /** Head and epoch, and the time of one row (0: none). */
+  /** Reads epoch and head, and the time of row `seq` (0: of none). */
   look(seq: number): Promise<BackboneState>;
-  /** Gives the log a new epoch, if it still has this one. */
+  /** Gives the log a new epoch, if `old` is still its epoch. */
   renewEpoch(old: string): Promise<void>;
-  /** Makes the log where there is none, and returns its epoch. */
+  /** Creates the log if there is none, and returns its epoch. */
   prepare(): Promise<string>;
-  /** How durable the log is. Called once, after {@link Session.prepare} (design D26). */
+  /** Verifies the durability of the log (design D26). Called once, after {@link Session.prepare}. */
   durability(): Promise<Durability>;
-  /** Cuts the connections; never waits for an answer, never rejects. */
+  /** Closes the connections without waiting for the backbone. Never throws. */
   end(): void;
 }
 
-/** What a {@link SessionKeeper} is made with. */
 export interface KeeperDeps<S extends Session> {
   /** The backbone without its secrets, for messages: `Postgres at db:5432`. */
   readonly what: string;
   readonly times: BackboneTimes;
   readonly log: Logger;
-  /** Gives up a start. */
+  /** Aborts a start. */
   readonly signal?: AbortSignal | undefined;
-  /** Connects; the keeper bounds the time and ends what comes too late. */
+  /** Connects. The keeper bounds the time, and ends a session that comes too late. */
   connect(hooks: SessionHooks): Promise<S>;
 }
 
 const BACKOFF = { minMs: 100, maxMs: 5000 };
-/** Between two warnings that it is still away. */
+/** Interval of warnings while the backbone is unavailable. */
 const REMIND_MS = 60_000;
 const PER_BYTE_MS = 1000 / (1024 * 1024);
 
 interface Held<S> {
   readonly session: S;
-  /** Rejects when the session is lost; handled. */
+  /** Rejects when the session is lost. Has a handler already. */
   readonly lost: Promise<never>;
   lose(error: unknown): void;
 }
 
 /**
- * Keeps a session to a backbone: one loop that connects, looks at the log at intervals, and connects anew with a growing delay after
- * a failure. While there is none, calls fail at once; no call waits longer than its time. Each new session is checked to lead to
- * the log that was read before: one that was emptied, restored or has gone back ends the keeper for good (`backbone_replaced`).
+ * Keeps a session to a backbone: one loop connects, checks the log at intervals, and reconnects with backoff after a failure. Without a
+ * session calls fail immediately, and every call has a timeout. A session must lead to the log that was read before: if that was emptied,
+ * replaced or restored from a backup, the keeper fails permanently with `backbone_replaced`.
  */
 export class SessionKeeper<S extends Session> {
   readonly epoch: string;
@@ -92,7 +91,7 @@ export class SessionKeeper<S extends Session> {
   #held: Held<S> | undefined;
   #status: StoreStatus = { up: true };
   #fail: (error: SyncError) => void = () => undefined;
-  /** The newest row that was read, and the highest place known. */
+  /** The newest row that was read. */
   #seen = { seq: 0, timeMs: 0 };
   #head = 0;
 
@@ -103,14 +102,14 @@ export class SessionKeeper<S extends Session> {
     this.failed = new Promise((_resolve, reject) => {
       this.#fail = reject;
     });
-    this.failed.catch(() => undefined); // whoever wants to know asks
+    this.failed.catch(() => undefined); // only those who use it handle it
     this.#held = first;
     this.#running = this.#run(first);
   }
 
   /**
-   * Connects, and makes the log where there is none. Rejects with `backbone_unavailable` when nothing answers for the time of a
-   * start, with `config_invalid` or `log_damaged` at once, with the signal's reason when that aborts.
+   * Connects, and creates the log if there is none. Rejects with `backbone_unavailable` after {@link BackboneTimes.openMs}, immediately
+   * with `config_invalid` or `log_damaged`, and with the signal's reason if that aborts.
    */
   static async open<S extends Session>(deps: KeeperDeps<S>): Promise<SessionKeeper<S>> {
     const { what, times, log, signal = new AbortController().signal } = deps;
@@ -134,7 +133,7 @@ export class SessionKeeper<S extends Session> {
         }
         log.warn(
           { ...failureFields(asUnavailable(what, error)), delay_ms: Math.round(delayMs) },
-          'the backbone does not answer yet',
+          'the backbone does not respond yet',
         );
         await sleep(delayMs, signal);
       }
@@ -146,37 +145,37 @@ export class SessionKeeper<S extends Session> {
   }
 
   watch(listener: () => void): () => void {
-    const own = (): void => listener(); // one listener may watch twice
+    const own = (): void => listener(); // the same listener may watch twice
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
 
-  /** There may be new rows, up to this place where it is known. */
+  /** {@link SessionHooks.hint}. */
   hint(head = 0): void {
     this.sawHead(head);
     for (const listener of [...this.#listeners]) listener();
   }
 
-  /** Remembers a row that was read: a log without it is another one. */
+  /** Remembers a row that was read: a log that does not have it was replaced. */
   saw(row: { readonly seq: number; readonly timeMs: number } | undefined): void {
     if (row === undefined) return;
     if (row.seq > this.#seen.seq) this.#seen = { seq: row.seq, timeMs: row.timeMs };
     this.sawHead(row.seq);
   }
 
-  /** Remembers a place that was given: a log whose head is lower is another one. */
+  /** Remembers a seq that was assigned: a log with a lower head was replaced. */
   sawHead(seq: number): void {
     if (seq > this.#head) this.#head = seq;
   }
 
-  /** Highest place that is known to be given. */
+  /** Highest seq that is known to be assigned. */
   get head(): number {
     return this.#head;
   }
 
   /**
-   * Does something with the session. Rejects with what the backbone answered, or with `backbone_unavailable` where there is no answer;
-   * then it is not known whether it was done. `bytes` that are sent make its time longer.
+   * Calls the backbone. Rejects with the error of its response, or with `backbone_unavailable` if there is none: then the call may have
+   * taken effect. `bytes` that are sent extend the timeout.
    */
   async call<T>(work: (session: S) => Promise<T>, bytes = 0): Promise<T> {
     const { what, times } = this.#deps;
@@ -223,7 +222,7 @@ export class SessionKeeper<S extends Session> {
     this.#held = undefined;
   }
 
-  /** Looks at the log at intervals; answers why that ended. */
+  /** Checks the log at intervals. Returns the error that ends the session. */
   async #lookAfter(held: Held<S>): Promise<unknown> {
     const { lookMs, callMs } = this.#deps.times;
     const pause = new AbortController();
@@ -241,7 +240,7 @@ export class SessionKeeper<S extends Session> {
     }
   }
 
-  /** Rejects with `backbone_replaced` when this is not the log that was read. */
+  /** Rejects with `backbone_replaced` if this is not the log that was read. */
   async #check(session: S): Promise<void> {
     const { what } = this.#deps;
     const { seq, timeMs } = this.#seen;
@@ -250,18 +249,18 @@ export class SessionKeeper<S extends Session> {
     if (state.epoch !== this.epoch)
       throw replaced(what, 'the update log was emptied or replaced: it has another epoch');
     if (state.head < head || (state.rowMs !== undefined && seq > 0 && state.rowMs !== timeMs)) {
-      // Whoever reads it from now on must not take its places for the ones that were given before.
+      // With the old epoch, readers would take its new rows for those that had the same seqs before.
       await session.renewEpoch(this.epoch);
-      throw replaced(what, `the update log has gone back: rows up to ${head} were there, not all of them are`);
+      throw replaced(what, `the update log has gone back: it had rows up to ${head}, and some of them are missing`);
     }
     this.sawHead(state.head);
   }
 
-  /** A checked session; undefined when the keeper was stopped or has failed for good. Never rejects. */
+  /** Returns a checked session; undefined if the keeper was closed or has failed permanently. Never rejects. */
   async #connectAgain(): Promise<Held<S> | undefined> {
     const { signal } = this.#stop;
     const { log, what, times } = this.#deps;
-    let toldMs = performance.now(); // of the loss
+    let warnedMs = performance.now(); // of the loss
     for (let attempt = 1; !signal.aborted; attempt++) {
       let held: Held<S> | undefined;
       try {
@@ -276,13 +275,13 @@ export class SessionKeeper<S extends Session> {
           return undefined;
         }
         const delayMs = backoffMs(attempt, BACKOFF);
-        const isDue = performance.now() - toldMs >= REMIND_MS;
-        if (isDue) toldMs = performance.now();
+        const isDue = performance.now() - warnedMs >= REMIND_MS;
+        if (isDue) warnedMs = performance.now();
         log[isDue ? 'warn' : 'debug'](
           { backbone: what, ...failureFields(asUnavailable(what, error)), attempt, delay_ms: Math.round(delayMs) },
-          'still no backbone',
+          'the backbone is still unavailable',
         );
-        await sleep(delayMs, signal).catch(() => undefined); // a stop ends the loop at its top
+        await sleep(delayMs, signal).catch(() => undefined); // the loop checks the signal
       }
     }
     return undefined;
@@ -295,7 +294,7 @@ export class SessionKeeper<S extends Session> {
       this.#deps.log.info({ backbone: this.#deps.what, down_ms: Date.now() - sinceMs }, 'the backbone is back');
     }
     this.#status = { up: true };
-    this.hint(); // status, and whatever was appended meanwhile
+    this.hint(); // the status has changed, and rows may have been appended meanwhile
   }
 
   #setDown(error: unknown): void {
@@ -312,7 +311,7 @@ export class SessionKeeper<S extends Session> {
   }
 }
 
-/** What a driver threw means that the backbone is away; one of our errors says itself what it means. */
+/** Any error but a `SyncError` comes from a driver and means that the backbone is unavailable. */
 function asUnavailable(what: string, error: unknown): SyncError {
   return error instanceof SyncError ? error : unavailable(what, errorText(error), error);
 }
@@ -326,12 +325,12 @@ async function connectHeld<S extends Session>(
   const lost = new Promise<never>((_resolve, reject) => {
     lose = reject;
   });
-  lost.catch(() => undefined); // those who wait with a call get it
+  lost.catch(() => undefined); // calls race with it, and reject
   const connecting = deps.connect({ hint, lost: (error) => lose(error) });
   try {
     return { session: await within(deps.times.connectMs, connecting, signal), lost, lose };
   } catch (error) {
-    // It may still come: nobody wants it then.
+    // The session may still arrive: end it then.
     connecting.then(
       (session) => session.end(),
       () => undefined,
@@ -340,7 +339,7 @@ async function connectHeld<S extends Session>(
   }
 }
 
-/** The result, or an error when it is not there in time, or not before the signal. */
+/** Rejects if `work` takes longer than `ms`, or when the signal aborts. */
 async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   let onAbort = (): void => undefined;
