@@ -98,7 +98,7 @@ ${SAME_EPOCH}
 ${PAGE}
 return page('XREVRANGE', tonumber(ARGV[2]), '-', -1, tonumber(ARGV[3]))`;
 
-/** KEYS meta, log, retired. ARGV epoch, first seq, count. Returns the id of the last row that was read, and the rows that are not retired. */
+/** KEYS meta, log, retired. ARGV epoch, first seq, count. Returns the id of the last row read, and the rows not retired. */
 export const LIVE = `
 ${SAME_EPOCH}
 ${PAGE}

@@ -3,13 +3,13 @@ import type { Logger } from '../../lib/log.js';
 import { type Appended, isBackboneAway, type NewRow } from './log-store.js';
 import type { NewRecord } from './update-log.js';
 
-/** A row to append, with the record that it was printed from: so that nobody parses it again. */
+/** A row to append, with the record that it was printed from, so that it is not parsed again. */
 export interface OwnRow {
   readonly row: NewRow;
   readonly record?: NewRecord | undefined;
 }
 
-/** Where a row was written, and how many connections its record was delivered to, where somebody delivers. */
+/** Where a row was written, and the number of connections that its record was delivered to, if it was delivered here. */
 export interface Placed extends Appended {
   readonly subscribers?: number | undefined;
 }
@@ -19,31 +19,31 @@ interface Pending extends OwnRow {
   reject(error: unknown): void;
 }
 
-/** Something that needs the log to itself: no append is under way while it runs. */
+/** A task during which no append runs. */
 interface ExclusiveTask {
   run(): Promise<void>;
   reject(error: unknown): void;
 }
 
-/** The store rejects one row and writes none: the other rows of the batch are appended without it. */
+/** True if the store rejected one row and wrote none: the rows of the batch are then appended one by one. */
 function isOfOneRow(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'inline_data_too_large';
 }
 
-/** What is wrong with a record, or was decided by another instance, and is no failure of the log. */
+/** Errors that are no failure of the log: an invalid record, or a conflict with another instance. */
 const REFUSALS: ReadonlySet<string> = new Set(['request_invalid', 'too_many_patches', 'log_conflict']);
 
 function isFailure(error: unknown): boolean {
   return !isBackboneAway(error) && !(error instanceof SyncError && REFUSALS.has(error.code));
 }
 
-/** Rows of one transaction, and their characters: bounds what one failure refuses, and how long the next append waits. */
+/** Limits of one transaction: bound how many rows one failure rejects, and how long the next append waits. */
 const BATCH_ROWS = 1000;
 const BATCH_CHARS = 8 * 1024 * 1024;
 
 /**
- * The one writer of an instance: works off what is to be appended, one call at a time. What arrives in one turn of the event loop, or
- * while a call is under way, shares the next call, and so a disk flush.
+ * The only writer of an instance: appends one batch at a time. Rows that arrive in the same turn of the event loop, or while a batch is
+ * written, share the next batch, and so its disk flush.
  */
 export class AppendQueue {
   readonly #deps: { append(batch: readonly OwnRow[]): Promise<readonly Placed[]>; log: Logger };
@@ -51,7 +51,7 @@ export class AppendQueue {
   #flushing: Promise<void> | undefined;
   #closed = false;
 
-  /** `append` writes rows and applies them. */
+  /** `append` writes a batch of rows and applies them. */
   constructor(deps: { append(batch: readonly OwnRow[]): Promise<readonly Placed[]>; log: Logger }) {
     this.#deps = deps;
   }
@@ -60,7 +60,7 @@ export class AppendQueue {
     return new Promise((resolve, reject) => this.#add({ row, record, resolve, reject }));
   }
 
-  /** Runs a task while no append is under way. */
+  /** Runs a task while no append runs. */
   exclusively<T>(task: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => this.#add({ run: async () => resolve(await task()), reject }));
   }
@@ -74,13 +74,13 @@ export class AppendQueue {
     this.#flushing ??= this.#flush();
   }
 
-  /** Rejects what comes from now on, and resolves when everything before is done. */
+  /** Rejects later calls, and resolves when all earlier ones are done. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#flushing;
   }
 
-  /** Never rejects: each failure rejects the items that it concerns. */
+  /** Never rejects: a failure rejects the promises of its items. */
   async #flush(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     for (let first = this.#pending[0]; first !== undefined; first = this.#pending[0]) {
@@ -116,7 +116,7 @@ export class AppendQueue {
     }
   }
 
-  /** Rows up to the next that runs alone, or that has a dedup text which is in the batch already. */
+  /** Number of rows before the next exclusive task, the limits of a batch, or a dedup text that the batch has already. */
   #batchLength(): number {
     const dedups = new Set<string>();
     let chars = 0;

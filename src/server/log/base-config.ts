@@ -5,14 +5,14 @@ import { nextGeneration } from './generation.js';
 import type { LogView } from './log-view.js';
 import type { Retention } from './retention.js';
 
-/** Instances that start together may all be beaten to it, once each. */
+/** Each of the instances that start together may win once before this one. */
 const ADOPT_ATTEMPTS = 20;
 
-/** Brings the operator's base entries of this instance into the log (design D18). No append may be under way meanwhile. */
+/** Writes the operator's base entries of this instance into the log (design D18). No append may run meanwhile. */
 export class BaseConfig {
   readonly #exclusive: boolean;
   readonly #deps: { view: LogView; retention: Retention; log: Logger };
-  /** Digest of what this instance was given. */
+  /** Digest of the entries of this instance. */
   #given: string | undefined;
 
   constructor(
@@ -28,7 +28,7 @@ export class BaseConfig {
     return this.#given !== undefined && this.#given !== (this.#deps.view.state.generation?.generation ?? '');
   }
 
-  /** Takes the entries of this instance. Rejects like {@link UpdateLog.append}. */
+  /** Adopts the entries of this instance. Rejects like {@link UpdateLog.append}. */
   async adopt(entries: readonly PeerEntry[]): Promise<void> {
     const { view, retention, log } = this.#deps;
     for (let attempt = 1; ; attempt++) {
@@ -38,7 +38,7 @@ export class BaseConfig {
         if (this.differs) log.warn({}, 'the base data entries of a newer configuration are in use');
         return;
       }
-      // What a base entry superseded must not come back after a crash, once that one is removed.
+      // Otherwise an update that a removed base entry superseded could come back after a crash.
       await retention.work();
       const lastSeq = view.state.generation?.seq ?? 0;
       try {

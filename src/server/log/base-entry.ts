@@ -4,8 +4,8 @@ import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 
 /**
- * What makes two base entries the same one (design D18): url, method, body, dst_path, topics and save_method; headers
- * may change. Inline data counts as body, so that what stands at a position never changes for those who have read it.
+ * The identity of a base entry (design D18): url, method, body, dst_path, topics and save_method; headers may change. Inline data counts
+ * as body, so that the entry at a position never changes for clients that have read it.
  */
 export function baseIdentity(entry: PeerEntry): string {
   return printJson([
@@ -18,7 +18,7 @@ export function baseIdentity(entry: PeerEntry): string {
   ]);
 }
 
-/** The digest of a base configuration: the same for the same entries with the same headers in the same order. */
+/** Digest of a base configuration: depends on the entries, their headers and their order. */
 export function configDigest(entries: readonly PeerEntry[]): string {
   return createHash('sha256').update(printJson(entries)).digest('hex');
 }

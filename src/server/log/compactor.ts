@@ -2,7 +2,7 @@ import type { AppendQueue } from './append-queue.js';
 import type { Fold } from './fold.js';
 import { compactionText } from './row.js';
 
-/** Writes documents anew that many patches wait for, a few at a time. */
+/** Appends documents with many patches as one PUT each. */
 export class Compactor {
   readonly #queue: AppendQueue;
   #underWay = 0;
@@ -11,7 +11,7 @@ export class Compactor {
     this.#queue = queue;
   }
 
-  /** Appends what is due; while something is under way nothing more. What fails is asked for again by the next patch. */
+  /** Appends what is due, unless earlier compactions are still being appended. After a failure the next patch makes it due again. */
   write(fold: Fold): void {
     if (this.#underWay > 0) return;
     const done = (): void => {
@@ -19,10 +19,10 @@ export class Compactor {
     };
     for (const compaction of fold.takeCompactions()) {
       this.#underWay++;
-      // Every instance does it; one row is enough.
+      // Every instance appends it: the dedup text keeps one row.
       const dedup = `compaction:${compaction.place.join('/')}`;
       const row = { kind: 'update', body: compactionText(compaction), dedup } as const;
-      this.#queue.append({ row }).then(done, done); // the queue logs what fails
+      this.#queue.append({ row }).then(done, done); // the queue logs failures
     }
   }
 }

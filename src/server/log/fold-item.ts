@@ -5,34 +5,34 @@ import { type PatchPart, patched, patchParts } from './patch-rules.js';
 import { type Compaction, comparePlace, type Place } from './place.js';
 import type { FoldedEntry } from './update-log.js';
 
-/** One live entry of the fold, as it was published. */
+/** A live entry of the fold, as it was published. */
 export interface FoldItem {
   readonly place: Place;
   readonly origin: FoldedEntry['origin'];
   readonly path: DocPath;
   readonly topics: ReadonlySet<string>;
-  /** Topics on which nothing superseded it yet. */
+  /** Topics on which it is not superseded yet. */
   readonly open: Set<string>;
   readonly expiresMs: number | undefined;
   readonly update: FoldedEntry['update'];
-  /** Row of the store that holds it; undefined for a base entry, which has its own count. */
+  /** Row of the store that holds it; undefined for a base entry, whose row the fold counts itself. */
   readonly row: number | undefined;
-  /** Of a PATCH: what is left of it. */
+  /** Of a PATCH: the operations that later patches have not superseded. */
   entry: PeerEntry;
-  /** Operations of a PATCH, where they are known. */
+  /** Operations of a PATCH, if they are known. */
   parts: readonly PatchPart[] | undefined;
-  /** The document that this PATCH is worked into. Readers of the fold get the two as one entry. */
+  /** The document that this PATCH is linked to. Readers of the fold get both as one entry. */
   document: FoldItem | undefined;
-  /** Patches that are worked into this document, in order. */
+  /** Patches that are linked to this document, in order. */
   readonly patches: FoldItem[];
   folded: FoldedEntry | undefined;
 }
 
-/** Patches of one document before it is written anew, and their size in characters relative to its own. */
+/** A document is due for compaction with this many patches, or when they have more characters than this and than the document. */
 const PATCHES_AT_MOST = 64;
 const PATCHES_CHARS = 64 * 1024;
 
-/** An item of which nothing is superseded yet. */
+/** Creates an item that is open on all its topics. */
 export function newItem(
   fields: Pick<FoldItem, 'place' | 'origin' | 'entry' | 'row'> & Partial<Pick<FoldItem, 'update' | 'expiresMs'>>,
 ): FoldItem {
@@ -45,7 +45,7 @@ export function newItem(
   return { place, origin, entry, row, update, expiresMs, path, topics, open, parts, ...alone };
 }
 
-/** Makes a patch part of a document. */
+/** Links a patch to its document. */
 export function link(patch: FoldItem, document: FoldItem): void {
   patch.document = document;
   const isLast = comparePlace(lastOf(document).place, patch.place) < 0;
@@ -54,7 +54,7 @@ export function link(patch: FoldItem, document: FoldItem): void {
   document.folded = undefined;
 }
 
-/** Takes a patch out of its document, if it is part of one. */
+/** Unlinks a patch from its document, if it has one. */
 export function unlink(patch: FoldItem): void {
   const { document } = patch;
   if (document === undefined) return;
@@ -67,7 +67,7 @@ export function byPlace(a: FoldItem, b: FoldItem): number {
   return comparePlace(a.place, b.place);
 }
 
-/** The last part of an item: a document stands in the fold where the last of its patches was published. */
+/** The last patch of an item, or the item itself: its place is that of the document in the fold. */
 export function lastOf(item: FoldItem): FoldItem {
   return item.patches.at(-1) ?? item;
 }
@@ -77,7 +77,7 @@ export function closedOf({ topics, open }: FoldItem): string[] {
   return [...topics].filter((topic) => !open.has(topic));
 }
 
-/** What newcomers get of it: the same object while it stays the same. */
+/** The entry that readers of the fold get. Cached: the same object until it changes. */
 export function foldedOf(item: FoldItem): FoldedEntry {
   const { place, update } = lastOf(item);
   item.folded ??= {
@@ -90,14 +90,14 @@ export function foldedOf(item: FoldItem): FoldedEntry {
   return item.folded;
 }
 
-/** The row that can replace a document and its patches. */
+/** The compaction that replaces a document and its patches. */
 export function compactionOf(item: FoldItem): Compaction {
   const closed = closedOf(item);
   const { entry, update } = foldedOf(item);
   return { place: lastOf(item).place, entry, update, ...(closed.length === 0 ? {} : { closed }) };
 }
 
-/** A document with its patches in it; its deletion where they removed all of it. */
+/** The document with its patches applied; a DELETE if they removed the whole document. */
 function worked({ entry, path, patches }: FoldItem): PeerEntry {
   if (patches.length === 0) return entry;
   const { data, ...rest } = entry;
@@ -106,7 +106,7 @@ function worked({ entry, path, patches }: FoldItem): PeerEntry {
   return document === undefined ? { ...rest, save_method: 'DELETE' } : { ...rest, data: document };
 }
 
-/** Whether a document has so many patches that it is to be written anew. */
+/** Whether a document is due for compaction. */
 export function isDue({ entry, patches }: FoldItem): boolean {
   if (patches.length >= PATCHES_AT_MOST) return true;
   const chars = patches.reduce((sum, patch) => sum + (patch.entry.data?.text.length ?? 0), 0);

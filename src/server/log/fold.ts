@@ -20,7 +20,7 @@ import { documentUnder, supersededPatches } from './patch-targets.js';
 import { type Compaction, comparePlace, type Place, type PlacedBase, placeKey, type Superseded } from './place.js';
 import type { FoldedEntry, NewRecord } from './update-log.js';
 
-/** What {@link Fold.applyRecord} takes: the part of a log record that decides what is live. */
+/** The part of a log record that decides which entries are live. */
 export interface FoldRecord {
   readonly seq: number;
   readonly entries: readonly FoldedEntry['entry'][];
@@ -30,16 +30,16 @@ export interface FoldRecord {
 }
 
 /**
- * The live entries of a log, kept up to date record by record (design D15, D16, D17). Rows that it needs are counted in
- * `refs`. An entry is visited once for each of its topics in all its life: an update costs time in proportion to its
- * topics and its depth, not to the number of live entries; only a PATCH looks at what overlaps it.
+ * The live entries of a log, kept up to date record by record (design D15, D16, D17). Counts the rows that it needs in `refs`. Each entry
+ * is visited once for each of its topics, so an update takes time in proportion to its topics and its depth, not to the number of live
+ * entries; only a PATCH visits the entries that overlap it.
  */
 export class Fold {
   readonly refs: RowRefs;
   readonly #live: LiveItems;
-  /** The configured base entries, by identity; also those that are superseded: they may come back. */
+  /** The configured base entries, by identity; including superseded ones, which may come back. */
   readonly #base = new Map<string, PlacedBase & { row: number | undefined }>();
-  /** How many entries the rows of records have that are needed. */
+  /** Number of entries in each row of a record that is still needed. */
   readonly #entryCounts = new Map<number, number>();
   #compactable = new Set<FoldItem>();
   #snapshot: readonly FoldedEntry[] | undefined = [];
@@ -49,7 +49,7 @@ export class Fold {
     this.#live = new LiveItems(refs);
   }
 
-  /** Live entries in order. The array never changes; a later call may answer another. */
+  /** Live entries in order. The array never changes; a later call may return another one. */
   entries(): readonly FoldedEntry[] {
     this.#snapshot ??= [...this.#live]
       .filter(({ document }) => document === undefined)
@@ -63,13 +63,13 @@ export class Fold {
   }
 
   /**
-   * Adds a record; records come in the order of their `seq`. A PUT or DELETE supersedes older entries at or below its
-   * path (also of its own record), a PATCH stacks on top or is worked into the inline document under it. An older entry
-   * is dropped once each of its topics was superseded: until then somebody still needs it. A DELETE stays as a tombstone,
-   * since a client that was away has to learn of it. What leaves by itself supersedes nothing that stays.
+   * Adds a record; records come in the order of their `seq`. A PUT or DELETE supersedes older entries at or below its path, also of its
+   * own record. A PATCH is linked to the inline document under it, or stacks on top if there is none. An older entry is dropped once it is
+   * superseded on all its topics: until then some clients need it. A DELETE stays as a tombstone for clients that were away. An entry that
+   * expires supersedes only entries that expire no later.
    */
   applyRecord({ seq, entries, update, expiresMs }: FoldRecord): void {
-    this.refs.add(seq); // until the end: what is superseded within the record counts as well
+    this.refs.add(seq); // keeps the row while its own entries supersede each other
     this.#entryCounts.set(seq, entries.length);
     for (const [index, entry] of entries.entries()) {
       if (entry.origin === 'base') this.#moveBase(entry, [seq, index]);
@@ -79,7 +79,7 @@ export class Fold {
     this.#snapshot = undefined;
   }
 
-  /** The base entries from now on, those of the last generation, and what was {@link superseded} when it was made. */
+  /** Replaces the base entries by those of a generation, and closes what was {@link superseded} when it was created. */
   setBase(entries: readonly PlacedBase[], superseded: readonly Superseded[] = []): void {
     this.#relink([], () => {
       for (const { place, row } of this.#base.values()) this.#removeBase(place, row);
@@ -88,7 +88,7 @@ export class Fold {
         const item = this.#live.get(place);
         if (item?.origin === 'update') for (const topic of topics ?? item.topics) this.#live.close(item, topic);
       }
-      // A patch that a base entry covered stays superseded: without this it would show once that entry is removed.
+      // A patch stays superseded after the base entry that covered it is removed.
       for (const item of [...this.#live]) if (item.open.size === 0) this.#live.remove(item);
       for (const { place, entry } of entries) this.#setBase(entry, place, undefined);
     });
@@ -101,9 +101,8 @@ export class Fold {
   }
 
   /**
-   * Entries that are superseded, wholly or on some topics, while the row that they stand in is still needed. Who reads the
-   * log from its rows could take them for live, once the base entry that superseded them is gone: so the next generation
-   * of the base configuration names them.
+   * Entries that are superseded, on all or on some topics, while their row is still needed. A reader that loads the remaining rows would
+   * take them for live once the base entry that superseded them is removed: so the next generation of the base configuration lists them.
    */
   superseded(): Superseded[] {
     const found = new Map<string, Superseded>();
@@ -120,7 +119,7 @@ export class Fold {
     return [...found.values()];
   }
 
-  /** Takes out what is to leave by now. Answers whether there was something. */
+  /** Removes expired entries. Returns whether there were any. */
   expire(nowMs: number): boolean {
     const due = this.#live.due(nowMs);
     for (const item of due) this.#live.remove(item);
@@ -128,12 +127,12 @@ export class Fold {
     return due.length > 0;
   }
 
-  /** Why a record that appends to lists cannot be worked into the documents below it; undefined: it can. */
+  /** Why a record that appends to lists cannot be linked to the documents below it; undefined if it can. */
   appendProblem(record: NewRecord): AppendProblem | undefined {
     return appendProblem(record, this.#live);
   }
 
-  /** How many patches would stack at the path of this entry once it is added, by each of its topics; none where it would not stack. */
+  /** Number of patches that would stack at the path of this entry after its append, by topic; empty if it would not stack. */
   patchesWith(entry: PeerEntry): ReadonlyMap<string, number> {
     const item = newItem({ place: [Number.MAX_SAFE_INTEGER, 0], origin: 'update', entry, row: undefined });
     if (documentUnder(this.#live, item) !== undefined) return new Map();
@@ -146,26 +145,26 @@ export class Fold {
     );
   }
 
-  /** The record of which a patch stands at the path of this entry, and which was appended under a key with this digest. */
+  /** Seq of the record with a live patch at the path of this entry that was appended under a key with this digest. */
   patchOnce({ dst_path }: PeerEntry, once: string): number | undefined {
     return [...this.#live.at(parseDocPath(dst_path))].find(({ update }) => update?.once === once)?.place[0];
   }
 
-  /** Patches at a path that count on a topic, quickly. */
+  /** Number of stacked patches at a path on a topic. */
   patchesAt(path: DocPath, topic: string): number {
     let count = 0;
     for (const item of this.#live.at(path)) if (isStacked(item) && item.open.has(topic)) count++;
     return count;
   }
 
-  /** Returns documents with so many patches that they are to be written anew, each once. */
+  /** Returns the documents that became due for compaction since the last call. */
   takeCompactions(): Compaction[] {
     const found = [...this.#compactable].filter((item) => this.#live.has(item) && item.patches.length > 0);
     this.#compactable = new Set();
     return found.map(compactionOf);
   }
 
-  /** The compaction of a document with patches; undefined where there are none. */
+  /** The compaction of a folded entry; undefined if it has no patches. */
   compactionAt(folded: FoldedEntry): Compaction | undefined {
     for (const item of this.#live.at(parseDocPath(folded.entry.dst_path))) {
       if (item.folded === folded && item.patches.length > 0) return compactionOf(item);
@@ -173,13 +172,13 @@ export class Fold {
     return undefined;
   }
 
-  /** Takes a compaction that was written to the log as row `row`: a PUT at its place, which supersedes what it was made of. */
+  /** Applies a compaction from row `row`: a PUT at an earlier place, which supersedes the document and its patches. */
   applyCompaction({ place, entry, update, closed = [] }: Compaction, row: number): void {
     this.refs.add(row);
     const written = newItem({ place, origin: 'update', entry, update, row });
     for (const topic of closed) written.open.delete(topic);
     this.#relink(written.path, () => {
-      const last = this.#live.get(place); // may be open on more topics, where a base entry that closed it is gone
+      const last = this.#live.get(place); // may be open on more topics, if a base entry that closed them is removed
       if (last !== undefined) this.#live.remove(last);
       this.#live.insert(written);
     });
@@ -195,7 +194,7 @@ export class Fold {
     this.#setBase(known.entry, place, place[0]);
   }
 
-  /** A base item has no row of its own: it may come back, so the row of its place is counted with the base. */
+  /** The item has no row: a superseded base entry may come back, so the row of its place is counted here. */
   #setBase(entry: PeerEntry, place: Place, row: number | undefined): void {
     this.#base.set(baseIdentity(entry), { place, entry, row });
     this.#live.insert(newItem({ place, origin: 'base', entry, row: undefined }));
@@ -219,8 +218,8 @@ export class Fold {
   }
 
   /**
-   * Makes a change between older items, and decides anew which patches around a path are worked into which documents. The base entries
-   * count too that something newer covers: they may come back, and a patch in between would cover them.
+   * Changes items in the middle of the log, and then relinks the patches around `path` to their documents. A base entry in between
+   * prevents a link, even a superseded one: it may come back.
    */
   #relink(path: DocPath, change: () => void): void {
     const around = [...this.#live.overlapping(path)].flatMap((item) => (isPatch(item) ? [item] : item.patches));
@@ -253,12 +252,11 @@ function isPatch({ entry, origin }: FoldItem): boolean {
   return entry.save_method === 'PATCH' && origin === 'update';
 }
 
-/** A patch that no document takes up. */
+/** A patch that is not linked to a document. */
 function isStacked({ entry, document }: FoldItem): boolean {
   return entry.save_method === 'PATCH' && document === undefined;
 }
 
-/** An empty fold. */
 export function createFold(): Fold {
   return new Fold();
 }

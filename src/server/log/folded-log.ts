@@ -27,18 +27,17 @@ import type {
   UpdateLog,
 } from './update-log.js';
 
-/** How a {@link FoldedLog} goes about it. */
 export interface FoldedLogOptions extends FollowOptions {
-  /** True where no other instance can append to this store. Then nothing is followed, and its own base entries count. */
+  /** True if no other instance can append to this store: then it is not followed, and the base entries of this instance count. */
   readonly exclusive: boolean;
-  /** Patches that may stack at one path. */
+  /** Maximum number of patches that stack at one path. */
   readonly patchesPerPath: number;
   readonly retention: RetentionLimits;
 }
 
 const TAIL_LIMIT = 1000;
 
-/** An {@link UpdateLog} over any {@link LogStore}: keeps what the rows amount to in memory, and follows the store in order. */
+/** An {@link UpdateLog} over any {@link LogStore}: keeps the folded state of the rows in memory, and follows the store in order. */
 export class FoldedLog implements UpdateLog {
   readonly #options: FoldedLogOptions;
   readonly #store: LogStore;
@@ -54,7 +53,7 @@ export class FoldedLog implements UpdateLog {
   #following: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  /** Reads what the store has. Rejects with what it rejects with, and with `log_damaged`. */
+  /** Loads the store. Rejects like {@link LogStore.load}, and with `log_damaged`. */
   static async open(
     store: LogStore,
     options: FoldedLogOptions,
@@ -156,7 +155,7 @@ export class FoldedLog implements UpdateLog {
     return { record: this.#recorded(record, place), replayed: false };
   }
 
-  /** Throws `too_many_patches`, unless the record repeats one that the limit had room for: then returns the place of that one. */
+  /** Throws `too_many_patches`, unless the record repeats an accepted one: then returns the place of that one. */
   #repetitionOf(record: NewRecord): Placed | undefined {
     const { fold } = this.#state;
     const { once, entries } = record;
@@ -172,8 +171,8 @@ export class FoldedLog implements UpdateLog {
   }
 
   /**
-   * Appends a record that is only accepted as the log is at its place: with operations at `-`, which have to be worked into a document of
-   * the log, or where patches of other instances may leave no room for those of this one.
+   * Appends a record whose acceptance depends on the exact state of the log before it: one with operations at `-`, which need a document
+   * in the log, or one close to the limit of patches, which other instances may exhaust.
    */
   async #appendExactly(own: { readonly row: NewRow; readonly record: NewRecord }): Promise<Placed> {
     const { record } = own;
@@ -189,7 +188,7 @@ export class FoldedLog implements UpdateLog {
         const [place] = await this.#view.appendMade(make);
         return place as Placed;
       } catch (error) {
-        // It may be the repetition of one that was accepted.
+        // The record may repeat an accepted one.
         const seq = await this.#placeOf(record.once);
         if (seq === undefined) throw error;
         return { seq, duplicate: true };
@@ -197,7 +196,7 @@ export class FoldedLog implements UpdateLog {
     });
   }
 
-  /** The place of a recent record that was appended under a key with this digest. */
+  /** Seq of a recent record that was appended under a key with this digest. */
   async #placeOf(once: string | undefined): Promise<number | undefined> {
     if (once === undefined) return undefined;
     const rows = await this.#store.readBack(this.head + 1, TAIL_LIMIT);
@@ -222,11 +221,11 @@ export class FoldedLog implements UpdateLog {
     return { ...record, seq, timeMs, ...(subscribers === undefined ? {} : { subscribers }) };
   }
 
-  /** The record that was first published under a key. */
+  /** The record that was first published under the key. */
   async #replayed(seq: number, once: Idempotency | undefined): Promise<LogRecord> {
     const [row] = await this.#store.read(seq - 1, 1);
     if (row?.seq !== seq) {
-      const text = `an update with this Idempotency-Key is in the log at ${seq}; what it said is not kept any more`;
+      const text = `an update with this Idempotency-Key was recorded as seq ${seq}, but its content is not kept any more`;
       throw new SyncError('idempotency_conflict', text);
     }
     const read = row.kind === 'update' ? readUpdateRow(row) : undefined;
@@ -242,7 +241,7 @@ export class FoldedLog implements UpdateLog {
         const [place] = await this.#view.append([{ row: { kind: 'policy', body } }], { kind: 'policy', lastSeq });
         return { seq: place?.seq ?? 0, body };
       } catch (error) {
-        // What another instance wrote is known before the caller hears of the conflict.
+        // The caller sees the head of the other instance as soon as it gets the conflict.
         if (error instanceof SyncError && error.code === 'log_conflict') await this.#view.catchUp();
         throw error;
       }
@@ -282,14 +281,14 @@ export class FoldedLog implements UpdateLog {
     if (!this.#options.exclusive) this.#following = this.#view.follow(this.#stop.signal, this.#options);
   }
 
-  /** After rows were applied: passes on what is needed no more, and writes documents anew that many patches wait for. */
+  /** After rows were applied: retires unused rows, and compacts documents with many patches. */
   #tidy(): void {
     this.#retention.take(this.#state.takeUnused());
     if (this.#closing === undefined) this.#compactor.write(this.#state.fold);
   }
 }
 
-/** The text of a record. Done for each publisher alone, before its record joins those of others in a transaction. */
+/** The text of a record. Printed before the record joins a batch, so that a failure affects only its publisher. */
 function printed(record: NewRecord, once: Idempotency | undefined): string {
   try {
     return updateBodyText(record, once);

@@ -4,23 +4,23 @@ import type { StoredRow } from './log-store.js';
 import { type Generation, readGeneration, readUpdateRow } from './row.js';
 import type { LogRecord, PolicyHead } from './update-log.js';
 
-/** What a row turned out to be, for those who listen. */
+/** What a row contained, for listeners. */
 export interface AppliedRow {
   readonly record?: LogRecord;
   readonly policy?: PolicyHead;
 }
 
-/** What the rows of a log amount to, row by row: the fold, the last seq of each topic, the base configuration, the policy head. */
+/** The state that the rows of a log add up to: the fold, the last seq of each topic, the base configuration, the policy head. */
 export class FoldedState {
   readonly #refs = new RowRefs();
   readonly fold = new Fold(this.#refs);
   readonly #topicHeads = new Map<string, number>();
   #generation: (Generation & { readonly seq: number }) | undefined;
   #policy: PolicyHead | undefined;
-  /** Seq of the last row that was applied. */
+  /** Seq of the last applied row. */
   head = 0;
 
-  /** The generation of the base configuration that counts. */
+  /** The current generation of the base configuration. */
   get generation(): (Generation & { readonly seq: number }) | undefined {
     return this.#generation;
   }
@@ -34,15 +34,15 @@ export class FoldedState {
   }
 
   /**
-   * Applies a row; rows come in order. `record`: the record of the row, where it is known already. Throws `log_damaged`.
+   * Applies a row; rows come in order. `record`: the parsed record of the row, if it is known already. Throws `log_damaged`.
    */
   apply(row: Omit<StoredRow, 'body'> & { readonly body?: string }, record?: LogRecord): AppliedRow {
     const { seq, kind, timeMs, body = '' } = row;
     const stored = { seq, kind, timeMs, body };
-    this.#refs.add(seq); // until the end: what is superseded within the row counts as well
+    this.#refs.add(seq); // keeps the row while its own entries supersede each other
     const applied = this.#apply(stored, record);
     this.#refs.drop(seq);
-    this.head = Math.max(this.head, seq); // only now: a row that cannot be read is not passed over
+    this.head = Math.max(this.head, seq); // last, so that an unreadable row is not skipped
     return applied;
   }
 
@@ -64,7 +64,7 @@ export class FoldedState {
     }
   }
 
-  /** Rows that nothing needs any more since the last call. */
+  /** Rows that became unused since the last call. */
   takeUnused(): number[] {
     return this.#refs.takeUnused();
   }

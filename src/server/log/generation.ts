@@ -3,22 +3,22 @@ import { baseIdentity, configDigest } from './base-entry.js';
 import type { Fold } from './fold.js';
 import { type Generation, generationText } from './row.js';
 
-/** Earlier generations that a log remembers. */
+/** Number of earlier generations that a log remembers. */
 const KNOWN_AT_MOST = 100;
 
-/** What becomes of the base configuration when an instance comes with its own. */
+/** The decision about the base configuration of an instance. */
 export interface NextGeneration {
-  /** Digest of what the instance was given. */
+  /** Digest of the entries of the instance. */
   readonly generation: string;
-  /** The row to append; undefined: the log has this generation, or a newer one that counts. */
+  /** The row to append; undefined if the log has this generation, or a newer one. */
   readonly body: string | undefined;
   readonly changes?: { readonly added: number; readonly removed: number };
 }
 
 /**
- * Decides it (design D18): the same generation changes nothing; neither does one that the log knows as an earlier one,
- * since the instance was started with an old configuration - unless the log is the instance's own. An entry keeps its
- * place while its identity stays.
+ * Decides whether the entries of an instance become the next generation (design D18). The current generation changes nothing. Nor does an
+ * earlier one, which comes from an instance with an old configuration, unless the log is exclusive. An entry keeps its place while its
+ * identity stays the same.
  */
 export function nextGeneration(
   given: readonly PeerEntry[],

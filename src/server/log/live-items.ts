@@ -4,7 +4,7 @@ import { type FoldItem, unlink } from './fold-item.js';
 import { isPlain } from './patch-rules.js';
 import { comparePlace, type Place, placeKey } from './place.js';
 
-/** Counts what still needs each row of the store: entries of the fold, and being the last one of a topic. */
+/** Counts the references to each row of the store: by entries of the fold, and as the last row of a topic. */
 export class RowRefs {
   readonly #counts = new Map<number, number>();
   #unused: number[] = [];
@@ -13,29 +13,28 @@ export class RowRefs {
     this.#counts.set(seq, (this.#counts.get(seq) ?? 0) + 1);
   }
 
-  /** Takes back one {@link add}. */
+  /** Removes one reference. */
   drop(seq: number): void {
     const left = (this.#counts.get(seq) ?? 0) - 1;
     if (left > 0) this.#counts.set(seq, left);
     else if (this.#counts.delete(seq)) this.#unused.push(seq);
   }
 
-  /** Returns the rows that nothing needs any more, each once. */
+  /** Returns the rows that became unused since the last call. */
   takeUnused(): number[] {
     const unused = this.#unused;
     this.#unused = [];
     return unused;
   }
 
-  /** Whether something needs the row. */
   has(seq: number): boolean {
     return this.#counts.has(seq);
   }
 }
 
 /**
- * The live items of a fold, found by place, topic and path; the rows that they need are counted in `refs`. One rule decides what is live,
- * in whatever order items are added: a PUT or DELETE supersedes, on its topics, what is at or below its path and was published earlier.
+ * The live items of a fold, by place, topic and path. Counts their rows in `refs`. One rule decides what is live, independent of the order
+ * in which items are added: a PUT or DELETE supersedes, on its topics, older items at or below its path.
  */
 export class LiveItems implements Iterable<FoldItem> {
   readonly #refs: RowRefs;
@@ -44,9 +43,9 @@ export class LiveItems implements Iterable<FoldItem> {
   readonly #live = new Set<FoldItem>();
   readonly #byPlace = new Map<string, FoldItem>();
   readonly #limited = new Set<FoldItem>();
-  /** Patches that read the document, or whose operations are not known. */
+  /** Patches that depend on the document, or whose operations are unknown. */
   readonly #readers = new Set<FoldItem>();
-  /** Where the next item is published at the earliest, unless it is added late. */
+  /** The highest place of an item so far. An item at a lower place is added late. */
   #newest: Place = [0, -1];
 
   constructor(refs: RowRefs) {
@@ -85,18 +84,18 @@ export class LiveItems implements Iterable<FoldItem> {
     yield* this.#all.below(path);
   }
 
-  /** Those of them that read the document, or that may. */
+  /** {@link overlapping} items that depend, or may depend, on the document. */
   *readersOf(path: DocPath): Generator<FoldItem> {
     if (this.#readers.size === 0) return;
     for (const item of this.overlapping(path)) if (this.#readers.has(item)) yield item;
   }
 
-  /** Items that are to leave by a moment. */
+  /** Items that have expired at `nowMs`. */
   due(nowMs: number): FoldItem[] {
     return [...this.#limited].filter(({ expiresMs = nowMs }) => expiresMs <= nowMs);
   }
 
-  /** Adds an item, and supersedes what it covers. Nothing is added that newer items cover on all topics. */
+  /** Adds an item, and supersedes what it covers. Does not add an item that newer ones cover on all its topics. */
   insert(item: FoldItem): void {
     const isNewest = comparePlace(item.place, this.#newest) > 0;
     if (isNewest) this.#newest = item.place;
@@ -130,7 +129,7 @@ export class LiveItems implements Iterable<FoldItem> {
     if (item.row !== undefined) this.#refs.drop(item.row);
   }
 
-  /** Supersedes an item on one topic. */
+  /** Marks an item as superseded on one topic. */
   close(item: FoldItem, topic: string): void {
     if (!item.open.has(topic)) return;
     this.#takeOut(item, topic);
@@ -143,7 +142,7 @@ export class LiveItems implements Iterable<FoldItem> {
     if (tree?.isEmpty) this.#byTopic.delete(topic);
   }
 
-  /** Closes the topics on which something newer covers an item already. */
+  /** Closes the topics on which a newer item covers this one. */
   #closeCovered(item: FoldItem): void {
     for (const topic of [...item.open]) {
       for (const other of this.#byTopic.get(topic)?.above(item.path) ?? []) {
@@ -153,7 +152,7 @@ export class LiveItems implements Iterable<FoldItem> {
     }
   }
 
-  /** Closes a topic of the entries at or below the path of a PUT or DELETE. */
+  /** Closes `topic` of the older items at or below the path of a PUT or DELETE. */
   #supersede(topic: string, tree: PathTree<FoldItem>, by: FoldItem, isNewest: boolean): void {
     if (by.expiresMs === undefined && isNewest) {
       for (const item of tree.cut(by.path)) this.#close(item, topic);
@@ -168,7 +167,7 @@ export class LiveItems implements Iterable<FoldItem> {
     }
   }
 
-  /** A patch of a document stays a part of it: a later one may need what it has made. */
+  /** A patch that is linked to a document stays: later patches of the document may depend on it. */
   #close(item: FoldItem, topic: string): void {
     item.open.delete(topic);
     if (item.open.size === 0 && item.document === undefined) this.remove(item);

@@ -13,7 +13,6 @@ import {
 } from './log-store.js';
 import type { LogRecord, PolicyHead } from './update-log.js';
 
-/** What a {@link LogView} works with. */
 export interface LogViewDeps {
   readonly store: LogStore;
   readonly log: Logger;
@@ -22,25 +21,25 @@ export interface LogViewDeps {
   readonly applied: () => void;
 }
 
-/** How a store is followed that others append to. */
+/** How a store is followed that other instances append to. */
 export interface FollowOptions {
-  /** Longest time without a look at a shared store. Default 5 s. */
+  /** Maximum interval between reads of a shared store. Default 5 s. */
   readonly pollMs?: number | undefined;
-  /** Delays between looks at a store that cannot be read and does not say that it is back. */
+  /** Delays between reads of a store that cannot be read. */
   readonly retry?: BackoffOptions | undefined;
 }
 
-/** How often rows are made anew because other instances appended meanwhile. */
+/** Attempts of {@link LogView.appendMade}. */
 const ATTEMPTS = 20;
 const READ_ROWS = 1000;
 const POLL_MS = 5000;
-/** For `Retry-After`: what cannot be read stays so until somebody does something. */
+/** For `Retry-After`: an unreadable log needs an operator. */
 const UNREADABLE_RETRY_SECONDS = 10;
 const BACKOFF = { minMs: 100, maxMs: 5000 };
 
 /**
- * What this instance has applied of the log: every row once and in order, whether it was appended here or read from the store.
- * Whoever listens hears of each row when it is applied.
+ * Applies the log to the state of this instance: every row once and in order, whether it was appended here or read from the store. Calls
+ * the listeners for each applied row.
  */
 export class LogView {
   readonly #deps: LogViewDeps;
@@ -48,7 +47,7 @@ export class LogView {
   readonly #policyListeners = new Set<(head: PolicyHead) => void>();
   readonly #skipListeners = new Set<() => void>();
   #deliver: ((record: LogRecord) => number) | undefined;
-  /** Connections by seq while an append of this instance is under way: its rows may be read, and applied, before it returns. */
+  /** Connections by seq, during an append of this instance: its rows may be read, and applied, before it returns. */
   #subscribers: Map<number, number> | undefined;
   #state: FoldedState;
   #status: StoreStatus = { up: true };
@@ -60,12 +59,12 @@ export class LogView {
     this.#deps = deps;
   }
 
-  /** What the rows amount to; another one after a look at the store that had to begin anew. */
+  /** The folded state. Replaced by another object when the log is reloaded. */
   get state(): FoldedState {
     return this.#state;
   }
 
-  /** Not up: what the store has cannot be read, though the store can be reached. What is known is as it was then. */
+  /** Not up if the rows cannot be read although the store is reachable: {@link state} is then outdated. */
   get status(): StoreStatus {
     return this.#status;
   }
@@ -89,7 +88,7 @@ export class LogView {
     return () => this.#policyListeners.delete(listener);
   }
 
-  /** Until the signal aborts: looks whenever the store says so, and now and then without; while it cannot be reached, again and again. */
+  /** Reads new rows until the signal aborts: on each hint of the store and at an interval, after a failure with backoff. */
   async follow(signal: AbortSignal, { pollMs = POLL_MS, retry = BACKOFF }: FollowOptions): Promise<void> {
     const wakeup = new Wakeup();
     const unwatch = this.#deps.store.watch(() => wakeup.set());
@@ -104,13 +103,13 @@ export class LogView {
         } catch (error) {
           failures++;
           const reason = errorText(error);
-          // A store that cannot be reached says so itself, and when it is back.
+          // The keeper of the connection reports an unavailable backbone, and its return.
           const isAway = isBackboneAway(error);
           if (failures === 1 && !isAway) this.#deps.log.warn(failureFields(error), 'the update log cannot be followed');
           const sinceMs = this.#status.up ? this.#deps.now() : this.#status.sinceMs;
           this.#status = isAway ? { up: true } : { up: false, reason, sinceMs };
         }
-        // A store that is back says so: nobody waits for the rest of a long delay.
+        // A hint ends a long delay as soon as the store is back.
         await wakeup.wait(signal, failures === 0 ? pollMs : backoffMs(failures, retry));
       }
     } catch (error) {
@@ -120,12 +119,12 @@ export class LogView {
     }
   }
 
-  /** Resolves when nothing is being read any more, however that ended: who asked for it has heard of it. */
+  /** Resolves when no read is running. Never rejects: the callers of {@link catchUp} get its failures. */
   async settled(): Promise<void> {
     await this.#pulling?.catch(() => undefined);
   }
 
-  /** Applies what was appended, by whomever, up to now. */
+  /** Applies all rows that were appended before the call, by any instance. */
   catchUp(): Promise<void> {
     this.#pullAgain = true;
     this.#pulling ??= this.#pull();
@@ -139,7 +138,7 @@ export class LogView {
         await this.#pullAll();
       }
     } finally {
-      this.#pulling = undefined; // in the turn in which it was seen that nobody asks again, so that no call is lost
+      this.#pulling = undefined; // in the same turn as the last check of `#pullAgain`, so that no call is lost
     }
   }
 
@@ -158,11 +157,11 @@ export class LogView {
     }
   }
 
-  /** Rows that this instance has not seen are gone: it was away for long. What is left says what counts now. */
+  /** Loads the log again: rows were dropped before this instance had read them. The rest has the current state. */
   async #reload(next: number): Promise<void> {
     this.#deps.log.warn(
       { head: this.#state.head, next },
-      'records were dropped before they were read: the update log is read anew',
+      'records were dropped before they were read: the update log is loaded again',
     );
     const state = await loadState(this.#deps.store, this.#deps.now);
     if (state.head <= this.#state.head)
@@ -173,8 +172,8 @@ export class LogView {
   }
 
   /**
-   * Appends rows and applies them; where others came in between, all of them in order. One call at a time. Writes nothing while this
-   * instance cannot read the log: nobody could be told what became of the rows.
+   * Appends rows and applies them, in order with rows of other instances. One call at a time. Rejects while this instance cannot read the
+   * log, since it could not apply the rows.
    */
   async append(batch: readonly OwnRow[], expect?: Expectation): Promise<readonly Placed[]> {
     if (!this.#status.up) {
@@ -194,8 +193,8 @@ export class LogView {
   }
 
   /**
-   * Appends rows that are made of what the log has, together and only if nobody has appended since; otherwise they are made anew.
-   * Rejects with `backbone_unavailable` where others are always faster.
+   * Appends rows that depend on the current state, together and only if no row was appended since; otherwise retries with new rows.
+   * Rejects with `backbone_unavailable` after {@link ATTEMPTS} conflicts.
    */
   async appendMade(make: () => readonly OwnRow[]): Promise<readonly Placed[]> {
     for (let attempt = 1; ; attempt++) {
@@ -234,10 +233,10 @@ export class LogView {
     try {
       await this.catchUp();
     } catch (error) {
-      cause = error; // it is in the log all the same: nobody is told that it was refused
+      cause = error; // the rows are in the log all the same: rejected only if they were not applied
     }
     if (last > this.#state.head)
-      throw new SyncError('backbone_unavailable', 'the update log does not give back what it took', {
+      throw new SyncError('backbone_unavailable', 'the update log does not return the rows that it accepted', {
         cause,
         retryable: true,
         retryAfterSeconds: 1,
@@ -255,13 +254,13 @@ export class LogView {
   }
 }
 
-/** Reads what the store has. Rejects with what it rejects with, and with `log_damaged`. */
+/** Loads the state from a store. Rejects like the store, and with `log_damaged`. */
 export async function loadState(store: LogStore, now: () => number): Promise<FoldedState> {
   const state = new FoldedState();
   const { head, rows } = await store.load();
   for await (const page of rows) for (const row of page) if (row.seq <= head) state.apply(row);
   state.head = head;
-  // A row that was retired meanwhile may not have been among them: what replaced it came after the head of then.
+  // A row that was retired during the load may be missing: the rows that superseded it come after `head`.
   for (let more = await store.read(head, READ_ROWS); more.length > 0; more = await store.read(state.head, READ_ROWS)) {
     for (const row of more) state.apply(row);
   }
