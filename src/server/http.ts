@@ -44,7 +44,7 @@ export interface ServerHttpDeps {
   readonly publisher: Publisher;
   readonly policy: Policy;
   readonly sessions: Sessions;
-  /** The socket server adds and removes them. */
+  /** Open sockets; the socket server maintains the set. */
   readonly connections: Set<Connection>;
   readonly peers: () => readonly PeerInfo[];
   readonly metrics: Metrics;
@@ -52,14 +52,14 @@ export interface ServerHttpDeps {
   readonly log: Logger;
 }
 
-/** Checks of callers, for the socket and the API alike. */
+/** Checks of callers, shared by the socket and the API. */
 interface Guards {
   readonly limits: AddressLimits;
   readonly checkHost: HostCheck;
   readonly rateLimit: RateLimit | undefined;
 }
 
-/** Connections for requests beside those that SYNC_MAX_CONNECTIONS allows for sockets: a full server still answers /healthcheck. */
+/** Connections for requests, in addition to SYNC_MAX_CONNECTIONS sockets: a full server still serves /healthcheck. */
 const REQUEST_CONNECTIONS = 1024;
 
 /** The HTTP API and the sockets of the server. The caller listens, and closes both. */
@@ -152,9 +152,9 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: Ser
   statisticsRoutes(app, options, { peers, version: packageVersion() });
   clientsRoutes(app, { sessions, policySource: tracker });
   metricsRoute(app, options.metricsAccess, metrics);
-  const description = 'Serves policy bundles, takes data updates, and tells subscribers of both.';
+  const description = 'Serves policy bundles, accepts data updates, and notifies subscribers of both.';
   docsRoutes(app, { title: 'PolicySync server', version: packageVersion(), description });
-  // Last: its path is a setting, and must not be the path of another route.
+  // Registered last: its path is a setting and must not collide with another route.
   jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
 }
 

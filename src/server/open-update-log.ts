@@ -8,10 +8,10 @@ import { openSqliteStore } from './log/sqlite-store.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
 
-/** The update log of a server, and what comes with it. */
+/** The update log of a server, with its presence and its release. */
 export interface OpenedUpdateLog {
   readonly updateLog: UpdateLog;
-  /** Other instances may use it, too. */
+  /** Whether other instances may use the log. */
   readonly isShared: boolean;
   /** Where the instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
@@ -20,9 +20,9 @@ export interface OpenedUpdateLog {
 }
 
 /**
- * Opens the update log: in the backbone of SYNC_BROADCAST_URI where there is one, otherwise in the state folder, which is taken
- * in any case. Rejects with `state_dir_in_use`, `log_damaged`, `log_unwritable`, `config_invalid`, `backbone_unavailable`, and with
- * its reason when the signal aborts the wait for a backbone.
+ * Opens the update log: in the backbone of SYNC_BROADCAST_URI if set, otherwise in the state folder, which is locked in both
+ * cases. Rejects with `state_dir_in_use`, `log_damaged`, `log_unwritable`, `config_invalid` or `backbone_unavailable`, or with the
+ * signal's reason if it aborts while waiting for a backbone.
  */
 export async function openUpdateLog(
   settings: ServerOptions,
@@ -30,7 +30,7 @@ export async function openUpdateLog(
 ): Promise<OpenedUpdateLog> {
   const { stateDir, broadcastUri: uri, broadcastChannelName: name, patchesPerPath } = settings;
   const retention = { maxAgeMs: settings.logRetentionMs, maxRows: settings.logRetentionRecords };
-  // Also with a backbone: its lock keeps a second server off the folder, in which the policy mirror is.
+  // Opened with a backbone as well: its lock protects the policy mirror in the folder from a second server.
   const embedded = await openSqliteStore({ stateDir });
   const problem = await openFolderProblem(stateDir);
   if (problem !== undefined) deps.log.warn({ state_dir: stateDir }, `SYNC_STATE_DIR: ${problem}`);

@@ -65,7 +65,7 @@ export const SERVER_SETTINGS = {
     ),
     clientLoadLimit: rateSetting(
       'SYNC_CLIENT_LOAD_LIMIT_NOTATION',
-      'Rate at which clients may start, all together: what GET /loadlimit allows.',
+      'Rate at which all clients together may start, enforced by GET /loadlimit.',
       { default: 'none' },
     ),
     maxConnections: numberSetting('SYNC_MAX_CONNECTIONS', 'Maximum number of open connections, including sockets.', {
@@ -97,7 +97,7 @@ export const SERVER_SETTINGS = {
     statisticsEnabled: flagSetting('SYNC_STATISTICS_ENABLED', 'Enable GET /statistics and GET /stats.'),
     heartbeatIntervalMs: secondsSetting(
       'SYNC_HEARTBEAT_INTERVAL',
-      'Interval at which clients receive the heads of log and policy, so that they notice what they missed.',
+      'Interval at which clients receive the heads of log and policy, so that they detect missed notifications.',
       { opal: null, default: 15, min: 0.1, max: 3600 },
     ),
     clientAwayTtlMs: secondsSetting(
@@ -217,7 +217,7 @@ export const SERVER_SETTINGS = {
     ),
     bundleIgnore: listSetting(
       'SYNC_BUNDLE_IGNORE',
-      'Paths to leave out of bundles. `dir/**` is a folder and all below it; otherwise ** means the same as *.',
+      'Paths to exclude from bundles. `dir/**` matches a folder and everything below it; elsewhere ** means the same as *.',
     ),
     bundleCacheBytes: bytesSetting('SYNC_BUNDLE_CACHE_BYTES', 'Memory for encoded bundles.', { default: 64 * MIB }),
   }),
@@ -305,5 +305,5 @@ export const SERVER_SETTINGS = {
 /** Typed values of {@link SERVER_SETTINGS}. */
 export type ServerSettings = SettingValues<typeof SERVER_SETTINGS>;
 
-/** Settings of a server; unlike the program, the library asks for a state folder. */
+/** Settings of a server. The library requires a state folder; the program has a default. */
 export type ServerOptions = Omit<ServerSettings, 'stateDir'> & { stateDir: string };

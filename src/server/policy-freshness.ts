@@ -5,13 +5,13 @@ import type { PolicySource } from './source/source.js';
 import type { Tracker } from './source/tracker.js';
 
 export interface FreshnessTimes {
-  /** For a refresh of the policy source, if a caller holds an unknown commit. */
+  /** Maximum wait for a refresh of the policy source when a caller holds an unknown commit. */
   readonly lookMs: number;
-  /** Minimum time between two of those refreshes. */
+  /** Minimum time between two such refreshes. */
   readonly lookEveryMs: number;
   /**
-   * After this time an unknown commit counts as gone, not as newer than the head: longer than it takes to notice that the log is
-   * away (`session-keeper.ts`: a look every 5 s, each of 5 s at most).
+   * After this time an unknown commit counts as gone, not as newer than the head. Longer than it takes to detect an unreachable
+   * log (`session-keeper.ts`: a probe every 5 s, with a timeout of 5 s).
    */
   readonly unknownMs: number;
 }
@@ -27,7 +27,7 @@ export interface FreshnessDeps {
   readonly heads: Pick<SharedPolicyHead, 'look'>;
   readonly objects: Pick<GitObjects, 'hasCommit'>;
   readonly source: Pick<PolicySource, 'isSuccessor'>;
-  /** False while the log cannot be reached: then another instance may have agreed on something newer. */
+  /** False while the log is unreachable: other instances may have agreed on a newer commit. */
   readonly isLogUp: () => boolean;
   readonly now?: () => number;
 }
@@ -37,9 +37,9 @@ export class PolicyFreshness {
   readonly #deps: FreshnessDeps;
   readonly #times: FreshnessTimes;
   readonly #now: () => number;
-  /** When each unknown commit was first asked for. */
+  /** When a caller first sent each unknown commit. */
   readonly #unknown = new Map<string, number>();
-  /** The last refresh, which made-up commits cannot multiply. */
+  /** The last refresh. Callers share it, so that invented commits do not cause more. */
   #refreshed: { readonly atMs: number; readonly done: Promise<void> } | undefined;
 
   constructor(deps: FreshnessDeps, times: FreshnessTimes = TIMES) {
@@ -49,8 +49,8 @@ export class PolicyFreshness {
   }
 
   /**
-   * Resolves when it may. `baseHash`: the commit that the caller holds; `waits`: the caller is a PolicySync client, which
-   * retries. Throws `policy_not_ready` for such a caller if the bundle could take it back to an older commit.
+   * Resolves when this instance may serve the bundle. `baseHash`: the commit that the caller holds. `waits`: the caller is a
+   * PolicySync client, which retries. Rejects with `policy_not_ready` if the bundle could take such a client back to an older commit.
    */
   async check(baseHash: string | undefined, waits: boolean): Promise<void> {
     this.#checkHead(waits);
@@ -65,24 +65,24 @@ export class PolicyFreshness {
       obstacle = await this.#obstacle(base);
     }
     if (obstacle === undefined || !waits) return;
-    if (obstacle === 'cut off') throw notReady('this server instance may be behind what the caller holds');
+    if (obstacle === 'cut off') throw notReady('this server instance may be behind the commit of the caller');
     if (!isGone) throw notReady(`commit ${base} is not known here yet`);
   }
 
   #checkHead(waits: boolean): void {
     const { tracker } = this.#deps;
     if (waits && tracker.head() !== tracker.wanted()) {
-      throw notReady('this server instance does not have the commit yet that the instances agreed on');
+      throw notReady('this server instance does not have the agreed commit yet');
     }
   }
 
-  /** Why the head must not be served to a caller that holds `base`; undefined: it may. */
+  /** Returns why the head must not be served to a caller that holds `base`; undefined: it may be. */
   async #obstacle(base: string): Promise<'unknown' | 'cut off' | undefined> {
     const { tracker, heads, objects, source, isLogUp } = this.#deps;
     const head = tracker.head();
     const earlier = heads.look().head?.earlier ?? [];
     if (head === undefined || base === head || earlier.includes(base)) return undefined;
-    // Otherwise it may be a later head of which the log has not told yet. An archive has no history to tell: so `[head]`.
+    // Otherwise it may be a later head that the log has not delivered yet. An archive has no history: hence `[head]`.
     const isOlder = (await objects.hasCommit(base)) && (await source.isSuccessor(head, base, [head]));
     if (isOlder) return undefined;
     return isLogUp() ? 'unknown' : 'cut off';
@@ -113,7 +113,7 @@ function notReady(text: string): SyncError {
   return new SyncError('policy_not_ready', text, { retryable: true, retryAfterSeconds: RETRY_SECONDS });
 }
 
-/** Returns when the work is done, or the time is up. */
+/** Resolves when the work is done or the time is up. */
 async function within(ms: number, work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {

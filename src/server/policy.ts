@@ -26,27 +26,27 @@ const NO_SOURCE_RETRY_SECONDS = 30;
 
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
 export interface Policy {
-  /** Undefined where no policy source is configured. */
+  /** Undefined if no policy source is configured. */
   readonly tracker: Tracker | undefined;
   readonly bundles: Pick<PolicyBundles, 'get'>;
   readonly freshness: Pick<PolicyFreshness, 'check'>;
   /**
-   * Follows the source until the signal aborts. `onHead`: another commit is served; subscribers of these topics have a notice of it.
-   * Rejects like {@link Tracker.run}.
+   * Follows the source until the signal aborts. Calls `onHead` when the served commit changes, with the topics whose subscribers
+   * were notified. Rejects like {@link Tracker.run}.
    */
   run(deps: { onHead: (noticed: ReadonlySet<string>) => void }, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Makes the parts; they do nothing until `run`. Throws `config_invalid` for a URL or branch that cannot be used, and for
- * settings of a bundle server that do not fit together.
+ * Creates the parts; they do nothing until `run`. Throws `config_invalid` for an unusable URL or branch, and for inconsistent
+ * settings of a bundle server.
  */
 export function createPolicy(
   options: ServerOptions,
   deps: {
     hub: Delivery;
     updateLog: Pick<UpdateLog, 'policy' | 'appendPolicy' | 'onPolicy' | 'status'>;
-    /** Other instances use the same update log. */
+    /** Whether other instances use the same update log. */
     isShared: boolean;
     log: Logger;
     env: NodeJS.ProcessEnv;
@@ -56,7 +56,7 @@ export function createPolicy(
 ): Policy {
   const log = deps.log.child({ component: 'policy' });
   assertNotOurs(options.policyRepoEnv, 'SYNC_POLICY_REPO_ENV');
-  // git, and the ssh that it starts, get no more of our environment than they need.
+  // git and ssh get only the environment variables that they need.
   const source = createSource(options, { log, env: childEnv(deps.env, 'git', options.policyRepoEnv) });
   if (source === undefined) return NO_POLICY;
   const { objects } = source;
@@ -96,13 +96,13 @@ export function createPolicy(
   };
 }
 
-/** Names the source in the update log, without secrets. */
+/** Returns the name of the source in the update log, without secrets. */
 function sourceName(options: ServerOptions): string {
   if (options.policySourceType === 'API') return `API ${bundleLocation(options).display}`;
   return `GIT ${parseGitRemote(options.policyRepoUrl ?? '').display} ${options.policyRepoBranch}`;
 }
 
-/** Whether a name of the update log is of the same source, where another instance or an earlier run spells the address differently. */
+/** Whether a name in the update log means the same source: another instance or an earlier run may spell the address differently. */
 function isSameSource(name: string): (other: string) => boolean {
   const identity = (text: string): string => {
     const [, address, branch] = /^GIT (.*) (\S+)$/s.exec(text) ?? [];
@@ -112,7 +112,7 @@ function isSameSource(name: string): (other: string) => boolean {
   return (other) => identity(other) === own;
 }
 
-/** The source that SYNC_POLICY_SOURCE_TYPE names. Each has its own default folder: one never takes over the other's. */
+/** Creates the source of SYNC_POLICY_SOURCE_TYPE. Each type has its own default folder and never takes over the other's. */
 function createSource(
   options: ServerOptions,
   { log, env }: { log: Logger; env: NodeJS.ProcessEnv },
@@ -173,8 +173,8 @@ export interface PolicyNotice {
 }
 
 /**
- * What a new head is announced with: the commit hash on our topic of each changed directory (`default:policy:a/b`), and
- * OPAL's object on OPAL's topics (`policy:a/b`; opal-protocol P1.7). A client subscribes to one of the two.
+ * The announcement of a new head: the commit hash on our topic of each changed directory (`default:policy:a/b`), and OPAL's
+ * object on OPAL's topics (`policy:a/b`; opal-protocol P1.7). A client subscribes to one of the two.
  */
 export function policyNotices(change: PolicyHeadChange): PolicyNotice[] {
   const directories = change.changedDirectories;

@@ -9,14 +9,14 @@ import { MAX_PROBLEMS } from '../wire/lists.js';
 import { expandTopics } from '../wire/topics.js';
 import { checkUpdate } from './update-rules.js';
 
-/** What of a caller, or of a peer on the socket, limits what it may publish. */
+/** The limits on what a caller, or a peer on the socket, may publish. */
 export type PublishLimits = Pick<Caller, 'permittedTopics' | 'permittedPaths'>;
 
 type Entry = Pick<DataSourceEntry, 'topics' | 'dst_path'>;
 
 /**
- * Throws `topic_not_permitted`, or `path_not_permitted`, where an entry is of a topic, or at a path, that the token does not permit. The
- * operations of a patch name places below its path, never beside it.
+ * Throws `topic_not_permitted` or `path_not_permitted` if the token does not permit a topic or the path of an entry. The
+ * operations of a patch cannot reach outside its path.
  */
 export function authorizeUpdate(
   { entries }: { readonly entries: readonly Entry[] },
@@ -38,7 +38,7 @@ export function authorizeUpdate(
 
 /**
  * Admits a peer to the socket (design D36): any valid token may subscribe, within its `permitted_topics`; only
- * `datasource` peers may publish. With authentication off everyone may do everything. Throws `unauthorized`.
+ * `datasource` peers may publish. With authentication off, everything is allowed. Rejects with `unauthorized`.
  */
 export async function socketPeer(authenticator: Authenticator, authorization: string | undefined): Promise<Peer> {
   const caller = await authenticator.authenticate(authorization);
@@ -53,13 +53,13 @@ export async function socketPeer(authenticator: Authenticator, authorization: st
 }
 
 /**
- * The data update of a `publish` call on a socket: whatever is published on a data topic is one, with the same rules as
- * `POST /data/config` (design D28). Each topic of the call must be one that the entries are published on, since a
- * subscriber of another topic could do nothing with it. Throws `request_invalid`.
+ * Parses the data update of a `publish` call on a socket, with the same rules as `POST /data/config` (design D28). Each topic of
+ * the call must be one that the entries are published on: subscribers of another topic could not use the update. Throws
+ * `request_invalid`.
  */
 export function socketUpdate(topics: readonly string[], dataText: string): DataUpdate {
   const update = parseBody(dataUpdate, parseKeepingData(dataText));
-  checkUpdate(update); // before anything is made of its topics
+  checkUpdate(update); // first: it bounds the topics
   const covered = new Set(expandTopics(update.entries.flatMap((entry) => entry.topics)));
   const others = topics.filter((topic) => !covered.has(topic));
   if (others.length === 0) return update;

@@ -11,13 +11,13 @@ import { checkInlineData, checkUpdate } from './update-rules.js';
 import { extendedUpdateText, opalUpdateText } from './update-text.js';
 
 /**
- * Publishers on a socket, which as in OPAL are not notified of their own updates. Another publisher may use the same id, so the
- * entries have to match, too; each publish matches once.
+ * Publishers on a socket. As in OPAL, they are not notified of their own updates. Another publisher may use the same id, so the
+ * entries must match too; each publish matches once.
  */
 export class OwnEvents {
   readonly #byId = new Map<string, Set<{ readonly entries: string; readonly publisher: Subscriber }>>();
 
-  /** Expects the delivery of a record. Returns how to cancel that. */
+  /** Expects the delivery of a record. Returns a function that cancels the expectation. */
   expect({ id, entries }: Pick<NewRecord, 'id' | 'entries'>, publisher: Subscriber): () => void {
     const expected = { entries: printJson(entries), publisher };
     const waiting = this.#byId.get(id) ?? new Set();

@@ -4,7 +4,7 @@ import { type DocPath, isAtOrBelow, parseDocPath, pathsOverlap } from '../wire/d
 import { isPlain, patchParts } from './log/patch-rules.js';
 import type { FoldedEntry } from './log/update-log.js';
 
-/** What is to be fetched again; undefined: any. */
+/** What clients fetch again; undefined: any. */
 export interface RefreshWanted {
   readonly topics: ReadonlySet<string> | undefined;
   readonly path: DocPath | undefined;
@@ -20,21 +20,21 @@ interface Placed {
 /** Entries to publish as one update. */
 export interface RefreshPart {
   readonly entries: readonly PeerEntry[];
-  /** When they leave by themselves, in milliseconds since 1970; undefined: never. */
+  /** When they expire, in milliseconds since 1970; undefined: never. */
   readonly expiresMs: number | undefined;
 }
 
-/** Entries of one update; more are published as several, in order. */
+/** Maximum entries of one update; more are published as several updates, in order. */
 const ENTRIES_AT_ONCE = 1000;
 
 /**
- * The entries to publish so that every client concerned fetches again (`POST /data/refresh`): documents from a URL that fit,
- * and after them, in order, what of the fold lies over them, so that the outcome is the same state. Each is kept as long as
- * before: those of one part leave together. Empty: nothing fits.
+ * Returns the entries to publish so that every client concerned fetches again (`POST /data/refresh`): the matching documents
+ * from a URL, followed by the entries of the fold that change them, so that the result is the same state. Each keeps its expiry;
+ * the entries of one part expire together. Empty: nothing matches.
  */
 export function refreshParts(fold: readonly FoldedEntry[], wanted: RefreshWanted): RefreshPart[] {
   const chosen: Placed[] = [];
-  /** Documents that were chosen, by path: what comes later and overlaps one has to be written again, too. */
+  /** Paths of the chosen documents: later entries that overlap one must be written again too. */
   const documents: DocPath[] = [];
   for (const folded of fold) {
     const path = parseDocPath(folded.entry.dst_path);
@@ -67,8 +67,8 @@ function isWanted(entry: PeerEntry, path: DocPath, { topics, path: wantedPath, w
 }
 
 /**
- * True where a later entry changes what the document at a path holds. A patch from above that cannot be repeated stays out: it
- * may be about other documents, too.
+ * Whether a later entry changes the document at a path. Leaves out a patch from above that cannot be repeated: it may concern
+ * other documents too.
  */
 function liesOver({ entry }: FoldedEntry, path: DocPath, document: DocPath): boolean {
   if (entry.save_method !== 'PATCH' || isAtOrBelow(path, document)) return isAtOrBelow(path, document);

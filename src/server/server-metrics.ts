@@ -8,7 +8,7 @@ import type { SessionsSummary } from './sessions/sessions.js';
 import type { Waiters } from './sessions/waiters.js';
 import type { PolicySource, PolicySourceStatus } from './source/source.js';
 
-/** The parts that are read on each scrape. */
+/** The parts that each scrape reads. */
 export interface ServerReadings {
   readonly log: { readonly head: number };
   /** Whether the store of the log can be reached. */
@@ -18,10 +18,10 @@ export interface ServerReadings {
   readonly policy: () => PolicySourceStatus | undefined;
 }
 
-/** What the server measures. */
+/** The instruments of a server. */
 export type ServerMetrics = ReturnType<typeof createServerMetrics>;
 
-/** Makes the instruments of a server. The parts that they measure know nothing of them: they are wrapped, or call a function. */
+/** Creates the instruments. The measured parts do not know them: they are wrapped, or call a function. */
 export function createServerMetrics(metrics: Metrics) {
   const published = metrics.counter('policysync_publish_total', 'Data updates that were published, by outcome');
   const publishing = metrics.histogram('policysync_publish_duration_seconds', 'From the request to the response');
@@ -43,7 +43,7 @@ export function createServerMetrics(metrics: Metrics) {
     'Sockets that were closed because they did not read or did not answer pings',
   );
   return {
-    /** Counts publishes by outcome, and measures them until the response. */
+    /** Counts publishes by outcome and measures the successful ones. */
     publisher: (publisher: Publisher): Publisher =>
       withOverrides(publisher, {
         publish: async (...args) => {
@@ -62,7 +62,6 @@ export function createServerMetrics(metrics: Metrics) {
           }
         },
       }),
-    /** Measures handing a publication to all sockets. */
     delivery: (delivery: Delivery): Delivery =>
       withOverrides(delivery, {
         publish: (publication) => {
@@ -79,9 +78,7 @@ export function createServerMetrics(metrics: Metrics) {
       const methods: Partial<PolicySource> = { fetch: (signal) => timed(fetching, () => source.fetch(signal)) };
       return withOverrides(source, methods as Partial<S>);
     },
-    /** Latency from the append of an update to the report of a client that has applied it. */
     applied: (seconds: number): void => applied.observe(seconds),
-    /** Counts waits by outcome. */
     waits:
       (waitApplied: Waiters['waitApplied']): Waiters['waitApplied'] =>
       async (...args) => {
@@ -93,10 +90,10 @@ export function createServerMetrics(metrics: Metrics) {
   };
 }
 
-/** Adds what is known already and only has to be read. */
+/** Adds the gauges that are read from the parts on each scrape. */
 export function addServerReadings(metrics: Metrics, readings: ServerReadings): void {
   const { sockets } = readings;
-  /** One look at all clients for the figures of one text: they are read in one turn of the event loop. */
+  /** Computed once per scrape: all gauges of a scrape are read in one turn of the event loop. */
   let summary: SessionsSummary | undefined;
   const sessions = (): SessionsSummary => {
     if (summary === undefined) {

@@ -30,19 +30,19 @@ import { logFact, startFacts, startWarnings } from './start-facts.js';
 /** A sync server. */
 export interface Server {
   /**
-   * Opens the state folder, listens, and returns the address. Policy is fetched in the background: `/policy` responds with
-   * 503 until the first commit is there. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged`,
-   * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone) and leaves nothing running.
+   * Opens the state folder, listens, and returns the address. Fetches policy in the background: `/policy` responds with 503
+   * until the first commit arrives. Rejects with `state_dir_in_use`, `listen_failed`, `log_unwritable`, `log_damaged`,
+   * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone), and leaves nothing running.
    */
   start(): Promise<{ url: string; port: number }>;
   /**
-   * Ends all parts, also of a start that is under way; requests in flight may finish. A second call is the same stop; a
-   * start after it rejects with `already_stopped`.
+   * Stops all parts, including those of a start in progress; requests in flight may finish. A second call returns the same
+   * promise; a later start rejects with `already_stopped`.
    */
   stop(): Promise<void>;
   /**
-   * Resolves when the server has stopped. Rejects when the policy source or the update log fails in a way that only another
-   * start mends; with `backbone_replaced` where the log in the backbone is not the one that was read.
+   * Resolves when the server has stopped. Rejects when the policy source or the update log fails in a way that only a restart
+   * repairs; with `backbone_replaced` when the backbone holds another log than the one that was read.
    */
   ended(): Promise<void>;
   /** Every route of its HTTP API and who may call it; empty before the start. */
@@ -54,7 +54,7 @@ interface ServerDeps {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** The composition root of the server: makes the parts in order; they end in reverse order. */
+/** The composition root of the server: creates the parts in order; they end in reverse order. */
 export function createServer(options: ServerOptions, deps: ServerDeps): Server {
   return createHttpProgram('server', (parts) => compose(options, deps, parts), deps.log);
 }
@@ -92,7 +92,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
     ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions },
     ...{ connections, peers, metrics, meter, log },
   });
-  // Together: the HTTP server waits for its sockets too.
+  // Closed together: the HTTP server waits for its sockets too.
   parts.add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
   const unsubscribe = updateLog.onSkipped(() => sockets.sendToReload());
   parts.add(unsubscribe, () => unsubscribe());
@@ -105,7 +105,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   return { app, address };
 }
 
-/** The update log with the base entries of the settings. Its failure ends the server. */
+/** Opens the update log and adopts the base entries of the settings. A failure of the log ends the server. */
 async function openLog(
   options: ServerOptions,
   { log }: { log: Logger },
@@ -120,7 +120,7 @@ async function openLog(
   if (failed !== undefined) run((signal) => Promise.race([failed, aborted(signal)]));
   logStart(log, [logFact(options, updateLog)]);
   const { dataSources } = options;
-  // Undefined where nothing is set, or where an external API has the entries.
+  // Undefined if nothing is set, or if an external API has the entries.
   const entries = dataSources !== undefined && 'config' in dataSources ? dataSources.config.entries : undefined;
   await retryUntilAvailable(() => updateLog.adoptBase(entries), { log, signal });
   return opened;

@@ -7,35 +7,35 @@ import type { PolicyHead, UpdateLog } from './log/update-log.js';
 export interface SharedHead {
   /** The commit that every instance serves. */
   readonly hash: string;
-  /** The ones before it, newest first; the last {@link EARLIER_KEPT}. */
+  /** The previous {@link EARLIER_KEPT} heads, newest first. */
   readonly earlier: readonly string[];
 }
 
-/** The agreed head at one moment, and what a proposal is compared with. */
+/** The agreed head at one moment, and the position that a proposal is compared with. */
 export interface SeenHead {
-  /** The last row about policy, of whatever source; 0: there is none. */
+  /** The last policy row of any source; 0: there is none. */
   readonly place: number;
-  /** Undefined: nothing was agreed on for this source yet. */
+  /** Undefined: the instances have not agreed on a head of this source yet. */
   readonly head: SharedHead | undefined;
 }
 
-/** The head of one policy source as it stands in the update log (design D24). */
+/** The head of one policy source in the update log (design D24). */
 export interface SharedPolicyHead {
-  /** False: there is only this instance, and nobody to disagree with. */
+  /** False: this is the only instance. */
   readonly isShared: boolean;
   look(): SeenHead;
   /**
-   * Makes a commit the head if nobody else changed anything since `seen`. Rejects with `log_conflict` when somebody did, and
-   * like an append of the log.
+   * Makes a commit the head if no other instance changed a head since `seen`. Rejects with `log_conflict` if one did, and like
+   * an append of the log.
    */
   propose(hash: string, seen: SeenHead): Promise<void>;
-  /** Calls `listener` with each new head of this source. Returns the unsubscribe. */
+  /** Calls `listener` with each new head of this source. Returns the unsubscribe function. */
   onChange(listener: (hash: string) => void): () => void;
 }
 
-/** Sources in one row: there are several while instances move to another repository. */
+/** Maximum sources in one row: there are several while instances move to another repository. */
 const SOURCES_KEPT = 8;
-/** Earlier heads that are kept, to tell an archive that comes back from a new one. */
+/** Earlier heads to keep, so that an archive that reappears is not taken for a new one. */
 const EARLIER_KEPT = 50;
 
 const sourceHead = z.looseObject({ source: z.string(), hash: z.string(), earlier: z.array(z.string()).default([]) });
@@ -43,14 +43,14 @@ const headBody = z.looseObject({ heads: z.array(sourceHead) });
 type HeadBody = z.infer<typeof headBody>;
 
 /**
- * The {@link SharedPolicyHead} of a source over the update log. Each row has the heads of all sources, so that while instances are
- * moved from one repository to another both kinds go on, each following its own.
+ * The {@link SharedPolicyHead} of a source over the update log. Each row has the heads of all sources, so that during a move to
+ * another repository each instance follows its own.
  */
 export function createSharedPolicyHead(
   options: {
-    /** Names the source, without secrets. */
+    /** Name of the source, without secrets. */
     source: string;
-    /** Whether a name means the same source. Default: only the same name does. */
+    /** Whether a name means the same source. Default: only if the names are equal. */
     isSame?: (source: string) => boolean;
     isShared: boolean;
   },
@@ -70,7 +70,7 @@ export function createSharedPolicyHead(
     try {
       return headBody.parse(JSON.parse(body));
     } catch (error) {
-      // The next proposal replaces it; the source still has everything.
+      // The next proposal replaces the row; the source still has every commit.
       log.error({ seq, ...failureFields(error, 'stack') }, 'cannot read the policy heads of the update log');
       return { heads: [] };
     }
@@ -83,7 +83,7 @@ export function createSharedPolicyHead(
     isShared,
     look: () => ({ place: updateLog.policy?.seq ?? 0, head: ownHead(updateLog.policy) }),
     propose: async (hash, seen) => {
-      // Of the row that is compared with; if the log has a newer one by now, that fails.
+      // If the log has a newer row by now, the append below fails.
       const body = bodyOf(updateLog.policy);
       const { hash: old = null, earlier = [] } = seen.head ?? {};
       const own = {

@@ -1,10 +1,10 @@
 import type { SeenHead } from './shared-policy-head.js';
 
-/** How long a source has to keep showing a commit that may be older, before it is accepted. */
+/** How long a source must keep showing a commit that may be older before it is accepted. */
 export interface StaleHeadTimes {
-  /** Where the source has shown something else before: somebody moved the branch. */
+  /** If the source showed another commit before: somebody moved the branch. */
   readonly movedMs: number;
-  /** Where it shows what it showed before the agreed head, or never had that: most likely it is a copy that lags behind. */
+  /** If it shows the same as before the agreed head, or never had the agreed head: most likely it is a replica that lags. */
   readonly unseenMs: number;
 }
 
@@ -12,13 +12,13 @@ export interface StaleHeadTimes {
 const STALE_HEAD_TIMES: StaleHeadTimes = { movedMs: 10_000, unseenMs: 600_000 };
 
 /**
- * Decides whether a commit that a source shows is news, or the agreed head is the news and the source lags (design D24: a
- * policy head never goes back by accident). A successor that was no head before is news at once. Anything else has to be shown twice
- * or more, and nothing else in between, over a time in which the agreed head stays.
+ * Decides whether a commit that a source shows is new, or the source lags behind the agreed head (design D24: a policy head
+ * never moves back by accident). A successor that was no head before is new at once. Any other commit must be shown at least
+ * twice, with none in between, while the agreed head stays the same for the required time.
  */
 export class StaleHeadGuard {
   readonly #times: StaleHeadTimes;
-  /** What the source showed last; and what it showed when the agreed head changed, while it shows that still. */
+  /** The commit that the source showed last; and the one it showed when the agreed head changed, while it still shows that. */
   #shown: string | undefined;
   #shownBefore: string | undefined;
   #doubted: { hash: string; agreed: string; sinceMs: number; untilMs: number } | undefined;
@@ -27,13 +27,13 @@ export class StaleHeadGuard {
     this.#times = times;
   }
 
-  /** The instances agreed on a commit: nothing is in doubt any more. `isOwn`: this instance proposed it. */
+  /** Records that the instances agreed on a commit: no commit is in doubt any more. `isOwn`: this instance proposed it. */
   agreed(hash: string, isOwn: boolean): void {
     this.#doubted = undefined;
     this.#shownBefore = isOwn || hash === this.#shown ? undefined : this.#shown;
   }
 
-  /** The source shows a commit. */
+  /** Records the commit that the source shows. */
   shows(hash: string, { head }: SeenHead): void {
     this.#shown = hash;
     if (hash !== this.#shownBefore) this.#shownBefore = undefined;
@@ -41,8 +41,8 @@ export class StaleHeadGuard {
   }
 
   /**
-   * True: propose the commit that is shown. `isSuccessor`: by history, it came after the agreed head; `isAgreedHere`: that is in the
-   * local copy.
+   * Whether to propose the commit. `isSuccessor`: by history, it is later than the agreed head. `isAgreedHere`: the agreed head is
+   * in the local copy.
    */
   isNews(
     hash: string,
@@ -50,7 +50,7 @@ export class StaleHeadGuard {
     by: { readonly isSuccessor: boolean; readonly isAgreedHere: boolean },
   ): boolean {
     const { hash: agreed, earlier = [] } = head ?? {};
-    // A branch may have been moved back from `hash` to the agreed head, which is its ancestor.
+    // An earlier head does not count: the branch may have been moved back from `hash` to the agreed head, its ancestor.
     if (agreed === undefined || (by.isSuccessor && !earlier.includes(hash))) {
       this.#doubted = undefined;
       return true;
@@ -69,7 +69,7 @@ export class StaleHeadGuard {
     return this.#doubted?.hash;
   }
 
-  /** Time until the next refresh can decide; undefined: nothing is in doubt. */
+  /** Time until the next refresh can decide; undefined: no commit is in doubt. */
   get leftMs(): number | undefined {
     return this.#doubted && Math.max(0, this.#doubted.untilMs - performance.now());
   }

@@ -22,7 +22,7 @@ export function startFacts(
   ];
 }
 
-/** Where the update log is, who shares it, and how far a 200 can be trusted. */
+/** Where the update log is, who shares it, and how durable an acknowledged update is. */
 export function logFact(
   settings: ServerOptions,
   { epoch, head, durability }: { readonly epoch: string; readonly head: number; readonly durability: Durability },
@@ -38,7 +38,7 @@ export function logFact(
   };
 }
 
-/** What an operator has to think of, each with what to do. */
+/** Warnings for the operator, each with a remedy. */
 export function startWarnings(settings: ServerOptions): string[] {
   const { authMasterToken, authPublicKey, policySourceType, policyRepoUrl } = settings;
   const warnings: string[] = [];

@@ -7,7 +7,7 @@ import { isPointer, lengthProblem, parseDocPath } from '../wire/doc-path.js';
 import { type FieldProblem, fieldProblems, firstProblems } from '../wire/error-body.js';
 import { list, MAX_PROBLEMS } from '../wire/lists.js';
 
-/** Whether `-` (append) is accepted hangs on the document below: `log/patch-appends.ts`. */
+/** Whether `-` (append) is accepted depends on the document: `log/patch-appends.ts`. */
 const pointer = z
   .string()
   .regex(/^(\/([^~]|~[01])*)?$/, { error: 'must be a JSON pointer: empty, or starting with /', abort: true })
@@ -19,7 +19,7 @@ const pointer = z
 const source = pointer.refine((text) => !text.endsWith('/-'), 'must name what is there: nothing is at `-`');
 const value = z.unknown().refine((given) => given !== undefined, 'is required');
 
-/** Operations of one patch. */
+/** Maximum operations of one patch. */
 const MAX_OPERATIONS = 100_000;
 
 /** RFC 6902, as far as it can be checked without the document. */
@@ -33,8 +33,8 @@ const patchOperations = list(
 );
 
 /**
- * Rules of a data update that span several fields (the shape itself is wire/data.ts). Throws `request_invalid` that names
- * every field that breaks one, so that nothing is recorded which no client could ever apply.
+ * Checks the rules of a data update that span several fields (wire/data.ts declares its shape), so that no update is recorded
+ * that no client can apply. Throws `request_invalid` with every field that breaks a rule.
  */
 export function checkUpdate(update: DataUpdate): void {
   const problems: FieldProblem[] = [];
@@ -55,7 +55,7 @@ export function checkUpdate(update: DataUpdate): void {
   throw invalidRequest(firstProblems(problems, { unread }));
 }
 
-/** Throws `inline_data_too_large` where the inline data of an update is more than the log takes. */
+/** Throws `inline_data_too_large` if the inline data of an update exceeds the limit. */
 export function checkInlineData(update: DataUpdate, limitBytes: number): void {
   let bytes = 0;
   for (const { data } of update.entries) bytes += data ? Buffer.byteLength(data.text) : 0;
@@ -71,7 +71,7 @@ interface EntryProblem {
   msg: string;
 }
 
-/** Bounds of what one update may name: each topic and segment costs memory on every server and client, for long. */
+/** Limits of one update: each topic and segment occupies memory on every server and client for a long time. */
 const LIMITS = {
   topicChars: 512,
   topicLevels: 32,

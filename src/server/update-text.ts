@@ -4,13 +4,13 @@ import { docPathPointer, docPathText, parseDocPath } from '../wire/doc-path.js';
 import type { FoldedEntry, LogRecord } from './log/update-log.js';
 
 /**
- * Data updates and entries as JSON text, in two forms: the one that OPAL peers read (opal-protocol P4.1, field order of
- * 4.2), and ours, negotiated, which adds the position and has DELETE. Inline data stands in both exactly as written.
+ * Data updates and entries as JSON text, in two forms: the one for OPAL peers (opal-protocol P4.1, field order of 4.2), and
+ * ours, which is negotiated, adds the position and has DELETE. Both keep inline data exactly as written.
  */
 
 type Entry = DataSourceEntry | PeerEntry;
 
-/** Where in the log a configuration was read; without `epoch` and `head` it is not a complete fold. */
+/** The position in the log that a configuration reflects; without `epoch` and `head` it is not a complete fold. */
 export interface ConfigPosition {
   epoch?: string;
   head?: number;
@@ -18,7 +18,7 @@ export interface ConfigPosition {
   baseSet: boolean;
 }
 
-/** The parts of an entry that the forms differ in. */
+/** The fields of an entry that differ between the forms. */
 interface Write {
   dst_path: string;
   save_method: string;
@@ -97,7 +97,7 @@ export function updatesPageText({ updates, ...page }: UpdatesText): string {
   });
 }
 
-/** Only base entries are polled (opal-protocol P4.1): those that were there when an update came never see its interval. */
+/** Only base entries are polled (opal-protocol P4.1): clients that receive an entry as an update never see its interval. */
 function intervalOf({ entry, origin }: Pick<FoldedEntry, 'entry' | 'origin'>): number | null {
   return origin === 'base' ? (entry.periodic_update_interval ?? null) : null;
 }
@@ -111,12 +111,12 @@ function extendedEntry(entry: Entry): object {
     save_method: entry.save_method,
     inline_data: isPresent(entry.data),
     data: entry.data ?? undefined,
-    // A base entry that is to be fetched again: it has its place among the base entries.
+    // A base entry that clients fetch again keeps its place among the base entries.
     ...('origin' in entry && entry.origin === 'base' && { origin: 'base' }),
   };
 }
 
-/** The entry for OPAL peers: one, or none where nothing of it is left that they could do. */
+/** The entry for OPAL peers; none if it contains nothing that they could apply. */
 function opalEntry(entry: Entry): object[] {
   const write = opalWrite(entry);
   if (write === undefined) return [];
@@ -133,8 +133,8 @@ function opalEntry(entry: Entry): object[] {
 }
 
 /**
- * What an OPAL peer has to do for the same effect. It knows neither DELETE nor inline data that is not an object or an
- * array, and drops an update that has one; both are patches of the folder above (design D32).
+ * Returns the write that has the same effect on an OPAL peer. It supports neither DELETE nor inline scalars, and drops an update
+ * that has one; both become patches of the parent (design D32).
  */
 function opalWrite(entry: Entry): Write | undefined {
   const same: Write = { dst_path: entry.dst_path, save_method: entry.save_method, data: entry.data ?? undefined };
@@ -158,8 +158,8 @@ function opalWrite(entry: Entry): Write | undefined {
 }
 
 /**
- * A patch without null values, which an OPAL client cannot read: it would lose the update, and the whole configuration
- * with it (opal-protocol P4.1). It drops null members anyway, so `replace` becomes `remove` and `add` is left out.
+ * Removes null values from a patch: an OPAL client cannot read them and would lose the update or the whole configuration
+ * (opal-protocol P4.1). It drops null members anyway, so `replace` becomes `remove`, and `add` is left out.
  */
 function withoutNulls(patch: JsonText): JsonText | undefined {
   if (jsonKind(patch.text) !== 'array') return patch;

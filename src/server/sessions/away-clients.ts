@@ -1,7 +1,7 @@
 /** Maximum number of clients that are away. */
 const MAX_AWAY = 10_000;
 
-/** Clients that are away, oldest first. Beyond the limit the subject with the most loses its oldest, so that none can evict others. */
+/** Clients that are away, oldest first. Beyond the limit, the subject with the most loses its oldest: no subject can evict others. */
 export class AwayClients {
   readonly #max: number;
   readonly #subjectOf = new Map<string, string | null>();

@@ -5,7 +5,7 @@ import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import { type IdClaim, IdClaims } from './id-claims.js';
 
-/** The owners of client ids, stored in the state folder, so that a restart gives no id to another subject. */
+/** The owners of client ids, stored in the state folder so that no id changes its subject on a restart. */
 export interface KeptClaims {
   readonly claims: IdClaims;
   /** Writes pending changes; nothing is written afterwards. */
@@ -21,7 +21,7 @@ const fileSchema = z.object({
   claims: z.array(z.object({ id: z.string(), subject: z.string(), sinceMs: z.number() })),
 });
 
-/** Reads the file and keeps it up to date. If it cannot be read or written, that is logged, and only names are lost. */
+/** Reads the file and keeps it up to date. Logs failures and continues: only names are lost. */
 export async function openClaims(
   { stateDir, memoryMs }: { stateDir: string; memoryMs: number },
   { log }: { log: Logger },

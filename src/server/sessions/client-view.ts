@@ -13,7 +13,7 @@ export interface ViewDeps {
   readonly now: () => number;
 }
 
-/** The view of a client. `connected`: number of instances that it is connected to. */
+/** Returns the view of a client. `connected`: number of instances that it is connected to. */
 export function viewOf(
   client: KnownClient,
   { name, connected, policyHead }: { name: string; connected: number; policyHead: string | null },
@@ -80,13 +80,13 @@ function dataOf(client: KnownClient, shown: readonly string[], { log, recent, no
   };
 }
 
-/** Policy topics of both forms (`wire/topics.ts`): what they are about is shown to every valid token. */
+/** Policy topics of both forms (`wire/topics.ts`): every valid token may see policy. */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
 export interface ClientLimits {
   /** The topics that it is limited to; undefined: any. */
   readonly permittedTopics: ReadonlySet<string> | undefined;
-  /** It is limited to topics or paths: it sees the kind of a failure, not its text. */
+  /** Whether it is limited to topics or paths: it sees the kind of a failure, not its text. */
   readonly isLimited: boolean;
 }
 
@@ -102,8 +102,8 @@ export function visiblePart(client: KnownClient, { permittedTopics }: ClientLimi
 }
 
 /**
- * What of a client a caller sees, whose `view` is of the {@link visiblePart}. What fails is shown where all data topics of the client are permitted: it may
- * be of any of them.
+ * Returns what a caller sees of a client, given the `view` of its {@link visiblePart}. Failures may concern any data topic of the
+ * client: they are shown only if all of them are permitted.
  */
 export function limitedView(view: ClientView, client: KnownClient, limits: ClientLimits): ClientView {
   if (!limits.isLimited) return view;
@@ -123,7 +123,7 @@ export function limitedView(view: ClientView, client: KnownClient, limits: Clien
   };
 }
 
-/** Returns the subject that owns a client id; undefined: nobody does. */
+/** Returns the subject that owns a client id; undefined: it has no owner. */
 export type OwnerOf = (clientId: string) => string | undefined;
 
 /** Digits of a derived name that collides with an id. */

@@ -32,9 +32,9 @@ export interface ClientsViewDeps extends ViewDeps {
   readonly ownerOf: OwnerOf;
 }
 
-/** How old the announcements of other instances may be. */
+/** Maximum age of the announcements of other instances. */
 const MAX_AGE_MS = 500;
-/** An instance announces itself at least every five seconds; clocks may differ. */
+/** Age after which an instance may be gone: it announces itself at least every five seconds, and clocks may differ. */
 const SILENT_MS = 7000;
 /** Characters after which a page is full. */
 const PAGE_CHARACTERS = 1024 * 1024;
@@ -46,7 +46,7 @@ export function createClientsView(deps: ClientsViewDeps): (query: ClientsQuery) 
     const connected = new Map<string, number>();
     const chosen = new Map<string, KnownClient>();
     for (const client of [...deps.clients(), ...views.flatMap(({ clients }) => clients)]) {
-      // A ping decides in a moment whether it is alive.
+      // A ping is deciding whether it is alive.
       if (client.isDoubtful) continue;
       const before = chosen.get(client.key);
       chosen.set(client.key, before === undefined ? client : preferred(before, client));
@@ -93,7 +93,7 @@ function pageOf<T>(all: readonly T[], show: (one: T) => ClientView): ClientView[
   return page;
 }
 
-/** Names an instance that may be gone: its clients may be elsewhere by now. */
+/** Returns a warning if an instance may be gone: its clients may be elsewhere by now. */
 function silence(views: readonly InstanceView[], nowMs: number): string | undefined {
   const silent = views.find(({ atMs }) => nowMs - atMs > SILENT_MS);
   if (silent === undefined) return undefined;

@@ -3,7 +3,7 @@ import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
 import { reconnectJitterMs } from './reconnect-jitter.js';
 import type { SessionLog } from './session-handler.js';
 
-/** Heartbeats of an interval are sent in so many parts. */
+/** Number of batches in which the heartbeats of an interval are sent. */
 const SLICES = 10;
 
 export interface HeartbeatDeps {
@@ -16,8 +16,8 @@ export interface HeartbeatDeps {
 }
 
 /**
- * Sends each client the heads of its topics and of the policy once in `intervalMs` until the signal aborts, so that it notices
- * a notification that it missed (design D31).
+ * Sends each client the heads of its topics and of the policy once per `intervalMs` until the signal aborts, so that it detects
+ * missed notifications (design D31).
  */
 export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: AbortSignal): void {
   let turn = 0;
@@ -45,7 +45,7 @@ export function sendHeartbeat(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peer
   peer.tell(HEARTBEAT_METHOD, beat);
 }
 
-/** Constant for a connection. Its id is random hex digits. */
+/** Constant per connection, and evenly distributed: ids are random hex digits. */
 function sliceOf({ id }: SessionPeer): number {
   return Number.parseInt(id.slice(0, 6), 16) % SLICES;
 }

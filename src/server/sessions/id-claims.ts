@@ -1,7 +1,7 @@
-/** Unused ids that one subject keeps, so that nobody can occupy many of them for long. */
+/** Maximum number of unused ids that one subject keeps. */
 const MAX_KEPT_OF_SUBJECT = 1000;
 
-/** A claim of an id, as it is stored. */
+/** The stored form of a claim. */
 export interface IdClaim {
   readonly id: string;
   readonly subject: string;
@@ -11,13 +11,13 @@ export interface IdClaim {
 
 interface Claim {
   sinceMs: number;
-  /** Until when it counts; null: it is in use here. */
+  /** When it expires; null: it is in use here. */
   untilMs: number | null;
 }
 
 /**
- * Which subject each client id belongs to: the one that used it first, for as long as it uses it and for the memory after that.
- * Tokens without a subject (authentication is off) claim nothing.
+ * The subject that each client id belongs to: the one that used it first, while it uses it and for `memoryMs` afterwards. Tokens
+ * without a subject (authentication is off) claim nothing.
  */
 export class IdClaims {
   readonly #memoryMs: number;
@@ -37,7 +37,7 @@ export class IdClaims {
     for (const { id, subject, sinceMs } of kept) this.#keep(id, subject, { sinceMs, untilMs: nowMs + this.#memoryMs });
   }
 
-  /** A subject uses an id from now on until {@link release}. Returns since when it has used it. */
+  /** Marks an id as in use by a subject until {@link release}. Returns when the subject first used it. */
   use(id: string, subject: string | null, nowMs: number): number {
     if (subject === null) return nowMs;
     const claim = this.#claim(id, subject) ?? { sinceMs: nowMs, untilMs: null };
@@ -47,7 +47,7 @@ export class IdClaims {
     return claim.sinceMs;
   }
 
-  /** A subject stops using an id. */
+  /** Marks an id as no longer in use by a subject. */
   release(id: string, subject: string | null, nowMs: number): void {
     const claim = subject === null ? undefined : this.#claim(id, subject);
     if (subject === null || claim === undefined) return;
@@ -55,7 +55,7 @@ export class IdClaims {
     this.#forgetOld(nowMs);
   }
 
-  /** Takes a claim from another instance; the earlier of two times counts. */
+  /** Adds a claim of another instance; the earlier of two times counts. */
   learn({ id, subject, sinceMs }: IdClaim, nowMs: number): void {
     const claim = this.#claim(id, subject);
     if (claim === undefined) this.#keep(id, subject, { sinceMs, untilMs: nowMs + this.#memoryMs });
@@ -79,7 +79,7 @@ export class IdClaims {
     return owner;
   }
 
-  /** All valid claims, to be stored. */
+  /** Returns all valid claims, for storage. */
   list(nowMs: number): IdClaim[] {
     this.#forgetOld(nowMs);
     return [...this.#byId].flatMap(([id, claims]) =>

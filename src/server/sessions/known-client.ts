@@ -9,7 +9,7 @@ export interface ClientIdentity {
   readonly subject: string | null;
   /** The id that it claims. */
   readonly clientId: string;
-  /** Its connection, if a newer connection of the same subject and id is the client; undefined: it is the client. */
+  /** Its connection, if a newer connection of the same subject and id is the client; undefined: this one is the client. */
   readonly twin?: string | undefined;
 }
 
@@ -18,7 +18,7 @@ export function clientKey({ kind, subject, clientId, twin }: ClientIdentity): st
   return JSON.stringify([kind, subject, clientId, ...(twin === undefined ? [] : [twin])]);
 }
 
-/** When a client was subscribed, as places of the log, since clocks differ: after `from` and up to `until`; null: it still is. */
+/** When a client was subscribed, as log positions since clocks differ: after `from`, up to `until`; null: it still is. */
 export interface Span {
   readonly from: number;
   readonly until: number | null;
@@ -27,9 +27,9 @@ export interface Span {
 /** The last report of a client, without its id and position. */
 export type ReportedState = Omit<SessionReport, 'client_id' | 'position'>;
 
-/** A client as known to the instance that it is or was connected to. Plain data, which other instances receive. */
+/** A client as the instance that it is or was connected to knows it. Plain data, sent to other instances. */
 export interface KnownClient extends ClientIdentity {
-  /** `clientKey` of it. */
+  /** {@link clientKey} of its identity. */
   readonly key: string;
   /** `plain`: an OPAL client, or another subscriber without a session. */
   readonly kind: 'session' | 'plain';
@@ -41,7 +41,7 @@ export interface KnownClient extends ClientIdentity {
   readonly instance: string;
   readonly address: string;
   readonly topics: readonly string[];
-  /** Number of topics that are left out here. */
+  /** Number of topics that are left out of `topics`. */
   readonly topicsLeftOut: number;
   /** The newest last. */
   readonly spans: readonly Span[];
@@ -61,7 +61,7 @@ export interface KnownClient extends ClientIdentity {
   } | null;
 }
 
-/** A client that has just connected. */
+/** Creates a client that has just connected. */
 export function newClient(
   identity: ClientIdentity,
   { host, port, topics, connectedAtMs }: Pick<PeerInfo, 'host' | 'port' | 'topics' | 'connectedAtMs'>,
@@ -81,30 +81,30 @@ export function newClient(
   };
 }
 
-/** Spans kept per client. */
+/** Maximum spans per client. */
 const MAX_SPANS = 8;
 
-/** Adds a span and forgets old ones. */
+/** Adds a span and drops old ones. */
 export function withSpan(spans: readonly Span[], span: Span): readonly Span[] {
   return [...spans.slice(1 - MAX_SPANS), span];
 }
 
-/** Whether a client was subscribed when the record at a place was appended. */
+/** Whether a client was subscribed when the record at `seq` was appended. */
 export function wasThere(spans: readonly Span[], seq: number): boolean {
   return spans.some(({ from, until }) => from < seq && (until === null || seq <= until));
 }
 
-/** Whether a subscriber of some topics receives what is published on others. */
+/** Whether a subscriber of some topics receives a publication on others. */
 export function concerns(subscribed: readonly string[], published: readonly string[]): boolean {
   return subscribed.some((topic) => topic === ALL_TOPICS || published.includes(topic));
 }
 
-/** The same for a client; true if some of its topics are not known here. */
+/** The same for a client; true if some of its topics are left out. */
 export function isConcerned({ topics, topicsLeftOut }: KnownClient, published: readonly string[]): boolean {
   return topicsLeftOut > 0 || concerns(topics, published);
 }
 
-/** Of two views of the same client the better one: where it is connected, or was last. */
+/** Returns the better of two views of a client: the one where it is connected, or was last. */
 export function preferred(a: KnownClient, b: KnownClient): KnownClient {
   if ((a.awaySinceMs === null) !== (b.awaySinceMs === null)) return a.awaySinceMs === null ? a : b;
   return lastSeenMs(b) > lastSeenMs(a) ? b : a;
@@ -117,7 +117,7 @@ function lastSeenMs({ connectedAtMs, awaySinceMs }: KnownClient): number {
 /** Limits of a client that is away: characters of topics, failures, characters of a text, seqs of a list. */
 const AWAY = { topicCharacters: 2048, failing: 2, text: 200, seqs: 50 };
 
-/** The reduced form of a client that is away: there may be thousands. */
+/** Returns the reduced form of a client that is away: there may be thousands. */
 export function smallForm(client: KnownClient): KnownClient {
   const topics: string[] = [];
   let left = AWAY.topicCharacters;
@@ -154,7 +154,7 @@ function shortFailure<F extends { readonly path: string; readonly error: string 
   return { ...failure, path: cut(failure.path), error: cut(failure.error) };
 }
 
-/** A copy: a part of a text keeps the whole of it in memory. */
+/** Copies the text: a slice would keep the whole string in memory. */
 function cut<T extends string | null | undefined>(text: T): T {
   if (typeof text !== 'string' || text.length <= AWAY.text) return text;
   return Buffer.from(text.slice(0, AWAY.text)).toString() as T;
@@ -167,7 +167,7 @@ export function shortPosition(at: Position, maxSeqs: number): Position {
   return { epoch: at.epoch, applied_through: through, applied_beyond: [], unresolved: [] };
 }
 
-/** Failures for limited callers: the full text may quote a response from the client's network. */
+/** Failure texts for limited callers: the full text may quote a response from the client's network. */
 const KIND_TEXTS: Readonly<Record<FailureKind, string>> = {
   source: 'its data source does not give it',
   engine: 'the engine could not be written',
@@ -175,7 +175,7 @@ const KIND_TEXTS: Readonly<Record<FailureKind, string>> = {
   config: 'the data configuration cannot be read',
 };
 
-/** The text for a kind. Older clients send none, newer ones may send others. */
+/** Returns the text for a kind. Older clients send none; newer ones may send others. */
 export function kindText(kind: string | undefined): string {
   return Object.entries(KIND_TEXTS).find(([known]) => known === kind)?.[1] ?? 'it fails at the client';
 }

@@ -10,7 +10,7 @@ export interface PeerInstancesOptions {
   readonly instance: string;
   /** Minimum time between two announcements. Default: 1 s. */
   readonly minIntervalMs?: number;
-  /** How long an announcement is valid. Default: 10 s. */
+  /** Lifetime of an announcement. Default: 10 s. */
   readonly ttlMs?: number;
 }
 
@@ -29,7 +29,7 @@ export interface PeerInstancesDeps {
 /** The announcements of the other instances. */
 export interface OtherInstances {
   readonly views: readonly InstanceView[];
-  /** Why some may be missing; undefined: none is. */
+  /** Why some may be missing; undefined: it is complete. */
   readonly incomplete: string | undefined;
 }
 
@@ -37,9 +37,9 @@ type ReadViews = Map<string, { readonly text: string; readonly view: InstanceVie
 
 /** Changes within this time are announced together. */
 const GATHER_MS = 100;
-/** Counts for publishers may be this old: instances announce changes at most once a second. */
+/** Maximum age of counts for publishers: instances announce changes at most once a second. */
 const COUNT_AGE_MS = 1000;
-/** How often an announcement is repeated before it would expire. */
+/** How often an announcement is repeated within its lifetime. */
 const REPEATS = 3;
 
 /** Announces the clients of this instance to the others, and reads theirs. */
@@ -50,7 +50,7 @@ export class PeerInstances {
   #isFailing = false;
   #reading: Promise<OtherInstances> | undefined;
   #last: { readonly atMs: number; readonly others: OtherInstances } | undefined;
-  /** By instance, the last announcement and its parsed form: most are repetitions. */
+  /** The last announcement of each instance with its parsed form: most announcements are repetitions. */
   #views: ReadViews = new Map();
 
   constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
@@ -62,20 +62,20 @@ export class PeerInstances {
     return this.#deps.presence === undefined;
   }
 
-  /** A client of this instance, or the last seq that it has seen, has changed. */
+  /** Schedules an announcement: a client of this instance, or the last seq that it has seen, has changed. */
   changed(): void {
     this.#changed.set();
   }
 
   /**
    * Announces this instance before it accepts clients, so that a wait for all clients includes them. Never rejects: `run` retries
-   * while the backbone is away.
+   * while the backbone is unavailable.
    */
   async join(): Promise<void> {
     await this.#announce();
   }
 
-  /** Announces the clients of this instance until the signal aborts. Never rejects for a backbone that is away. */
+  /** Announces the clients of this instance until the signal aborts. Does not reject while the backbone is unavailable. */
   async run(signal: AbortSignal): Promise<void> {
     const { presence, log } = this.#deps;
     if (presence === undefined) return;
@@ -90,7 +90,7 @@ export class PeerInstances {
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
     }
-    // No wait may depend on this instance from now on. If that fails, its last announcement expires.
+    // Waits must not depend on this instance from now on. If this fails, its last announcement expires.
     const last = printView({ ...this.#own(), clients: [] }).then((text) => presence.put(instance, text, 1));
     await last.catch((error: unknown) =>
       log.debug({ error: errorText(error) }, 'cannot withdraw the announcement of this instance'),
@@ -107,8 +107,8 @@ export class PeerInstances {
   }
 
   /**
-   * Calls `take` with every client of another instance. Returns why there may be more clients that were subscribed when the
-   * record at `seq` was appended; undefined: there are not.
+   * Calls `take` with every client of another instance. Returns why clients may be missing that were subscribed when the record
+   * at `seq` was appended; undefined: none is.
    */
   async lookFor(seq: number, take: (client: KnownClient) => void): Promise<string | undefined> {
     if (this.isAlone) return undefined;

@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { position, sessionReport } from '../../wire/session.js';
 import { clientKey, type KnownClient, shortPosition } from './known-client.js';
 
-/** The announcement of an instance as the text of `LogStore.presence`: JSON, compressed if large, and bounded (NATS takes 1 MiB). */
+/** The announcement of an instance as text for `LogStore.presence`: JSON, compressed if large, and bounded (NATS allows 1 MiB). */
 
 /** The clients of an instance. */
 export interface InstanceView {
@@ -62,7 +62,7 @@ const viewText = z.object({
   leftOut: z.number(),
 });
 
-/** Prints a view. If it would be too long, clients that are away are left out first. */
+/** Prints a view. If the text is too long, leaves out clients, those that are away first. */
 export async function printView(view: InstanceView, maxText = MAX_TEXT): Promise<string> {
   const sorted = [...view.clients].sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
   for (let kept = sorted.length; ; ) {
@@ -73,7 +73,7 @@ export async function printView(view: InstanceView, maxText = MAX_TEXT): Promise
   }
 }
 
-/** Parses such a text. Throws if it is invalid. */
+/** Parses the text of a view. Rejects if it is invalid. */
 export async function readView(text: string): Promise<InstanceView> {
   const json = text.startsWith(COMPRESSED)
     ? String(

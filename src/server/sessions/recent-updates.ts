@@ -3,7 +3,7 @@ import { ALL_TOPICS } from '../../wire/topics.js';
 import type { LogRecord, UpdateLog } from '../log/update-log.js';
 import { concerns } from './known-client.js';
 
-/** A data update as visibility needs it. */
+/** The part of a data update that determines the lag of clients. */
 export interface RecentUpdate {
   readonly seq: number;
   /** When it was appended, in milliseconds since 1970. */
@@ -16,14 +16,14 @@ export interface Lag {
   readonly updates: number;
   /** Age of the oldest of them. */
   readonly seconds: number;
-  /** True: the client is farther behind than this server remembers. */
+  /** True: the client is farther behind than {@link RecentUpdates} reaches. */
   readonly atLeast: boolean;
 }
 
-/** Updates that are remembered. */
+/** Maximum updates in memory. */
 const LIMIT = 10_000;
 
-/** The last data updates of the log, to compute how far a client is behind. */
+/** The last data updates of the log, from which the lag of a client is computed. */
 export class RecentUpdates {
   readonly #limit: number;
   #updates: RecentUpdate[] = [];
@@ -40,7 +40,7 @@ export class RecentUpdates {
   add(update: RecentUpdate): void {
     if (update.seq <= (this.#updates.at(-1)?.seq ?? this.#after)) return;
     this.#updates.push(update);
-    // Half at a time, so that the array is not copied for each.
+    // Trims in batches, so that the array is not copied for each update.
     if (this.#updates.length < this.#limit * 1.5) return;
     this.#updates = this.#updates.slice(-this.#limit);
     this.#after = (this.#updates[0]?.seq ?? 1) - 1;
@@ -52,7 +52,7 @@ export class RecentUpdates {
     return topics.reduce((newest, topic) => Math.max(newest, heads[topic] ?? 0), 0);
   }
 
-  /** How far a client with these topics is behind. Null: it holds nothing. `heads`: last seq of each of its topics. */
+  /** Returns how far a client with these topics is behind. Position null: it holds nothing. `heads`: last seq of each topic. */
   lag(
     position: Position | null,
     topics: readonly string[],
@@ -91,18 +91,18 @@ export class RecentUpdates {
   }
 }
 
-/** Updates that are read at the start, for clients that reconnect after a restart of the server. */
+/** Updates to read at the start, for clients that reconnect after a restart of the server. */
 const READ_AT_START = 1000;
 
 export function updateOf({ seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'timeMs' | 'entries'>): RecentUpdate {
   return { seq, timeMs, topics: [...new Set(entries.flatMap(({ topics }) => topics))] };
 }
 
-/** The last updates of a log that was opened. */
+/** Reads the last updates of a log. */
 export async function recentUpdates(log: Pick<UpdateLog, 'head' | 'tail'>): Promise<RecentUpdates> {
   const after = Math.max(0, log.head - READ_AT_START);
   const page = await log.tail(after, READ_AT_START);
-  // Some may not be kept any more: clients behind the head are then behind by "at least".
+  // The log may not retain them any more: the lag of a client is then a lower bound.
   const recent = new RecentUpdates(page === undefined ? log.head : after);
   for (const record of page?.records ?? []) recent.add(updateOf(record));
   return recent;

@@ -1,6 +1,6 @@
 /** Window in which connections are counted. */
 const WINDOW_MS = 10_000;
-/** Connections that need no jitter. */
+/** Number of connections that need no jitter. */
 const FREE = 50;
 /** Time budget of the catch-up of one client. */
 const EACH_MS = 5;
@@ -8,7 +8,7 @@ const EACH_MS = 5;
 const RETURN_MS = 2;
 const MAX_MS = 30_000;
 
-/** Returns, for each client that connects, over how many milliseconds it should spread its catch-up: 0 in quiet times. */
+/** Returns a function that gives each new connection the window, in milliseconds, for its catch-up: 0 in quiet times. */
 export function createCatchUpJitter(): (nowMs: number) => number {
   let windowStartMs = Number.NEGATIVE_INFINITY;
   let before = 0;
@@ -26,7 +26,7 @@ export function createCatchUpJitter(): (nowMs: number) => number {
   };
 }
 
-/** Over how many milliseconds so many clients should spread their reconnects. */
+/** The window, in milliseconds, over which this many clients should spread their reconnects. */
 export function reconnectJitterMs(clients: number): number {
   return clients <= FREE ? 0 : Math.min(clients * RETURN_MS, MAX_MS);
 }

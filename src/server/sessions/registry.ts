@@ -7,14 +7,14 @@ import { clientKey, type KnownClient, newClient, smallForm, withSpan } from './k
 export interface RegistryOptions {
   /** Name of this server instance. */
   readonly instance: string;
-  /** How long a client that left is remembered (SYNC_CLIENT_AWAY_TTL). */
+  /** How long a disconnected client stays listed (SYNC_CLIENT_AWAY_TTL). */
   readonly memoryMs: number;
 }
 
 export interface RegistryDeps {
   /** Last seq of the log that this instance has seen. */
   readonly head: () => number;
-  /** Whose ids are whose. */
+  /** Owners of client ids. */
   readonly claims: Pick<IdClaims, 'use' | 'release'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -32,9 +32,9 @@ interface Watcher {
 }
 
 /**
- * The clients of this server instance that have a session or had one recently. A client is a subject and an id: two subjects
- * with the same id are two clients. Of two connections of a client the newer one is the client at once; the older one is its
- * *twin* until it closes.
+ * The clients of this server instance that have a session or had one recently. A subject and an id identify a client: two
+ * subjects with the same id are two clients. If a client has two connections, the newer one is the client at once; the older
+ * one is its *twin* until it closes.
  */
 export class ClientRegistry {
   readonly #options: RegistryOptions;
@@ -72,8 +72,8 @@ export class ClientRegistry {
   }
 
   /**
-   * A client has subscribed, or subscribes to more. `position`: null if it is in another log. Returns its older connection if that
-   * is still open: it is a twin from now on, and doubtful.
+   * Records that a client has subscribed, or subscribes to more. `position`: null if it is in another log. Returns its older
+   * connection if that is still open: it is a doubtful twin from now on.
    */
   connected(peer: SessionPeer, clientId: string, position: Position | null): SessionPeer | undefined {
     const { subject } = peer.info;
@@ -100,13 +100,13 @@ export class ClientRegistry {
     return older;
   }
 
-  /** A twin is alive: it is listed from now on. */
+  /** Lists a twin that is alive. */
   lives(peer: SessionPeer): void {
     const client = this.clientAt(peer);
     if (client?.twin !== undefined) this.#set(peer, { ...client, isDoubtful: false });
   }
 
-  /** A client reports what it holds. False: this connection has no such session. */
+  /** Records the report of a client. Returns false if this connection has no such session. */
   reported(peer: SessionPeer, { client_id: clientId, position, ...state }: SessionReport): boolean {
     const client = this.clientAt(peer);
     if (client?.clientId !== clientId) return false;
@@ -124,7 +124,7 @@ export class ClientRegistry {
     return true;
   }
 
-  /** A connection has closed. If it was the client's, a doubtful twin becomes the client again. */
+  /** Records that a connection has closed. If it was the client's, a doubtful twin becomes the client again. */
   left(peer: SessionPeer): void {
     const client = this.clientAt(peer);
     this.#keyOf.delete(peer);
@@ -133,7 +133,7 @@ export class ClientRegistry {
     const spans = client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span));
     const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: this.#deps.now() };
     if (twin !== undefined) {
-      // A twin that is alive is a client of its own: waits see that it is away.
+      // A live twin is a client of its own: waits must see that it is away.
       if (client.isDoubtful === false) this.#set(undefined, left);
       this.#twinEnds(peer, client);
       return;
@@ -152,13 +152,13 @@ export class ClientRegistry {
     return entry === undefined ? undefined : current(entry);
   }
 
-  /** All connected clients, and those that are away. */
+  /** Returns all clients, connected and away. */
   list(): KnownClient[] {
     this.#forgetOld();
     return [...this.#byKey.values()].map(current);
   }
 
-  /** Calls `onChange` after each change of a client, and `onGone` when a twin has closed or become the client. Returns the unsubscribe. */
+  /** Calls `onChange` after each change of a client, and `onGone` when a twin has closed or become the client. Returns the unsubscribe function. */
   watch(onChange: Watcher['onChange'], onGone: Watcher['onGone'] = () => undefined): () => void {
     const watcher = { onChange, onGone };
     this.#watchers.add(watcher);
@@ -217,7 +217,7 @@ export class ClientRegistry {
   }
 }
 
-/** A client may change its subscriptions at any time. */
+/** Reads the topics from the connection: a client may change its subscriptions at any time. */
 function current({ client, peer }: Entry): KnownClient {
   return peer === undefined ? client : { ...client, topics: peer.info.topics };
 }

@@ -14,7 +14,7 @@ import { waitForSeq } from '../log/wait-for-seq.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
 
-/** The log, as far as sessions need it. */
+/** The part of the update log that sessions use. */
 export interface SessionLog {
   readonly epoch: string;
   /** Last seq that this instance has seen. */
@@ -25,9 +25,9 @@ export interface SessionLog {
 
 export interface SessionHandlerOptions {
   readonly heartbeatMs: number;
-  /** How long the older of two connections of a client may take to answer a ping. */
+  /** Ping timeout of the older of two connections of a client. */
   readonly aliveMs?: number;
-  /** How long a client waits whose position is ahead of this instance. */
+  /** How long a client waits if its position is ahead of this instance. */
   readonly catchUpMs?: number;
 }
 
@@ -36,19 +36,19 @@ export interface SessionHandlerDeps {
   readonly log: SessionLog;
   /** Commit that is served. */
   readonly policyHead: () => string | undefined;
-  /** The name under which the client at a connection is listed, where that is not its id. */
+  /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
   readonly logger: Logger;
 }
 
 const ALIVE_MS = 2000;
 
-/** Opens sessions, and takes reports (design D29, D20). */
+/** Opens sessions and accepts reports (design D29, D20). */
 export function createSessionHandler(options: SessionHandlerOptions, deps: SessionHandlerDeps): SessionHandler {
   const { aliveMs = ALIVE_MS, catchUpMs } = options;
   const { registry, log, logger, otherName } = deps;
   const spread = createCatchUpJitter();
-  /** Connections with a rejected report: the first is logged as a warning. */
+  /** Connections with a rejected report: only the first is logged as a warning. */
   const warned = new WeakSet<SessionPeer>();
 
   async function admit(
@@ -98,7 +98,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     }
   }
 
-  /** A head behind a client's position is a new epoch (design D25), unless this instance only has not seen it yet. */
+  /** A head behind a client's position means a new epoch (design D25), unless this instance has just not seen it yet. */
   async function isOfThisLog(position: Position): Promise<boolean> {
     return position.epoch === log.epoch && (await waitForSeq(log, highestOf(position), catchUpMs));
   }
@@ -119,12 +119,12 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
         return false;
       }
       const { position, client_id } = parsed.data;
-      // Nobody can hold what the log does not have yet: it would count as applied when it comes.
+      // No client can hold an update that the log does not have: it would count as applied once it arrives.
       if (position !== null && position.epoch === log.epoch && highestOf(position) > log.head) {
         const fields = { client_id, address: addressOf(peer), claimed: highestOf(position), head: log.head };
         const level = warned.has(peer) ? 'debug' : 'warn';
         warned.add(peer);
-        logger[level](fields, 'a report of what the update log does not have is refused');
+        logger[level](fields, 'rejected a report of an update that the log does not have');
         return false;
       }
       return registry.reported(peer, ofThisLog(parsed.data));
@@ -132,7 +132,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     closed: (peer) => registry.left(peer),
   };
 
-  /** A position in another log means nothing here. */
+  /** Removes a position in another log: it has no meaning here. */
   function ofThisLog<R extends { position: Position | null }>(report: R): R {
     return report.position === null || report.position.epoch === log.epoch ? report : { ...report, position: null };
   }

@@ -14,7 +14,7 @@ import { createSessionHandler, type SessionLog } from './session-handler.js';
 import { Waiters } from './waiters.js';
 
 export interface SessionsOptions {
-  /** Name of this server instance: another one after each start. */
+  /** Name of this server instance, new on each start. */
   readonly instance: string;
   /** SYNC_HEARTBEAT_INTERVAL. */
   readonly heartbeatMs: number;
@@ -26,7 +26,7 @@ export interface SessionsDeps {
   readonly log: SessionLog;
   readonly recent: RecentUpdates;
   readonly policyHead: () => string | undefined;
-  /** Whose client ids are whose. */
+  /** Owners of client ids. */
   readonly claims: IdClaims;
   /** Where instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
@@ -37,7 +37,7 @@ export interface SessionsDeps {
   readonly logger: Logger;
 }
 
-/** {@link Sessions.summary}; all but `away` are of connected clients. */
+/** {@link Sessions.summary}; all but `away` count connected clients. */
 export interface SessionsSummary {
   readonly connected: number;
   readonly plain: number;
@@ -48,16 +48,16 @@ export interface SessionsSummary {
   readonly maxLagSeconds: number;
 }
 
-/** Updates of one report whose latency is measured. */
+/** Maximum updates of one report whose latency is measured. */
 const MAX_TIMED = 1000;
-/** How old the announcements may be from which id claims are learned. */
+/** Maximum age of the announcements from which id claims are learned. */
 const LEARN_AGE_MS = 2000;
 
-/** Which clients are connected to this server instance, and what they hold (design D21). */
+/** The clients of this server instance and what they hold (design D21). */
 export class Sessions {
   /** For the socket server. */
   readonly handler: SessionHandler;
-  /** A page of the clients of all instances. */
+  /** Returns a page of the clients of all instances. */
   readonly clients: (query: ClientsQuery) => Promise<ClientsAnswer>;
   readonly waitApplied: Waiters['waitApplied'];
   readonly #options: SessionsOptions;
@@ -110,7 +110,7 @@ export class Sessions {
     return this.#instances.countConcerned(topics);
   }
 
-  /** The clients of this instance in figures. */
+  /** Counts the clients of this instance by state. */
   summary(): SessionsSummary {
     const { log, recent, policyHead } = this.#deps;
     const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
@@ -127,13 +127,13 @@ export class Sessions {
     };
   }
 
-  /** Takes each data update of the log, in order, when this instance has seen it. */
+  /** Called with each data update of the log, in order. */
   recorded(update: RecentUpdate): void {
     this.#deps.recent.add(update);
     this.#instances.changed();
   }
 
-  /** Another commit is served: sends a heartbeat to clients without a subscription to the notified topics. */
+  /** Called when the served commit changes: sends a heartbeat to clients that are not subscribed to the notified topics. */
   headMoved(notified: ReadonlySet<string>): void {
     for (const peer of this.#registry.peers) {
       if (!peer.info.topics.some((topic) => notified.has(topic))) sendHeartbeat(peer, this.#heartbeat);
@@ -152,7 +152,7 @@ export class Sessions {
     await this.#instances.run(signal);
   }
 
-  /** The clients of this instance. When those without a session subscribed is not known, so they count as always there. */
+  /** The clients of this instance. Those without a session count as always subscribed: since when is not known. */
   #clients(): KnownClient[] {
     const sessions = new Set([...this.#registry.peers].map(({ id }) => id));
     const plain = this.#deps.peers().filter(({ id, topics }) => !sessions.has(id) && topics.length > 0);
@@ -165,8 +165,8 @@ export class Sessions {
   }
 
   /**
-   * Measures the latency of updates that the client has just applied, but not of those that came while it was away. On its
-   * first report, everything since it connected counts.
+   * Measures the latency of the updates that a client has just applied, except those published while it was away. Its first
+   * report counts all updates since it connected.
    */
   #timeApplied(
     { position, spans, topics }: KnownClient,

@@ -7,17 +7,17 @@ export interface AwaitedUpdate {
   readonly topics: readonly string[];
   /** `dst_path` of each entry. */
   readonly paths: readonly string[];
-  /** The publisher is limited to topics or paths: it sees the kind of a failure, not its text. */
+  /** Whether the publisher is limited to topics or paths: it sees the kind of a failure, not its text. */
   readonly isLimited?: boolean | undefined;
 }
 
-/** Whether a client has applied an update; `open`: it still may. */
+/** Whether a client has applied an update; `open`: it may still do so. */
 export type ApplyStatus =
   | { readonly kind: 'applied' }
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'open'; readonly reason: string };
 
-/** Judges one client (design D21). Superseded counts as applied: clients let their position pass what is superseded. */
+/** Returns the status of one client (design D21). A superseded update counts as applied: positions advance past it. */
 export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
   const { position: at, state, awaySinceMs } = client;
   const away = awaySinceMs === null ? undefined : `away since ${new Date(awaySinceMs).toISOString()}`;
@@ -34,7 +34,7 @@ export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch:
   return { kind: 'open', reason: `it has applied up to ${at.applied_through}` };
 }
 
-/** The failure that the client reports at the paths of the update. */
+/** Returns the failure that the client reports at the paths of the update. */
 function failureOf({ state }: KnownClient, { paths, isLimited }: AwaitedUpdate): string | undefined {
   const found = state?.failing.find(({ path }) => paths.some((own) => overlap(segments(own), segments(path))));
   if (found === undefined) return undefined;

@@ -10,10 +10,10 @@ export interface WaitAnswer {
   readonly done: boolean;
   /** Clients that have applied it. */
   readonly applied: number;
-  /** Those that have not, or where that is not known: at most {@link MAX_LISTED}. */
+  /** Clients that have not applied it, as far as is known: at most {@link MAX_LISTED}. */
   readonly lagging: readonly { readonly client_id: string; readonly reason: string }[];
   readonly lagging_count: number;
-  /** Concerned clients that never report (OPAL's): they are not waited for. At most {@link MAX_LISTED}. */
+  /** Clients that never report (OPAL's), which the wait ignores: at most {@link MAX_LISTED}. */
   readonly unknown: readonly string[];
   /** Why clients of other instances may be missing. */
   readonly incomplete?: string;
@@ -23,7 +23,6 @@ export const MAX_LISTED = 100;
 /** How often the announcements of other instances are read during a wait; they change at most once a second. */
 const INSTANCES_LOOK_MS = 250;
 
-/** What {@link Waiters} read. */
 interface WaitersDeps {
   readonly registry: Pick<ClientRegistry, 'watch'>;
   readonly instances: Pick<PeerInstances, 'isAlone' | 'lookFor'>;
@@ -49,9 +48,8 @@ export class Waiters {
   }
 
   /**
-   * Waits until every client that was subscribed when the record was appended, on whatever instance, has applied it
-   * (design D21), no client is open any more (a refusal of the engine is not waited for), the time is up, the signal aborts or
-   * the server stops. Never rejects.
+   * Waits until every client that was subscribed when the record was appended, on any instance, has applied it or is blocked
+   * (design D21: the engine refuses it), the time is up, the signal aborts, or the server stops. Never rejects.
    */
   async waitApplied(update: AwaitedUpdate, timeoutMs: number, signal?: AbortSignal): Promise<WaitAnswer> {
     const { registry, instances, clients, epoch, nameOf } = this.#deps;
@@ -83,7 +81,7 @@ export class Waiters {
   }
 }
 
-/** One wait: the clients concerned, and how they stand. */
+/** One wait: the clients concerned and their status. */
 class Wait {
   incomplete: string | undefined;
   #open = 0;
@@ -106,7 +104,7 @@ class Wait {
   take(client: KnownClient): boolean {
     const { key, kind, spans, instance } = client;
     const before = this.#known.get(key);
-    // Applied once is applied, even if the client restarts with an empty engine.
+    // An applied update stays applied, even if the client restarts with an empty engine.
     if (before?.status.kind === 'applied') return false;
     if (before === undefined && !(wasThere(spans, this.#update.seq) && isConcerned(client, this.#update.topics))) {
       return false;
@@ -115,7 +113,7 @@ class Wait {
       this.#unknown.set(key, client);
       return false;
     }
-    // The word of another instance may be older.
+    // The view of another instance may be older.
     const isNewer = before === undefined || before.client.instance === instance;
     if (!isNewer && preferred(before.client, client) !== client) return false;
     const status = applyStatusOf(client, this.#update, this.#epoch);
@@ -124,7 +122,7 @@ class Wait {
     return this.#open === 0;
   }
 
-  /** A duplicate connection is no client of its own any more. True: no client is open any more. */
+  /** Removes a duplicate connection that is no longer a client of its own. True: no client is open any more. */
   drop(key: string): boolean {
     const known = this.#known.get(key);
     if (known === undefined) return false;

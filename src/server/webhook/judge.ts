@@ -6,7 +6,7 @@ import { isRepository, type NamedRepository } from '../source/repository-address
 import type { WebhookParams } from './params.js';
 import { headerValue } from './verify.js';
 
-/** The body of a webhook: a JSON object of which nothing else is known. */
+/** The body of a webhook: any JSON object. */
 export type PayloadObject = Readonly<Record<string, unknown>>;
 
 /** What the payload of a push contains. */
@@ -17,7 +17,7 @@ export interface PushPayload extends NamedRepository {
 
 const FORM_MEDIA_TYPE = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 
-/** Places of the repository's URLs, by member names (opal-protocol P2.4; the last two of Azure DevOps and Bitbucket). */
+/** Paths of the repository's URLs (opal-protocol P2.4; the last three are for Azure DevOps and Bitbucket). */
 const URL_PLACES: readonly (readonly string[])[] = [
   ['repository', 'git_url'],
   ['repository', 'ssh_url'],
@@ -32,15 +32,15 @@ const URL_PLACES: readonly (readonly string[])[] = [
   ['repository', 'links', 'html', 'href'],
 ];
 
-/** Places of its names. */
+/** Paths of the repository's names. */
 const NAME_PLACES: readonly (readonly string[])[] = [
   ['project', 'path_with_namespace'],
   ['repository', 'full_name'],
 ];
 
 /**
- * The JSON object in a body: the body itself, or the form field `payload`, which is what GitHub sends unless it is configured
- * otherwise. Throws `request_invalid` (422) where there is none.
+ * Parses the JSON object in a body: the body itself, or the form field `payload`, GitHub's default. Throws `request_invalid`
+ * (422) if there is none.
  */
 export function parsePayload(contentType: string | undefined, body: Buffer): PayloadObject {
   let value: unknown;
@@ -55,8 +55,8 @@ export function parsePayload(contentType: string | undefined, body: Buffer): Pay
 }
 
 /**
- * Reads the payload of a push of GitHub (`ref`, `repository`), GitLab (`ref`, `project`), Azure DevOps (`resource`), Bitbucket
- * (`push.changes`), or one that looks like them. Never throws: what is missing or of another type is not there.
+ * Reads the payload of a push from GitHub (`ref`, `repository`), GitLab (`ref`, `project`), Azure DevOps (`resource`), Bitbucket
+ * (`push.changes`), or a compatible service. Never throws: ignores members of an unexpected type.
  */
 export function readPush(payload: PayloadObject): PushPayload {
   return {
@@ -66,7 +66,7 @@ export function readPush(payload: PayloadObject): PushPayload {
   };
 }
 
-/** The text at a place; undefined where there is none, or something else than a text that is not empty. */
+/** Returns the text at a path; undefined if it is missing, empty or not a string. */
 export function textAt(value: unknown, ...place: readonly string[]): string | undefined {
   const found = valueAt(value, place);
   return typeof found === 'string' && found !== '' ? found : undefined;
@@ -83,7 +83,7 @@ function pushedRefs(payload: PayloadObject): string[] {
   ].filter((ref) => ref !== undefined);
 }
 
-/** Bitbucket names branches and tags alike, with the type beside the name. */
+/** Bitbucket gives branches and tags the same form of name, and the type in a separate member. */
 function changedRef(change: unknown, side: 'new' | 'old'): string | undefined {
   const name = textAt(change, side, 'name');
   return name !== undefined && textAt(change, side, 'type')?.endsWith('tag') ? `refs/tags/${name}` : name;
@@ -104,7 +104,7 @@ function isObject(value: unknown): value is PayloadObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The field `payload` of a form. Throws where there is none, or one that is not encoded as it should be. */
+/** Returns the field `payload` of a form. Throws if it is missing or wrongly encoded. */
 function formField(text: string): string {
   const encoded = /(?:^|&)payload=([^&]*)/.exec(text)?.[1];
   if (encoded === undefined) throw new Error('the form has no field "payload"');
@@ -118,7 +118,7 @@ function unreadable(msg: string, type: string, cause: unknown): SyncError {
   return error;
 }
 
-/** Event of a request that names none (opal-protocol P2.4). */
+/** Event of a request without one (opal-protocol P2.4). */
 const UNNAMED_EVENT = 'ping';
 /** Maximum length of an event name in a response. */
 const EVENT_LIMIT = 128;
@@ -132,18 +132,17 @@ export interface WebhookRules {
   onlyBranch: string | undefined;
 }
 
-/** What becomes of a webhook. Only `push` leads to a look at the repository. */
+/** The verdict on a webhook. Only `push` triggers a fetch of the repository. */
 export interface Verdict {
   kind: 'push' | 'other-event' | 'other-branch' | 'other-repository';
   event: string;
-  /** Why it leads to nothing, for the log; undefined for a push. */
+  /** Why it is ignored, for the log; undefined for a push. */
   reason?: string;
 }
 
 /**
- * Judges a webhook whose sender is believed (opal-protocol P2.4). An event that is named and is no push is never an error,
- * since not every one has a repository. Throws `webhook_unreadable` (400) for a push that names no repository where that
- * matters.
+ * Judges a webhook from an authenticated sender (opal-protocol P2.4). A named event other than a push is never an error: some
+ * have no repository. Throws `webhook_unreadable` (400) for a push without a repository if it must match.
  */
 export function judgeWebhook(rules: WebhookRules, headers: IncomingHttpHeaders, payload: PayloadObject): Verdict {
   const { params, repoUrl, onlyBranch } = rules;
@@ -176,7 +175,7 @@ function otherRepository(repoUrl: string | undefined, { urls, names }: PushPaylo
   return `it is about ${named}, and ${redactUrl(repoUrl)} is followed (SYNC_POLICY_REPO_URL)`;
 }
 
-/** What a sender named, as far as a log line takes it. */
+/** Joins texts of a sender, bounded for a log line. */
 function listed(texts: readonly string[]): string {
   return [...new Set(texts)]
     .slice(0, NAMED)
@@ -184,7 +183,7 @@ function listed(texts: readonly string[]): string {
     .join(', ');
 }
 
-/** The event that a request names: by header where one is configured, else by a key of its body. */
+/** Returns the event of a request, from the header if one is configured, otherwise from a key of its body. */
 function eventOf(params: WebhookParams, headers: IncomingHttpHeaders, payload: PayloadObject): string | undefined {
   if (params.event_header_name !== null) return headerValue(headers, params.event_header_name) || undefined;
   return params.event_request_key === null ? undefined : textAt(payload, params.event_request_key);

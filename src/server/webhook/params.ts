@@ -9,7 +9,7 @@ const TOKEN = {
   match_sender_url: true,
 } as const;
 
-/** The services whose webhooks are known by name (specification "Webhook presets"). */
+/** Webhook formats of known services, by name (specification "Webhook presets"). */
 export const WEBHOOK_PRESETS = {
   github: {
     ...TOKEN,
@@ -43,9 +43,9 @@ export const WEBHOOK_PRESETS = {
 export type WebhookPreset = keyof typeof WEBHOOK_PRESETS;
 
 /**
- * Reads SYNC_POLICY_REPO_WEBHOOK_PARAMS as far as a value that `webhookParams` judges: the preset of that name, in any
- * case; a JSON value where the text starts as an object; otherwise the text itself, which the schema refuses with the
- * names that there are. Throws where the JSON cannot be parsed.
+ * Reads SYNC_POLICY_REPO_WEBHOOK_PARAMS into a value for `webhookParams`: the preset of that name, in any case; the JSON value if
+ * the text starts with `{`; otherwise the text itself, which the schema rejects with a list of the presets. Throws if the JSON
+ * is invalid.
  */
 export function readWebhookParams(text: string): unknown {
   const trimmed = text.trim();
@@ -59,7 +59,7 @@ const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'must be a 
 
 /**
  * How a git service sends its webhooks (specification "Webhook parameters"; `match_sender_url` and the defaults from
- * opal-protocol P2.4). An unknown member is refused, so that a typing error does not silently change who is believed.
+ * opal-protocol P2.4). Rejects unknown members, so that a typing error does not silently change who is trusted.
  */
 export const webhookParams = z
   .strictObject(
@@ -68,15 +68,15 @@ export const webhookParams = z
       secret_header_name: headerName,
       /** `token`: the secret itself; `signature`: hex HMAC-SHA256 of the body with the secret as key. */
       secret_type: z.enum(['token', 'signature']),
-      /** Finds the secret in that header: its first match; of that the first group, where there is one. RE2 syntax. */
+      /** Finds the secret in that header: the first match, or its first group if it has one. RE2 syntax. */
       secret_parsing_regex: z.string().min(1).max(1000),
-      /** Header that names the event. Wins over `event_request_key`. */
+      /** Header that names the event. Takes precedence over `event_request_key`. */
       event_header_name: headerName.nullable().default(null),
       /** Key of the JSON body that names the event. */
       event_request_key: z.string().min(1).nullable().default(null),
       /** The event that means a push. */
       push_event_value: z.string().min(1),
-      /** False: every push counts, whatever repository it names. */
+      /** False: every push counts, regardless of its repository. */
       match_sender_url: z.boolean().default(true),
     },
     {

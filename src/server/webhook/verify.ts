@@ -11,15 +11,15 @@ const HEADER_LIMIT = 4096;
 
 /** Both throw `webhook_refused` (401) when the sender does not know the secret. */
 export interface SecretCheck {
-  /** What can be seen before the body is read: all where the header is the secret itself, else whether it is a signature at all. */
+  /** The check before the body is read: complete if the header is the secret itself, otherwise only of the signature's form. */
   screen(headers: IncomingHttpHeaders): void;
   check(headers: IncomingHttpHeaders, body: Buffer): void;
 }
 
 /**
- * Makes the check of a webhook's secret (specification authentication.5; texts from opal-protocol P2.4). It is over the bytes of the
- * body as they came, before anything is parsed, and takes the same time wherever the first difference is. With no secret
- * everyone is believed, as in OPAL. Rejects with `config_invalid` for an expression that cannot be used.
+ * Creates the check of a webhook's secret (specification authentication.5; texts from opal-protocol P2.4). It covers the raw
+ * bytes of the body before parsing, in constant time. Without a secret it accepts every sender, as in OPAL. Rejects with
+ * `config_invalid` for an unusable expression.
  */
 export async function createSecretCheck(
   params: Pick<WebhookParams, 'secret_header_name' | 'secret_type' | 'secret_parsing_regex'>,
@@ -49,13 +49,13 @@ export async function createSecretCheck(
   };
 }
 
-/** A header; of one that came several times the first. Empty where it is missing. */
+/** Returns a header, the first if it is repeated; empty if it is missing. */
 export function headerValue(headers: IncomingHttpHeaders, name: string): string {
   const value = headers[name.toLowerCase()];
   return (Array.isArray(value) ? value[0] : value) ?? '';
 }
 
-/** Node gives the bytes of a header as latin1, so that is how they become bytes again. Hashes have one length. */
+/** Node decodes header bytes as latin1, so they are encoded the same way. Hashes have equal lengths. */
 function isSame(given: string, expected: string | Buffer): boolean {
   return timingSafeEqual(sha256(Buffer.from(given, 'latin1')), sha256(expected));
 }
@@ -64,24 +64,23 @@ function sha256(value: string | Buffer): Buffer {
   return createHash('sha256').update(value).digest();
 }
 
-/** Finds the wanted part of a text; undefined where nothing matches. */
+/** Returns the matched part of a text; undefined if nothing matches. */
 export type FirstMatch = (text: string) => string | undefined;
 
-/** A fixed text, then everything: the form of every preset. */
+/** A literal prefix, then everything: the form of every preset. */
 const PREFIX_THEN_ALL = /^([\w\-=:/ ]*)\(\.\*\)$/;
 
 /**
- * Makes the function that applies an expression as `re.findall(...)[0]` of OPAL does (opal-protocol P2.4): the first match
- * anywhere, of that the first group where there is one. RE2 semantics, so the time is linear in the text whatever the
- * expression is. The RE2 program costs 8 MB and is loaded only for an expression that needs it. Rejects with
- * `config_invalid`: not a regular expression, or one with look-around or back-references, which RE2 has not.
+ * Creates a function that applies an expression like OPAL's `re.findall(...)[0]` (opal-protocol P2.4): the first match anywhere,
+ * or its first group if it has one. With RE2 the time is linear in the text for every expression. RE2 costs 8 MB and is loaded
+ * only if needed. Rejects with `config_invalid` for an invalid expression, or look-around and back-references, which RE2 lacks.
  */
 export async function createFirstMatch(expression: string): Promise<FirstMatch> {
   const prefix = PREFIX_THEN_ALL.exec(expression)?.[1];
   return prefix === undefined ? re2FirstMatch(expression) : prefixFirstMatch(prefix);
 }
 
-/** `prefix(.*)`: what follows the first occurrence, to the end of its line. */
+/** `prefix(.*)`: the text after the first occurrence, to the end of its line. */
 function prefixFirstMatch(prefix: string): FirstMatch {
   return (text) => {
     const at = text.indexOf(prefix);
