@@ -1,8 +1,8 @@
-/** A least-recently-used cache with a budget in bytes. A value larger than the budget is not kept. */
+/** A least-recently-used cache with a limit in bytes. Does not store values larger than the limit. */
 export class ByteCache<V> {
   readonly #limitBytes: number;
   readonly #sizeOf: (value: V) => number;
-  /** Last used stands last. */
+  /** Least recently used first. */
   readonly #values = new Map<string, { readonly value: V; readonly size: number }>();
   #bytes = 0;
 
@@ -32,7 +32,7 @@ export class ByteCache<V> {
     }
   }
 
-  /** The value has another size now. Nothing happens where the cache does not have it any more. */
+  /** Measures a value again whose size has changed; ignores a value that is no longer in the cache. */
   measure(key: string, value: V): void {
     if (this.#values.get(key)?.value === value) this.set(key, value);
   }

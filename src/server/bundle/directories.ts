@@ -1,33 +1,33 @@
 /**
- * Directories of a policy repository. In normal form: segments joined by `/`, none empty or `.`; the root is `.`. `..` is
- * left standing: no directory has that name, so such a path is simply unknown.
+ * Directories of a policy repository in normal form: segments joined by `/`, none empty or `.`; the root is `.`. `..` is kept: no
+ * directory has that name, so such a path is unknown.
  */
 
-/** The normal form of one path as people write it: `/a/`, `./a` and `a` are the same. */
+/** Returns the normal form of a path: `/a/`, `./a` and `a` are the same. */
 export function normalDirectory(text: string): string {
   const segments = text.split('/').filter((segment) => segment !== '' && segment !== '.');
   return segments.length === 0 ? '.' : segments.join('/');
 }
 
-/** The directories of a request: normal, sorted, without those that lie below another one. None given: the root. */
+/** Returns the directories of a request: normalized, sorted, without those below another one. None given: the root. */
 export function requestedDirectories(texts: readonly string[]): string[] {
   const all = new Set(texts.map(normalDirectory));
   if (all.size === 0 || all.has('.')) return ['.'];
   return [...all].filter((directory) => !properAncestors(directory).some((above) => all.has(above))).sort(comparePaths);
 }
 
-/** The directory that a file lies in. */
+/** Returns the directory of a file. */
 export function directoryOf(path: string): string {
   const slash = path.lastIndexOf('/');
   return slash < 0 ? '.' : path.slice(0, slash);
 }
 
-/** The last segment of a path. */
+/** Returns the last segment of a path. */
 export function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** The directories above a directory, nearest first, the root last. The root has none. */
+/** Returns the directories above a directory, nearest first, the root last. The root has none. */
 export function properAncestors(directory: string): string[] {
   const above: string[] = [];
   for (let at = directory; at !== '.'; ) {
@@ -37,12 +37,12 @@ export function properAncestors(directory: string): string[] {
   return above;
 }
 
-/** True when a path is a directory, or lies at any depth in it. */
+/** Whether a path is a directory or lies below it at any depth. */
 export function isWithin(path: string, directory: string): boolean {
   return directory === '.' || path === directory || path.startsWith(`${directory}/`);
 }
 
-/** Directories with all their ancestors, sorted: what a change of files in them is announced for. */
+/** Adds all ancestors to directories and sorts them: a change of files is announced for each of these. */
 export function withAncestors(directories: Iterable<string>): string[] {
   const all = new Set<string>();
   for (const directory of directories) {
@@ -54,7 +54,7 @@ export function withAncestors(directories: Iterable<string>): string[] {
   return [...all].sort(comparePaths);
 }
 
-/** Byte order of the UTF-8 texts: the alphabet of design D38, and the order in which git lists a tree. */
+/** Compares in byte order of UTF-8: the order of design D38, and that in which git lists a tree. */
 export function comparePaths(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -1,11 +1,11 @@
-/** True for a path that is left out. */
+/** Whether a path is ignored. */
 export type Ignore = (path: string) => boolean;
 
 /**
- * SYNC_BUNDLE_IGNORE (specification versioning.bundle-ignore; opal-protocol P5.4). `/` and `/**` leave out everything;
- * `dir/**` the folder `dir`, taken literally, and all below. Any other pattern is compared with the last segments of the path, as many as it has: `*` and
- * `**` are any characters within a segment, `?` is one, `[abc]` and `[!abc]` are sets. A pattern that starts with `/`
- * matches nothing, because no path in a repository does.
+ * Compiles SYNC_BUNDLE_IGNORE (specification versioning.bundle-ignore; opal-protocol P5.4). `/` and `/**` match everything;
+ * `dir/**` matches the literal folder `dir` and everything below it. Any other pattern matches the last segments of the path, as
+ * many as it has: `*` and `**` match any characters within a segment, `?` matches one, `[abc]` and `[!abc]` are sets. Other
+ * patterns that start with `/` match nothing, because no path in a repository does.
  */
 export function compileIgnore(patterns: readonly string[]): Ignore {
   const rules = patterns.filter((pattern) => pattern !== '').map(compilePattern);
@@ -32,8 +32,8 @@ function segmentsOf(path: string): string[] {
 }
 
 /**
- * Chunks with a star between each two. The first place where a chunk fits is good enough, so each but the last is an atomic
- * group (a lookahead that is then repeated): the engine never goes back into it, and the time stays small for any text.
+ * Joins chunks with a star between them. The first match of a chunk suffices, so each but the last is an atomic group (a
+ * lookahead and a back-reference): the engine never backtracks into it, which bounds the time for any text.
  */
 function joined([first = '', ...more]: readonly string[]): string {
   const last = more.pop();
@@ -41,9 +41,9 @@ function joined([first = '', ...more]: readonly string[]): string {
   return `${first}${more.map((chunk, index) => `(?=(.*?${chunk}))\\${index + 1}(?:)`).join('')}.*${last}`;
 }
 
-/** One segment of a glob as an expression. A `[` with no `]` stands for itself. */
+/** Converts one segment of a glob to an expression. A `[` without `]` is literal. */
 function segmentExpression(glob: string): RegExp {
-  // What stands before the first star, between stars, and after the last.
+  // The parts before the first star, between stars, and after the last.
   const chunks = [''];
   for (let at = 0; at < glob.length; at++) {
     const char = glob.charAt(at);
@@ -54,7 +54,7 @@ function segmentExpression(glob: string): RegExp {
     }
     if (char === '?') source += '.';
     else if (char === '[') {
-      // A ] right after the opening belongs to the set.
+      // A ] right after the opening bracket belongs to the set.
       const from = at + (glob.charAt(at + 1) === '!' ? 2 : 1);
       const end = glob.indexOf(']', from + 1);
       if (end < 0) source += '\\[';
@@ -69,6 +69,6 @@ function segmentExpression(glob: string): RegExp {
   try {
     return new RegExp(`^${joined(chunks)}$`, 's');
   } catch {
-    return /(?!)/; // a set such as [z-a], which holds no character
+    return /(?!)/; // an empty set such as [z-a]
   }
 }

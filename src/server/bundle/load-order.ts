@@ -1,19 +1,18 @@
 import { directoryOf, normalDirectory } from './directories.js';
 import type { Ignore } from './ignore.js';
 
-/** The file that orders a folder, unless SYNC_POLICY_REPO_MANIFEST_PATH names another one for the root. */
+/** The file that orders a folder, unless SYNC_POLICY_REPO_MANIFEST_PATH sets another one for the root. */
 export const MANIFEST_NAME = '.manifest';
 
-/** A folder on the way: its files, and the folders in it by name. */
+/** A folder: its files, and its subfolders by name. */
 interface Folder {
   readonly files: string[];
   readonly folders: Map<string, Folder>;
 }
 
 /**
- * Paths in the order in which they load without a manifest, which is OPAL's: a folder's own files before its subfolders, each
- * in the order given. That is the byte order of the paths, as git lists a tree. So a document is written before
- * those that lie below it, and never replaces them.
+ * Returns paths in OPAL's load order without a manifest: the files of a folder before its subfolders, both in the given order
+ * (git lists a tree in byte order of the paths). So a document is written before those below it and never replaces them.
  */
 export function loadOrder(paths: Iterable<string>): string[] {
   const root: Folder = { files: [], folders: new Map() };
@@ -41,38 +40,37 @@ export function loadOrder(paths: Iterable<string>): string[] {
   return ordered;
 }
 
-/** What the order is worked out from. */
+/** The input of {@link explicitOrder}. */
 export interface ManifestInput {
   /** SYNC_POLICY_REPO_MANIFEST_PATH: a file, a folder that has a `.manifest`, or empty for the root. */
   manifestPath: string;
   ignore: Ignore;
   hasFile(path: string): boolean;
   hasDirectory(directory: string): boolean;
-  /** Text of a file that may be a manifest; undefined when there is no such file. */
+  /** Text of a file that may be a manifest; undefined if there is no such file. */
   text(path: string): string | undefined;
 }
 
-/** The explicit order, as manifests give it. */
+/** The order that manifests define. */
 export interface ExplicitOrder {
   /** Listed files, in load order, each once. */
   paths: string[];
-  /** Manifests that take part, in the order in which they were read. */
+  /** Manifests that apply, in reading order. */
   manifests: string[];
   /** Lines that were skipped, for the log. */
   warnings: string[];
 }
 
-/** The file that SYNC_POLICY_REPO_MANIFEST_PATH means. */
+/** Returns the file that SYNC_POLICY_REPO_MANIFEST_PATH refers to. */
 export function rootManifest(manifestPath: string, hasDirectory: (directory: string) => boolean): string {
   const path = normalDirectory(manifestPath);
   return path === '.' || hasDirectory(path) ? join(path, MANIFEST_NAME) : path;
 }
 
 /**
- * Reads manifests from the root one on (specification bundle-rule.manifest-form; opal-protocol P5.5). One path a line, relative to the
- * manifest, taken literally. A folder stands for what its own `.manifest` lists. Skipped with a warning: absolute paths,
- * paths that do not lie inside the manifest's folder, missing, ignored and repeated ones. Order only: what no manifest
- * lists follows later.
+ * Reads manifests, starting with the root (specification bundle-rule.manifest-form; opal-protocol P5.5). Each line is one literal
+ * path, relative to the manifest. A folder stands for the list of its own `.manifest`. Skips with a warning: absolute paths, paths
+ * outside the manifest's folder, missing, ignored and repeated ones. Manifests define only order: unlisted files follow later.
  */
 export function explicitOrder(input: ManifestInput): ExplicitOrder {
   const order: ExplicitOrder = { paths: [], manifests: [], warnings: [] };
@@ -106,7 +104,7 @@ export function explicitOrder(input: ManifestInput): ExplicitOrder {
   return order;
 }
 
-/** A line as a path from the repository root. Always strictly inside the folder, so that folders cannot go in circles. */
+/** Resolves a line to a path from the repository root. Always strictly inside the folder, so that there are no cycles. */
 function resolveEntry(folder: string, line: string): string | { problem: string } {
   if (line.startsWith('/')) return { problem: 'is absolute' };
   const segments: string[] = [];

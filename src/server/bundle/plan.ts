@@ -1,29 +1,29 @@
 import { directoryOf, isWithin, properAncestors } from './directories.js';
 import type { BundleFile, Snapshot } from './snapshot.js';
 
-/** What is in a bundle, before the contents are read. */
+/** The list of a bundle's files, made before their contents are read. */
 export interface BundlePlan {
   hash: string;
   /** The base of a delta; null for a complete bundle. */
   oldHash: string | null;
   /** In load order. */
   files: readonly BundleFile[];
-  /** Null for a complete bundle, and where nothing is deleted. Data by folder, modules by path. */
+  /** Null for a complete bundle, and if nothing is deleted. Data by folder, modules by path. */
   deleted: { data: readonly string[]; policies: readonly string[] } | null;
 }
 
-/** The complete bundle of a commit for directories. */
+/** Plans the complete bundle of a commit for directories. */
 export function planComplete(head: Snapshot, directories: readonly string[]): BundlePlan {
   return { hash: head.hash, oldHash: null, files: filesIn(head, directories), deleted: null };
 }
 
 /**
- * The delta between two commits for directories; undefined where only a complete bundle leads to the right state: a manifest
- * that takes part has changed (design D9), or a client that writes data files one by one and then deletes folders
- * (opal-protocol P5.9) would not end where a complete bundle ends.
+ * Plans the delta between two commits for directories. Returns undefined if only a complete bundle leads to the right state: a
+ * manifest that applies has changed (design D9), or a client that writes data files one by one and then deletes folders
+ * (opal-protocol P5.9) would reach another state than with a complete bundle.
  *
- * What counts is which files of the directories each commit has. So a rename is an addition and a deletion, one across
- * the border of the directories is only that half which lies inside, and a file that turned into a link is deleted.
+ * Compares the files of the directories in both commits. So a rename is an addition and a deletion, of which only the half
+ * inside the directories counts, and a file that became a link is deleted.
  */
 export function planDelta(base: Snapshot, head: Snapshot, directories: readonly string[]): BundlePlan | undefined {
   if (!sameEntries(base.manifests, head.manifests)) return undefined;
@@ -37,13 +37,13 @@ export function planDelta(base: Snapshot, head: Snapshot, directories: readonly 
   const files = after.filter((file) =>
     file.kind === 'data' ? data.carried(directoryOf(file.path)) : known.get(file.path) !== file.blob,
   );
-  // In reverse load order, so that a module is deleted before what it imports.
+  // In reverse load order, so that a module is deleted before its imports.
   const policies = [...known.keys()].filter((path) => !present.has(path)).reverse();
   const deleted = data.deleted.length + policies.length === 0 ? null : { data: data.deleted, policies };
   return { hash: head.hash, oldHash: base.hash, files, deleted };
 }
 
-/** The data half of a delta: which folders it carries and deletes; undefined where no delta can do it. */
+/** Plans the data part of a delta: the folders that it contains and deletes; undefined if no delta reaches the state. */
 function planData(
   before: readonly BundleFile[],
   after: readonly BundleFile[],
@@ -52,7 +52,7 @@ function planData(
   const foldersAfter = dataFolders(after);
   const deleted = [...foldersBefore.keys()].filter((folder) => !foldersAfter.has(folder));
   const changed = [...foldersAfter].filter(([folder, files]) => foldersBefore.get(folder) !== files).map(([at]) => at);
-  // A write replaces all that lies below it, so what lies below is written again.
+  // A write replaces everything below it, so the folders below are written again.
   const rewritten = new Set([...deleted, ...changed]);
   const carried = (folder: string): boolean =>
     rewritten.has(folder) || properAncestors(folder).some((above) => rewritten.has(above));
@@ -71,7 +71,7 @@ function planData(
   return reached.equals(wanted) ? { carried, deleted } : undefined;
 }
 
-/** Folders with data files, each with its files and their contents in load order as one comparable text. */
+/** Maps each folder with data files to its files and contents, in load order, as one comparable text. */
 function dataFolders(files: readonly BundleFile[]): Map<string, string> {
   const folders = new Map<string, string>();
   for (const { path, kind, blob } of files) {
@@ -97,13 +97,13 @@ function sameEntries(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, stri
   return true;
 }
 
-/** The content of a subtree that a deletion cut out of a document that is written above it. */
+/** Marks a subtree that a deletion removed from a document above it. */
 const HOLE = Symbol('hole');
 
 /**
- * What a client that applies data files one by one ends up with, in terms of writes: which file's content is visible at
- * which folder. A write replaces everything at and below its folder; a deletion removes it. Two documents with equal
- * writes are equal, whatever the files contain. (Empty objects that a deletion leaves above it make no difference here.)
+ * The result of applying data files one by one, as the file content that is visible at each folder. A write replaces everything
+ * at and below its folder; a deletion removes it. Documents with equal writes are equal, whatever the files contain. (Empty
+ * objects that a deletion leaves above it are ignored.)
  */
 export class DataWrites {
   readonly #visible = new Map<string, string | typeof HOLE>();
@@ -114,7 +114,7 @@ export class DataWrites {
     this.#visible.set(folder, blob);
   }
 
-  /** Removes a folder. Where a document above has content of its own there, that content is gone too. */
+  /** Removes a folder, including the content that a document above has there. */
   remove(folder: string): void {
     this.#clear(folder);
     if (properAncestors(folder).some((above) => this.#visible.has(above))) this.#visible.set(folder, HOLE);

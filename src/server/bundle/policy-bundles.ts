@@ -41,7 +41,7 @@ export class PolicyBundles {
     this.#ready = new ByteCache(options.cacheBytes, ({ size }) => size);
   }
 
-  /** Throws `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory), `git_failed`. */
+  /** Rejects with `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory) or `git_failed`. */
   async get(request: BundleRequest): Promise<EncodedBundle> {
     const hash = this.#deps.tracker.head();
     if (hash === undefined) {
@@ -63,16 +63,16 @@ export class PolicyBundles {
     }
   }
 
-  /** The commit that the caller holds, where it can be the base of a delta. */
+  /** Returns the commit that the caller holds, if it can be the base of a delta. */
   async #base(text: string | undefined): Promise<Snapshot | undefined> {
     const hash = text?.trim().toLowerCase();
     const { snapshots, objects } = this.#deps;
-    // After a commit all clients come from the same base: git is asked once, not once for each client.
+    // After a commit all clients send the same base: git is called once, not once per client.
     if (hash === undefined || !(snapshots.isKept(hash) || (await objects.hasCommit(hash)))) return undefined;
     try {
       return await snapshots.get(hash);
     } catch (error) {
-      // A commit that cannot be served was never served either: the caller holds something else.
+      // A commit that cannot be served never was served: the caller holds something else.
       if (error instanceof SyncError && error.code === 'policy_commit_refused') return undefined;
       throw error;
     }
@@ -111,8 +111,8 @@ export class PolicyBundles {
 }
 
 /**
- * A directory that the base has and the head lacks was deleted, which is news that a client must get. One that neither has
- * is a mistake of the caller.
+ * Throws for a directory that neither commit has: a mistake of the caller. One that only the base has was deleted, and the client
+ * must receive the deletion.
  */
 function checkDirectories(directories: readonly string[], head: Snapshot, base: Snapshot | undefined): void {
   for (const directory of directories) {
@@ -122,9 +122,9 @@ function checkDirectories(directories: readonly string[], head: Snapshot, base: 
 }
 
 /**
- * The bundle of a plan (specification "PolicyBundle"), members in the order of opal-protocol P2.2; both module lists are in load order.
- * `contents` has the bytes by object id, kept as they are (a byte order mark too). Throws `policy_commit_refused` for bytes
- * that are not UTF-8: those of a served commit are, it was checked before.
+ * Builds the bundle of a plan (specification "PolicyBundle"), members in the order of opal-protocol P2.2, both module lists in load
+ * order. `contents`: bytes by object id, kept unchanged, including a byte order mark. Throws `policy_commit_refused` for bytes
+ * that are not UTF-8, which the review of a served commit excludes.
  */
 export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint8Array>): PolicyBundle {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -152,14 +152,14 @@ export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint
   return bundle;
 }
 
-/** Smaller responses are not worth compressing. */
+/** Smaller responses are not compressed. */
 const GZIP_FROM_BYTES = 1_024;
 
 const compress = promisify(gzip);
 
-/** A bundle as it is sent. */
+/** A serialized bundle. */
 export class EncodedBundle {
-  /** Quoted entity tag: the same bytes have the same one, on every instance. */
+  /** Quoted entity tag: equal for equal bytes, on every instance. */
   readonly etag: string;
   readonly json: Buffer;
   /** Commit that it leads to. */
@@ -168,7 +168,7 @@ export class EncodedBundle {
   #gzip: Promise<Buffer> | undefined;
   #size: number;
 
-  /** `onGrown` is called when its size has changed. */
+  /** `onGrown` is called when the size has changed. */
   constructor(json: Buffer, hash: string, onGrown: (bundle: EncodedBundle) => void) {
     this.etag = `"${createHash('sha256').update(json).digest('hex').slice(0, 32)}"`;
     this.json = json;
@@ -177,12 +177,12 @@ export class EncodedBundle {
     this.#onGrown = onGrown;
   }
 
-  /** Bytes that it holds now. */
+  /** Bytes in memory. */
   get size(): number {
     return this.#size;
   }
 
-  /** The compressed form, made when the first caller asks for it; undefined for a small bundle. */
+  /** Returns the compressed form, created on the first call; undefined for a small bundle. */
   async gzip(): Promise<Buffer | undefined> {
     if (this.json.length < GZIP_FROM_BYTES) return undefined;
     this.#gzip ??= this.#compress();

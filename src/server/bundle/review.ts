@@ -7,7 +7,7 @@ import type { CommitReview } from '../source/source.js';
 import { comparePaths, directoryOf, isWithin, withAncestors } from './directories.js';
 import type { BundleFile, Snapshot, Snapshots } from './snapshot.js';
 
-/** Warnings of one commit that are shown. */
+/** Maximum warnings of one commit. */
 const WARNINGS_SHOWN = 20;
 
 export interface ReviewDeps {
@@ -17,14 +17,14 @@ export interface ReviewDeps {
 }
 
 /**
- * Checks a commit before it is served (promise 3): modules are UTF-8, data files exactly one JSON value (an object at the
- * root, which is what an engine takes there), names are UTF-8. Only contents that the commit before did not have are read.
+ * Checks a commit before it is served (promise 3): modules and names are UTF-8, data files are exactly one JSON value (at the
+ * root an object, as engines require). Reads only contents that the previous commit did not have.
  */
 export function createCommitReview(deps: ReviewDeps): CommitReview {
   return {
     review: async (hash, previous) => {
       const after = await deps.snapshots.get(hash);
-      // After a force-push and a rebuild of the mirror, the previous commit may be gone: then everything counts as changed.
+      // After a force-push and a rebuild of the mirror, the previous commit may be missing: then everything counts as changed.
       const isHere = async (commit: string): Promise<boolean> =>
         deps.snapshots.isKept(commit) || (await deps.objects.hasCommit(commit));
       const before =
@@ -43,15 +43,15 @@ export function createCommitReview(deps: ReviewDeps): CommitReview {
   };
 }
 
-/** A manifest that loads the root last gives a warning for each data file: a few are enough. */
+/** Limits the warnings: a manifest that loads the root last causes one for each data file. */
 function firstOf(warnings: readonly string[]): readonly string[] {
   const more = warnings.length - WARNINGS_SHOWN;
   return more <= 0 ? warnings : [...warnings.slice(0, WARNINGS_SHOWN), `and ${more} more warnings of this kind`];
 }
 
 /**
- * Directories in which a bundle file was added, removed or changed between two commits, with all ancestors. A manifest that
- * takes part counts for every directory below it that has bundle files, because it can reorder them.
+ * Returns the directories in which a bundle file was added, removed or changed between two commits, with all ancestors. A manifest
+ * that applies counts for every directory below it that has bundle files, because it can reorder them.
  */
 export function changedDirectories(before: Snapshot, after: Snapshot): string[] {
   const changed = new Set<string>();
@@ -68,12 +68,12 @@ function blobs(snapshot: Snapshot): Map<string, string> {
   return new Map(snapshot.files.map((file) => [file.path, file.blob]));
 }
 
-/** Keys that only one map has, or that have another value. */
+/** Returns the keys that only one map has or whose values differ. */
 function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
   return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
 }
 
-/** The root takes objects only, so a content that was seen elsewhere is checked again there. */
+/** The root accepts only objects, so content that was checked elsewhere is checked again there. */
 function rootMark(file: BundleFile): string {
   return file.kind === 'data' && directoryOf(file.path) === '.' ? '/' : '';
 }

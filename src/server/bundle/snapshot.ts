@@ -5,7 +5,7 @@ import { directoryOf, nameOf, properAncestors, withAncestors } from './directori
 import { compileIgnore } from './ignore.js';
 import { explicitOrder, loadOrder, MANIFEST_NAME, rootManifest } from './load-order.js';
 
-/** A file that bundles carry. */
+/** A file of a bundle. */
 export interface BundleFile {
   path: string;
   kind: FileKind;
@@ -13,16 +13,16 @@ export interface BundleFile {
   blob: string;
 }
 
-/** What bundles need to know of one commit. */
+/** The files of one commit, as bundles need them. */
 export interface Snapshot {
   hash: string;
-  /** In load order: as manifests list them, then the others as {@link loadOrder} has them. */
+  /** In load order: first those that manifests list, then the others in {@link loadOrder}. */
   files: readonly BundleFile[];
   /** Every directory of the commit, the root included. */
   directories: ReadonlySet<string>;
-  /** Manifests that take part in the order, with the object ids of their texts. */
+  /** Manifests that apply, with the object ids of their texts. */
   manifests: ReadonlyMap<string, string>;
-  /** Lines of manifests that were skipped, and data files that another one replaces: for people. */
+  /** Warnings: skipped lines of manifests, and data files that another one replaces. */
   warnings: readonly string[];
 }
 
@@ -35,14 +35,14 @@ export interface SnapshotOptions {
   ignore: readonly string[];
 }
 
-/** Every directory of a tree, the root included. */
+/** Returns every directory of a tree, including the root. */
 export function treeDirectories(tree: readonly TreeFile[]): Set<string> {
   return new Set(['.', ...withAncestors(new Set(tree.map((file) => directoryOf(file.path))))]);
 }
 
 /**
- * The snapshot of a commit from its files (in byte order of their paths) and the texts of its manifests. Pure. A file that
- * no manifest lists is never left out: manifests give order only (opal-protocol P5.5).
+ * Makes the snapshot of a commit from its files (in byte order of their paths) and the texts of its manifests. Pure. Never leaves
+ * out a file that no manifest lists: manifests define only order (opal-protocol P5.5).
  */
 export function takeSnapshot(
   commit: { hash: string; tree: readonly TreeFile[]; manifestText(path: string): string | undefined },
@@ -59,7 +59,7 @@ export function takeSnapshot(
     text: commit.manifestText,
   });
   const files: BundleFile[] = [];
-  // A set keeps the first place of each path, so listed files stay where the manifests have them.
+  // A set keeps the first position of each path, so listed files stay in the order of the manifests.
   for (const path of new Set([...order.paths, ...loadOrder(blobs.keys())])) {
     const kind = fileKind(path, options.policyExtensions);
     const blob = blobs.get(path);
@@ -74,15 +74,14 @@ export function takeSnapshot(
   };
 }
 
-/** What a file is to a bundle. */
 export type FileKind = 'policy' | 'data';
 
 /** Every file that matches `.*data.json` (specification bundle-rule.data-files). */
 const DATA_FILE = /data\.json$/;
 
 /**
- * The kind of a file by its name: a data file, a policy module (one of the extensions, with a name before it), or
- * undefined for what bundles leave out.
+ * Returns the kind of a file by its name: a data file, a policy module (one of the extensions, with a name before it), or
+ * undefined for files that bundles leave out.
  */
 export function fileKind(path: string, policyExtensions: readonly string[]): FileKind | undefined {
   const name = nameOf(path);
@@ -92,8 +91,8 @@ export function fileKind(path: string, policyExtensions: readonly string[]): Fil
 }
 
 /**
- * Warnings, each with two files: a data file that another one replaces, because that loads later at the same folder or at
- * one above. The second comes of a manifest alone: without one a folder's own files load before its subfolders.
+ * Returns warnings about data files that another one replaces, because that loads later at the same folder or at one above. Only
+ * a manifest causes the second: without one, a folder's own files load before its subfolders.
  */
 export function replacedData(files: readonly { readonly kind: string; readonly path: string }[]): string[] {
   const data = files.filter(({ kind }) => kind === 'data').map(({ path }) => ({ path, folder: directoryOf(path) }));
@@ -118,18 +117,18 @@ export function replacedData(files: readonly { readonly kind: string; readonly p
   return warnings.reverse();
 }
 
-/** Commits whose file lists are kept: the head, and the bases that clients come from. */
+/** Number of cached commits: the head, and the bases of deltas. */
 const KEPT_SNAPSHOTS = 16;
 
-/** The commits of one repository as bundles see them; the last few are kept. */
+/** Snapshots of the commits of one repository; the last few are cached. */
 export interface Snapshots {
-  /** Throws `git_failed`, and `policy_commit_refused` when a manifest that takes part is not UTF-8. */
+  /** Rejects with `git_failed`, or `policy_commit_refused` if a manifest that applies is not UTF-8. */
   get(commit: string): Promise<Snapshot>;
-  /** True when the commit is one of those kept: then there is no need to ask git whether it exists. */
+  /** Whether the commit is cached, so that git need not check that it exists. */
   isKept(commit: string): boolean;
 }
 
-/** Makes {@link Snapshots}. */
+/** Creates {@link Snapshots}. */
 export function createSnapshots(options: SnapshotOptions, deps: { objects: GitObjects }): Snapshots {
   const kept = new Map<string, Promise<Snapshot>>();
 
@@ -162,7 +161,7 @@ export function createSnapshots(options: SnapshotOptions, deps: { objects: GitOb
     isKept: (hash) => kept.has(hash),
     get: (hash) => {
       const snapshot = kept.get(hash) ?? readAndKeep(hash);
-      // Last used stands last, so the first is the one to drop.
+      // Least recently used first.
       kept.delete(hash);
       kept.set(hash, snapshot);
       const [oldest] = kept.keys();

@@ -20,7 +20,7 @@ export function clientsRoutes(
   app: FastifyInstance,
   deps: {
     sessions: Pick<Sessions, 'clients'>;
-    /** Undefined where no policy source is configured. */
+    /** Undefined if no policy source is configured. */
     policySource: { status(): PolicySourceStatus } | undefined;
   },
 ): void {

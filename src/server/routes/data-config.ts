@@ -48,7 +48,7 @@ export function dataConfigRoute(
     (call) => {
       const { request, reply, query, caller } = call;
       const { dataSources } = options;
-      // The API knows nothing of what was published here.
+      // The external API does not know updates published here.
       if (dataSources !== undefined && 'external_source_url' in dataSources && query.origin !== 'update') {
         return redirectToSource(dataSources.external_source_url, call);
       }
@@ -59,18 +59,18 @@ export function dataConfigRoute(
   );
 }
 
-/** True when the caller offered our extensions. Other peers never get a field that they did not ask for (design D29). */
+/** Whether the caller offered our extensions. Other peers never receive fields that they did not request (design D29). */
 function speaksOurs(request: FastifyRequest): boolean {
   const offered = request.headers[PROTOCOL_HEADER];
   return typeof offered === 'string' && Number(offered) >= 1;
 }
 
-/** Memory for responses to callers that see or want only some of the entries. */
+/** Memory for responses with only some of the entries. */
 const PARTIAL_TEXTS_BYTES = 32 * 1024 * 1024;
 
 /**
- * The responses of `GET /data/config`, printed once per state of the log: after a restart of the server all clients ask at
- * once. Callers that may see the same topics, and want the same, share the same bytes instead of a copy each.
+ * The responses of `GET /data/config`, printed once per state of the log: after a restart of the server all clients request it at
+ * once. Callers with the same permitted and requested topics share the same bytes.
  */
 class ConfigTexts {
   readonly #options: DataConfigOptions;
@@ -85,7 +85,7 @@ class ConfigTexts {
     this.#log = log;
   }
 
-  /** `permitted`: the topics that the caller is limited to; entries of other topics are left out. */
+  /** `permitted`: the topics that the caller is limited to; leaves out entries of other topics. */
   get(extended: boolean, permitted: ReadonlySet<string> | undefined, { topics, origin }: ConfigQuery): Buffer {
     this.#refresh();
     if (permitted === undefined && topics === undefined && origin === undefined) {
@@ -106,7 +106,7 @@ class ConfigTexts {
 
   #refresh(): void {
     const { head } = this.#log;
-    // The fold may change without the head: updates expire.
+    // The fold can change without the head: updates expire.
     const fold = this.#log.fold();
     if (this.#head === head && this.#fold === fold) return;
     this.#whole.clear();
@@ -115,7 +115,7 @@ class ConfigTexts {
     this.#fold = fold;
   }
 
-  /** Without updates that repeat a base entry. */
+  /** The fold without updates that repeat a base entry. */
   #shown(): readonly FoldedEntry[] {
     const { updatesRetained } = this.#options;
     const base = new Set(this.#fold.filter(({ origin }) => origin === 'base').map(({ entry }) => baseIdentity(entry)));
@@ -129,7 +129,7 @@ class ConfigTexts {
     if (!extended) return Buffer.from(opalConfigText(fold));
     const baseSet = this.#options.dataSources !== undefined;
     const { epoch, head } = this.#log;
-    // Without the updates this is not a complete fold. With no epoch a client compares nothing, and so removes nothing (design D11).
+    // Without updates this is not a complete fold. Without an epoch, clients compare nothing and so remove nothing (design D11).
     return Buffer.from(
       extendedConfigText(fold, this.#options.updatesRetained ? { epoch, head, baseSet } : { baseSet }),
     );
@@ -141,8 +141,8 @@ function partialTexts(): ByteCache<{ text: Buffer; bytes: number }> {
 }
 
 /**
- * 307 to the operator's API with the caller's token set as `token` (specification authentication.3). The API identifies the caller
- * by it, so without one there is nothing to redirect to: 401.
+ * Redirects (307) to the operator's API with the caller's token as `token` (specification authentication.3). The API identifies
+ * the caller by it; without a token the response is 401.
  */
 function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuery, unknown>): FastifyReply {
   const token = bearerToken(request.headers.authorization);
@@ -155,8 +155,8 @@ function redirectToSource(sourceUrl: string, { request, reply }: Call<ConfigQuer
 }
 
 /**
- * Clients are sent to the external data source with their token in the query, so it must be HTTPS (specification authentication.3). Plain
- * HTTP is taken for loopback hosts, or with SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE. Throws `config_invalid`.
+ * Checks that the external data source uses HTTPS, since clients are redirected there with their token in the query (specification
+ * authentication.3). Allows HTTP for loopback hosts, or with SYNC_ALLOW_INSECURE_EXTERNAL_SOURCE. Throws `config_invalid`.
  */
 export function checkExternalSource(
   sources: ServerDataSources | undefined,

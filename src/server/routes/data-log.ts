@@ -16,7 +16,7 @@ export interface DataLogDeps {
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1000;
-/** Rows that one request scans: a filter that matches nothing must not read the whole log. */
+/** Maximum rows that one request scans: a filter that matches nothing must not read the whole log. */
 const LOOKED_THROUGH = 20_000;
 const ROWS_AT_ONCE = 500;
 
@@ -122,7 +122,7 @@ function wholeEntry(entry: PeerEntry): object {
   return { url, config: config ?? undefined, topics, dst_path, save_method, data: data ?? undefined };
 }
 
-/** An entry without anything that may be secret. */
+/** Returns an entry without possible secrets. */
 function shownEntry({ url, config, topics, dst_path, save_method, data }: PeerEntry): object {
   return {
     url: redactUrl(url),

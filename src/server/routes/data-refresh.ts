@@ -28,7 +28,7 @@ const refreshBody = z
       .describe('Documents at, below or above this path; / means all'),
     reason: z.string().max(UPDATE_LIMITS.reasonChars).nullish(),
   })
-  // A fetch by all clients has to be requested explicitly, with the path /.
+  // A fetch by all clients must be explicit, with the path /.
   .refine(({ topics, path }) => topics !== undefined || path !== undefined, 'must have topics or a path');
 
 const refreshAnswer = z.object({
@@ -50,7 +50,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       access: ['datasource'],
       tag: 'Data',
       summary: 'Fetch documents again',
-      description: 'Publishes the concerned entries again, except documents with inline data.',
+      description: 'Publishes the matching entries again, except documents with inline data.',
       body: refreshBody,
       responses: { 200: { description: 'Published', schema: refreshAnswer } },
     },
@@ -64,7 +64,7 @@ export function dataRefreshRoutes(app: FastifyInstance, { updateLog, publisher }
       };
       const choose = (fold: readonly FoldedEntry[]): RefreshPart[] => {
         const parts = refreshParts(fold, wanted);
-        // A patch from above may cover a wanted document: it is part of the result, but may belong to another publisher.
+        // The parts may include a patch from above a wanted document, which may belong to another publisher.
         for (const part of parts) authorizeUpdate(part, { permittedTopics: undefined, permittedPaths });
         return parts;
       };

@@ -15,7 +15,7 @@ export interface DataUpdatesDeps {
 
 const DEFAULT_LIMIT = 500;
 const MAX_LIMIT = 1000;
-/** A tail longer than this and than the fold is not worth sending. */
+/** If the tail is longer than this and than the fold, the fold is sent. */
 const LONG_TAIL = 1000;
 
 const updatesQuery = z.object({
@@ -25,7 +25,7 @@ const updatesQuery = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).describe('Page size'),
 });
 
-/** The page as it is documented: clients ignore the time. */
+/** The documented page. Clients ignore the time. */
 const shownPage = updatesPage.extend({
   updates: z.array(loggedUpdate.extend({ time: z.string().describe('When it was recorded') })),
 });
@@ -34,8 +34,8 @@ type PageUpdate = UpdatesText['updates'][number];
 type Shown = (topics: readonly string[]) => boolean;
 
 /**
- * `GET /data/updates`: published updates after a position, without base entries. After a short absence this is the tail of the
- * log, otherwise its fold. A page is never empty while there is more.
+ * `GET /data/updates`: published updates after a position, without base entries. Returns the tail of the log after a short absence,
+ * otherwise its fold. A page is never empty while there is more.
  */
 export function dataUpdatesRoutes(
   app: FastifyInstance,
@@ -70,7 +70,7 @@ export function dataUpdatesRoutes(
   );
 }
 
-/** A shared log never goes back within an epoch: a caller with a later position has it from an instance that is ahead. */
+/** Waits for a seq: a shared log never moves back within an epoch, so a caller with a later position comes from an instance ahead. */
 async function seen(log: DataUpdatesDeps['updateLog'], after: number): Promise<void> {
   if (await waitForSeq(log, after)) return;
   throw new SyncError('backbone_unavailable', `this instance has read the log up to ${log.head}, not yet to ${after}`, {
@@ -85,7 +85,7 @@ async function pageOf(
   shown: Shown,
 ): Promise<Omit<UpdatesText, 'heads'>> {
   const { epoch } = log;
-  // A head behind the position is another log, whatever its name (design D25): a file that was restored.
+  // A head behind the position means another log, despite the same epoch (design D25): a restored file.
   const isKnown = query.epoch === epoch && query.after <= log.head;
   const after = isKnown ? query.after : 0;
   if (isKnown && log.head - after <= Math.max(LONG_TAIL, log.fold().length)) {
@@ -112,13 +112,13 @@ async function tailPage(
         return { updates: page.updates, more: true, head: log.head };
       }
     }
-    // Not the head of this moment: what was appended since is not in the page, and would count as read.
+    // Not the current head: updates appended since are not in the page and would count as read.
     if (!tail.more) return { updates: page.updates, more: false, head: tail.through };
     at = tail.through;
   }
 }
 
-/** Live updates after a position, without those that repeat a base entry. */
+/** Returns the live updates after a position, without those that repeat a base entry. */
 function foldPage(
   fold: readonly FoldedEntry[],
   after: number,
@@ -153,7 +153,7 @@ class Page {
     this.#limit = limit;
   }
 
-  /** False: it does not fit. */
+  /** Returns false if the update does not fit. */
   add(update: PageUpdate): boolean {
     const chars = charsOf(update);
     const isFull = this.updates.length >= this.#limit || this.#chars + chars > PAGE_CHARS;

@@ -20,7 +20,7 @@ export interface DataRoutesDeps {
   sessions: Pick<Sessions, 'waitApplied' | 'countElsewhere'>;
 }
 
-/** Entries of a report that are logged: the first load of a client may have thousands. */
+/** Maximum entries of a report to log: the first load of a client may have thousands. */
 const LOGGED_REPORTS = 50;
 
 const MAX_KEY_CHARS = 255;
@@ -61,7 +61,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       access: ['datasource'],
       tag: 'Data',
       summary: 'Publish a data update',
-      description: 'Responds once the update is in the update log. From then on it reaches every concerned client.',
+      description: 'Responds once the update is in the update log. From then on, every concerned client receives it.',
       query: publishQuery,
       body: dataUpdate,
       responses: {
@@ -135,7 +135,7 @@ function idempotencyKey({ headers }: FastifyRequest): string | undefined {
   throw new SyncError('request_invalid', `Idempotency-Key must be a text of 1 to ${MAX_KEY_CHARS} characters`);
 }
 
-/** Waits for an update as the query asks; sets 202 on a timeout or if a client refuses it. */
+/** Waits for an update if the query requests it; sets 202 on a timeout or if a client refuses the update. */
 async function waitAsAsked(
   { wait, timeout = DEFAULT_WAIT_MS }: z.infer<typeof publishQuery>,
   { update, topics, seq }: { update: DataUpdate; topics: readonly string[]; seq: number },

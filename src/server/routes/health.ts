@@ -9,42 +9,42 @@ import type { UpdateLog } from '../log/update-log.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 export interface HealthDeps {
-  /** The policy source; undefined where none is configured. */
+  /** Undefined if no policy source is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
   log: Pick<UpdateLog, 'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'configDiffers'>;
-  /** The log is in a backbone. */
+  /** Whether the log is in a backbone. */
   isShared: boolean;
 }
 
 const healthAnswer = z.object({
   status: z
     .enum(['ok', 'degraded', 'error'])
-    .describe('degraded: it serves what it has; the policy source fails, or the backbone is away'),
+    .describe('degraded: serves the last good state; the policy source fails, or the backbone is unavailable'),
   policy: sourceView,
   update_log: z.object({
     epoch: z.string(),
     head: z.number(),
-    durability: z.enum(['durable', 'weak']).describe('weak: what was answered 200 may be lost with the power'),
+    durability: z.enum(['durable', 'weak']).describe('weak: acknowledged updates may be lost on a power failure'),
     weakness: z.string().optional().describe('Why the durability is weak'),
     backbone: z
       .object({ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() })
       .optional()
-      .describe('Where several instances share the log: whether it can be reached, and since when and why not'),
+      .describe('With a shared log: whether it can be reached, or since when and why not'),
     config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
     error: z.string().optional(),
   }),
 });
 
 /**
- * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the
- * update log. A policy source that fails, or whose commit is refused, makes it `degraded` with 200: the last good commit is served
- * and data flows, and an orchestrator that restarted the server for it would only make things worse. So does a backbone that is
- * away. An update log that failed is a reason for 503 `{"status":"error", ...}`, since a restart is what helps.
+ * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the update
+ * log. A failing policy source, a refused commit or an unavailable backbone makes it `degraded` with 200: the last good commit is
+ * served, and a restart would only make things worse. A failed update log returns 503 `{"status":"error", ...}`, since only a
+ * restart helps.
  */
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   let logFailure: string | undefined;
   deps.log.failed?.catch(() => {
-    // The reason has the folder's path: it belongs in the server log, not in a public response.
+    // The reason contains the folder's path and must not appear in a public response.
     logFailure = 'the update log has failed; see the server log';
   });
   const declaration = {
@@ -55,7 +55,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
     summary: 'Whether the server can do its job',
     responses: {
       200: { description: 'It can', schema: healthAnswer },
-      503: { description: 'A restart is what helps', schema: healthAnswer },
+      503: { description: 'It cannot until it is restarted', schema: healthAnswer },
     },
   } as const;
   addRoute(app, declaration, ({ reply }) => {
@@ -101,8 +101,8 @@ export function rootRoutes(app: FastifyInstance): void {
 }
 
 /**
- * `GET /loadlimit` (opal-protocol P2.1): clients with SYNC_WAIT_ON_SERVER_LOAD ask here before they start, so that a fleet
- * starts at the rate that the operator set: 200 `null`, or 429 with `Retry-After`. The rate is over all clients.
+ * `GET /loadlimit` (opal-protocol P2.1): clients with SYNC_WAIT_ON_SERVER_LOAD call it before they start, so that all clients
+ * together start at the configured rate. Returns 200 `null`, or 429 with `Retry-After`.
  */
 export function loadLimitRoutes(app: FastifyInstance, options: { clientLoadLimit: Rate | undefined }): void {
   const limit = options.clientLoadLimit === undefined ? undefined : new RateLimit(options.clientLoadLimit);

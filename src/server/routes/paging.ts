@@ -7,7 +7,7 @@ export const topicsQuery = z
   .transform((given): ReadonlySet<string> => new Set([given].flat().flatMap((text) => text.split(',').filter(Boolean))))
   .refine((topics) => topics.size > 0, 'must name a topic');
 
-/** Whether a caller that may see `permitted` and wants `wanted` sees something with these topics; undefined: all topics. */
+/** Whether a topic is both permitted and wanted; undefined: all topics are. */
 export function isShown(
   topics: readonly string[],
   permitted: ReadonlySet<string> | undefined,
@@ -23,10 +23,10 @@ interface Sized {
   readonly callbacks: readonly unknown[];
 }
 
-/** Characters of the updates of one page. */
+/** Maximum characters of the updates of one page. */
 export const PAGE_CHARS = 4 * 1024 * 1024;
 
-/** Approximate characters of an update in a response; `isWhole`: with inline data and configurations. */
+/** Estimates the characters of an update in a response; `isWhole`: with inline data and configurations. */
 export function charsOf({ id, reason, entries, callbacks }: Sized, isWhole = true): number {
   let chars = id.length + (reason?.length ?? 0) + 200 * entries.length;
   for (const { url, dst_path, topics, config, data } of entries) {

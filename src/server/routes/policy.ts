@@ -13,9 +13,9 @@ const policyQuery = z.object({
 });
 
 /**
- * `GET /policy?path=a&path=b&base_hash=...` (specification "Sync server"; opal-protocol P2.2). Other parameters are ignored. Responds with
- * an entity tag, 304 to a caller that has it, and compressed where the caller takes gzip. Errors: see {@link PolicyBundles} and
- * {@link PolicyFreshness}.
+ * `GET /policy?path=a&path=b&base_hash=...` (specification "Sync server"; opal-protocol P2.2). Ignores other parameters. Responds
+ * with an entity tag, with 304 to a matching If-None-Match, and with gzip if the caller accepts it. Errors: see
+ * {@link PolicyBundles} and {@link PolicyFreshness}.
  */
 export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' | 'freshness'>): void {
   addRoute(
@@ -27,8 +27,8 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
       tag: 'Policy',
       summary: 'Policy bundle, complete or as a delta',
       description:
-        'With base_hash the bundle is a delta whose old_hash is that commit. It is complete (old_hash is null, and it replaces all ' +
-        'that the caller holds) if the base is unknown, if a .manifest that takes part has changed, or if the last data file ' +
+        'With base_hash the bundle is a delta whose old_hash is that commit. It is complete (old_hash is null, and it replaces ' +
+        'everything that the caller holds) if the base is unknown, if a .manifest that applies has changed, or if the last data file ' +
         'of a folder was deleted while a folder above or below it has data.',
       query: policyQuery,
       responses: {
@@ -55,19 +55,19 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
   );
 }
 
-/** Other bytes need another tag (RFC 9110 section 8.8.3). */
+/** Different bytes need a different tag (RFC 9110 section 8.8.3). */
 function gzipTag(bundle: EncodedBundle): string {
   return bundle.etag.replace(/"$/, '-gzip"');
 }
 
-/** The tag of If-None-Match that means this bundle, compared weakly: both encodings are the same one. */
+/** Returns the tag of If-None-Match that matches this bundle in either encoding (weak comparison). */
 function tagOfCaller(request: FastifyRequest, bundle: EncodedBundle): string | undefined {
   const tags = (request.headers['if-none-match'] ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
   if (tags.includes('*')) return bundle.etag;
   return tags.find((tag) => tag === bundle.etag || tag === gzipTag(bundle));
 }
 
-/** True when Accept-Encoding names gzip, or anything, and does not give it a weight of 0. */
+/** Whether Accept-Encoding contains gzip or `*` with a weight above 0. */
 function takesGzip(request: FastifyRequest): boolean {
   const accepted = [request.headers['accept-encoding'] ?? []].flat().join(',');
   const weights = new Map<string, number>();

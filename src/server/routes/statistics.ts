@@ -31,8 +31,8 @@ const clientInfo = z.object({
 });
 
 /**
- * OPAL's views of who is connected, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`, `/pubsub_client_info`. They
- * are made from the connections of this process as they are now, so nothing can leak or go stale.
+ * OPAL's views of the connections, in its shapes (opal-protocol P2.5): `/statistics`, `/stats`, `/pubsub_client_info`. Computed from
+ * the current connections of this process, so nothing can leak or become stale.
  */
 export function statisticsRoutes(
   app: FastifyInstance,
@@ -92,7 +92,7 @@ export function statisticsRoutes(
   );
 }
 
-/** The text is OPAL's, with our name of the setting beside its own (opal-protocol P2.5). */
+/** The text is OPAL's, with our name of the setting next to its own (opal-protocol P2.5). */
 function assertEnabled({ statisticsEnabled }: Pick<ServerOptions, 'statisticsEnabled'>): void {
   if (statisticsEnabled) return;
   const text =
@@ -100,7 +100,7 @@ function assertEnabled({ statisticsEnabled }: Pick<ServerOptions, 'statisticsEna
   throw new SyncError('not_enabled', text, { detail: { error: text } });
 }
 
-/** The connections that a caller sees: with a token limited to topics, those with such a topic, without their other topics. */
+/** Returns the connections that a caller sees: with a token limited to topics, those with such a topic, without their other topics. */
 function visible(
   peers: readonly PeerInfo[],
   { permittedTopics }: Pick<Caller, 'permittedTopics'>,
@@ -112,8 +112,8 @@ function visible(
 }
 
 /**
- * Connections by client id, or by address without one (opal-protocol P1.6). An id belongs to the subject that connected first with
- * it; another one is listed under a derived name.
+ * Groups connections by client id, or by address without one (opal-protocol P1.6). An id belongs to the subject that connected
+ * first with it; others are listed under a derived name.
  */
 function byClient(peers: readonly PeerInfo[]): Map<string, PeerInfo[]> {
   const clients = new Map<string, PeerInfo[]>();

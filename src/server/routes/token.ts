@@ -17,9 +17,9 @@ import { pythonDatetime } from '../../wire/python-datetime.js';
 const DAY_SECONDS = 86_400;
 /** Default of OPAL (opal-protocol P3.3). */
 const DEFAULT_TTL_SECONDS = 365 * DAY_SECONDS;
-/** Largest request for a token. */
+/** Maximum size of a token request. */
 const BODY_LIMIT_BYTES = 64 * 1024;
-/** Ten years. A token cannot be revoked except by new keys. */
+/** Ten years. Only new keys revoke a token. */
 const MAX_TTL_SECONDS = 3660 * DAY_SECONDS;
 
 const ttl = z
@@ -59,7 +59,7 @@ const claims = dict(z.unknown(), { max: 1_000 })
     'Custom claims. `permitted_topics` (a list) limits the topics of the holder, `permitted_paths` where it may publish.',
   );
 
-/** Body of `POST /token` (specification "AccessTokenRequest"). A member that is not known is refused: a misspelt `claims` would be a token without limits. */
+/** Body of `POST /token` (specification "AccessTokenRequest"). Rejects unknown members: a misspelled `claims` would lift all limits. */
 const tokenRequest = z.strictObject({
   id: z.string().refine(isUuid, 'must be a UUID').optional().describe('Subject of the token. Default: a new one.'),
   type: z.enum(PEER_TYPES).default('client'),
@@ -79,8 +79,8 @@ const tokenAnswer = z.object({
 });
 
 /**
- * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for callers with the master token. Without keys it returns 503, without
- * a master token 403 (`tokens_not_issued`): nobody may mint tokens by default, unlike OPAL.
+ * `POST /token` (specification "AccessTokenRequest"; opal-protocol P3.3): signs a token for callers with the master token. Returns
+ * 503 without keys and 403 without a master token (`tokens_not_issued`): unlike OPAL, nobody may issue tokens by default.
  */
 export function tokenRoutes(
   app: FastifyInstance,
@@ -90,7 +90,7 @@ export function tokenRoutes(
   const declaration = {
     method: 'POST',
     path: '/token',
-    // The master token is no JWT: `screen` checks it before the body is read.
+    // The master token is not a JWT: `screen` checks it before the body is read.
     access: 'everyone',
     tag: 'Tokens',
     summary: 'Issue a token',
@@ -156,9 +156,9 @@ function dashed(id: string): string {
 const MAX_AGE_SECONDS = 300;
 
 /**
- * The public key as a JWKS (RFC 7517), at the path of SYNC_AUTH_JWKS_URL; `{"keys":[]}` where authentication is off (OPAL
- * returns `{}`, which is no JWKS). Throws `config_invalid` for a path that cannot be one, or that another route has: add it
- * after all others.
+ * Serves the public key as a JWKS (RFC 7517) at the path of SYNC_AUTH_JWKS_URL; `{"keys":[]}` if authentication is off (OPAL
+ * returns `{}`, which is not a JWKS). Throws `config_invalid` for an invalid path, or one that another route has: add it after all
+ * others.
  */
 export function jwksRoutes(app: FastifyInstance, { path }: { path: string }, keys: readonly PublishedKey[]): void {
   if (!/^(\/[\w.~-]+)+$/.test(path)) {

@@ -8,9 +8,9 @@ import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
 export interface WebhookRouteOptions {
-  /** SYNC_POLICY_SOURCE_TYPE: a git service authenticates by its secret, the caller for a bundle by a token. */
+  /** SYNC_POLICY_SOURCE_TYPE: a git service authenticates with its secret, the caller for a bundle with a token. */
   sourceType: 'GIT' | 'API';
-  /** Address of the policy source; undefined where none is configured. */
+  /** Address of the policy source; undefined if none is configured. */
   sourceUrl: string | undefined;
   /** SYNC_POLICY_REPO_MAIN_BRANCH. */
   branch: string;
@@ -23,12 +23,12 @@ export interface WebhookRouteOptions {
 }
 
 export interface WebhookRouteDeps {
-  /** Requests a refresh of the policy source that begins after the call, without waiting for it. */
+  /** Requests a refresh of the policy source without waiting for it. */
   requestRefresh(): void;
   log: Logger;
 }
 
-/** Largest payload: many times those of git services. */
+/** Maximum payload, well above those of git services. */
 const WEBHOOK_LIMIT_BYTES = 5 * 1024 * 1024;
 
 const outcome = z.union([
@@ -37,8 +37,8 @@ const outcome = z.union([
 ]);
 
 /**
- * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): refreshes the policy source. Responds before the refresh, so that a
- * remote that hangs holds up no git service. Rejects with `config_invalid` for a regular expression that cannot be used.
+ * `POST /webhook` (specification "Sync server"; opal-protocol P2.4): refreshes the policy source. Responds before the refresh, so
+ * that a hanging remote does not delay the git service. Rejects with `config_invalid` for an invalid regular expression.
  */
 export async function webhookRoutes(
   app: FastifyInstance,
@@ -91,7 +91,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
   );
 }
 
-/** The webhook of a bundle server. Its body does not matter. */
+/** The webhook of a bundle server. Ignores the body. */
 function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions, deps: WebhookRouteDeps): void {
   const event = 'webhook_trigger';
   addRoute(
@@ -120,8 +120,8 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
 const QUIET_MS = 1_000;
 
 /**
- * Logs refused webhooks with their reason. At most one line a second; the next one says how many were left out. Of the request it
- * says nothing but what the error does: never the secret, nor what was sent in its place.
+ * Logs refused webhooks with their reason, at most one line per second; the next line counts those left out. Of the request it
+ * logs only the error: never the secret, nor the value sent for it.
  */
 export function createRefusalLog(log: Pick<Logger, 'warn'>, now: () => number = Date.now): (error: SyncError) => void {
   let loggedMs = Number.NEGATIVE_INFINITY;

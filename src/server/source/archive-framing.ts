@@ -1,21 +1,21 @@
 import { Transform, type TransformCallback } from 'node:stream';
 
 const BLOCK_BYTES = 512;
-/** Place of the size field in a header block (POSIX ustar). */
+/** Offsets of the size field in a header block (POSIX ustar). */
 const SIZE_START = 124;
 const SIZE_END = 136;
 
 /**
- * Passes the bytes of a tar archive on and holds them to the frame of one: nothing but zeros after the end mark, an end mark
- * at all (a reader takes an archive that was cut between two entries for whole), and at most `limitBytes` in total, so that
- * a small file that unpacks to a huge one is stopped where it gets too large. Ends with an `Error` that says what is wrong.
+ * Passes on the bytes of a tar archive and checks its framing: an end mark (readers accept an archive that was cut between two
+ * entries), only zeros after it, and at most `limitBytes` in total, which stops decompression bombs. Fails with an `Error` that
+ * describes the problem.
  */
 export class ArchiveFraming extends Transform {
   readonly #limitBytes: number;
   readonly #header = Buffer.alloc(BLOCK_BYTES);
   #filled = 0;
   #bytes = 0;
-  /** Content and padding until the next header. */
+  /** Bytes of content and padding until the next header. */
   #skip = 0;
   #ended = false;
 
@@ -74,7 +74,7 @@ function isZero(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0);
 }
 
-/** Octal digits; the binary form is for sizes of 8 GiB and more, which no budget allows. */
+/** Reads octal digits; the binary form is for sizes of 8 GiB and more, which no limit allows. */
 function contentBytes(header: Buffer): number {
   const text = header.toString('latin1', SIZE_START, SIZE_END).replace(/\0.*$/s, '').trim();
   if (!/^[0-7]*$/.test(text)) throw new Error('the archive has a header with an invalid size');

@@ -8,24 +8,24 @@ import { SyncError } from '../../lib/errors.js';
 import { ArchiveFraming } from './archive-framing.js';
 import type { GitCommand } from './git-command.js';
 
-/** Larger pieces than zlib's default of 16 KiB: fewer turns. */
+/** Larger than zlib's default of 16 KiB: fewer turns of the event loop. */
 const CHUNK_BYTES = 65_536;
-/** Part of a name that a message shows. */
+/** Maximum characters of a name in a message. */
 const SHOWN_NAME_CHARS = 200;
 
-/** Budgets of one archive. */
+/** Limits of one archive. */
 export interface ArchiveLimits {
-  /** Of the tar archive inside, its headers and padding included. */
+  /** Size of the tar archive, including headers and padding. */
   unpackedBytes: number;
-  /** Entries; and files and folders, those that only appear in names included. */
+  /** Number of entries, and of files and folders, including folders that only appear in names. */
   entries: number;
 }
 
 /**
- * The files of a tar.gz archive, in its order; of several with one path the last counts. Every entry is checked before its
- * content is handed on, and the archive as a whole at the end: no absolute paths, no `..`, no `.git`, no links or devices,
- * no path that is both file and folder, nothing over the budgets, nothing missing at the end and nothing behind it. Throws
- * `bundle_archive_refused` with the entry's name. Each content is read before the next file is requested.
+ * Yields the files of a tar.gz archive, in its order; if several have the same path, the last counts. Checks every entry before
+ * its content is read, and the whole archive at the end: no absolute paths, no `..`, no `.git`, no links or devices, no path that
+ * is both file and folder, nothing over the limits, no truncation, no trailing data. Throws `bundle_archive_refused` with the
+ * entry's name. Each content must be read before the next file is requested.
  */
 export async function* archiveFiles(
   archivePathOnDisk: string,
@@ -43,7 +43,7 @@ export async function* archiveFiles(
     entries,
     { signal },
   );
-  flow.catch(() => undefined); // awaited below; it may fail before
+  flow.catch(() => undefined); // awaited below; it may fail earlier
   let last: string | undefined;
   let count = 0;
   const reasonOf = (error: unknown): unknown => (isAbort(error, signal) ? signal.reason : asRefusal(error, last));
@@ -53,31 +53,31 @@ export async function* archiveFiles(
       last = header.name;
       const path = checked(header, ++count, names, limits);
       if (path !== undefined) yield { path, sizeBytes: header.size, content: contentOf(entry, reasonOf) };
-      entry.resume(); // a folder has no content, a file's was read
+      entry.resume();
     }
     await flow;
-    // zlib stops at the end of the last member and leaves what is behind it unread.
+    // zlib stops at the end of the last member and does not read trailing data.
     if (gunzip.bytesWritten !== size) throw new Error('there is data after the end of the compressed archive');
   } catch (error) {
     throw reasonOf(error);
   } finally {
     entries.destroy();
-    await flow.catch(() => undefined); // how it ended was thrown above, or is of no interest to who stopped reading
+    await flow.catch(() => undefined); // thrown above, or irrelevant to a caller that stopped reading
   }
 }
 
-/** Reads the whole archive and returns the number of its files. Throws what {@link archiveFiles} throws, and if it has none. */
+/** Reads the whole archive and returns the number of its files. Throws if it has none, and like {@link archiveFiles}. */
 export async function checkArchive(file: string, limits: ArchiveLimits, signal: AbortSignal): Promise<number> {
   const paths = new Set<string>();
   for await (const { path, content } of archiveFiles(file, limits, signal)) {
-    for await (const _ of content); // only what is wrong with it counts
+    for await (const _ of content); // reading checks it
     paths.add(path);
   }
   if (paths.size === 0) throw new SyncError('bundle_archive_refused', 'the bundle archive has no files');
   return paths.size;
 }
 
-/** The path of a file; undefined for a folder. */
+/** Checks an entry. Returns the path of a file; undefined for a folder. */
 function checked(header: Header, count: number, names: ArchiveNames, limits: ArchiveLimits): string | undefined {
   try {
     if (count > limits.entries) {
@@ -86,11 +86,11 @@ function checked(header: Header, count: number, names: ArchiveNames, limits: Arc
     const { type, size } = header;
     const isFolder = type === 'directory';
     if (!isFolder && type !== 'file' && type !== 'contiguous-file') {
-      // Types that tar-stream does not know have none, whatever its declaration says.
+      // Unknown types are null, contrary to the declaration of tar-stream.
       throw new Error(`is a ${(type as string | null) ?? 'special entry'}; only files and folders are taken`);
     }
     const pax = Object.keys(header.pax ?? {});
-    // A sparse file's content is a map of holes; a size of its own would frame the archive differently for other readers.
+    // The content of a sparse file is a map of holes; with a pax size, other readers would frame the archive differently.
     if (pax.some((key) => key.startsWith('GNU.sparse.'))) throw new Error('is a sparse file');
     if (pax.includes('size') || (isFolder && size !== 0)) throw new Error('has a size that cannot be');
     const path = archivePath(header.name);
@@ -101,13 +101,13 @@ function checked(header: Header, count: number, names: ArchiveNames, limits: Arc
   }
 }
 
-/** The content of an entry; what breaks off its reading is thrown as `reasonOf` has it. */
+/** Yields the content of an entry; maps errors with `reasonOf`. */
 async function* contentOf(
   entry: AsyncIterable<unknown>,
   reasonOf: (error: unknown) => unknown,
 ): AsyncGenerator<Uint8Array> {
   try {
-    // tar-stream does not declare that its streams are of bytes.
+    // tar-stream does not declare that its streams yield bytes.
     yield* entry as AsyncIterable<Uint8Array>;
   } catch (error) {
     throw reasonOf(error);
@@ -118,7 +118,7 @@ function refused(name: string, cause: Error): SyncError {
   return new SyncError('bundle_archive_refused', `the bundle archive is refused: ${shown(name)} ${cause.message}`);
 }
 
-/** Whatever the readers found wrong, with the place; a file that cannot be read is not the archive's fault. */
+/** Converts an error of the readers into a refusal with the position, except for an unreadable file. */
 function asRefusal(error: unknown, last: string | undefined): unknown {
   if (error instanceof SyncError || !(error instanceof Error) || 'syscall' in error) return error;
   const place = last === undefined ? 'at its start' : `at or after ${shown(last)}`;
@@ -131,15 +131,15 @@ function shown(name: string): string {
   return JSON.stringify(name.length > SHOWN_NAME_CHARS ? `${name.slice(0, SHOWN_NAME_CHARS)}...` : name);
 }
 
-/** Longest path, as of Linux; and most folders in each other. Both bound what a name can cost. */
+/** Maximum path length (as on Linux) and nesting: both bound the cost of a name. */
 const MAX_PATH_BYTES = 4_096;
 const MAX_DEPTH = 100;
-/** `.git` however a file system may write it: in any case, with its short name, with dots or blanks that are dropped. */
+/** `.git` in every form that a file system may accept: any case, the short name, trailing dots or spaces. */
 const GIT_FOLDER = /^(?:\.git|git~1)[. ]*$/i;
 
 /**
- * The normal form of an entry's name: segments that are neither empty nor `.`, joined by `/`. Empty for the root itself.
- * Throws an `Error` that says what is wrong with it.
+ * Returns the normal form of an entry's name: segments that are neither empty nor `.`, joined by `/`; empty for the root.
+ * Throws an `Error` that describes the problem.
  */
 export function archivePath(name: string): string {
   if (name.startsWith('/')) throw new Error('is an absolute path');
@@ -161,12 +161,12 @@ export class ArchiveNames {
   readonly #kinds = new Map<string, 'file' | 'folder'>();
   readonly #limit: number;
 
-  /** `limit`: most files and folders, those that only appear in names included. */
+  /** `limit`: maximum number of files and folders, including folders that only appear in names. */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Adds an entry, with the folders above it. Throws an `Error` that says what it collides with. */
+  /** Adds an entry and the folders above it. Throws an `Error` that names the collision. */
   add(path: string, kind: 'file' | 'folder'): void {
     if (path === '') {
       if (kind === 'file') throw new Error('is a file without a name');
@@ -188,9 +188,9 @@ export class ArchiveNames {
   }
 }
 
-/** Longest time of one import; a quarter of a gigabyte takes seconds. */
+/** Timeout of one import; 256 MiB take seconds. */
 const IMPORT_TIMEOUT_MS = 300_000;
-/** Author and time of every commit are the same, so that the commit depends on nothing but its files. */
+/** Fixed author and time, so that a commit depends only on its files. */
 const COMMITTER = 'PolicySync <policysync@localhost> 0 +0000';
 const MESSAGE = 'policy bundle\n';
 
@@ -204,9 +204,9 @@ export interface ImportFile {
 }
 
 /**
- * Makes a commit of exactly these files (of several with one path the last) and points `ref` at it. The commit has no
- * parent and a fixed author and time: the same files give the same hash, in every repository. Nothing changes when
- * `files` throws; what it threw is thrown on. Throws `git_failed`, `git_timeout`.
+ * Creates a commit of exactly these files (if several have the same path, the last) and points `ref` at it. The commit has no
+ * parent and a fixed author and time: the same files give the same hash in every repository. If `files` throws, nothing changes
+ * and the error is rethrown. Throws `git_failed`, `git_timeout`.
  */
 export async function importCommit(
   git: GitCommand,
@@ -214,8 +214,8 @@ export async function importCommit(
   files: AsyncIterable<ImportFile>,
   signal: AbortSignal,
 ): Promise<void> {
-  // --done: a stream that ends early is no commit. --force: the commit does not descend from what the ref has. --depth=0:
-  // looking for similar files doubles the time of an import, and saves a few bytes.
+  // --done: a stream that ends early makes no commit. --force: the commit does not descend from the ref's. --depth=0: delta
+  // compression doubles the time of an import and saves little.
   const args = ['fast-import', '--quiet', '--done', '--force', '--date-format=raw', '--depth=0'];
   await git.run(args, { timeoutMs: IMPORT_TIMEOUT_MS, signal, input: importStream(ref, files) });
 }
@@ -235,7 +235,7 @@ async function* importStream(ref: string, files: AsyncIterable<ImportFile>): Asy
   yield 'done\n';
 }
 
-/** A path as fast-import reads it back. */
+/** Quotes a path for fast-import. */
 function quoted(path: string): string {
   return `"${path.replace(/["\\]/g, '\\$&')}"`;
 }

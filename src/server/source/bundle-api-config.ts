@@ -2,10 +2,10 @@ import { SyncError } from '../../lib/errors.js';
 import { redactUrl, Secret } from '../../lib/log.js';
 import { canonicalPath, type SigV4Credentials } from './sigv4.js';
 
-/** What a bundle server serves (specification "Bundle server"). */
+/** The file on a bundle server (specification "Bundle server"). */
 const BUNDLE_NAME = 'bundle.tar.gz';
 
-/** Settings of a bundle server, as the operator gave them. */
+/** Settings of a bundle server. */
 export interface BundleServerSettings {
   /** SYNC_POLICY_BUNDLE_URL: the base. */
   policyBundleUrl?: string | undefined;
@@ -21,18 +21,18 @@ export type BundleServerAuth =
   | { kind: 'header'; value: Secret }
   | ({ kind: 's3' } & SigV4Credentials);
 
-/** Where a bundle is and how to ask for it. */
+/** The location of a bundle and its authentication. */
 export interface BundleLocation {
-  /** Of the archive; without credentials, its query may be secret. */
+  /** URL of the archive without credentials; its query may be secret. */
   url: URL;
-  /** The same without credentials and query, for logs and as the name of the source. */
+  /** The same without the query, for logs and as the name of the source. */
   display: string;
   auth: BundleServerAuth;
 }
 
 /**
- * Where the bundle is: `bundle.tar.gz` below the base, whose query stays. Credentials are a bearer token, those of S3, or
- * user and password in the URL. Throws `config_invalid` for settings that do not fit together.
+ * Returns the location of the bundle: `bundle.tar.gz` below the base URL, whose query is kept. Credentials are a bearer token,
+ * S3 keys, or user and password in the URL. Throws `config_invalid` for inconsistent settings.
  */
 export function bundleLocation(settings: BundleServerSettings): BundleLocation {
   const base = settings.policyBundleUrl;
@@ -71,7 +71,7 @@ function authOf(settings: BundleServerSettings, userInfo: Secret | undefined, ur
     : { kind: 'header', value: new Secret(`Bearer ${headerValue(token.reveal())}`) };
 }
 
-/** User and password of a URL as HTTP has them. */
+/** User and password of a URL as an `Authorization` value. */
 function userInfoOf(url: URL): Secret | undefined {
   if (url.username === '' && url.password === '') return undefined;
   try {
@@ -82,7 +82,7 @@ function userInfoOf(url: URL): Secret | undefined {
   }
 }
 
-/** A path has to be sent exactly as it is signed. */
+/** Throws if the path would not be sent exactly as it is signed. */
 function checkSignable(url: URL): void {
   let path: string | undefined;
   try {
@@ -91,7 +91,7 @@ function checkSignable(url: URL): void {
     signed.pathname = path;
     if (signed.pathname === path) return;
   } catch {
-    // a % that is no escape: said below
+    // an invalid % escape: reported below
   }
   throw invalid('SYNC_POLICY_BUNDLE_URL has a path that cannot be signed: a % that is no escape, or an escaped ..');
 }

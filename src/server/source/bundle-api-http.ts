@@ -10,50 +10,50 @@ import { type ProxyServer as HttpProxy, readProxies } from '../../lib/proxy.js';
 import type { BundleLocation } from './bundle-api-config.js';
 import { signGet } from './sigv4.js';
 
-/** More is taken for a circle. */
+/** More redirects are taken for a loop. */
 const MAX_REDIRECTS = 5;
 /** Timeout to connect, to respond, and between two chunks of the body. */
 const DEFAULT_SILENCE_MS = 30_000;
-/** How much of an S3 error is read for its code. */
+/** Maximum bytes of an S3 error to read for its code. */
 const ERROR_BODY_BYTES = 4_096;
 const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'ENOENT', 'EISDIR'];
-/** An entity tag that can be sent back: visible characters. Longer ones are not kept. */
+/** An entity tag that can be sent back: printable characters, of bounded length. */
 const USABLE_ETAG = /^[\x20-\x7e]{1,1024}$/;
 
-/** How a bundle server is asked. */
+/** Options of requests to a bundle server. */
 export interface BundleServerOptions {
   location: BundleLocation;
-  /** Most bytes of the archive as it is sent. */
+  /** Maximum size of the archive as sent. */
   limitBytes: number;
-  /** Longest time for one whole read. */
+  /** Timeout of one whole read. */
   timeoutMs: number;
   silenceTimeoutMs?: number | undefined;
-  /** Environment to take HTTP_PROXY, HTTPS_PROXY and NO_PROXY from. */
+  /** Environment with HTTP_PROXY, HTTPS_PROXY and NO_PROXY. */
   env: Readonly<Record<string, string | undefined>>;
 }
 
 /** Response of a bundle server; `etag` is the archive's, if it has one. */
 export type BundleAnswer =
-  /** The archive is still the one of the entity tag that was asked with. */
+  /** The archive still has the entity tag of the request. */
   | { outcome: 'unchanged' }
-  /** It is in the file. */
+  /** The archive is in the file. */
   | { outcome: 'archive'; etag: string | undefined; sha256: string }
-  /** It is over the limit and was not read to its end. */
+  /** The archive exceeds the limit and was not read to its end. */
   | { outcome: 'too-large'; etag: string | undefined };
 
 /** One archive over HTTP (specification "Bundle server"; opal-protocol P7). */
 export interface BundleServer {
   /**
-   * Reads the archive into `file`, which it replaces, unless the archive still has `etag`. Redirects are followed within the
-   * origin only: credentials never travel to another. Throws `bundle_server_failed`, `bundle_unwritable`; rejects with the
-   * signal's reason when that aborts.
+   * Downloads the archive to `file`, which it replaces, unless the archive still has `etag`. Follows redirects within the origin
+   * only, so that credentials are never sent to another. Rejects with `bundle_server_failed`, `bundle_unwritable`, or the
+   * signal's reason.
    */
   get(etag: string | undefined, file: string, signal: AbortSignal): Promise<BundleAnswer>;
 }
 
 /**
- * A {@link BundleServer}. Connections are closed after each response: the next request comes seconds or hours later. Throws
- * `config_invalid` for a proxy address that is none.
+ * Creates a {@link BundleServer}. Closes the connection after each response: the next request follows seconds or hours later.
+ * Throws `config_invalid` for an invalid proxy address.
  */
 export function createBundleServer(options: BundleServerOptions): BundleServer {
   const { location } = options;
@@ -84,7 +84,7 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
     return response;
   }
 
-  /** The hash of the archive, now in the file; undefined when it is over the limit. */
+  /** Saves the archive and returns its hash; undefined if it exceeds the limit. */
   async function save(answer: ServerAnswer, file: string): Promise<string | undefined> {
     const limit = options.limitBytes;
     if (Number(answer.headers['content-length']) > limit) return undefined;
@@ -93,7 +93,7 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
     async function* withinLimit(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
       for await (const chunk of chunks) {
         size += chunk.length;
-        if (size > limit) return; // which ends the read too
+        if (size > limit) return; // this ends the read too
         sha256.update(chunk);
         yield chunk;
       }
@@ -114,7 +114,7 @@ export function createBundleServer(options: BundleServerOptions): BundleServer {
     if (status === 404) throw fail('answered 404: there is no bundle');
     if (status !== 200) throw fail(`answered ${status}${await s3Code(location, answer)}`);
     const newTag = usableEtag(headerText(headers.etag));
-    // Servers that do not know If-None-Match send the archive again, under the same tag.
+    // Servers without If-None-Match send the archive again, with the same tag.
     if (etag !== undefined && newTag === etag) return { outcome: 'unchanged' };
     const sha256 = await save(answer, file);
     return sha256 === undefined ? { outcome: 'too-large', etag: newTag } : { outcome: 'archive', etag: newTag, sha256 };
@@ -153,17 +153,17 @@ interface ServerAnswer {
   readonly body: Dispatcher.ResponseData['body'];
 }
 
-/** The region of a bucket elsewhere, which S3 names in a redirect. */
+/** The region of the bucket, which S3 names in a redirect. */
 function regionHint({ headers }: ServerAnswer): string {
   const region = headerText(headers['x-amz-bucket-region']);
   return region === undefined ? '' : `; the bucket is in region ${JSON.stringify(region)}`;
 }
 
-/** What is sent to one place: each request is signed for itself. */
+/** Builds the request to one URL: each redirect is signed separately. */
 async function requestOf({ auth }: BundleLocation, url: URL, etag: string | undefined): Promise<ArchiveRequest> {
   const headers = {
     accept: 'application/gzip, application/octet-stream;q=0.9, */*;q=0.5',
-    // The archive is compressed already; its bytes are what is hashed.
+    // The archive is compressed already, and its bytes are hashed.
     'accept-encoding': 'identity',
     'user-agent': 'policysync',
     ...(etag === undefined ? {} : { 'if-none-match': etag }),
@@ -174,7 +174,7 @@ async function requestOf({ auth }: BundleLocation, url: URL, etag: string | unde
   return { url: signed.url, headers: { ...headers, ...signed.headers } };
 }
 
-/** Loaded when first needed: a server that follows git has no use for undici. */
+/** Loads undici on first use: a server that follows git does not need it. */
 async function createDispatcher(silence: number, proxy: HttpProxy | undefined): Promise<Dispatcher> {
   const [{ default: undici }, { httpConnector }] = await Promise.all([
     import('undici'),
@@ -184,7 +184,7 @@ async function createDispatcher(silence: number, proxy: HttpProxy | undefined): 
   return new undici.Agent({ headersTimeout: silence, bodyTimeout: silence, connect });
 }
 
-/** The code of an S3 error, ` (NoSuchKey)`. The rest of the response may repeat what was sent, and is not shown. */
+/** Returns the code of an S3 error, ` (NoSuchKey)`. The rest of the response is not shown: it may repeat the request. */
 async function s3Code({ auth }: BundleLocation, answer: ServerAnswer): Promise<string> {
   if (auth.kind !== 's3') return '';
   let start = '';
@@ -200,7 +200,7 @@ function usableEtag(etag: string | undefined): string | undefined {
   return etag !== undefined && USABLE_ETAG.test(etag) ? etag : undefined;
 }
 
-/** The code of a disk error, without the path: the health response is public. */
+/** Returns the code of a disk error, without the path: the health response is public. */
 function localCode(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return DISK_ERRORS.includes(code) ? code : undefined;

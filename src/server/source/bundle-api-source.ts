@@ -9,38 +9,38 @@ import type { BundleLocation } from './bundle-api-config.js';
 import { type BundleAnswer, type BundleServer, createBundleServer } from './bundle-api-http.js';
 import { MirrorSource } from './mirror-source.js';
 
-/** Times for one read where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
+/** Timeout of one read if SYNC_POLICY_REPO_CLONE_TIMEOUT is 0, as for the first fetch of a git source. */
 const DEFAULT_TIMEOUT_MS = 600_000;
 /**
- * When a known entity tag is confirmed by one more read. Tags of many file servers are made of
- * times with a resolution of a second, and a server may respond in the middle of a write (RFC 9110 section 8.8.2.2; the minute
- * is that of RFC 7232): without this, a bundle could stay unseen for ever.
+ * When a known entity tag is confirmed by one more read. Many file servers derive tags from times with a resolution of a second,
+ * and may respond in the middle of a write (RFC 9110 section 8.8.2.2; the minute is from RFC 7232): without the second read, a
+ * bundle could be missed forever.
  */
 const CONFIRM_AFTER_MS = 60_000;
-/** The download, inside the repository folder so that it is on a disk with room; swept after a kill by its form. */
+/** The download. In the repository folder, on the same disk; its prefix marks it as a leftover after a kill. */
 const DOWNLOAD_FILE = 'tmp_bundle.tar.gz';
-/** The commit of the archive that was taken last; and the one that passed all checks last. */
+/** The commit of the last imported archive, and the last one that passed all checks. */
 const FETCHED_REF = 'refs/policysync/fetched';
 const SERVED_REF = 'refs/policysync/served/bundle';
-/** In the repository folder: which archive was taken last, and what it became. */
+/** In the repository folder: the last imported archive and its commit. */
 const STATE_FILE = 'policysync-bundle.json';
 
 const bundleState = z.strictObject({
   version: z.literal(1),
-  /** The commit that the archive became. */
+  /** The commit of the archive. */
   commit: z.string(),
-  /** Entity tag that the archive came with. */
+  /** Entity tag of the archive. */
   etag: z.string().optional(),
-  /** Of the archive, hexadecimal. */
+  /** SHA-256 of the archive, hexadecimal. */
   sha256: z.string(),
 });
 type BundleState = Omit<z.infer<typeof bundleState>, 'version'>;
 
 export interface BundleSourceOptions extends ArchiveLimits {
   location: BundleLocation;
-  /** Folder of the repository that archives become commits of. */
+  /** Folder of the repository into which archives are imported. */
   repoPath: string;
-  /** The folder is the default one, so what came from another server is replaced. Default: the operator named it. */
+  /** Whether the folder is the default one: content from another server is replaced. Default: false, the operator chose it. */
   isOwnFolder?: boolean;
   /** SYNC_POLICY_BUNDLE_LIMIT_BYTES. */
   limitBytes: number;
@@ -53,16 +53,16 @@ export interface BundleSourceOptions extends ArchiveLimits {
 }
 
 /**
- * Follows a `bundle.tar.gz` on an HTTP or S3 server (specification "Bundle source tracking"). Each archive becomes one commit of a
- * local bare repository that has exactly the archive's files; the commit depends on nothing but these, so the same content
- * is the same commit, on every server instance. An archive is checked whole before anything of it is taken. While its entity
- * tag stays, it is read once more after a minute and then no more, also when it was refused.
+ * Follows a `bundle.tar.gz` on an HTTP or S3 server (specification "Bundle source tracking"). Each archive becomes one commit of
+ * a local bare repository with exactly the archive's files. The commit depends only on these, so equal content is the same
+ * commit on every server instance. Checks the whole archive before importing any of it. While its entity tag stays the same, an
+ * archive, accepted or refused, is read once more after a minute and then not again.
  */
 export function createBundleSource(options: BundleSourceOptions, deps: { log: Logger }): MirrorSource {
   return new BundleSource(options, deps.log);
 }
 
-/** A refused archive: the same archive gives the same error. `sha256` is unknown if it was too large to read. */
+/** A refused archive: the same archive fails with the same error. `sha256` is undefined if it was too large to read. */
 interface Refusal {
   etag: string | undefined;
   sha256: string | undefined;
@@ -72,18 +72,18 @@ interface Refusal {
 class BundleSource extends MirrorSource {
   readonly #options: BundleSourceOptions;
   readonly #server: BundleServer;
-  /** The archive that {@link FETCHED_REF} is of. */
+  /** The archive of {@link FETCHED_REF}. */
   #taken: BundleState | undefined;
   #refused: Refusal | undefined;
-  /** When the tag that was seen last is not relied on, once. */
+  /** When to read once more despite a known tag. */
   #confirmAtMs: number | undefined;
 
   constructor(options: BundleSourceOptions, log: Logger) {
     const url = options.location.display;
     const config = [
-      // Names that differ in case are different files, whatever the file system of the repository thinks.
+      // Names that differ in case are different files, regardless of the file system.
       ['core.ignorecase', 'false'],
-      // The fastest: a new bundle is waited for, and the disk is ours.
+      // The fastest level: latency of a new bundle matters more than disk space.
       ['core.compression', '1'],
     ] as const;
     super(
@@ -125,13 +125,13 @@ class BundleSource extends MirrorSource {
     } finally {
       await rm(file, { force: true });
     }
-    // Refused just now; or unchanged, and the tag that was sent is the refused archive's or the taken one's.
+    // Just refused; or unchanged, and the request had the tag of the refused or of the imported archive.
     if (this.#refused !== undefined) throw this.#refused.error;
     if (taken === undefined) throw new Error('unexpected 304: the request had no entity tag');
     return taken.commit;
   }
 
-  /** Archives have no history of their own: one that was never served came after those that were. */
+  /** Archives have no history: one that was never served is later than those that were. */
   async isSuccessor(hash: string, _of: string, earlier: readonly string[]): Promise<boolean> {
     return !earlier.includes(hash);
   }
@@ -151,7 +151,7 @@ class BundleSource extends MirrorSource {
     return { etag, sha256: undefined, error };
   }
 
-  /** Turns the archive in a file into the commit to serve. */
+  /** Imports the archive and returns its commit. */
   async #take(
     file: string,
     { etag, sha256 }: { etag: string | undefined; sha256: string },
@@ -170,7 +170,7 @@ class BundleSource extends MirrorSource {
   }
 
   async #check(file: string, seen: { etag: string | undefined; sha256: string }, signal: AbortSignal): Promise<number> {
-    const { checkArchive } = await import('./archive.js'); // with tar-stream, which a git source has no use for
+    const { checkArchive } = await import('./archive.js'); // loads tar-stream, which a git source does not need
     try {
       return await checkArchive(file, this.#options, signal);
     } catch (error) {
@@ -182,7 +182,7 @@ class BundleSource extends MirrorSource {
   async #import(file: string, signal: AbortSignal): Promise<string> {
     const { archiveFiles, importCommit } = await import('./archive.js');
     try {
-      if (this.isDamaged) await this.makeAnew(signal, [DOWNLOAD_FILE]); // only now that there is something new
+      if (this.isDamaged) await this.makeAnew(signal, [DOWNLOAD_FILE]); // not before there is a replacement
       await importCommit(this.git, FETCHED_REF, archiveFiles(file, this.#options, signal), signal);
       const commit = await this.resolve(FETCHED_REF, signal);
       if (commit === undefined)
@@ -190,7 +190,7 @@ class BundleSource extends MirrorSource {
       if (this.isDamaged) await this.mended(signal);
       return commit;
     } catch (error) {
-      // Whatever ended the import may have left locks behind: the next fetch starts with a look at the repository.
+      // The failed import may have left locks behind: the next fetch opens the repository again.
       this.isOpen = false;
       throw error;
     }
@@ -206,19 +206,19 @@ class BundleSource extends MirrorSource {
   }
 }
 
-/** True for the archive that was seen last, under the same tag. */
+/** Whether the archive is the one seen last, with the same tag. */
 function isKnown(answer: BundleAnswer, seen: Pick<Refusal, 'etag' | 'sha256'> | BundleState | undefined): boolean {
   if (answer.outcome === 'unchanged') return true;
   return answer.etag === seen?.etag && (answer.outcome === 'too-large' || answer.sha256 === seen?.sha256);
 }
 
-/** The stored state; undefined if it cannot be read: then the archive is downloaded again. */
+/** Reads the stored state; undefined if it is unreadable: then the archive is downloaded again. */
 async function readState(path: string): Promise<BundleState | undefined> {
   const text = await readIfPresent(path);
   try {
     const { version: _, ...state } = bundleState.parse(JSON.parse(text ?? ''));
     return state;
   } catch {
-    return undefined; // none, not ours, or of another version
+    return undefined; // missing, damaged, or of another version
   }
 }

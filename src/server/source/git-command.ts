@@ -4,25 +4,25 @@ import { startTimer } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { withPrivateFiles } from '../../lib/private-files.js';
 
-/** Time that git has to clean up behind itself (locks, temporary packs) before it is killed. */
+/** Time for git to clean up (locks, temporary packs) before it is killed. */
 const KILL_GRACE_MS = 2_000;
-/** What is kept of standard error, for the message. */
+/** Characters of standard error to keep for the message. */
 const STDERR_KEPT_CHARS = 4_096;
 /** Default limit of the output. */
 const DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024;
-/** Transports that a URL may name; keeps `ext::` and other ways to run programs out. */
+/** Allowed transports; excludes `ext::` and other ways to run programs. */
 const ALLOWED_PROTOCOLS = 'file:git:http:https:ssh';
 /** Variables of a surrounding repository or session that would redirect our calls. */
 const DROPPED_VARIABLES =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|NAMESPACE|CEILING_DIRECTORIES|PREFIX|CONFIG|CONFIG_PARAMETERS|TRACE.*|CURL_VERBOSE|REPLACE_REF_BASE|SHALLOW_FILE|GRAFT_FILE)$/;
 
-/** How the git program is called. */
+/** Options of git calls. */
 export interface GitCommandOptions {
-  /** The repository that the calls are about. */
+  /** The repository of the calls. */
   gitDir: string;
-  /** Environment of the calls, before ours is added; proxies and the user's git configuration are in it. */
+  /** Base environment of the calls, with proxies and the user's git configuration. */
   env: NodeJS.ProcessEnv;
-  /** Configuration for each call. It travels in the environment, so values are not seen in process lists. */
+  /** Configuration of each call, passed in the environment so that values do not show in process lists. */
   config?: readonly (readonly [key: string, value: string])[];
   /** GIT_SSH_COMMAND. */
   sshCommand?: string | undefined;
@@ -33,27 +33,27 @@ export interface GitCommandOptions {
 /** One call. */
 export interface GitRun {
   timeoutMs: number;
-  /** Ends git and rejects with the signal's reason. */
+  /** Stops git; the call rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Standard input. What a stream of it throws ends git and is thrown on. */
+  /** Standard input. An error of the stream stops git and is rethrown. */
   input?: string | AsyncIterable<string | Uint8Array> | undefined;
-  /** Hears how far git is, where its arguments ask for `--progress`. */
+  /** Called with the progress of git if its arguments include `--progress`. */
   onProgress?: ((text: string) => void) | undefined;
-  /** Larger output is a failure. Default: 64 MiB. */
+  /** Maximum output; more fails. Default: 64 MiB. */
   limitBytes?: number | undefined;
 }
 
 /** The git program for one repository. */
 export interface GitCommand {
   /**
-   * Runs git with these arguments, without a shell and without prompts, and returns its standard output. Throws
-   * `git_failed` ({@link GitExit} is its cause when git itself said no) and `git_timeout`; in both cases the whole
-   * process group is gone when the promise settles.
+   * Runs git with these arguments, without a shell and without prompts, and returns its standard output. Rejects with
+   * `git_failed` (its cause is a {@link GitExit} if git itself failed) or `git_timeout`; in both cases the whole process group
+   * has ended when the promise settles.
    */
   run(args: readonly string[], run: GitRun): Promise<Buffer>;
 }
 
-/** Git ended by itself with a failure: the cause of a `git_failed`. */
+/** Git exited with a failure: the cause of a `git_failed`. */
 export class GitExit extends Error {
   constructor(message: string) {
     super(message);
@@ -61,7 +61,7 @@ export class GitExit extends Error {
   }
 }
 
-/** Makes a {@link GitCommand}. */
+/** Creates a {@link GitCommand}. */
 export function createGitCommand(options: GitCommandOptions): GitCommand {
   const env = gitEnvironment(options);
   const secrets = (options.secrets ?? []).filter((secret) => secret !== '');
@@ -70,7 +70,7 @@ export function createGitCommand(options: GitCommandOptions): GitCommand {
   };
 }
 
-/** The environment of each call. Entries of our own come last, so they win over the user's configuration. */
+/** The environment of each call. Our configuration comes last and overrides the user's. */
 function gitEnvironment(options: GitCommandOptions): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {};
   for (const [name, value] of Object.entries(options.env)) if (!DROPPED_VARIABLES.test(name)) env[name] = value;
@@ -107,8 +107,8 @@ function runGit(
       reject(signal.reason);
       return;
     }
-    // Its own process group, so that the transport programs that git starts can be ended with it.
-    // What it writes, a mirror of policy, is nobody else's affair.
+    // In its own process group, so that the transport programs that git starts end with it. Its files, a mirror of policy, are
+    // closed to other users.
     const child = withPrivateFiles(() => spawn('git', args, { env, detached: true, stdio: 'pipe' }));
     const chunks: Buffer[] = [];
     let size = 0;
@@ -148,7 +148,7 @@ function runGit(
       const progress = onProgress === undefined ? undefined : progressText(stderr);
       if (progress !== undefined) onProgress?.(progress);
     });
-    // Git may end before it has read all its input; how it ended is in its exit code.
+    // Git may exit before it has read all its input; the exit code tells why.
     child.stdin.on('error', () => undefined);
     if (typeof input === 'string') child.stdin.end(input);
     else {
@@ -171,7 +171,7 @@ function runGit(
   });
 }
 
-/** Git no longer reads: what an input stream itself throws looks otherwise. */
+/** Whether git stopped reading; errors of the input stream itself have other codes. */
 function isClosedPipe(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return code === 'EPIPE' || code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE';
@@ -183,11 +183,11 @@ function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals
   try {
     process.kill(-child.pid, signal);
   } catch {
-    // The group has ended already: nothing is left to signal.
+    // The group has ended already.
   }
 }
 
-/** Errors of the TLS libraries of git for an untrusted certificate. */
+/** Errors of git's TLS libraries for an untrusted certificate. */
 const UNTRUSTED = /SSL certificate problem|certificate verif|self[- ]signed/i;
 
 function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
@@ -213,10 +213,10 @@ function scrub(text: string, secrets: readonly string[]): string {
 const PROGRESS =
   /^(?:remote: )?((?:Enumerating|Counting|Compressing|Receiving|Resolving|Unpacking|Updating) [a-z]+): +((?:\d{1,3}% )?\(?\d[\w()/., |]*)/;
 
-/** The longest text that is passed on; much of it comes from the remote. */
+/** Maximum length of a progress text; much of it comes from the remote. */
 const MAX_CHARS = 100;
 
-/** How far git is, by the last complete or redrawn line of a piece of its standard error; undefined where it has none. */
+/** Returns the last progress line in a chunk of standard error; undefined if there is none. */
 export function progressText(stderr: string): string | undefined {
   for (const line of stderr.split(/[\r\n]+/).reverse()) {
     const [, what, amount] = PROGRESS.exec(line) ?? [];
@@ -225,7 +225,7 @@ export function progressText(stderr: string): string | undefined {
   return undefined;
 }
 
-/** Standard error without such lines, for a message. */
+/** Returns standard error without progress lines, for a message. */
 export function withoutProgress(stderr: string): string {
   const lines = stderr.split(/[\r\n]+/);
   return lines.filter((line) => !PROGRESS.test(line)).join('\n');

@@ -1,13 +1,13 @@
 import { SyncError } from '../../lib/errors.js';
 import { type GitCommand, GitExit } from './git-command.js';
 
-/** Longest time of one local read. */
+/** Timeout of one local read. */
 const READ_TIMEOUT_MS = 60_000;
 /** Maximum bytes of one read of blobs: a bundle is one JSON text, and a string cannot be much longer. */
 const BLOBS_LIMIT_BYTES = 256 * 1024 * 1024;
-/** Most that {@link GitObjects.recall} keeps. */
+/** Maximum bytes that {@link GitObjects.recall} caches. */
 const RECALLED_BYTES = 1024 * 1024;
-/** Processes that read at the same time. */
+/** Maximum concurrent git processes. */
 const CONCURRENT_READS = 4;
 
 /** A regular file of a commit. Symbolic links and submodules are not listed. */
@@ -18,19 +18,19 @@ export interface TreeFile {
   blob: string;
 }
 
-/** Reads of a local repository. All throw `git_failed`. */
+/** Reads of a local repository. All reject with `git_failed`. */
 export interface GitObjects {
-  /** True when this is the full id of a commit in the repository. */
+  /** Whether this is the full id of a commit in the repository. */
   hasCommit(hash: string): Promise<boolean>;
-  /** True when the repository has both commits and the first one is the second, or came before it. */
+  /** Whether the repository has both commits and the first is the second or an ancestor of it. */
   isAncestor(hash: string, of: string): Promise<boolean>;
-  /** The regular files of a commit, in byte order of their paths. */
+  /** Returns the regular files of a commit, in byte order of their paths. */
   files(commit: string): Promise<TreeFile[]>;
-  /** Contents by object id. */
+  /** Returns contents by object id. */
   blobs(ids: readonly string[]): Promise<Map<string, Buffer>>;
   /**
-   * Caches contents instead of the previous ones, up to a limit. What the review of a commit has read is what the delta contains
-   * that every client requests next.
+   * Replaces the cached contents, up to a limit. Clients request the delta to a commit right after its review, which read the
+   * same contents.
    */
   recall(contents: ReadonlyMap<string, Buffer>): void;
 }
@@ -40,7 +40,7 @@ function isFullHash(text: string): boolean {
   return /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
 }
 
-/** True when a read failed because the repository itself is damaged (not for want of memory, time or processes). */
+/** Whether a read failed because the repository is damaged, not for lack of memory, time or processes. */
 export function isDamage(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'git_failed' && error.cause instanceof GitExit;
 }
@@ -67,7 +67,7 @@ export function createGitObjects(git: GitCommand): GitObjects {
     hasCommit,
     isAncestor: async (hash, of) => {
       if (!((await hasCommit(hash)) && (await hasCommit(of)))) return false;
-      // The common ancestors; that of two unrelated histories is none, for which git ends with 1.
+      // Prints the common ancestors; git exits with 1 if two unrelated histories have none.
       const bases = read(['merge-base', '--all', hash, of]).catch((error: unknown) => {
         if (isDamage(error)) return Buffer.alloc(0);
         throw error;
@@ -107,7 +107,7 @@ function parseTree(output: Buffer): TreeFile[] {
   return files;
 }
 
-/** `<id> <type> <size>\n<content>\n` for each object, `<id> missing\n` for one that is not there. */
+/** `<id> <type> <size>\n<content>\n` for each object, `<id> missing\n` for a missing one. */
 function parseBlobs(output: Buffer, wanted: readonly string[]): Map<string, Buffer> {
   const blobs = new Map<string, Buffer>();
   let at = 0;
@@ -126,7 +126,7 @@ function parseBlobs(output: Buffer, wanted: readonly string[]): Map<string, Buff
   return blobs;
 }
 
-/** The same function, with at most `limit` calls at a time; the others wait their turn. */
+/** Wraps a function so that at most `limit` calls run at a time; the others wait. */
 function limited<A extends unknown[], R>(limit: number, call: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -138,7 +138,7 @@ function limited<A extends unknown[], R>(limit: number, call: (...args: A) => Pr
     } finally {
       const next = waiting.shift();
       if (next === undefined) running--;
-      else next(); // hands its place on
+      else next();
     }
   };
 }

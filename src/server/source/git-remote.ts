@@ -4,25 +4,25 @@ import { SyncError } from '../../lib/errors.js';
 import { decoded } from '../../lib/http-response.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
 
-/** Those that git is let use; whatever else a URL names, only another URL mends. */
+/** Allowed URL schemes. */
 const SCHEMES: ReadonlySet<string> = new Set(['file', 'git', 'git+ssh', 'http', 'https', 'ssh', 'ssh+git']);
 
-/** A remote repository, with its credentials apart. */
+/** A remote repository, with its credentials separated from the URL. */
 export interface GitRemote {
-  /** URL without credentials: what git gets as an argument, and what identifies the repository. */
+  /** URL without credentials: the argument for git, and the identity of the repository. */
   url: string;
-  /** The URL for people: in logs and messages. */
+  /** The URL for logs and messages. */
   display: string;
-  /** Git configuration that carries the credentials. */
+  /** Git configuration with the credentials. */
   config: readonly (readonly [string, string])[];
-  /** Texts that must never be shown. */
+  /** Texts that must never appear in messages. */
   secrets: readonly string[];
 }
 
 /**
- * Takes SYNC_POLICY_REPO_URL apart: file, http(s), git and ssh URLs, the scp form `user@host:path`, and local paths (made
- * absolute). Credentials of an http(s) URL become an Authorization header that git sends to this URL only; a user name
- * alone is taken for a token with an empty password. Throws `config_invalid` for a URL that cannot be read.
+ * Parses SYNC_POLICY_REPO_URL: file, http(s), git and ssh URLs, the scp form `user@host:path`, and local paths (made absolute).
+ * Credentials of an http(s) URL become an Authorization header that git sends to this URL only; a user name alone counts as a
+ * token with an empty password. Throws `config_invalid` for an invalid URL.
  */
 export function parseGitRemote(text: string): GitRemote {
   const plain = (url: string): GitRemote => ({ url, display: redactUrl(url), config: [], secrets: [] });
@@ -45,7 +45,7 @@ export function parseGitRemote(text: string): GitRemote {
     throw new SyncError('config_invalid', `SYNC_POLICY_REPO_URL is not a URL: ${withoutUserPart(text)}`, { cause });
   }
   if (parsed.protocol === 'http:' || parsed.protocol === 'https:') return httpRemote(parsed);
-  // ssh takes no password from a URL; the user name is part of the address.
+  // ssh ignores a password in the URL; the user name is part of the address.
   if (parsed.password === '') return plain(text);
   const secrets = [parsed.password, decoded(parsed.password)];
   parsed.password = '';
@@ -65,7 +65,7 @@ function httpRemote(parsed: URL): GitRemote {
     url,
     display: redactUrl(url),
     config: [[`http.${url}.extraHeader`, `Authorization: Basic ${basic}`]],
-    // A user name beside a password is no secret, and hiding it would garble messages that contain the word.
+    // A user name with a password is not secret, and masking it would garble messages that contain the word.
     secrets: [basic, raw, decoded(raw)],
   };
 }
@@ -75,23 +75,21 @@ function withoutUserPart(text: string): string {
 }
 
 /**
- * SYNC_POLICY_REPO_SSH_KEY as a file for ssh: the path itself, or, where the setting is the text of a key, `keyFile`, which is
- * written with mode 0600. In a text without newlines an underscore stands for one (opal-protocol P5.1).
+ * Returns the key file for ssh from SYNC_POLICY_REPO_SSH_KEY: its path, or, if the setting is the text of a key, `keyFile`, written
+ * with mode 0600. In a text without newlines, underscores stand for newlines (opal-protocol P5.1).
  */
 export async function provideSshKey(key: Secret, keyFile: string): Promise<string> {
   const value = key.reveal().trim();
   if (!value.includes('PRIVATE KEY')) return resolve(value);
   const text = value.includes('\n') ? value : value.replaceAll('_', '\n');
-  // `mode` counts only for a new file, and ssh refuses a key that others can read.
+  // `mode` applies only to a new file, and ssh rejects a key that others can read.
   await rm(keyFile, { force: true });
   await writeFile(keyFile, `${text}\n`, { mode: 0o600, flag: 'wx' });
   await chmod(keyFile, 0o600);
   return keyFile;
 }
 
-/**
- * GIT_SSH_COMMAND: this key only, never a question; a host is trusted at the first contact and must stay the same.
- */
+/** GIT_SSH_COMMAND: uses only this key, never prompts, and pins host keys on first use. */
 export function sshCommand(keyFile: string): string {
   const quoted = `'${keyFile.replaceAll("'", "'\\''")}'`;
   return `ssh -i ${quoted} -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new -o BatchMode=yes`;

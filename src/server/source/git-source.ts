@@ -6,12 +6,12 @@ import { type GitRemote, parseGitRemote, provideSshKey, sshCommand } from './git
 import { MirrorSource } from './mirror-source.js';
 import { repositoryIdentity } from './repository-address.js';
 
-/** Times for one fetch where SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first one brings everything. */
+/** Timeouts of one fetch if SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first fetch transfers everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;
 const LATER_FETCH_TIMEOUT_MS = 120_000;
-/** Between two lines of the log about one fetch. */
+/** Interval of progress logs of one fetch. */
 const PROGRESS_EVERY_MS = 10_000;
-/** Branch names that a message lists. */
+/** Maximum branch names in a message. */
 const BRANCHES_NAMED = 20;
 
 export interface GitSourceOptions {
@@ -21,7 +21,7 @@ export interface GitSourceOptions {
   branch: string;
   /** Folder of the bare mirror: SYNC_POLICY_REPO_CLONE_PATH. */
   clonePath: string;
-  /** The folder is the default one, so a mirror of another repository in it is replaced. Default: the operator named it. */
+  /** Whether the folder is the default one: a mirror of another repository is replaced. Default: false, the operator chose it. */
   isOwnFolder?: boolean;
   /** SYNC_POLICY_REPO_SSH_KEY: a path or the text of a key. */
   sshKey?: Secret | undefined;
@@ -32,9 +32,8 @@ export interface GitSourceOptions {
 }
 
 /**
- * Follows one branch of a git repository in a bare mirror (design D40). History is never pruned, so a commit that was served
- * once stays readable as the base of a delta, also after a force-push. Throws `config_invalid` for a URL or a branch name
- * that cannot be used.
+ * Follows one branch of a git repository in a bare mirror (design D40). Never prunes history, so a commit that was served once
+ * stays readable as the base of a delta, even after a force-push. Throws `config_invalid` for an invalid URL or branch name.
  */
 export function createGitSource(options: GitSourceOptions, deps: { log: Logger }): MirrorSource {
   return new GitSource(options, parseGitRemote(options.url), deps.log);
@@ -44,7 +43,7 @@ class GitSource extends MirrorSource {
   readonly #options: GitSourceOptions;
   readonly #remote: GitRemote;
   readonly #branchRef: string;
-  /** The mirror has the branch: the next fetch brings what is new, not everything. */
+  /** True: the mirror has the branch, and the next fetch is incremental. */
   #hasBranch = false;
   #progress: string | undefined;
 
@@ -78,7 +77,7 @@ class GitSource extends MirrorSource {
     try {
       if (this.isDamaged) {
         await this.#branches(await this.#remoteGit(), signal); // the old copy is removed only if the remote responds
-        await this.makeAnew(signal); // the key file is removed with it
+        await this.makeAnew(signal); // removes the key file too
         this.#hasBranch = false;
         await this.#fetchBranch(signal);
         await this.mended(signal);
@@ -106,7 +105,7 @@ class GitSource extends MirrorSource {
     const timeoutMs =
       this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
-    // The first one may take minutes: it reports its progress.
+    // The first fetch may take minutes.
     const talk = this.#hasBranch ? '--quiet' : '--progress';
     const flags = [talk, '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
     const onProgress = this.#hasBranch ? undefined : this.#progressTeller();
@@ -126,7 +125,7 @@ class GitSource extends MirrorSource {
     }
   }
 
-  /** Keeps the progress of the fetch, and logs it from time to time. */
+  /** Records the progress of the fetch and logs it periodically. */
   #progressTeller(): (text: string) => void {
     let toldMs = performance.now();
     return (text) => {
@@ -137,7 +136,7 @@ class GitSource extends MirrorSource {
     };
   }
 
-  /** The branches of the remote. */
+  /** Lists the branches of the remote. */
   async #branches(git: GitCommand, signal: AbortSignal): Promise<string[]> {
     const run = { timeoutMs: this.#options.fetchTimeoutMs || LATER_FETCH_TIMEOUT_MS, signal };
     const output = await git.run(['ls-remote', '--heads', '--', this.#remote.url], run);
@@ -151,7 +150,7 @@ class GitSource extends MirrorSource {
   }
 }
 
-/** The rules of `git check-ref-format`, as far as a name could be taken for something else. */
+/** Applies the rules of `git check-ref-format` that prevent ambiguous names. */
 function checkedBranch(branch: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what the rule is about
   if (branch === '' || /[\x00-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[-/.]|[/.]$|\.lock$/.test(branch)) {

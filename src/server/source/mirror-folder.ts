@@ -12,19 +12,19 @@ import {
   replaceFile,
 } from '../../lib/private-files.js';
 
-/** Says that a folder is ours, and of which repository. Written before anything else, so a crash never hides it. */
+/** Marks a folder as ours and names its repository. Written first, so that it survives a crash. */
 const MARKER_FILE = 'policysync-mirror.json';
-/** The ssh key, where it came as text. */
+/** The ssh key, if the setting contains its text. */
 const SSH_KEY_FILE = 'policysync-ssh-key';
-/** Made by file systems at the root of a volume. */
+/** Created by file systems at the root of a volume. */
 const FOREIGN_BUT_HARMLESS: ReadonlySet<string> = new Set(['lost+found']);
-/** A write that a kill cut short, or an import that failed, leaves these behind. */
+/** Leftovers of a killed write or a failed import. */
 const LEFT_BY_A_KILL = /\.lock$|^tmp_|^fast_import_crash_/;
 
 const marker = z.object({
   version: z.literal(1),
   url: z.string(),
-  /** All files in it are closed to other users. Missing: an older version made it. */
+  /** Whether all files are closed to other users. Missing: an older version created the folder. */
   private: z.boolean().default(false),
 });
 type Marker = z.infer<typeof marker>;
@@ -35,13 +35,13 @@ export interface MirrorFolderOptions {
   path: string;
   /** Address of the source, without credentials. */
   url: string;
-  /** Whether an address, as an earlier run wrote it, means the same source. */
+  /** Whether an address, as written by an earlier run, means the same source. */
   isSame(url: string): boolean;
-  /** The folder is the default one in the state folder: its content may be replaced. */
+  /** Whether the folder is the default one in the state folder: its content may be replaced. */
   isOwn: boolean;
 }
 
-/** The folder of a mirror: which source it is of, and what a killed git left in it. It removes only what this server made. */
+/** The folder of a mirror: its source, and leftovers of a killed git. Removes only what this server created. */
 export class MirrorFolder {
   readonly path: string;
   readonly sshKeyPath: string;
@@ -57,9 +57,8 @@ export class MirrorFolder {
   }
 
   /**
-   * Makes the folder, or checks that it is a mirror of this source. `new` when there is no repository yet. A mirror of another
-   * source is replaced in the default folder; in one that the operator named it is refused. Throws `config_invalid` when it is
-   * something else.
+   * Creates the folder, or checks that it is a mirror of this source. Returns `new` if there is no repository yet. Replaces a mirror
+   * of another source in the default folder. Throws `config_invalid` if a folder that the operator chose holds anything else.
    */
   async claim(): Promise<'new' | 'existing'> {
     const { path, url, isOwn, isSame } = this.#options;
@@ -81,7 +80,7 @@ export class MirrorFolder {
       if (!isOwn) throw refusal(this.#options, `is a mirror of ${owner.url}, not of ${url}`);
       const fields = { folder: path, was: owner === UNREADABLE ? null : owner.url, now: url };
       this.#log.warn(fields, 'the policy source has changed: its local copy is rebuilt');
-      await this.empty(); // before the mark: after a crash in between the mirror is replaced again
+      await this.empty(); // before the marker: after a crash in between, the mirror is replaced again
       return await this.#markNew();
     }
     if (!owner.private) {
@@ -91,10 +90,10 @@ export class MirrorFolder {
     return (await ourNames(path)).includes('HEAD') ? 'existing' : 'new';
   }
 
-  /** Removes lock files and temporary objects. Only while no git of this server writes. */
+  /** Removes lock files and temporary objects. Call it only while no git of this server writes. */
   async removeLeftovers(): Promise<void> {
-    // Loose objects are many and written under temporary names in their own folders; git ignores those, so only the
-    // places where a leftover is in the way (locks) or large (packs) are walked.
+    // Git ignores temporary loose objects, of which there may be many: walk only the folders where a leftover blocks git (locks)
+    // or is large (packs).
     for (const folder of ['.', 'refs', 'objects/info', 'objects/pack', 'logs']) {
       await removeMatching(join(this.path, folder), folder !== '.');
     }
@@ -117,7 +116,7 @@ export class MirrorFolder {
 async function readMarker(path: string, unreadable: (cause: unknown) => Marker): Promise<Marker | undefined> {
   const text = await readIfPresent(join(path, MARKER_FILE));
   if (text === undefined) return undefined;
-  // An empty marker was cut short by a crash. It was the first write, so nothing else can be there.
+  // A crash truncated the marker. It is the first write, so the folder is otherwise empty.
   if (text.trim() === '') {
     await rm(join(path, MARKER_FILE));
     return undefined;
@@ -129,7 +128,7 @@ async function readMarker(path: string, unreadable: (cause: unknown) => Marker):
   }
 }
 
-/** Everything in the folder but the marker. */
+/** Lists everything in the folder except the marker. */
 async function ourNames(path: string): Promise<string[]> {
   const names = await readdir(path);
   return names.filter(

@@ -5,20 +5,20 @@ import { createGitObjects, type GitObjects } from './git-objects.js';
 import { MirrorFolder, type MirrorFolderOptions } from './mirror-folder.js';
 import type { PolicySource } from './source.js';
 
-/** Longest time of a git call that stays on this machine. */
+/** Timeout of local git calls. */
 const LOCAL_TIMEOUT_MS = 60_000;
 
 export interface MirrorOptions extends MirrorFolderOptions {
-  /** Ref of the head that passed all checks last. */
+  /** Ref of the last head that passed all checks. */
   readonly servedRef: string;
-  /** Ref of the head that was fetched last; it may have been refused. */
+  /** Ref of the last fetched head, which may have been refused. */
   readonly fetchedRef: string;
   readonly git: Omit<GitCommandOptions, 'gitDir' | 'sshCommand'>;
 }
 
 /**
- * A policy source whose commits end in a bare local repository, the mirror. It has no work tree: nothing in it is ever a file
- * of its own name. One call of `open` or `fetch` at a time; the objects may be read meanwhile.
+ * A policy source with a bare local repository, the mirror. It has no work tree: repository content never becomes a file. Only
+ * one call of `open` or `fetch` may run at a time; objects may be read meanwhile.
  */
 export abstract class MirrorSource implements PolicySource {
   readonly objects: GitObjects;
@@ -45,7 +45,7 @@ export abstract class MirrorSource implements PolicySource {
 
   async open(signal: AbortSignal): Promise<string | undefined> {
     const head = (await this.folder.claim()) === 'existing' ? await this.#lastHead(signal) : undefined;
-    if (head === undefined) await this.makeAnew(signal); // there is nothing to lose
+    if (head === undefined) await this.makeAnew(signal);
     this.isOpen = true;
     if (head === undefined || (await this.#isWhole(head, signal))) return head;
     this.log.warn({ folder: this.folder.path }, 'the local mirror is damaged and will be rebuilt');
@@ -66,38 +66,38 @@ export abstract class MirrorSource implements PolicySource {
     this.isDamaged = true;
   }
 
-  /** Replaces the repository by an empty one. Files with a name in `keep` stay. */
+  /** Replaces the repository with an empty one; keeps the files named in `keep`. */
   protected async makeAnew(signal: AbortSignal, keep?: readonly string[]): Promise<void> {
     await this.folder.empty(keep);
     await this.git.run(['init', '--quiet', '--bare', '--template=', this.folder.path], local(signal));
   }
 
-  /** The new repository is filled: marks the served commit again, unless the source has lost it. */
+  /** Ends a rebuild: marks the served commit again, unless the source has lost it. */
   protected async mended(signal: AbortSignal): Promise<void> {
     const served = this.#served && (await this.resolve(this.#served, signal));
     if (served !== undefined) await this.markServed(served);
     this.isDamaged = false;
   }
 
-  /** The commit that a ref or an id means; undefined where there is none. */
+  /** Resolves a ref or an id to a commit; undefined if there is none. */
   protected async resolve(revision: string, signal: AbortSignal): Promise<string | undefined> {
     const args = ['rev-parse', '--verify', '--quiet', `${revision}^{commit}`];
     return (await answered(this.git.run(args, local(signal))))?.toString('utf8').trim();
   }
 
-  /** Git for this repository, with a GIT_SSH_COMMAND. */
+  /** Creates a git command for this repository with a GIT_SSH_COMMAND. */
   protected gitWith(sshCommand: string | undefined): GitCommand {
     return createGitCommand({ ...this.#options.git, gitDir: this.folder.path, sshCommand });
   }
 
-  /** The head to serve after a restart. */
+  /** Returns the head to serve after a restart. */
   async #lastHead(signal: AbortSignal): Promise<string | undefined> {
     await this.folder.removeLeftovers();
     const { servedRef, fetchedRef } = this.#options;
     return (await this.resolve(servedRef, signal)) ?? (await this.resolve(fetchedRef, signal));
   }
 
-  /** Whether every object of a commit is there. */
+  /** Whether every object of a commit exists. */
   async #isWhole(commit: string, signal: AbortSignal): Promise<boolean> {
     const walk = this.git.run(['rev-list', '--objects', '--no-walk', '--quiet', commit], local(signal));
     return (await answered(walk)) !== undefined;
@@ -108,7 +108,7 @@ function local(signal: AbortSignal): GitRun {
   return { timeoutMs: LOCAL_TIMEOUT_MS, signal };
 }
 
-/** The output of a call; undefined when git itself said no. */
+/** Returns the output of a call; undefined if git itself failed. */
 async function answered(call: Promise<Buffer>): Promise<Buffer | undefined> {
   try {
     return await call;

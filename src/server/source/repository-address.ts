@@ -1,22 +1,22 @@
 import { fileURLToPath } from 'node:url';
 
-/** Longest URL or name of a payload that is compared. */
+/** Maximum length of a URL or name of a payload. */
 const LENGTH_LIMIT = 2048;
-/** Ports that the scheme implies. `URL` itself leaves out those of http and https. */
+/** Default ports by scheme. `URL` itself removes those of http and https. */
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'ssh:': '22', 'git:': '9418' };
-/** Schemes that mean another one. */
+/** Aliases of schemes. */
 const SAME_SCHEME: Readonly<Record<string, string>> = { 'git+ssh:': 'ssh:', 'ssh+git:': 'ssh:' };
 
 interface Address {
   readonly scheme: string;
-  /** Lower case, with a port that is not the default one; empty for a local path. */
+  /** Lower case, with any non-default port; empty for a local path. */
   readonly host: string;
-  /** Decoded, as it was written otherwise. */
+  /** Percent-decoded, otherwise as written. */
   readonly path: string;
   readonly query: string;
 }
 
-/** Takes a URL, the scp form of git (`user@host:path`) or a local path apart; user and password are left out. */
+/** Parses a URL, the scp form of git (`user@host:path`) or a local path; drops user and password. */
 function parseAddress(text: string): Address | undefined {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     const [, host, path = ''] = /^(?:[^@/]*@)?(\[[^\]/]*\]|[^:/@[\]]+):(.*)$/s.exec(text) ?? [];
@@ -33,10 +33,10 @@ function parseAddress(text: string): Address | undefined {
 }
 
 /**
- * The repository that an address means, so that two spellings of one give the same text: `git@Host:org/repo.git`,
- * `ssh://git@host:22/org/repo/` and `ssh://host/org/repo` do. User and password, the case of the host, a default port, slashes
- * at the ends and `.git` at the end of a path on another machine make no difference. All else does: the scheme, and the case of
- * a path. An address that cannot be read stands for itself.
+ * Returns the identity of a repository, equal for all spellings of its address: `git@Host:org/repo.git`,
+ * `ssh://git@host:22/org/repo/` and `ssh://host/org/repo` are the same. Ignores user and password, the case of the host, a
+ * default port, leading and trailing slashes, and `.git` at the end of a remote path. Scheme and case of the path matter.
+ * Returns an unparsable address unchanged.
  */
 export function repositoryIdentity(text: string): string {
   const address = parseAddress(text);
@@ -49,16 +49,16 @@ export function repositoryIdentity(text: string): string {
 }
 
 /**
- * The loose form of an address, `host[:port]/path`, by which webhooks are matched: `git@Host:org/repo.git` and
- * `https://user:secret@host/Org/repo/?x` are both `host/org/repo`. Beyond {@link repositoryIdentity}, scheme, query and case make
- * no difference. A local path has an empty host. Undefined for a text that is no address.
+ * Returns the loose form of an address, `host[:port]/path`, to match webhooks: `git@Host:org/repo.git` and
+ * `https://user:secret@host/Org/repo/?x` are both `host/org/repo`. Compared to {@link repositoryIdentity}, it also ignores
+ * scheme, query and case. A local path has an empty host. Undefined for an invalid address.
  */
 export function repositoryKey(text: string): string | undefined {
   const address = text === '' || text.length > LENGTH_LIMIT ? undefined : parseAddress(text);
   return address && `${address.host}/${normalPath(address.path)}`;
 }
 
-/** What a payload says of its repository. */
+/** The repository that a payload names. */
 export interface NamedRepository {
   readonly urls: readonly string[];
   /** Paths without a host: `org/repo`. */
@@ -66,9 +66,9 @@ export interface NamedRepository {
 }
 
 /**
- * True when a payload is about the configured repository: one of its URLs has the same {@link repositoryKey}, or one of
- * its names is the path of that key. OPAL compares URLs exactly, ignores names where there are URLs, and knows no names
- * for the scp form (opal-protocol P2.4, P10.3), so it misses pushes; a match too many only costs a look.
+ * Whether a payload is about the configured repository: one of its URLs has the same {@link repositoryKey}, or one of its names
+ * is the path of that key. OPAL compares URLs exactly, ignores names if there are URLs, and does not support names for the scp
+ * form (opal-protocol P2.4, P10.3), so it misses pushes; a false match only costs a fetch.
  */
 export function isRepository(configuredUrl: string, { urls, names }: NamedRepository): boolean {
   const key = repositoryKey(configuredUrl);
@@ -86,7 +86,7 @@ function normalPath(path: string): string {
     .toLowerCase();
 }
 
-/** A path with a `%` that stands for itself, or an encoded slash, stays as it is. */
+/** Falls back for a path with an invalid `%` escape or an encoded slash. */
 function orElse(otherwise: string, decode: () => string): string {
   try {
     return decode();

@@ -4,7 +4,7 @@ import type { Secret } from '../../lib/log.js';
 /** SHA-256 of no bytes: a GET has no body. */
 const EMPTY_SHA256 = createHash('sha256').digest('hex');
 
-/** Whose request it is, and where it goes. */
+/** Access key and region of a request. */
 export interface SigV4Credentials {
   accessKeyId: Secret;
   secretAccessKey: Secret;
@@ -12,17 +12,17 @@ export interface SigV4Credentials {
 }
 
 /**
- * Signs a GET request to S3 (AWS Signature Version 4, by headers). Returns the URL to ask for, in which path and query are written
- * exactly as they were signed, and the headers to send with it.
+ * Signs a GET request to S3 (AWS Signature Version 4, in headers). Returns the URL, with path and query exactly as signed, and
+ * the headers to send.
  */
 export async function signGet(
   url: URL,
   { accessKeyId, secretAccessKey, region }: SigV4Credentials,
   now: Date,
 ): Promise<{ url: URL; headers: Readonly<Record<string, string>> }> {
-  const { AwsV4Signer } = await import('aws4fetch'); // few servers need it
+  const { AwsV4Signer } = await import('aws4fetch'); // loaded on first use: few servers need it
   const signedUrl = new URL(url);
-  signedUrl.pathname = canonicalPath(url); // aws4fetch takes a + for a space
+  signedUrl.pathname = canonicalPath(url); // aws4fetch reads + as a space
   signedUrl.hash = '';
   const signer = new AwsV4Signer({
     method: 'GET',
@@ -39,7 +39,7 @@ export async function signGet(
   return { url: signedUrl, headers: Object.fromEntries(headers) };
 }
 
-/** The path, encoded once and in full: all but unreserved characters and `/`. Throws `URIError` for a `%` that is no escape. */
+/** Returns the path with all but unreserved characters and `/` encoded once. Throws `URIError` for an invalid `%` escape. */
 export function canonicalPath(url: URL): string {
   const escaped = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
   const encoded = (segment: string): string => encodeURIComponent(segment).replace(/[!'()*]/g, escaped);

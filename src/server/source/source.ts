@@ -1,37 +1,37 @@
 import type { ErrorCode } from '../../lib/errors.js';
 import type { SourceView } from '../../wire/clients.js';
 
-/** What the server knows of its policy source at one moment. */
+/** The state of the policy source. */
 export interface PolicySourceStatus {
-  /** `starting` until the first head; `following`; `failing`: the last look failed, the last good head serves. */
+  /** `starting` until the first head; `following`; `failing`: the last refresh failed, and the last good head is served. */
   state: 'starting' | 'following' | 'failing';
-  /** How far the first fetch is; undefined where that is not known, and later. */
+  /** Progress of the first fetch; undefined if unknown, and afterwards. */
   fetching: string | undefined;
   head: string | undefined;
-  /** The commit that the server instances agreed on; another one than `head` while this instance cannot get it. */
+  /** The commit that the server instances agreed on; differs from `head` while this instance does not have it. */
   wanted: string | undefined;
-  /** A commit that the source shows and that may be older: it is served if the source keeps showing it. */
+  /** A commit of the source that may be older: it is served if the source keeps showing it. */
   doubted: string | undefined;
-  /** The commit that the source shows, where it is refused. */
+  /** The commit of the source, if it is refused. */
   refused: string | undefined;
-  /** Milliseconds since 1970 of the last look, and of the last one that succeeded. */
+  /** Times of the last refresh, and of the last successful one, in milliseconds since 1970. */
   lastAttemptMs: number | undefined;
   lastSuccessMs: number | undefined;
-  /** The last failure, for people; undefined after a success. */
+  /** The last failure, as readable text; undefined after a success. */
   error: string | undefined;
   /** The code of that failure. */
   code: ErrorCode | undefined;
-  /** When the first failure since the last success was, in milliseconds since 1970; undefined after a success. */
+  /** Time of the first failure since the last success, in milliseconds since 1970; undefined after a success. */
   failingSinceMs: number | undefined;
-  /** What people should know of the served commit: lines of manifests that do not count, data files that another one replaces. */
+  /** Warnings about the served commit: skipped lines of manifests, data files that another one replaces. */
   warnings: readonly string[];
 }
 
-/** What a review found in a commit that can be served. */
+/** The result of a review of a commit that can be served. */
 export interface Reviewed {
-  /** The directories with a relevant change since the commit before, with all ancestors. Sorted. */
+  /** The directories with a relevant change since the previous commit, with all ancestors. Sorted. */
   changedDirectories: readonly string[];
-  /** For people: see {@link PolicySourceStatus.warnings}. */
+  /** See {@link PolicySourceStatus.warnings}. */
   warnings: readonly string[];
 }
 
@@ -43,38 +43,38 @@ export interface PolicyHeadChange {
   changedDirectories: readonly string[];
 }
 
-/** Where policy commits come from. Git is one, archives from an HTTP or S3 server end in a local repository as well. */
+/** A source of policy commits: a git repository, or archives on an HTTP or S3 server, imported into a local repository. */
 export interface PolicySource {
   /**
-   * Opens the local copy, repairing what a crash left, and returns the head that was served last, if there is one.
-   * Throws `config_invalid` when the place is taken by something else, `git_failed`.
+   * Opens the local copy, repairs it after a crash, and returns the head that was served last, if any. Rejects with
+   * `config_invalid` if the folder holds something else, or `git_failed`.
    */
   open(signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Brings the local copy up to date and returns its head. Throws `git_failed`, `git_timeout`, `git_branch_missing`, or
-   * `bundle_server_failed`, `bundle_archive_refused`.
+   * Updates the local copy and returns its head. Rejects with `git_failed`, `git_timeout`, `git_branch_missing`,
+   * `bundle_server_failed` or `bundle_archive_refused`.
    */
   fetch(signal: AbortSignal): Promise<string>;
-  /** How far a fetch is that brings everything, for people; undefined while there is none. */
+  /** Progress of a full fetch, as readable text; undefined while there is none. */
   readonly progress?: string | undefined;
-  /** True when the local copy has this commit. Throws `git_failed`. */
+  /** Whether the local copy has this commit. Rejects with `git_failed`. */
   has(hash: string): Promise<boolean>;
   /**
-   * True when it is certain that a commit came after another one, which had been the head; `earlier` are the heads before that
-   * one. Both need not be in the local copy. Throws `git_failed`.
+   * Whether a commit is certainly later than a former head `of`; `earlier`: the heads before `of`. Neither needs to be in the
+   * local copy. Rejects with `git_failed`.
    */
   isSuccessor(hash: string, of: string, earlier: readonly string[]): Promise<boolean>;
-  /** Remembers a head as the one to serve after a restart. */
+  /** Stores a head as the one to serve after a restart. */
   markServed(hash: string): Promise<void>;
-  /** The local copy cannot be read: the next fetch rebuilds it. */
+  /** Marks the local copy as damaged: the next fetch rebuilds it. */
   distrust(): void;
 }
 
 /** Checks a commit before it is served. */
 export interface CommitReview {
   /**
-   * Throws `policy_commit_refused` when a file cannot be served. The changes are those since `previous`; every directory where
-   * there is no previous commit.
+   * Returns the changes since `previous`; without one, every directory counts as changed. Rejects with `policy_commit_refused`
+   * if a file cannot be served.
    */
   review(hash: string, previous: string | undefined): Promise<Reviewed>;
 }

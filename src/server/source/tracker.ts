@@ -8,12 +8,12 @@ import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, 
 
 /** Delays after a failed refresh. */
 const DEFAULT_RETRY: BackoffOptions = { minMs: 1_000, maxMs: 30_000 };
-/** Failures in a row that are logged as warnings; from then on as errors. */
+/** Number of consecutive failures to log as warnings; later ones are errors. */
 const WARNINGS = 3;
 
-/** When a tracker looks at its source. */
+/** When a tracker refreshes its source. */
 export interface TrackerOptions {
-  /** Time between refreshes; 0: only at the start, when asked, and after failures. */
+  /** Time between refreshes; 0: only at the start, on request, and after failures. */
   pollingIntervalMs: number;
   retry?: BackoffOptions;
   staleHead?: StaleHeadTimes | undefined;
@@ -22,20 +22,20 @@ export interface TrackerOptions {
 export interface TrackerDeps {
   source: PolicySource;
   review: CommitReview;
-  /** What the instances agreed on. A commit is served when it stands there, not before. */
+  /** The agreed heads of the instances. A commit is served only once it is agreed on. */
   heads: SharedPolicyHead;
   log: Logger;
 }
 
 /** What a tracker reports while it runs. */
 export interface TrackerEvents {
-  /** Called for each head, also for one that changes nothing, after it is being served. */
+  /** Called when a head has become the served one, even if it changes no directory. */
   onServed(change: PolicyHeadChange): void;
 }
 
 /**
- * Follows a policy source: which commit is served, and why it is not a newer one. A new commit that passed the review is proposed
- * to the update log; what stands in the log is served, whichever instance proposed it (design D24). Does nothing until `run`.
+ * Follows a policy source and decides which commit is served. Proposes a new commit that passed the review to the update log, and
+ * serves the head in the log, whichever instance proposed it (design D24). Does nothing until `run`.
  */
 export class Tracker {
   readonly #pollMs: number | undefined;
@@ -48,7 +48,7 @@ export class Tracker {
   #ended = false;
 
   #head: string | undefined;
-  /** What this instance is making the agreed head. */
+  /** The commit that this instance is proposing. */
   #proposed: string | undefined;
   #refused: { hash: string; error: SyncError } | undefined;
   /** Undefined after a success. */
@@ -69,7 +69,7 @@ export class Tracker {
     return this.#head;
   }
 
-  /** The commit that should be served: the agreed one. Differs from {@link head} while this instance cannot get it. */
+  /** The agreed commit. Differs from {@link head} while this instance does not have it. */
   wanted(): string | undefined {
     return this.#deps.heads.look().head?.hash ?? this.#head;
   }
@@ -93,8 +93,8 @@ export class Tracker {
   }
 
   /**
-   * Asks for a refresh. Resolves when one that began after the call has ended, well or not (see `status`), or when the
-   * tracker stops. Refreshes never overlap; all that ask during one share the next.
+   * Requests a refresh. Resolves when one that began after the call has succeeded or failed (see `status`), or when the tracker
+   * stops. Refreshes never overlap; all requests during one share the next.
    */
   refresh(): Promise<void> {
     if (this.#ended) return Promise.resolve();
@@ -103,21 +103,20 @@ export class Tracker {
     return done;
   }
 
-  /** The same without waiting, in constant space. Is remembered before `run` and while the first copy is made. */
+  /** The same without waiting, in constant space. Works before `run` and during the first fetch. */
   requestRefresh(): void {
     this.#wakeup.set();
   }
 
-  /** The served commit could not be read: rebuilds the local copy. */
+  /** Rebuilds the local copy: the served commit could not be read. */
   reportDamage(): void {
     this.#deps.source.distrust();
     this.#wakeup.set();
   }
 
   /**
-   * Follows the source until the signal aborts, then returns. A refresh that fails is repeated with backoff, whatever the polling
-   * interval; a refused commit is not tried again until there is another one. Rejects with `config_invalid` for what only
-   * other settings mend.
+   * Follows the source until the signal aborts. Retries a failed refresh with backoff, regardless of the polling interval; does not
+   * retry a refused commit until there is another one. Rejects with `config_invalid` if only other settings help.
    */
   async run({ onServed }: TrackerEvents, signal: AbortSignal): Promise<void> {
     this.#onServed = onServed;
@@ -145,11 +144,11 @@ export class Tracker {
     }
   }
 
-  /** Until the next refresh; undefined: only when asked. */
+  /** Time until the next refresh; undefined: only on request. */
   #delayMs(): number | undefined {
     const doubtMs = this.#guard.leftMs;
     const pollMs = doubtMs === undefined ? this.#pollMs : Math.min(doubtMs, this.#pollMs ?? doubtMs);
-    // The same commit would be refused again, so the next poll is soon enough. With nothing to serve, retry anyway.
+    // The same commit would be refused again, so wait for the next poll. Without a served commit, retry anyway.
     if (this.#failure === undefined || (this.#isRefusal && this.#head !== undefined)) return pollMs;
     return backoffMs(this.#failure.count, this.#retry);
   }
@@ -158,7 +157,7 @@ export class Tracker {
     return this.#failure !== undefined && this.#failure.error === this.#refused?.error;
   }
 
-  /** Runs `work`, which returns whether there was anything. A failure ends in the status; only an abort and `config_invalid` are thrown. */
+  /** Runs `work`, which returns whether it succeeded. Records failures in the status; rethrows only an abort and `config_invalid`. */
   async #attempt(signal: AbortSignal, work: () => Promise<boolean>): Promise<void> {
     this.#lastAttemptMs = Date.now();
     try {
@@ -168,7 +167,7 @@ export class Tracker {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       this.#failed(error);
-      // Only the operator can mend that, and retrying would hide it.
+      // Only the operator can fix this, and retries would hide it.
       if (error instanceof SyncError && error.code === 'config_invalid') throw error;
     }
   }
@@ -183,7 +182,7 @@ export class Tracker {
     this.#deps.log[level]({ ...known, failures: count + 1, serving: this.#head }, `policy source: ${text}`);
   }
 
-  /** Serves what an earlier run left. False: it left nothing. */
+  /** Serves the head of an earlier run. Returns false if there is none. */
   async #open(signal: AbortSignal): Promise<boolean> {
     const { source, heads } = this.#deps;
     const left = await source.open(signal);
@@ -196,11 +195,11 @@ export class Tracker {
     return true;
   }
 
-  /** Fetches, proposes what is new, and serves what was agreed on. */
+  /** Fetches, proposes a new commit, and serves the agreed one. */
   async #fetch(signal: AbortSignal): Promise<true> {
     const { source, heads } = this.#deps;
-    await this.#tryAgreed(signal); // what is here already waits for no source
-    const seen = heads.look(); // before the fetch: what was agreed on then had been at the source (design D24)
+    await this.#tryAgreed(signal); // a commit in the local copy does not wait for the source
+    const seen = heads.look(); // before the fetch: the source already had the commit agreed on by now (design D24)
     const hash = await source.fetch(signal);
     this.#guard.shows(hash, seen);
     try {
@@ -238,7 +237,7 @@ export class Tracker {
     if ((await this.#propose(hash, seen)) && reviewed !== undefined) await this.#serve(hash, signal, reviewed);
   }
 
-  /** Makes a commit the agreed head. False: another instance was faster. */
+  /** Makes a commit the agreed head. Returns false if another instance was faster. */
   async #propose(hash: string, seen: SeenHead): Promise<boolean> {
     this.#proposed = hash;
     try {
@@ -247,7 +246,7 @@ export class Tracker {
       return true;
     } catch (error) {
       if (!(error instanceof SyncError) || error.code !== 'log_conflict') throw error;
-      // With what is agreed on now, the next refresh shows whether this is still new.
+      // The next refresh decides, with the new agreed head, whether the commit is still new.
       this.#deps.log.debug({ hash }, 'another server instance proposed a policy commit first');
       this.#wakeup.set();
       return false;
@@ -256,7 +255,7 @@ export class Tracker {
     }
   }
 
-  /** Serves the agreed head where the local copy has it. False: it is not served. */
+  /** Serves the agreed head if the local copy has it. Returns whether it is served. */
   async #serveAgreed(signal: AbortSignal): Promise<boolean> {
     const hash = this.#deps.heads.look().head?.hash;
     if (hash === undefined) return false;
@@ -266,7 +265,7 @@ export class Tracker {
     return true;
   }
 
-  /** {@link #serveAgreed} at the beginning of a refresh: a failure is reported at its end, unless that brought something better. */
+  /** {@link #serveAgreed} at the start of a refresh. Ignores failures: the end of the refresh reports them if they persist. */
   async #tryAgreed(signal: AbortSignal): Promise<boolean> {
     try {
       return await this.#serveAgreed(signal);
