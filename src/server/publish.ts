@@ -41,25 +41,24 @@ export class OwnEvents {
   }
 }
 
-/** Delivers to the subscribers of this process; answers how many connections there are on these topics. */
+/** Delivers to the subscribers of this process. Returns the number of connections on these topics. */
 export interface Delivery {
   publish(publication: Publication): number;
 }
 
-/** What a publisher is told: the update is durable and has been handed to the subscribers that are here. */
+/** Result of a publish: the update is durable, and delivered to the subscribers of this instance. */
 export interface Published {
-  /** The update's id: the publisher's, or one made here. */
+  /** Update id, by the publisher or by the server. */
   id: string;
-  /** Its place in the log of this epoch. */
+  /** Its position in the log of this epoch. */
   seq: number;
   epoch: string;
-  /** Connections that it was handed to; the others catch up when they return. 0 for a repetition. */
+  /** Number of connections that it was delivered to; other clients catch up later. 0 for a repetition. */
   subscribers: number;
-  /** True: it was published before, under the same `Idempotency-Key`; nothing was recorded or delivered now. */
+  /** True if it was published before under the same `Idempotency-Key`: nothing was recorded or delivered now. */
   replayed: boolean;
 }
 
-/** How updates are published. */
 export interface PublisherOptions {
   /** SYNC_DATA_UPDATES_RETAIN_DEFAULT. Default: true. */
   readonly retainDefault?: Retain | undefined;
@@ -67,24 +66,23 @@ export interface PublisherOptions {
   readonly inlineDataLimitBytes?: number | undefined;
 }
 
-/** What a publish may come with. */
 export interface PublishOptions {
   /** The `Idempotency-Key` (design D27). */
   readonly idempotencyKey?: string | undefined;
-  /** A subscriber that is not notified of it: the publisher, where it is one that expects that. */
+  /** A subscriber that does not get the update: the publisher itself, if its protocol expects that. */
   readonly except?: Subscriber | undefined;
 }
 
-/** The one way in for data updates, from HTTP and from sockets. */
+/** Entry point of all data updates, from HTTP and from sockets. */
 export interface Publisher {
   /**
-   * Checks, records, delivers, in this order (design D14). `publisher` is the subject of the caller's token. Throws
-   * `request_invalid` and `inline_data_too_large` (nothing recorded), and what {@link UpdateLog.append} rejects with.
+   * Validates, records, delivers, in this order (design D14). `publisher` is the subject of the caller's token. Rejects with
+   * `request_invalid` or `inline_data_too_large` (nothing recorded), or like {@link UpdateLog.append}.
    */
   publish(update: DataUpdate, publisher: string | null, options?: PublishOptions): Promise<Published>;
   /**
-   * Records and delivers once more what `choose` takes of the fold, so that whoever is concerned fetches again. Each part is an update
-   * of its own and is kept as long as before. Answers these updates in order.
+   * Records and delivers again what `choose` selects from the fold, so that clients fetch it again. Each part is a separate update with
+   * the same expiry as before. Returns these updates in order.
    */
   republish(
     choose: (fold: readonly FoldedEntry[]) => readonly RefreshPart[],
@@ -94,8 +92,8 @@ export interface Publisher {
 }
 
 /**
- * Makes the {@link Publisher} of a server, and from now on delivers each record of the log to the subscribers of this
- * process, in order of `seq` and whoever appended it.
+ * Creates the {@link Publisher} of a server, which from now on delivers each record of the log, of any instance, to the subscribers of this
+ * process, in order of `seq`.
  */
 export function createPublisher(
   deps: { updateLog: UpdateLog; hub: Delivery; log: Logger },
@@ -127,7 +125,6 @@ export function createPublisher(
     return published(recorded, replayed, startedMs);
   }
 
-  /** What the publisher is told of a record that has been delivered. */
   function published(recorded: Recorded, replayed: boolean, startedMs: number): Published {
     const { id, seq, subscribers = 0 } = recorded;
     const result = { id, seq, epoch: updateLog.epoch, subscribers, replayed };
@@ -143,7 +140,8 @@ export function createPublisher(
       const once = key === undefined ? undefined : { key: JSON.stringify([publisher, key]), digest: digestOf(update) };
       const fields = newRecord(update, publisher, retainDefault);
       if (options.except === undefined) return await record(fields, once);
-      // It is delivered before the append is answered; where that fails, nobody knows, and it is better told twice.
+      // The delivery happens before the append resolves. If the append fails, the record may still be delivered
+      // later: then to the publisher, too.
       const forget = ownEvents.expect(fields, options.except);
       try {
         return await record(fields, once);
@@ -167,7 +165,7 @@ export function createPublisher(
   };
 }
 
-/** The same for the same update, however it was spelled. */
+/** Equal for equal updates, whatever their formatting. */
 function digestOf({ id, reason, entries, callback, retain }: DataUpdate): string {
   return createHash('sha256').update(printJson({ id, reason, entries, callback, retain })).digest('hex');
 }
@@ -176,7 +174,7 @@ function topicsOf(record: LogRecord): string[] {
   return [...new Set(record.entries.flatMap((entry) => entry.topics))];
 }
 
-/** Both forms, each printed when somebody is to get it. */
+/** Both texts, each printed when it is first needed. */
 function updateTexts(record: LogRecord, epoch: string): PublicationData {
   let opal: string | undefined;
   let extended: string | undefined;
@@ -193,8 +191,8 @@ function updateTexts(record: LogRecord, epoch: string): PublicationData {
 }
 
 /**
- * An update whose entries have different topics, for subscribers that are limited to some: an entry of no topic of theirs is not
- * in it. Undefined where all entries have the same topics: whoever may see one may see them all.
+ * The texts for subscribers that are limited to some topics: only with entries on these topics. Undefined if all entries have the same
+ * topics, so that a subscriber may see all or none.
  */
 function limitedTexts(record: LogRecord, epoch: string): Publication['limitedTo'] {
   if (new Set(record.entries.map(({ topics }) => topics.toSorted().join('\n'))).size <= 1) return undefined;
@@ -208,7 +206,7 @@ function limitedTexts(record: LogRecord, epoch: string): Publication['limitedTo'
   };
 }
 
-/** Some entries of a record; nothing of it names a topic that they do not have. */
+/** A record with some of its entries, and without the topics of the others. */
 function partOf(record: LogRecord, kept: readonly boolean[]): LogRecord {
   const entries = record.entries.filter((_, index) => kept[index]);
   const topics = new Set(entries.flatMap((entry) => entry.topics));
@@ -228,10 +226,10 @@ function newRecord(update: DataUpdate, publisher: string | null, retainDefault: 
   };
 }
 
-/** Entries of one update that the log shows: there may be thousands. */
+/** Logged entries of an update, which may have thousands. */
 const LOGGED_ENTRIES = 10;
 
-/** What the server logs of an update (specification event.data-update); header values and inline data stay out. */
+/** Log fields of an update (specification event.data-update), without header values and inline data. */
 function logFields({ id, reason, publisher, entries }: LogRecord): object {
   return {
     update_id: id,

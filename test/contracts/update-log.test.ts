@@ -363,7 +363,7 @@ test('patches over a document from a URL stack up to a limit, then a PUT is aske
   await log.append(url);
   for (const path of ['/1', '/2', '/3', '/1', '/2', '/3']) await log.append(patch(path));
   assert.deepEqual(shown(log), ['1 update /a', '5 update /a', '6 update /a', '7 update /a']);
-  await assert.rejects(log.append(patch('/4')), refused('too_many_patches', /3 patches stand at \/a already/));
+  await assert.rejects(log.append(patch('/4')), refused('too_many_patches', /3 patches stack at \/a already/));
   await log.append(patch('/3'));
   await log.append(url);
   await log.append(patch('/4'));

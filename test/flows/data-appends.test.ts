@@ -68,7 +68,7 @@ test('over a document that comes from a URL it is 422, and says what to do; noth
     assert.deepEqual(field(refused.json, 'detail', 0, 'loc'), ['body', 'entries', index, 'data']);
     assert.match(
       refused.text,
-      /publish the document with its data inline first, on the same topics and retained, or name the place/,
+      /publish the document with inline data first, retained and on the same topics, or use the path/,
     );
   }
   await taken(publish(server, [{ dst_path: '/team', url }]));

@@ -10,9 +10,9 @@ import { documentUnder, isSame } from './patch-targets.js';
 import type { NewRecord } from './update-log.js';
 
 /**
- * Operations at `-`, behind the end of a list. Each time they are applied they add an element, so everyone has to apply them to
- * the same document, once: where the log has that document itself it works them in, and those who come later get the result. A
- * document that is fetched from a URL may have the element already, and nobody could tell.
+ * Operations at `-`, which append to a list. They are not idempotent: every client must apply them to the same document exactly once. If
+ * the log has that document inline, it links the patch to it, and clients that come later get the result. A document that is fetched from
+ * a URL may contain the element already, which nothing can detect.
  */
 
 /** Why a record cannot be appended. */
@@ -22,13 +22,13 @@ export interface AppendProblem {
   readonly msg: string;
 }
 
-/** In what has neither, nothing is at `-`; either character may be written as an escape. */
+/** A cheap test first: without `/-`, also written as escapes, no path ends in `-`. */
 const MAY_APPEND = /\/-|\\u/;
 
 const REMEDY =
-  'publish the document with its data inline first, on the same topics and retained, or name the place: a member, or an index';
+  'publish the document with inline data first, retained and on the same topics, or use the path of a member or an index';
 
-/** True where a record has an operation at `-`: then {@link appendProblem} has to be asked. */
+/** True if a record has an operation at `-`: then {@link appendProblem} decides. */
 export function hasAppends({ entries }: NewRecord): boolean {
   return entries.some(isAppend);
 }
@@ -38,13 +38,13 @@ function isAppend({ save_method, data }: PeerEntry): boolean {
   return patchParts(data)?.some(({ op }) => op.path.includes('-')) ?? false;
 }
 
-/** Why a record with operations at `-` cannot be appended to a log that holds `live`; undefined: it can. */
+/** Why a record with operations at `-` cannot be appended to a log with these live items; undefined if it can. */
 export function appendProblem(record: NewRecord, live: LiveItems): AppendProblem | undefined {
   for (const [index, entry] of record.entries.entries()) {
     if (!isAppend(entry)) continue;
     const why =
       record.retain === false || typeof record.retain === 'number'
-        ? 'an update that is not retained for ever does not become part of the document below it'
+        ? 'an update that is not retained permanently does not become part of the document below it'
         : problemOf(record.entries, index, live);
     if (why !== undefined) return { index, msg: `has an operation at \`-\` (append): ${why}; ${REMEDY}` };
   }
@@ -68,7 +68,7 @@ function problemOf(entries: readonly PeerEntry[], index: number, live: LiveItems
   } else if (fits(own.entry, item.topics) && own.entry.data instanceof JsonText && isAtOrBelow(item.path, own.path)) {
     document = { path: own.path, text: own.entry.data };
   }
-  if (document === undefined) return 'the document below it is none that the log holds with its data';
+  if (document === undefined) return 'the log does not hold the document below it with its data';
   const { path, text } = document;
   const between = before.filter((other) => other.at > (own?.at ?? -1) && pathsOverlap(other.path, path));
   const joins = ({ entry, path: at }: (typeof between)[number]): boolean =>
@@ -76,7 +76,7 @@ function problemOf(entries: readonly PeerEntry[], index: number, live: LiveItems
     patchParts(entry.data) !== undefined &&
     fits(entry, item.topics) &&
     isAtOrBelow(at, path);
-  if (!between.every(joins)) return 'another entry of the update writes to the document, too';
+  if (!between.every(joins)) return 'another entry of the update also writes to the document';
   let node: Node | undefined = leafOf(text.text);
   for (const { entry, path: at } of between) node = applied(node, at.slice(path.length), entry).node;
   return applied(node, item.path.slice(path.length), item.entry).refused;
@@ -86,7 +86,7 @@ function fits({ topics }: PeerEntry, wanted: ReadonlySet<string>): boolean {
   return isSame(new Set(topics), wanted);
 }
 
-/** The document with a patch worked in, as {@link patched} does it: one that cannot be applied changes nothing. */
+/** The document after a patch, as in {@link patched}: a patch that does not apply changes nothing. */
 function applied(
   node: Node | undefined,
   below: DocPath,

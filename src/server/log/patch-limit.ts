@@ -4,33 +4,33 @@ import { docPathText, parseDocPath } from '../../wire/doc-path.js';
 import type { Fold } from './fold.js';
 import type { NewRecord } from './update-log.js';
 
-/** From this part of the limit on a shared log is asked whether others have appended: so many instances cannot pass it together. */
+/** From 1/16 of the limit on, appends to a shared log are exact, so that several instances together do not exceed it. */
 const NEAR_PART = 16;
 
 /**
- * Bounds the patches that stack at one path on one topic: nobody could catch up by thousands (design D16). By topic, so that a
- * publisher that is limited to one topic leaves the publishers of others their room.
+ * Bounds the patches that stack at one path on one topic, since a client cannot catch up by thousands of patches (design D16). Per topic,
+ * so that a publisher that is limited to one topic cannot exhaust the limit of others.
  */
 export class PatchLimit {
   readonly #atMost: number;
-  /** Patches that are under way, by place. */
+  /** Patches that are being appended, by place. */
   readonly #underWay = new Map<string, number>();
 
   constructor(atMost: number) {
     this.#atMost = atMost;
   }
 
-  /** Throws `too_many_patches` where the fold, and what is under way, leave no room for all patches of the record. */
+  /** Throws `too_many_patches` if the record exceeds the limit, together with the fold and the patches that are being appended. */
   check(record: NewRecord, fold: Fold): void {
     this.#check(record, fold, this.#underWay);
   }
 
-  /** The same for a record that is appended next, whatever is under way behind it. */
+  /** The same for the record that is appended next: ignores the patches that are being appended. */
   checkNext(record: NewRecord, fold: Fold): void {
     this.#check(record, fold, NONE);
   }
 
-  /** Whether other instances that append in the same moment could fill what is left. */
+  /** Whether other instances that append at the same time could exhaust the limit. */
   isNear(record: NewRecord, fold: Fold): boolean {
     const own = new Map<string, number>();
     return retainedPatches(record).some((entry) => {
@@ -44,7 +44,7 @@ export class PatchLimit {
     });
   }
 
-  /** Counts the patches of a record while it is appended. */
+  /** Counts the patches of a record while `append` runs. */
   async during<T>(record: NewRecord, append: () => Promise<T>): Promise<T> {
     const places = retainedPatches(record).flatMap((entry) => entry.topics.map((topic) => placeOf(entry, topic)));
     for (const place of places) this.#underWay.set(place, (this.#underWay.get(place) ?? 0) + 1);
@@ -60,7 +60,7 @@ export class PatchLimit {
   }
 
   #check(record: NewRecord, fold: Fold, underWay: ReadonlyMap<string, number>): void {
-    /** Those of the record itself, which come before one of its entries. */
+    /** Patches of the earlier entries of the record, by place. */
     const own = new Map<string, number>();
     for (const entry of retainedPatches(record)) {
       const path = parseDocPath(entry.dst_path);
@@ -72,7 +72,7 @@ export class PatchLimit {
       const stacked = full.length === 0 ? undefined : fold.patchesWith(entry);
       const topic = full.find((each) => (stacked?.get(each) ?? 0) + others(each) > this.#atMost && stacked?.has(each));
       if (topic !== undefined) {
-        const text = `${this.#atMost} patches stand at ${docPathText(path)} already: publish a PUT there`;
+        const text = `${this.#atMost} patches stack at ${docPathText(path)} already: publish a PUT there`;
         throw new SyncError('too_many_patches', text);
       }
       for (const each of entry.topics) own.set(placeOf(entry, each), (own.get(placeOf(entry, each)) ?? 0) + 1);

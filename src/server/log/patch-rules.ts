@@ -11,7 +11,7 @@ export interface PatchPart {
   readonly text: string;
 }
 
-/** The operations of a PATCH; undefined where they are not known here (its content comes from a URL) or cannot be read. */
+/** The operations of a PATCH; undefined if they are unknown (its content comes from a URL) or invalid. */
 export function patchParts(data: JsonText | null | undefined): readonly PatchPart[] | undefined {
   if (data === null || data === undefined) return undefined;
   try {
@@ -24,8 +24,8 @@ export function patchParts(data: JsonText | null | undefined): readonly PatchPar
 }
 
 /**
- * True where each operation sets or removes one member whatever is there, so that repeating it changes nothing and a later
- * one at the same place makes it needless. Not: what reads the document, and what shifts the elements of a list.
+ * True if each operation sets or removes one member unconditionally: it is idempotent, and a later one at the same path supersedes it.
+ * False for operations that depend on the document, or that shift the elements of a list.
  */
 export function isPlain(parts: readonly PatchPart[] | undefined): boolean {
   if (parts === undefined) return false;
@@ -37,11 +37,11 @@ export function isPlain(parts: readonly PatchPart[] | undefined): boolean {
 }
 
 /**
- * The operations that a later plain patch of the same document leaves needed. One that sets a member makes the parents
- * that are missing, and they stay when it is removed: so a removal makes only other removals needless.
+ * The operations that a later plain patch of the same document does not supersede. An operation that sets a member creates missing
+ * parents, which stay when the member is removed: so a removal supersedes only other removals.
  */
 export function partsLeft(parts: readonly PatchPart[], later: readonly PatchPart[]): readonly PatchPart[] {
-  /** What is set, or removed, by path. */
+  /** Pointers that `later` sets, and those that it removes. */
   const set = new Set<string>();
   const removed = new Set<string>();
   for (const { op } of later) (op.op === 'remove' ? removed : set).add(docPathPointer(op.path));
@@ -55,21 +55,21 @@ export function partsLeft(parts: readonly PatchPart[], later: readonly PatchPart
   });
 }
 
-/** The patch of some operations, as published. */
+/** The text of a patch with these operations, as published. */
 export function partsText(parts: readonly PatchPart[]): JsonText {
   return JsonText.trusted(`[${parts.map(({ text }) => text).join(',')}]`);
 }
 
-/** A patch that is waiting to be worked into a document. */
+/** A patch that is linked to a document. */
 export interface WaitingPatch {
-  /** From the document to where the patch applies. */
+  /** Path of the patch, relative to the document. */
   readonly below: DocPath;
   readonly parts: readonly PatchPart[];
 }
 
 /**
- * The document with the patches worked in, in order; undefined: nothing is left of it. One that does not apply is left
- * out, as every client leaves it out.
+ * The document after the patches, in order; undefined if they removed all of it. A patch that does not apply is skipped, as by every
+ * client.
  */
 export function patched(document: JsonText, patches: readonly WaitingPatch[]): JsonText | undefined {
   if (patches.length === 0) return document;
@@ -86,7 +86,6 @@ export function patched(document: JsonText, patches: readonly WaitingPatch[]): J
       );
     } catch (error) {
       if (!(error instanceof PatchRefused)) throw error;
-      // Left out, see above.
     }
   }
   return at === undefined ? undefined : JsonText.trusted(nodeText(at));

@@ -4,11 +4,11 @@ import type { LiveItems } from './live-items.js';
 import { isPlain, type PatchPart, partsLeft } from './patch-rules.js';
 import { comparePlace, type Place } from './place.js';
 
-/** What of the live items a patch changes, so that it need not stack on top (design D16). */
+/** The live items that a patch is linked to or supersedes, instead of stacking on top (design D16). */
 
 /**
- * The inline document that a patch can be worked into: it has the same readers, and nothing else was published between the two that
- * touches what it holds, but patches of the same document.
+ * The inline document that a patch can be linked to: it has the same topics, and nothing that overlaps it was published between the two,
+ * except patches of the same document.
  */
 export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | undefined {
   if (patch.parts === undefined || patch.expiresMs !== undefined) return undefined;
@@ -33,7 +33,7 @@ export function documentUnder(live: LiveItems, patch: FoldItem): FoldItem | unde
   return found;
 }
 
-/** Patches of the same document that a plain patch leaves less of, with what it leaves. */
+/** Stacked patches that a plain patch supersedes, wholly or in part, with their remaining operations. */
 export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldItem, readonly PatchPart[]> {
   const found = new Map<FoldItem, readonly PatchPart[]>();
   const { parts } = patch;
@@ -47,7 +47,7 @@ export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldIte
       isSubset(old.open, patch.topics),
   );
   if (candidates.length === 0) return found;
-  // What reads the document, or shifts its lists, needs all that came before it.
+  // A patch that depends on the document, or shifts its lists, needs all patches before it.
   let barrier: Place = [0, 0];
   for (const other of live.readersOf(patch.path)) {
     if (other.document === undefined && comparePlace(other.place, barrier) > 0) barrier = other.place;
@@ -60,7 +60,6 @@ export function supersededPatches(live: LiveItems, patch: FoldItem): Map<FoldIte
   return found;
 }
 
-/** Whether two sets have the same members. */
 export function isSame<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a.size === b.size && isSubset(a, b);
 }

@@ -14,20 +14,20 @@ export function placeKey([seq, index]: Place): string {
   return `${seq}/${index}`;
 }
 
-/** A base entry and where it stands. */
+/** An entry and its place. */
 export interface PlacedBase {
   readonly place: Place;
   readonly entry: PeerEntry;
 }
 
-/** A document with its patches worked in, to be written to the log in their stead. */
+/** A document with its patches applied: a row that replaces them, as a PUT at the place of the last patch. */
 export interface Compaction extends PlacedBase {
   readonly update: FoldedEntry['update'];
-  /** Topics on which it was superseded when it was made, maybe by a base entry that is gone later. */
+  /** Topics on which it was superseded at that time, maybe by a base entry that is removed later. */
   readonly closed?: readonly string[] | undefined;
 }
 
-/** An entry of a record that is superseded on these topics; without them: on all. */
+/** An entry of a record that is superseded on these topics; undefined: on all. */
 export interface Superseded {
   readonly place: Place;
   readonly topics?: readonly string[] | undefined;

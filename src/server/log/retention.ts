@@ -3,24 +3,23 @@ import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { isBackboneAway, type LogStore } from './log-store.js';
 
-/** How long superseded rows are kept for those who catch up, and for the audit. */
+/** How long superseded rows are kept for catch-up and audit. */
 export interface RetentionLimits {
-  /** At most so long. */
   readonly maxAgeMs: number;
-  /** And at most about so many. */
+  /** Approximate. */
   readonly maxRows: number;
 }
 
-/** So many at once are worth a disk flush of their own. More are marked in portions of this, so that no append waits long. */
+/** Retires immediately from this many rows on, in portions of this size, so that appends do not wait long. */
 const RETIRE_AT = 1000;
-/** Fewer wait so long for company. */
+/** Fewer rows wait this long, to share a disk flush. */
 const RETIRE_AFTER_MS = 1000;
-/** Calls of `dropRetired` in a row, each of which drops some. */
+/** Calls of `dropRetired` per run. */
 const DROPS_AT_ONCE = 3;
 
 /**
- * Marks rows that the fold does not need any more, many at once, and has the store drop those that were marked long ago or
- * are too many. What it has not done when the program dies is found out again by the next start.
+ * Retires rows that the fold does not need any more, in batches, and drops retired rows beyond the limits. After a crash the next start
+ * finds the unused rows again.
  */
 export class Retention {
   readonly #limits: RetentionLimits;
@@ -29,14 +28,14 @@ export class Retention {
   readonly #now: () => number;
   #unused: number[] = [];
   #timer: NodeJS.Timeout | undefined;
-  /** Until the oldest ones are too old, also where nothing new comes. */
+  /** Fires when the oldest retired rows exceed their age. */
   #ageTimer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
   #isFailing = false;
-  /** There is more to drop than was dropped the last time. */
+  /** The last run left rows to drop. */
   #hasMore = false;
   #isClosed = false;
-  /** Rows that were retired and may still be there, the oldest first. */
+  /** Portions of retired rows that may not be dropped yet, the oldest first. */
   readonly #retired: { atMs: number; count: number }[];
   #retiredCount = 0;
 
@@ -48,20 +47,20 @@ export class Retention {
     this.#store = deps.store;
     this.#log = deps.log;
     this.#now = deps.now;
-    // How many there are from before is not known; they go once enough others are there.
+    // The number of rows retired before the start is unknown: they are dropped with the first portion.
     this.#retired = [{ atMs: deps.now(), count: 0 }];
   }
 
-  /** Takes rows that are needed no more. Never waits. */
+  /** Takes unused rows, to be retired later. */
   take(seqs: readonly number[]): void {
     for (const seq of seqs) this.#unused.push(seq);
     this.#plan();
   }
 
   #plan(): void {
-    if (this.#isClosed || this.#working !== undefined) return; // what is at work plans again when it ends
+    if (this.#isClosed || this.#working !== undefined) return; // `work` plans again when it ends
     if (this.#unused.length === 0 && !this.#hasMore) return;
-    // While a backbone is away, each second is often enough.
+    // After a failure retry at the interval only.
     if (this.#unused.length >= RETIRE_AT && !this.#isFailing) void this.work();
     else if (this.#timer === undefined) {
       this.#timer = setTimeout(() => void this.work(), RETIRE_AFTER_MS);
@@ -77,7 +76,7 @@ export class Retention {
     this.#ageTimer.unref();
   }
 
-  /** Does now what is to be done, also where nothing new was taken. Never rejects: a failure is logged, and mended later. */
+  /** Retires and drops rows now. Never rejects: logs a failure, and retries later. */
   async work(): Promise<void> {
     while (this.#working !== undefined) await this.#working;
     clearTimeout(this.#timer);
@@ -90,7 +89,7 @@ export class Retention {
     this.#planAge();
   }
 
-  /** Does what is to be done once more, and no more after that. */
+  /** Retires and drops rows a last time. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.work();
@@ -101,14 +100,14 @@ export class Retention {
       await this.#work();
       this.#isFailing = false;
     } catch (error) {
-      const isNews = !this.#isFailing && !isBackboneAway(error);
-      if (isNews) this.#log.warn(failureFields(error), 'superseded records could not be marked or dropped');
+      if (!this.#isFailing && !isBackboneAway(error))
+        this.#log.warn(failureFields(error), 'superseded records could not be retired or dropped');
       this.#isFailing = true;
     }
   }
 
   async #work(): Promise<void> {
-    // All of them, whatever becomes of the rest: what is not marked may count again after a crash.
+    // All of them before any drop: a row that is not retired may become live again after a crash.
     for (let left = this.#unused.length; left > 0; ) {
       const seqs = this.#unused.slice(0, Math.min(left, RETIRE_AT));
       await this.#store.retire(seqs);
@@ -120,7 +119,7 @@ export class Retention {
     await this.#drop();
   }
 
-  /** Drops some of what may go; the rest is for the next turn, so that nobody who waits for this one waits long. */
+  /** Drops some of the rows beyond the limits; the next run continues, so that callers of {@link work} do not wait long. */
   async #drop(): Promise<void> {
     const { portions, rows, beforeMs } = this.#toDrop();
     this.#hasMore = true;
@@ -131,7 +130,7 @@ export class Retention {
     this.#retiredCount -= rows;
   }
 
-  /** What was retired too long ago, or is too much. Rows of its last millisecond go with what is dropped after it. */
+  /** Portions that exceed the limits. Rows retired in the last of these milliseconds are dropped with the next ones. */
   #toDrop(): { portions: number; rows: number; beforeMs: number } {
     let beforeMs = this.#now() - this.#limits.maxAgeMs;
     let portions = 0;

@@ -7,7 +7,7 @@ import type { StoredRow } from './log-store.js';
 import type { Compaction, PlacedBase, Superseded } from './place.js';
 import type { Idempotency, LogRecord, NewRecord } from './update-log.js';
 
-/** What the bodies of rows say, as JSON text (numbers as written, design D33). */
+/** Parsing and printing of row bodies: JSON text, with numbers as written (design D33). */
 
 const place = z.tuple([z.number(), z.number()]);
 const updateBody = z.object({
@@ -36,7 +36,7 @@ const generationBody = z.object({
   buried: z.array(z.object({ place, topics: z.array(z.string()).optional() })).default([]),
 });
 
-/** What a row of kind `update` is: a record, or a document that patches were worked into. */
+/** A row of kind `update`: a record, or a compaction. */
 export type UpdateRow =
   | { readonly kind: 'record'; readonly record: LogRecord; readonly digest: string | undefined }
   | { readonly kind: 'compaction'; readonly compaction: Compaction };
@@ -45,20 +45,20 @@ export type UpdateRow =
 export interface Generation {
   /** Digest of the configuration. */
   readonly generation: string;
-  /** Digests of the ones before, the newest last. */
+  /** Digests of earlier generations, the newest last. */
   readonly known: readonly string[];
   readonly entries: readonly PlacedBase[];
-  /** What was superseded by then, for those who read only the rows that are left. */
+  /** Entries that were superseded when it was created, for readers of the remaining rows. */
   readonly superseded: readonly Superseded[];
 }
 
-/** The body of an update's row. Throws what printing throws: `RangeError` for one that is nested too deep. */
+/** The body of an update's row. Throws `RangeError` if it is nested too deep. */
 export function updateBodyText(record: NewRecord, once?: Idempotency): string {
   const { id, publisher, reason, entries, callbacks, retain } = record;
   return printJson({ id, publisher, reason, entries, callbacks, retain, once: record.once, digest: once?.digest });
 }
 
-/** Reads a row of kind `update`. Throws `log_damaged` when it is not what was written. */
+/** Parses a row of kind `update`. Throws `log_damaged` if it is invalid. */
 export function readUpdateRow(row: StoredRow): UpdateRow {
   return reading(row, () => {
     const value = parseKeepingData(row.body);
@@ -80,7 +80,7 @@ export function compactionText({ place: compacts, entry, update, closed }: Compa
   return printJson({ compacts, id, reason, time_ms: timeMs, entries: [entry], closed });
 }
 
-/** The body of a generation's row; an entry without a place takes it at this row, by its index. */
+/** The body of a generation's row. An entry without a place gets the seq of this row and its index. */
 export function generationText(
   generation: string,
   known: readonly string[],
@@ -96,13 +96,13 @@ export interface NewBase {
   readonly entry: PeerEntry;
 }
 
-/** Reads a row of kind `base`. Throws `log_damaged` when it is not what {@link generationText} wrote. */
+/** Parses a row of kind `base`. Throws `log_damaged` if it is invalid. */
 export function readGeneration(row: StoredRow): Generation {
   return reading(row, () => {
     const text = members(row.body).get('entries') ?? '[]';
     const entries = elements(text).map((item) => {
       const fields = members(item);
-      // As one of `entries`, so that its data stays text.
+      // Inside `entries`, so that its data stays text.
       const kept = parseKeepingData(`{"entries":[${fields.get('entry') ?? 'null'}]}`) as { entries: unknown[] };
       return { place: JSON.parse(fields.get('place') ?? 'null') ?? undefined, entry: kept.entries[0] };
     });

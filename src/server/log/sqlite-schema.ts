@@ -1,10 +1,10 @@
 import type { Database } from 'libsql';
 import { hexId } from '../../lib/hex-id.js';
 
-/** Raised with every change of the tables; a store with a higher one was written by a newer version. */
+/** Incremented with every change of the tables. A newer version wrote a store with a higher one. */
 const SCHEMA_VERSION = 2;
 
-/** The file was written by a newer version of this program. */
+/** A newer version of the program wrote the file. */
 export class SchemaTooNew extends Error {}
 
 const SCHEMA = `
@@ -24,10 +24,7 @@ const SCHEMA = `
   INSERT OR IGNORE INTO kind_head VALUES ('base', 0), ('policy', 0);
 `;
 
-/**
- * Makes the tables, or brings those of an older version to the present form. Call it inside a transaction. Throws
- * {@link SchemaTooNew}.
- */
+/** Creates the tables, or migrates those of an older version. Call it inside a transaction. Throws {@link SchemaTooNew}. */
 export function migrate(database: Database, nowMs: number): void {
   const version = Number(pragmaValue(database, 'user_version'));
   if (version > SCHEMA_VERSION) {
@@ -40,8 +37,8 @@ export function migrate(database: Database, nowMs: number): void {
 }
 
 /**
- * Version 1 had a row for each base entry, `{"entries":[entry]}`. Now there is one row for a whole generation: those that
- * were there become one, each entry with the place that it had.
+ * Version 1 had a row for each base entry, `{"entries":[entry]}`. Version 2 has one row per generation: the migration merges them into one,
+ * in which each entry keeps its place.
  */
 function fromFirst(database: Database, nowMs: number): void {
   database.exec('DROP INDEX record_live; DROP INDEX record_retired; ALTER TABLE record RENAME TO record_1');
@@ -69,7 +66,6 @@ function fromFirst(database: Database, nowMs: number): void {
   database.exec('DROP TABLE record_1');
 }
 
-/** The value of a pragma. */
 export function pragmaValue(database: Database, name: string): unknown {
   return (database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[name];
 }

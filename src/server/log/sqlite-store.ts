@@ -5,20 +5,19 @@ import { makePrivate } from '../../lib/private-files.js';
 import type { Appended, Durability, Expectation, LogStore, NewRow, Presence, StoredRow } from './log-store.js';
 import { openThread, type StoreThread } from './sqlite-thread.js';
 
-/** The log's file inside SYNC_STATE_DIR. */
+/** File of the log in SYNC_STATE_DIR. */
 export const LOG_FILE = 'update-log.db';
-/** Rows of one page of {@link LogStore.load}. */
+/** Rows per page of {@link LogStore.load}. */
 const LOAD_ROWS = 1000;
 
-/** What {@link openSqliteStore} is made with. */
 export interface SqliteStoreOptions {
-  /** SYNC_STATE_DIR; made when it is not there. */
+  /** SYNC_STATE_DIR; created if it does not exist. */
   readonly stateDir: string;
 }
 
 /**
- * Opens the embedded store, or makes it: SQLite (write-ahead log, `synchronous=FULL`) in a worker thread, for one server
- * alone. Rejects with `state_dir_in_use`, `log_damaged` or `log_unwritable`; each names the file.
+ * Opens or creates the embedded store: SQLite (write-ahead log, `synchronous=FULL`) in a worker thread, for a single server. Rejects with
+ * `state_dir_in_use`, `log_damaged` or `log_unwritable`; each names the file.
  */
 export async function openSqliteStore(
   { stateDir }: SqliteStoreOptions,
@@ -27,22 +26,22 @@ export async function openSqliteStore(
   try {
     await mkdir(stateDir, { recursive: true, mode: 0o700 });
   } catch (cause) {
-    throw new SyncError('log_unwritable', `the state folder ${stateDir} cannot be made`, { cause });
+    throw new SyncError('log_unwritable', `the state folder ${stateDir} cannot be created`, { cause });
   }
   const file = join(stateDir, LOG_FILE);
   await makeFile(file);
-  // Never opened here: closing a file releases the locks that another server in this process has on it.
+  // Without opening it: closing a file releases the locks that another server in this process holds on it.
   await makePrivate(['', '-wal', '-shm', '-journal'].map((ending) => `${file}${ending}`));
   const now = deps.now ?? Date.now;
   return new SqliteStore(await openThread(file, now()), now);
 }
 
-/** Makes the empty log file where there is none: SQLite gives the files beside it the rights that it has. */
+/** Creates an empty, private log file if there is none: SQLite gives its other files the same permissions. */
 async function makeFile(file: string): Promise<void> {
   try {
     await (await open(file, 'wx', 0o600)).close();
   } catch {
-    // It is there; or it cannot be made, which SQLite says better.
+    // It exists, or it cannot be created: then SQLite fails with a better reason.
   }
 }
 
@@ -105,8 +104,7 @@ class SqliteStore implements LogStore {
   }
 
   watch(listener: () => void): () => void {
-    // A function of its own for each call: the same listener may watch twice.
-    const own = (): void => listener();
+    const own = (): void => listener(); // the same listener may watch twice
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
   }
@@ -117,7 +115,7 @@ class SqliteStore implements LogStore {
   }
 }
 
-/** Presence where there is one instance: it says it to itself. */
+/** Presence of the only instance. */
 function memoryPresence(): Presence {
   const said = new Map<string, { text: string; untilMs: number }>();
   return {

@@ -3,16 +3,16 @@ import { Worker } from 'node:worker_threads';
 import { SyncError } from '../../lib/errors.js';
 import type { Expectation, NewRow } from './log-store.js';
 
-/** What the worker answers when it has opened the store. */
+/** Result of the opening. */
 export interface OpenedStore {
   epoch: string;
-  /** Highest position ever given. */
+  /** Highest assigned seq. */
   head: number;
-  /** Why what is committed may be lost; undefined: it is durable. */
+  /** Why committed rows may be lost; undefined if they are durable. */
   weakness: string | undefined;
 }
 
-/** What the worker is asked, by `op`. */
+/** Requests to the worker. */
 export type StoreRequest =
   | { op: 'head' }
   | { op: 'load'; after: number; through: number; limit: number }
@@ -23,17 +23,17 @@ export type StoreRequest =
   | { op: 'dropRetired'; beforeMs: number; nowMs: number }
   | { op: 'close' };
 
-/** An answer of the worker; the first one, without request, is that it has opened the store or why not. */
+/** A reply of the worker; the first one, without a request, is the result of the opening. */
 export type StoreReply = { ok: true; value: unknown } | { ok: false; message: string; code: string | undefined };
 
 /** The worker of an embedded store, so that a disk flush never stops the event loop. */
 export interface StoreThread {
   readonly opened: OpenedStore;
-  /** Rejects when the worker ended unasked: nothing can be written or read any more. Otherwise never settles; handled. */
+  /** Rejects when the worker ends before {@link close}. Otherwise never settles. Has a handler already. */
   readonly failed: Promise<never>;
-  /** Resolves with what the request answers (sqlite-worker.ts). Rejects with `log_unwritable` or `log_conflict`. */
+  /** Resolves with the result of the request (sqlite-worker.ts). Rejects with `log_unwritable` or `log_conflict`. */
   ask(request: Exclude<StoreRequest, { op: 'close' }>): Promise<unknown>;
-  /** Ends the worker; the folder is free afterwards. */
+  /** Ends the worker, and releases the lock of the file. */
   close(): Promise<void>;
 }
 
@@ -43,12 +43,12 @@ interface Waiting {
 }
 
 /**
- * Starts the worker and opens the store, or makes it. Rejects with `state_dir_in_use` when another server has it open,
- * `log_damaged` when the file is not a readable store, otherwise with `log_unwritable`.
+ * Starts the worker, which opens or creates the store. Rejects with `state_dir_in_use` if another server has it open, `log_damaged` if the
+ * file is not a readable store, otherwise with `log_unwritable`.
  */
 export async function openThread(file: string, nowMs: number): Promise<StoreThread> {
   const worker = new Worker(new URL('./sqlite-worker.js', import.meta.url), { workerData: { file, nowMs } });
-  // The worker answers in the order of the requests; the first in line is its opening.
+  // The worker replies in the order of the requests; the first reply is its opening.
   const line: Waiting[] = [];
   let ended: SyncError | undefined;
   let closing: Promise<void> | undefined;
@@ -56,7 +56,7 @@ export async function openThread(file: string, nowMs: number): Promise<StoreThre
   const failed = new Promise<never>((_resolve, reject) => {
     fail = reject;
   });
-  failed.catch(() => undefined); // whoever wants to know asks; here it only must not count as unhandled
+  failed.catch(() => undefined); // only those who use it handle it
 
   function settle(reply: StoreReply): void {
     const waiting = line.shift();

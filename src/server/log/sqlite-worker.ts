@@ -4,22 +4,22 @@ import { ANSWER_CHARS, type Appended, type Expectation, type NewRow, type Stored
 import { migrate, pragmaValue, SchemaTooNew } from './sqlite-schema.js';
 import type { OpenedStore, StoreReply, StoreRequest } from './sqlite-thread.js';
 
-/** The worker thread of `sqlite-store.ts`: the only place with SQL. Requests are carried out one by one, in order. */
+/** The worker thread of `sqlite-store.ts`. Executes requests one by one, in order. */
 
-/** How long a starting server waits for another one to let go: a stop and a start may overlap for a moment. */
+/** How long a starting server waits for the lock: the stop of the previous one may overlap with it. */
 const LOCK_WAIT_MS = 1000;
-/** Dropping old rows must not hold up an append: the rest goes with the next call. */
+/** Rows per call of `dropRetired`, so that appends do not wait long. */
 const DROP_PER_CALL = 5000;
-/** How long a `dedup` text counts (design D27). */
+/** How long a `dedup` text is valid (design D27). */
 const DEDUP_MS = 24 * 60 * 60 * 1000;
 
 const COLUMNS = 'seq, kind, time_ms AS timeMs, body';
 
 async function openDatabase(file: string): Promise<Database> {
-  // Loaded here and not at the top: without the native package the answer is an error with a reason.
+  // Imported here, so that a missing native package is reported as the reason of the failure.
   const { default: Libsql } = await import('libsql');
   const database = new Libsql(file, { timeout: LOCK_WAIT_MS });
-  // Exclusive before WAL: the lock lives as long as the process, and the log needs no shared memory file.
+  // Exclusive before WAL: the process keeps the lock, and the log needs no shared memory file.
   database.pragma('locking_mode = EXCLUSIVE');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = FULL');
@@ -33,13 +33,13 @@ function inTransaction<T>(database: Database, work: () => T): T {
     database.exec('COMMIT');
     return result;
   } catch (error) {
-    // A failed COMMIT (full disk) may have rolled back by itself; a second ROLLBACK would hide the reason.
+    // After a failed COMMIT (full disk) SQLite may have rolled back: a second ROLLBACK would hide the reason.
     if (database.inTransaction) database.exec('ROLLBACK');
     throw error;
   }
 }
 
-/** Said by the tables themselves, so that the lock is taken and a file that is no log is noticed. */
+/** In a write transaction, which takes the lock and detects a file that is no log. */
 function opened(database: Database, nowMs: number): OpenedStore {
   return inTransaction(database, () => {
     migrate(database, nowMs);
@@ -50,7 +50,7 @@ function opened(database: Database, nowMs: number): OpenedStore {
   });
 }
 
-/** Why a commit may be lost with the power, read back from the database itself; undefined: it may not. */
+/** Why a power loss may lose commits, by the effective settings; undefined if it may not. */
 function weakness(database: Database): string | undefined {
   const journal = String(pragmaValue(database, 'journal_mode'));
   const synchronous = Number(pragmaValue(database, 'synchronous'));
@@ -58,7 +58,7 @@ function weakness(database: Database): string | undefined {
   return synchronous >= 2 ? undefined : `SQLite does not flush each commit (synchronous=${synchronous})`;
 }
 
-/** Statements of what is done for every update, made once. */
+/** Prepared statements of appends. */
 const STATEMENTS = new WeakMap<Database, Map<string, Statement>>();
 
 function statement(database: Database, sql: string): Statement {
@@ -92,7 +92,7 @@ function append(
         });
       }
     }
-    // Its own table: the row itself may be dropped long before.
+    // In a separate table: the row may be dropped earlier.
     const known = statement(database, 'SELECT seq, time_ms AS timeMs FROM dedup WHERE key = ? AND time_ms > ?');
     const remember = statement(database, 'INSERT OR REPLACE INTO dedup VALUES (?, ?, ?)');
     const insert = statement(database, 'INSERT INTO record (seq, kind, time_ms, body) VALUES (?, ?, ?, ?)');
@@ -110,11 +110,11 @@ function append(
   });
 }
 
-/** Rows of a range, at most so many and so large. */
+/** Rows of a range, up to `limit` and {@link ANSWER_CHARS}. */
 function rowsOf(database: Database, where: string, values: readonly number[], limit: number): StoredRow[] {
   const rows: StoredRow[] = [];
   let chars = 0;
-  // Row by row: a page of large bodies is never in memory at once.
+  // Row by row, so that rows beyond the limit of characters are not read.
   const statement = database.prepare(`SELECT ${COLUMNS} FROM record WHERE ${where} LIMIT ?`);
   for (const row of statement.iterate(...values, limit) as IterableIterator<StoredRow>) {
     rows.push({ seq: row.seq, kind: row.kind, timeMs: row.timeMs, body: row.body });
@@ -131,7 +131,7 @@ function retire(database: Database, seqs: readonly number[], nowMs: number): voi
   });
 }
 
-/** The last row always stays: it holds the highest position, never given twice. */
+/** The last row stays: it holds the highest assigned seq. */
 function dropRetired(database: Database, beforeMs: number, nowMs: number): number {
   return inTransaction(database, () => {
     database

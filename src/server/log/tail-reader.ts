@@ -2,19 +2,19 @@ import type { LogStore, StoredRow } from './log-store.js';
 import { readUpdateRow } from './row.js';
 import type { LogRecord, TailPage } from './update-log.js';
 
-/** What {@link TailReader} keeps at most: rows, and characters of their bodies. */
+/** Limits of the cache: rows, and characters of their bodies. */
 const MAX_ROWS = 2_000;
 const MAX_CHARS = 4 * 1024 * 1024;
 
-/** A row as it was read: nothing for one that is no published update. */
+/** A cached row; its record is undefined if it is not a published update. */
 interface KeptRow {
   readonly record: LogRecord | undefined;
   readonly chars: number;
 }
 
 /**
- * Tails of the log. Those who come back after a restart of the server all ask for the same rows, at about the same time: what is
- * being read is read once for all of them, and what was read last is kept. A row never changes.
+ * Reads tails of the log. After a restart of the server all clients request the same rows at about the same time: concurrent reads of the
+ * same rows are shared, and recent rows are cached. A row never changes.
  */
 export class TailReader {
   readonly #store: Pick<LogStore, 'read'>;
@@ -23,7 +23,7 @@ export class TailReader {
   readonly #reading = new Map<string, Promise<readonly StoredRow[]>>();
   #chars = 0;
 
-  /** `head`: the last row that readers of the fold see now. */
+  /** `head`: the last row that is part of the fold. */
   constructor(store: Pick<LogStore, 'read'>, head: () => number) {
     this.#store = store;
     this.#head = head;
@@ -44,7 +44,7 @@ export class TailReader {
     }
     if (through < Math.min(most, this.#head())) {
       for (const row of await this.#rows(through, most - through)) {
-        if (row.seq > this.#head()) break; // it is there, but a reader of the fold would not see it yet
+        if (row.seq > this.#head()) break; // not part of the fold yet
         if (row.seq !== through + 1) return undefined;
         take(this.#kept.get(row.seq) ?? this.#keep(row));
       }

@@ -2,26 +2,26 @@ import type { PeerEntry } from '../../wire/data.js';
 import type { Durability, StoreStatus } from './log-store.js';
 
 /**
- * The update log: the one ordered, durable record of data updates (design D14). Everything that publishes appends here
- * first; everything that delivers hears of records here, in order, whoever appended them.
+ * The update log: the ordered, durable record of all data updates (design D14). A publish appends here first; deliveries follow the records
+ * in order, whichever instance appended them.
  */
 
-/** How long an update stays in the fold: for ever, not at all, or for so many seconds (design D17). */
+/** How long an update stays in the fold: permanently, not at all, or a number of seconds (design D17). */
 export type Retain = boolean | number;
 
-/** A data update as it is recorded. */
+/** A data update to record. */
 export interface NewRecord {
-  /** Update id: the publisher's, or made by the server. */
+  /** Update id, by the publisher or by the server. */
   id: string;
-  /** Subject of the publisher's token; null where authentication is off. */
+  /** Subject of the publisher's token; null if authentication is off. */
   publisher: string | null;
   reason: string | null;
   /**
-   * Entries with their topics as published (already expanded). One with `origin: base` asks for the base entry of this
-   * identity to be fetched again; it has no life of its own.
+   * Entries with expanded topics. One with `origin: base` makes clients fetch the base entry of this identity again; it is no entry of its
+   * own.
    */
   entries: readonly PeerEntry[];
-  /** One-time callbacks, as the wire has them. */
+  /** One-time callbacks, in their wire format. */
   callbacks: readonly unknown[];
   /** Default true. */
   retain?: Retain | undefined;
@@ -31,24 +31,24 @@ export interface NewRecord {
 
 /** A record in the log. */
 export interface LogRecord extends NewRecord {
-  /** Position, in the one sequence of all rows of the log; records with lower ones came before. */
+  /** Position in the sequence of all rows of the log. */
   seq: number;
-  /** Milliseconds since 1970, of the clock of whoever keeps the log. */
+  /** Milliseconds since 1970, by the clock of the store. */
   timeMs: number;
   /**
-   * The seq of the update before it on each of its topics, 0 for none: who has not seen that one has missed something.
-   * On records that are delivered; what {@link UpdateLog.tail} answers is complete by itself.
+   * Seq of the previous update on each of its topics, 0 for none: a client that does not have that one has missed an update. Only on
+   * delivered records; results of {@link UpdateLog.tail} have no gaps.
    */
   prev?: Readonly<Record<string, number>> | undefined;
 }
 
-/** What became of an append. */
+/** Result of an append. */
 export interface Recorded extends LogRecord {
-  /** Connections that it was delivered to, by {@link UpdateLog.deliverTo}; undefined where nobody delivers. */
+  /** Number of connections that {@link UpdateLog.deliverTo} delivered it to; undefined if it was not delivered here. */
   subscribers?: number | undefined;
 }
 
-/** One entry of the fold: what a newcomer has to apply, in this order. */
+/** An entry of the fold: a new client applies them in order. */
 export interface FoldedEntry {
   seq: number;
   /** `base` for an entry of SYNC_DATA_CONFIG_SOURCES, `update` for a published one. */
@@ -56,15 +56,15 @@ export interface FoldedEntry {
   entry: PeerEntry;
   /** The update that it came with; undefined for base entries. */
   update?: { id: string; reason: string | null; timeMs: number; once?: string | undefined } | undefined;
-  /** When it leaves by itself, in milliseconds since 1970; undefined: never. */
+  /** When it expires, in milliseconds since 1970; undefined: never. */
   expiresMs?: number | undefined;
 }
 
-/** What makes a repeated append the same one (design D27). */
+/** Identifies repetitions of an append (design D27). */
 export interface Idempotency {
-  /** Of the publisher alone: another publisher's same key is another one. */
+  /** Scoped to the publisher. */
   key: string;
-  /** Digest of what was published under it. */
+  /** Digest of the update. */
   digest: string;
 }
 
@@ -73,90 +73,85 @@ export interface TailPage {
   records: readonly LogRecord[];
   /** Everything up to here is in the page. */
   through: number;
-  /** False: nothing is after {@link through} at this moment. */
+  /** False if {@link through} is the head of the log. */
   more: boolean;
 }
 
-/** One row of the audit. */
+/** A record of the audit. */
 export type AuditRecord = Omit<LogRecord, 'prev'>;
 
 export interface UpdateLog {
-  /** Identifies this log; another epoch means that positions do not compare. */
+  /** Identifies this log; positions of different epochs are not comparable. */
   readonly epoch: string;
-  /** Position of the last row that is applied here; 0 when empty. */
+  /** Position of the last row that this instance has applied; 0 if there is none. */
   readonly head: number;
   readonly durability: Durability;
   readonly status: StoreStatus;
-  /** True: another instance of a newer configuration has set other base entries; those count (design D18). */
+  /** True if an instance with a newer configuration has set other base entries, which are in use (design D18). */
   readonly configDiffers: boolean;
   /**
-   * Rejects when the log has failed for good: only another start helps. Otherwise never settles. Its rejection counts as
-   * handled.
+   * Rejects when the log has failed permanently, until a restart. Otherwise never settles. Has a handler already.
    */
   readonly failed?: Promise<never>;
   /**
-   * Appends; the promise resolves when the record is durable (appends of one moment share one disk flush), part of the
-   * fold and handed to the listeners. Promises resolve in the order of `seq`. Rejects with `log_unwritable` when it
-   * cannot be written (it is not in the log, the next append tries afresh), `backbone_unavailable` when nobody knows
-   * whether it was, `too_many_patches`, and `request_invalid` for a record that has no form as JSON text (nested too
-   * deep).
+   * Appends a record; resolves when it is durable (concurrent appends share a disk flush), part of the fold and delivered to the listeners.
+   * Promises resolve in the order of `seq`. Rejects with `log_unwritable` if it was not written, `backbone_unavailable` if it may have been
+   * written, `too_many_patches`, and `request_invalid` for a record that cannot be printed as JSON (nested too deep).
    */
   append(record: NewRecord): Promise<Recorded>;
   /**
-   * {@link UpdateLog.append} that is done once for each key: a repetition answers what the first one was given. Rejects
-   * with `idempotency_conflict` where that was another update.
+   * {@link UpdateLog.append} once per key: a repetition returns the first record. Rejects with `idempotency_conflict` if that was another
+   * update.
    */
   appendOnce(record: NewRecord, once: Idempotency): Promise<{ record: Recorded; replayed: boolean }>;
   /**
-   * Appends what is made of the fold: no other append of this instance comes between the look at it and these records,
-   * which are recorded together. Rejects like {@link UpdateLog.append}, and with what `make` throws.
+   * Appends records that depend on the fold, together and without another append between the read of the fold and the records. Rejects
+   * like {@link UpdateLog.append}, and with errors of `make`.
    */
   appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly Recorded[]>;
   /**
-   * Takes the operator's base entries: one that the log has not seen takes its place now, one that was removed leaves
-   * the fold (design D18). `undefined` (nothing configured) changes nothing. Rejects like {@link UpdateLog.append}.
+   * Adopts the operator's base entries: a new one gets its place now, a removed one leaves the fold (design D18). `undefined` (nothing
+   * configured) changes nothing. Rejects like {@link UpdateLog.append}.
    */
   adoptBase(entries: readonly PeerEntry[] | undefined): Promise<void>;
   /**
-   * Base entries and updates that are not superseded, in order. The array never changes; a later call may answer
-   * another, and answers the same one while nothing changed.
+   * Base entries and updates that are not superseded, in order. The array never changes; calls return the same one until the fold changes.
    */
   fold(): readonly FoldedEntry[];
-  /** Last seq of an update on each of these topics; 0: there was none. */
+  /** Last seq of an update on each of these topics; 0 if there was none. */
   heads(topics: readonly string[]): Readonly<Record<string, number>>;
   /**
-   * Updates after a position, in order, about `limit` at most (default 1000). Undefined where not all of them are kept
-   * any more: only the fold helps.
+   * Updates after a position, in order, about `limit` at most (default 1000). Undefined if some of them were dropped: read the fold then.
    */
   tail(after: number, limit?: number): Promise<TailPage | undefined>;
-  /** Updates before a position, newest first, about `limit` at most; `next` is where to go on, undefined at the end. */
+  /** Updates before a position, newest first, about `limit` at most; `next` is where to continue, undefined at the end. */
   audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }>;
-  /** Sets who delivers each record when it is applied, before the listeners, and returns to how many connections. It must not throw. */
+  /** Sets the function that delivers each applied record, before the listeners, and returns the number of connections. It must not throw. */
   deliverTo(deliver: (record: LogRecord) => number): void;
   /**
-   * Hears of each record when it is applied, in order of `seq`, also of those that other instances appended. Not of those
-   * before the call. Answers how to end it. A listener must not throw.
+   * Calls the listener for each record that is applied from now on, in order of `seq` and of any instance. Returns a function that removes
+   * it. A listener must not throw.
    */
   onRecord(listener: (record: LogRecord) => void): () => void;
   /**
-   * Hears of it when records were dropped before this instance read them: {@link UpdateLog.onRecord} never tells of those, the fold has
-   * what of them counts. Answers how to end it.
+   * Calls the listener when records were dropped before this instance read them: {@link UpdateLog.onRecord} skips those, but the fold is
+   * complete. Returns a function that removes it.
    */
   onSkipped(listener: () => void): () => void;
-  /** The last row of kind `policy`: the head of the policy source that the instances agreed on (design D24). */
+  /** The last row of kind `policy`: the agreed head of the policy source (design D24). */
   readonly policy: PolicyHead | undefined;
   /**
-   * Appends a head of the policy source if the last one is still the one at `lastSeq` (0: there is none). Resolves when it is
-   * durable and applied here. Rejects with `log_conflict` otherwise.
+   * Appends a head of the policy source if the last one is still the one at `lastSeq` (0: none), otherwise rejects with `log_conflict`.
+   * Resolves when it is durable and applied here.
    */
   appendPolicy(body: string, lastSeq: number): Promise<PolicyHead>;
-  /** Hears of each new {@link UpdateLog.policy}. Answers how to end it. */
+  /** Calls the listener for each new {@link UpdateLog.policy}. Returns a function that removes it. */
   onPolicy(listener: (head: PolicyHead) => void): () => void;
-  /** Flushes and releases the store; appends after it are refused. Calling it again waits for the same end. */
+  /** Flushes and closes the store; later appends reject. Idempotent. */
   close(): Promise<void>;
 }
 
-/** A head of the policy source as the log has it; what the body says is the policy part's business. */
+/** A head of the policy source. `server/shared-policy-head.ts` knows the format of the body. */
 export interface PolicyHead {
   readonly seq: number;
   /** JSON text. */

@@ -1,8 +1,8 @@
-/** Another instance's appends are seen within milliseconds, unless the backbone is away. */
+/** Appends of other instances arrive within milliseconds, unless the backbone is unavailable. */
 const WITHIN_MS = 2000;
 const LOOK_MS = 50;
 
-/** Whether this instance has seen the log up to a position; waits a moment for it. */
+/** Returns whether this instance has applied the log up to a position; waits for it, at most `withinMs`. */
 export async function waitForSeq(
   log: { readonly head: number },
   seq: number,
