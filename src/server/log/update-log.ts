@@ -126,7 +126,7 @@ export interface UpdateLog {
   tail(after: number, limit?: number): Promise<TailPage | undefined>;
   /** Updates before a position, newest first, about `limit` at most; `next` is where to continue, undefined at the end. */
   audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }>;
-  /** Sets the function that delivers each applied record, before the listeners, and returns the number of connections. It must not throw. */
+  /** Sets what delivers each applied record, before the listeners, and returns the number of connections. It must not throw. */
   deliverTo(deliver: (record: LogRecord) => number): void;
   /**
    * Calls the listener for each record that is applied from now on, in order of `seq` and of any instance. Returns a function that removes
