@@ -287,7 +287,7 @@ test('an append that the log does not give back is not known to have failed', as
   const one = await FoldedLog.open(Object.create(store, { append: { value: append } }), options, {
     log: silentLogger(),
   });
-  await assert.rejects(one.append(record('/b')), { code: 'backbone_unavailable', message: /does not give back/ });
+  await assert.rejects(one.append(record('/b')), { code: 'backbone_unavailable', message: /does not return the rows/ });
   assert.equal(memory.rows.length, 2);
   await one.close();
 });

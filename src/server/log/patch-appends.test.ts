@@ -61,26 +61,31 @@ describe('an operation at -', () => {
       'where there is no document',
       [],
       [entry('PATCH', '/d', APPEND)],
-      /none that the log holds with its data; publish the document/,
+      /the log does not hold the document below it with its data; publish the document/,
     ],
-    ['over a URL', [[entry('PUT', '/d')]], [entry('PATCH', '/d', APPEND)], /none that the log holds/],
+    [
+      'over a URL',
+      [[entry('PUT', '/d')]],
+      [entry('PATCH', '/d', APPEND)],
+      /the log does not hold the document below it/,
+    ],
     [
       'over a URL of the same update',
       [[entry('PUT', '/d', LIST)]],
       [entry('PUT', '/d'), entry('PATCH', '/d', APPEND)],
-      /none that the log holds/,
+      /the log does not hold the document below it/,
     ],
     [
       'with a URL below',
       [[entry('PUT', '/d', LIST)], [entry('PUT', '/d/u')]],
       [entry('PATCH', '/d', APPEND)],
-      /none that the log holds/,
+      /the log does not hold the document below it/,
     ],
     [
       'with a URL below in the same update',
       [[entry('PUT', '/d', LIST)]],
       [entry('PUT', '/d/u'), entry('PATCH', '/d', APPEND)],
-      /none|another entry/,
+      /does not hold|another entry/,
     ],
     [
       'beside a URL in the document, in the same update',
@@ -92,19 +97,19 @@ describe('an operation at -', () => {
       'over a patch from a URL',
       [[entry('PUT', '/d', LIST)], [entry('PATCH', '/d')]],
       [entry('PATCH', '/d', APPEND)],
-      /none that the log holds/,
+      /the log does not hold the document below it/,
     ],
     [
       'on other topics',
       [[entry('PUT', '/d', LIST, ['x', 'y'])]],
       [entry('PATCH', '/d', APPEND)],
-      /none that the log holds/,
+      /the log does not hold the document below it/,
     ],
     [
       'after a deletion',
       [[entry('PUT', '/d', LIST)], [entry('DELETE', '/d', undefined)]],
       [entry('PATCH', '/d', APPEND)],
-      /none that the log holds/,
+      /the log does not hold the document below it/,
     ],
     [
       'to what is no list',
@@ -142,7 +147,7 @@ describe('an operation at -', () => {
     const limited = stateOf(record([entry('PUT', '/d', LIST)], 60));
     assert.match(
       limited.fold.appendProblem(record([entry('PATCH', '/d', APPEND)]))?.msg ?? '',
-      /none that the log holds/,
+      /the log does not hold the document below it/,
     );
   });
 
