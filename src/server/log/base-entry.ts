@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { JsonText, printJson } from '../../lib/json-text.js';
 import { type PeerEntry, sourceIdentity } from '../../wire/data.js';
 import { docPathText, parseDocPath } from '../../wire/doc-path.js';
@@ -16,9 +15,4 @@ export function baseIdentity(entry: PeerEntry): string {
     [...new Set(entry.topics)].sort(),
     entry.save_method,
   ]);
-}
-
-/** Digest of a base configuration: depends on the entries, their headers and their order. */
-export function configDigest(entries: readonly PeerEntry[]): string {
-  return createHash('sha256').update(printJson(entries)).digest('hex');
 }

@@ -4,7 +4,6 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
-import { readAudit } from './audit-pages.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import type { FoldedState } from './folded-state.js';
@@ -14,7 +13,7 @@ import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
 import { Retention, type RetentionLimits } from './retention.js';
 import { readUpdateRow, updateBodyText } from './row.js';
-import { TailReader } from './tail-reader.js';
+import { readAudit, TailReader } from './tail-reader.js';
 import type {
   AuditRecord,
   FoldedEntry,

@@ -1,6 +1,6 @@
 import type { LogStore, StoredRow } from './log-store.js';
 import { readUpdateRow } from './row.js';
-import type { LogRecord, TailPage } from './update-log.js';
+import type { AuditRecord, LogRecord, TailPage } from './update-log.js';
 
 /** Limits of the cache: rows, and characters of their bodies. */
 const MAX_ROWS = 2_000;
@@ -75,4 +75,16 @@ export class TailReader {
     }
     return kept;
   }
+}
+
+/** {@link UpdateLog.audit}. */
+export async function readAudit(
+  store: Pick<LogStore, 'readBack'>,
+  before: number,
+  limit: number,
+): Promise<{ records: readonly AuditRecord[]; next: number | undefined }> {
+  const rows = await store.readBack(before, limit);
+  const read = rows.map((row) => (row.kind === 'update' ? readUpdateRow(row) : undefined));
+  const records = read.flatMap((item) => (item?.kind === 'record' ? [item.record] : []));
+  return { records, next: rows.at(-1)?.seq };
 }
