@@ -346,6 +346,38 @@ test('a mirror with missing objects is made anew at the start', async () => {
   assert.equal((await part.bundle()).policy_modules.length, 1);
 });
 
+test('a mirror whose check at the start was cut short is checked by the next fetch', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  await repo.commit({ 'm.rego': 'package a' });
+  // In place of git: the check of all objects hangs while there is a file `hang`, and says that it has begun.
+  const bin = join(dir.path, 'bin');
+  const hang = join(dir.path, 'hang');
+  await mkdir(bin);
+  const script = `#!/bin/sh\ncase "$*" in *rev-list*) [ -e '${hang}' ] && touch '${hang}.begun' && sleep 60;; esac\nPATH='${process.env.PATH}' exec git "$@"\n`;
+  await writeFile(join(bin, 'git'), script, { mode: 0o755 });
+  const clonePath = join(dir.path, 'mirror');
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  const source = (): ReturnType<typeof createGitSource> =>
+    createGitSource({ url: repo.url, branch: 'master', clonePath, fetchTimeoutMs: 0, env }, { log: silentLogger() });
+  const { signal } = new AbortController();
+  const before = source();
+  await before.markServed(await before.fetch(signal));
+
+  await writeFile(hang, '');
+  const stop = new AbortController();
+  const after = source();
+  const opening = assert.rejects(after.open(stop.signal), { name: 'AbortError' });
+  await until(() => stat(`${hang}.begun`), { withinMs: 20_000, what: 'the check of all objects' });
+  stop.abort();
+  await opening;
+  await rm(hang);
+  const blob = await repo.git('rev-parse', 'HEAD:m.rego');
+  await rm(join(clonePath, 'objects', blob.slice(0, 2), blob.slice(2)));
+  await after.fetch(signal);
+  assert.equal((await after.objects.blobs([blob])).size, 1);
+});
+
 test('a mirror whose content turns out to be unreadable is made anew while it is served', async () => {
   await using dir = await tempDir();
   await using repo = await gitRepo();

@@ -46,8 +46,9 @@ export abstract class MirrorSource implements PolicySource {
   async open(signal: AbortSignal): Promise<string | undefined> {
     const head = (await this.folder.claim()) === 'existing' ? await this.#lastHead(signal) : undefined;
     if (head === undefined) await this.makeAnew(signal);
+    const isWhole = head === undefined || (await this.#isWhole(head, signal));
     this.isOpen = true;
-    if (head === undefined || (await this.#isWhole(head, signal))) return head;
+    if (isWhole) return head;
     this.log.warn({ folder: this.folder.path }, 'the local mirror is damaged and will be rebuilt');
     this.isDamaged = true;
     return undefined;
