@@ -23,16 +23,16 @@ it('says what a server follows, how, and who may call it, one fact a line', () =
   ]);
   const repo = { SYNC_POLICY_REPO_URL: 'https://bot:hush@git.example/policy.git' };
   for (const [env, how] of [
-    [{}, 'looked at with any webhook, not polled'],
-    [{ SYNC_POLICY_REPO_WEBHOOK_SECRET: 'hush' }, 'looked at with a webhook with the secret, not polled'],
-    [{ SYNC_POLICY_REPO_POLLING_INTERVAL: '2.5' }, 'looked at every 2.5 s and with any webhook'],
+    [{}, 'checked with any webhook, not polled'],
+    [{ SYNC_POLICY_REPO_WEBHOOK_SECRET: 'hush' }, 'checked with a webhook with the secret, not polled'],
+    [{ SYNC_POLICY_REPO_POLLING_INTERVAL: '2.5' }, 'checked every 2.5 s and with any webhook'],
   ] as const) {
     assert.equal(linesOf({ ...repo, ...env })[1], `policy: https://git.example/policy.git, branch master, ${how}`);
   }
   const api = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: 'https://b:hush@bundles.example/x?sig=hush' };
   assert.equal(
     linesOf({ ...api, SYNC_POLICY_REPO_POLLING_INTERVAL: '60', SYNC_AUTH_PUBLIC_KEY: 'a key' })[1],
-    'policy: https://bundles.example/x/bundle.tar.gz, looked at every 60 s and with a webhook with a token of a datasource',
+    'policy: https://bundles.example/x/bundle.tar.gz, checked every 60 s and with a webhook with a token of a datasource',
   );
   assert.equal(linesOf({ SYNC_AUTH_PUBLIC_KEY: 'a key' })[2], 'authentication: on');
 });

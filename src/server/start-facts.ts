@@ -80,7 +80,5 @@ function policyFact(settings: ServerOptions): StartFact {
 }
 
 function followed({ policyRepoPollingIntervalMs: pollMs }: ServerOptions, webhook: string): string {
-  return pollMs > 0
-    ? `looked at every ${pollMs / 1000} s and with ${webhook}`
-    : `looked at with ${webhook}, not polled`;
+  return pollMs > 0 ? `checked every ${pollMs / 1000} s and with ${webhook}` : `checked with ${webhook}, not polled`;
 }

@@ -27,7 +27,7 @@ test('a start says in one line each what runs, what it follows and how, who may 
     .map((line) => JSON.parse(line) as { level: number; msg: string; url?: string });
   const expected: [number, RegExp][] = [
     [30, /^version: \d+\.\d+\.\d+, Node \d+/],
-    [30, /^policy: .*\/repo, branch master, looked at with any webhook, not polled$/],
+    [30, /^policy: .*\/repo, branch master, checked with any webhook, not polled$/],
     [30, /^authentication: off, there are no keys: whoever reaches the server may do everything$/],
     [40, /^SYNC_AUTH_MASTER_TOKEN is set, and there are no keys/],
     [40, /^SYNC_POLICY_REPO_POLLING_INTERVAL is 0 and SYNC_POLICY_REPO_WEBHOOK_SECRET is not set/],
