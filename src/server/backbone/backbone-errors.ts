@@ -9,7 +9,7 @@ const RETRY_AFTER_SECONDS = 2;
 
 /** `backbone_unavailable`: no response, or a late one. `what` names the backbone without its secrets. */
 export function unavailable(what: string, reason: string, cause?: unknown): SyncError {
-  return new SyncError('backbone_unavailable', said(what, reason), {
+  return new SyncError('backbone_unavailable', messageOf(what, reason), {
     cause,
     retryable: true,
     retryAfterSeconds: RETRY_AFTER_SECONDS,
@@ -18,12 +18,12 @@ export function unavailable(what: string, reason: string, cause?: unknown): Sync
 
 /** `backbone_replaced`: the backbone no longer holds the log that this instance has read (design D25). */
 export function replaced(what: string, reason: string): SyncError {
-  return new SyncError('backbone_replaced', said(what, reason), { retryable: true });
+  return new SyncError('backbone_replaced', messageOf(what, reason), { retryable: true });
 }
 
 /** `log_conflict`: the expectation of an append does not hold. */
 export function conflict(what: string): SyncError {
-  return new SyncError('log_conflict', said(what, 'another instance appended a row first'), { retryable: true });
+  return new SyncError('log_conflict', messageOf(what, 'another instance appended a row first'), { retryable: true });
 }
 
 /** `log_unwritable`: the backbone responded, and has written nothing. */
@@ -32,7 +32,7 @@ export function unwritable(what: string, cause: unknown): SyncError {
 }
 
 /** A reason may be the text of an error that names the backbone already. */
-function said(what: string, reason: string): string {
+function messageOf(what: string, reason: string): string {
   return reason.startsWith(`${what}: `) ? reason : `${what}: ${reason}`;
 }
 

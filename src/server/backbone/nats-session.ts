@@ -11,7 +11,7 @@ import type {
 } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
 import { errorText, SyncError } from '../../lib/errors.js';
-import { ANSWER_CHARS, type Durability } from '../log/log-store.js';
+import { type Durability, PAGE_CHARS } from '../log/log-store.js';
 import { conflict, DEDUP_MS, unavailable, unwritable } from './backbone-errors.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
@@ -132,10 +132,10 @@ export class NatsSession implements Session {
   async messages(stream: string, from: number, count: number): Promise<StoredMsg[]> {
     return await this.#asking(async () => {
       const found: StoredMsg[] = [];
-      for (let bytes = 0; found.length < count && bytes < ANSWER_CHARS; ) {
+      for (let bytes = 0; found.length < count && bytes < PAGE_CHARS; ) {
         const seq = (found.at(-1)?.seq ?? from - 1) + 1;
         const before = found.length;
-        const query = { seq, batch: count - before, max_bytes: ANSWER_CHARS };
+        const query = { seq, batch: count - before, max_bytes: PAGE_CHARS };
         try {
           for await (const message of await this.#manager.direct.getBatch(stream, query)) {
             found.push(message);
@@ -303,7 +303,7 @@ function epochOf(created: string, metadata: Record<string, string> | undefined):
   return `${created}/${metadata?.[EPOCH] ?? ''}`.replaceAll(/[^0-9a-zA-Z]/g, '');
 }
 
-/** Why a stream that was created by somebody else could lose rows; undefined if it could not. */
+/** Why a stream with other settings could lose rows; undefined if it could not. */
 function unfit(config: StreamConfig): string | undefined {
   if (config.retention !== 'limits') return `has retention ${config.retention}: it must be "limits"`;
   if (config.max_age > 0 || config.max_msgs > 0 || config.max_msgs_per_subject > 0)

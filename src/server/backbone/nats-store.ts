@@ -5,11 +5,11 @@ import { sleep } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import {
-  ANSWER_CHARS,
   type Appended,
   type Expectation,
   type LogStore,
   type NewRow,
+  PAGE_CHARS,
   type Presence,
   type RowKind,
   type StoredRow,
@@ -116,7 +116,7 @@ class NatsStore extends BackboneStore<NatsSession> {
       const rows = await this.#rows(after + 1, limit);
       const last = rows.at(-1);
       // A replica of the stream may lag behind: wait until it has the rows that are known to exist.
-      const isFull = rows.length >= limit || sizeOf(rows) >= ANSWER_CHARS;
+      const isFull = rows.length >= limit || sizeOf(rows) >= PAGE_CHARS;
       if (after >= known || isFull || (last?.seq ?? 0) >= known || performance.now() > deadline) return rows;
       await sleep(20, AbortSignal.timeout(this.#callMs));
     }
@@ -226,7 +226,7 @@ function sizeOf(rows: readonly StoredRow[]): number {
 /** Removes the oldest rows if there are too many or if they are too large. Returns whether it removed any. */
 function keepNewest(rows: StoredRow[], limit: number): boolean {
   let [kept, chars] = [0, 0];
-  for (; kept < Math.min(rows.length, limit) && chars < ANSWER_CHARS; kept++) {
+  for (; kept < Math.min(rows.length, limit) && chars < PAGE_CHARS; kept++) {
     chars += rows.at(-1 - kept)?.body.length ?? 0;
   }
   return rows.splice(0, rows.length - kept).length > 0;
@@ -276,22 +276,22 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
     list: async () => {
       const { ts } = await keeper.call((session) => session.info(names.presence));
       const nowMs = ts === undefined ? Date.now() : Date.parse(ts); // the clock of the server, as in the times of messages
-      const said = new Map<string, string>();
+      const texts = new Map<string, string>();
       for (let from = 1; ; ) {
         const page = await keeper.call((session) => session.messages(names.presence, from, PAGE));
         for (const { data, time } of page) {
-          const { instance, text, ttlMs } = JSON.parse((await unpack(data)).toString('utf8')) as Said;
-          if (time.getTime() + ttlMs > nowMs) said.set(instance, text);
+          const { instance, text, ttlMs } = JSON.parse((await unpack(data)).toString('utf8')) as PresenceMessage;
+          if (time.getTime() + ttlMs > nowMs) texts.set(instance, text);
         }
         const last = page.at(-1);
-        if (last === undefined) return said;
+        if (last === undefined) return texts;
         from = last.seq + 1;
       }
     },
   };
 }
 
-interface Said {
+interface PresenceMessage {
   instance: string;
   text: string;
   ttlMs: number;

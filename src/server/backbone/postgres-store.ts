@@ -1,10 +1,10 @@
 import type { Logger } from '../../lib/log.js';
 import {
-  ANSWER_CHARS,
   type Appended,
   type Expectation,
   type LogStore,
   type NewRow,
+  PAGE_CHARS,
   type Presence,
   type StoredRow,
 } from '../log/log-store.js';
@@ -117,7 +117,7 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     const page = `SELECT * FROM ${this.#names.row} WHERE ${where} ORDER BY ${order} LIMIT $2`;
     const sized = `SELECT *, sum(octet_length(body)) OVER (ORDER BY ${order}) - octet_length(body) AS before FROM (${page}) page`;
     const text = `SELECT seq::float8 AS seq, kind, time_ms::float8 AS "timeMs", body
-      FROM (${sized}) sized WHERE before < ${ANSWER_CHARS} ORDER BY sized.${order}`;
+      FROM (${sized}) sized WHERE before < ${PAGE_CHARS} ORDER BY sized.${order}`;
     return this.keeper.call((session) => session.read<StoredRow>(text, values));
   }
 }

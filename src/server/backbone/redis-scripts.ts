@@ -1,4 +1,4 @@
-import { ANSWER_CHARS } from '../log/log-store.js';
+import { PAGE_CHARS } from '../log/log-store.js';
 
 /**
  * All access to Redis is by these scripts: each is atomic, verifies the epoch of the log, and takes one round trip. Rows are entries
@@ -9,20 +9,20 @@ import { ANSWER_CHARS } from '../log/log-store.js';
 export const REDIS_FORM = 1;
 
 /** Prefixes of the error replies of these scripts. */
-export const ANSWER = { otherEpoch: 'PSEPOCH', conflict: 'PSCONFLICT', damaged: 'PSDAMAGED' };
+export const ERROR_PREFIX = { otherEpoch: 'PSEPOCH', conflict: 'PSCONFLICT', damaged: 'PSDAMAGED' };
 
 const NOW = `local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))`;
 
 const SAME_EPOCH = `if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
-  return redis.error_reply('${ANSWER.otherEpoch} the update log was emptied or replaced: it has another epoch')
+  return redis.error_reply('${ERROR_PREFIX.otherEpoch} the update log was emptied or replaced: it has another epoch')
 end`;
 
 /** KEYS meta, log. ARGV a new epoch. Returns epoch and form. */
 export const OPEN = `
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if not epoch then
-  if redis.call('EXISTS', KEYS[2]) == 1 then return redis.error_reply('${ANSWER.damaged} rows without an epoch') end
+  if redis.call('EXISTS', KEYS[2]) == 1 then return redis.error_reply('${ERROR_PREFIX.damaged} rows without an epoch') end
   redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'form', '${REDIS_FORM}', 'head', '0')
   epoch = ARGV[1]
 end
@@ -47,7 +47,7 @@ export const APPEND = `
 ${SAME_EPOCH}
 local last = ARGV[3] == 'any' and 'head' or 'last_' .. ARGV[3]
 if ARGV[3] ~= '' and (redis.call('HGET', KEYS[1], last) or '0') ~= ARGV[4] then
-  return redis.error_reply('${ANSWER.conflict} another row is the last one')
+  return redis.error_reply('${ERROR_PREFIX.conflict} another row is the last one')
 end
 ${NOW}
 local head = tonumber(redis.call('HGET', KEYS[1], 'head'))
@@ -74,7 +74,7 @@ return places`;
 const PAGE = `
 local function page(command, from, to, step, count)
   local rows, size = {}, 0
-  while #rows < count and size < ${ANSWER_CHARS} do
+  while #rows < count and size < ${PAGE_CHARS} do
     local some = redis.call(command, KEYS[2], string.format('%.0f-0', from), to, 'COUNT', math.min(count - #rows, 16))
     if #some == 0 then break end
     for _, row in ipairs(some) do

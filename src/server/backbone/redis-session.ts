@@ -4,7 +4,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
-import { ANSWER, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
+import { ERROR_PREFIX, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in Redis. */
@@ -176,9 +176,9 @@ export class RedisSession implements Session {
   #failure(error: unknown): unknown {
     const { what } = this.#place;
     const text = errorText(error);
-    if (text.startsWith(ANSWER.otherEpoch)) return replaced(what, text.slice(ANSWER.otherEpoch.length + 1));
-    if (text.startsWith(ANSWER.conflict)) return conflict(what);
-    if (text.startsWith(ANSWER.damaged)) return new SyncError('log_damaged', `${what}: ${text}`);
+    if (text.startsWith(ERROR_PREFIX.otherEpoch)) return replaced(what, text.slice(ERROR_PREFIX.otherEpoch.length + 1));
+    if (text.startsWith(ERROR_PREFIX.conflict)) return conflict(what);
+    if (text.startsWith(ERROR_PREFIX.damaged)) return new SyncError('log_damaged', `${what}: ${text}`);
     if (/^(OOM|MISCONF)\b/.test(text)) return unwritable(what, error);
     if (/^(BUSY|TRYAGAIN|NOREPLICAS)\b/.test(text)) return unavailable(what, text, error);
     return error;

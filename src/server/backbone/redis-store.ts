@@ -107,9 +107,9 @@ function redisPresence(keeper: SessionKeeper<RedisSession>, { presence, presence
       const flat = (await keeper.call((session) =>
         session.run(LIST_PRESENCE, [presence, presenceEnds], []),
       )) as string[];
-      const said = new Map<string, string>();
-      for (let at = 0; at + 1 < flat.length; at += 2) said.set(flat[at] ?? '', flat[at + 1] ?? '');
-      return said;
+      const texts = new Map<string, string>();
+      for (let at = 0; at + 1 < flat.length; at += 2) texts.set(flat[at] ?? '', flat[at + 1] ?? '');
+      return texts;
     },
   };
 }

@@ -184,7 +184,7 @@ export class FoldedLog implements UpdateLog {
     };
     return await this.#queue.exclusively(async () => {
       try {
-        const [place] = await this.#view.appendMade(make);
+        const [place] = await this.#view.appendFrom(make);
         return place as Placed;
       } catch (error) {
         // The record may repeat an accepted one.
@@ -208,7 +208,7 @@ export class FoldedLog implements UpdateLog {
   async appendFrom(make: (fold: readonly FoldedEntry[]) => readonly NewRecord[]): Promise<readonly Recorded[]> {
     let records: readonly NewRecord[] = [];
     const places = await this.#queue.exclusively(() =>
-      this.#view.appendMade(() => {
+      this.#view.appendFrom(() => {
         records = make(this.fold());
         return records.map((record) => ({ record, row: { kind: 'update', body: printed(record, undefined) } }));
       }),

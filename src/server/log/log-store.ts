@@ -52,7 +52,7 @@ export interface Expectation {
  * Characters (or bytes) of bodies after which a page of rows ends, whatever its limit of rows, to bound memory and time. The last row may
  * exceed it.
  */
-export const ANSWER_CHARS = 16 * 1024 * 1024;
+export const PAGE_CHARS = 16 * 1024 * 1024;
 
 /** Whether acknowledged rows survive a crash or power loss. */
 export type Durability = { readonly level: 'durable' } | { readonly level: 'weak'; readonly reason: string };
@@ -93,7 +93,7 @@ export interface LogStore {
    */
   append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
   /**
-   * Rows after a position, in order, including retired ones; fewer than `limit` if they are large ({@link ANSWER_CHARS}), none only at the
+   * Rows after a position, in order, including retired ones; fewer than `limit` if they are large ({@link PAGE_CHARS}), none only at the
    * end. Rejects with `backbone_unavailable`.
    */
   read(after: number, limit: number): Promise<readonly StoredRow[]>;

@@ -29,7 +29,7 @@ export interface FollowOptions {
   readonly retry?: BackoffOptions | undefined;
 }
 
-/** Attempts of {@link LogView.appendMade}. */
+/** Attempts of {@link LogView.appendFrom}. */
 const ATTEMPTS = 20;
 const READ_ROWS = 1000;
 const POLL_MS = 5000;
@@ -196,7 +196,7 @@ export class LogView {
    * Appends rows that depend on the current state, together and only if no row was appended since; otherwise retries with new rows.
    * Rejects with `backbone_unavailable` after {@link ATTEMPTS} conflicts.
    */
-  async appendMade(make: () => readonly OwnRow[]): Promise<readonly Placed[]> {
+  async appendFrom(make: () => readonly OwnRow[]): Promise<readonly Placed[]> {
     for (let attempt = 1; ; attempt++) {
       await this.catchUp();
       const lastSeq = this.#state.head;

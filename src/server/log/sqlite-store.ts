@@ -117,14 +117,14 @@ class SqliteStore implements LogStore {
 
 /** Presence of the only instance. */
 function memoryPresence(): Presence {
-  const said = new Map<string, { text: string; untilMs: number }>();
+  const texts = new Map<string, { text: string; untilMs: number }>();
   return {
     put: async (instance, text, ttlMs) => {
-      said.set(instance, { text, untilMs: performance.now() + ttlMs });
+      texts.set(instance, { text, untilMs: performance.now() + ttlMs });
     },
     list: async () => {
-      for (const [instance, { untilMs }] of said) if (untilMs <= performance.now()) said.delete(instance);
-      return new Map([...said].map(([instance, { text }]) => [instance, text]));
+      for (const [instance, { untilMs }] of texts) if (untilMs <= performance.now()) texts.delete(instance);
+      return new Map([...texts].map(([instance, { text }]) => [instance, text]));
     },
   };
 }

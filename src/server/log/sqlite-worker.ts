@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Database, Statement } from 'libsql';
-import { ANSWER_CHARS, type Appended, type Expectation, type NewRow, type StoredRow } from './log-store.js';
+import { type Appended, type Expectation, type NewRow, PAGE_CHARS, type StoredRow } from './log-store.js';
 import { migrate, pragmaValue, SchemaTooNew } from './sqlite-schema.js';
 import type { OpenedStore, StoreReply, StoreRequest } from './sqlite-thread.js';
 
@@ -110,7 +110,7 @@ function append(
   });
 }
 
-/** Rows of a range, up to `limit` and {@link ANSWER_CHARS}. */
+/** Rows of a range, up to `limit` and {@link PAGE_CHARS}. */
 function rowsOf(database: Database, where: string, values: readonly number[], limit: number): StoredRow[] {
   const rows: StoredRow[] = [];
   let chars = 0;
@@ -119,7 +119,7 @@ function rowsOf(database: Database, where: string, values: readonly number[], li
   for (const row of statement.iterate(...values, limit) as IterableIterator<StoredRow>) {
     rows.push({ seq: row.seq, kind: row.kind, timeMs: row.timeMs, body: row.body });
     chars += row.body.length;
-    if (chars >= ANSWER_CHARS) break;
+    if (chars >= PAGE_CHARS) break;
   }
   return rows;
 }
@@ -170,14 +170,14 @@ function carryOut(database: Database, request: Exclude<StoreRequest, { op: 'clos
   }
 }
 
-function answer(work: () => unknown): void {
-  let reply: StoreReply;
+function reply(work: () => unknown): void {
+  let result: StoreReply;
   try {
-    reply = { ok: true, value: work() };
+    result = { ok: true, value: work() };
   } catch (error) {
-    reply = failure(error);
+    result = failure(error);
   }
-  parentPort?.postMessage(reply);
+  parentPort?.postMessage(result);
 }
 
 function failure(error: unknown): StoreReply {
@@ -204,9 +204,9 @@ async function main(options: { file: string; nowMs: number }): Promise<void> {
       parentPort?.close();
       return;
     }
-    answer(() => carryOut(database, request));
+    reply(() => carryOut(database, request));
   });
-  answer(() => opened(database, options.nowMs));
+  reply(() => opened(database, options.nowMs));
 }
 
 await main(workerData as { file: string; nowMs: number });
