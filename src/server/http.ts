@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import type { ServerSecurity } from '../auth/security.js';
 import { AddressLimits, ClientAddresses } from '../http/address-limits.js';
-import { createHttpApp } from '../http/app.js';
+import { closeHttpApp, createHttpApp } from '../http/app.js';
 import { docsRoutes } from '../http/docs.js';
 import { metricsRoute } from '../http/metrics-route.js';
 import { consumeRateLimit, createHostCheck, type HostCheck, refuseForeignPages } from '../http/request-guards.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
+import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';
 import { RateLimit } from '../lib/rate.js';
@@ -62,10 +63,11 @@ interface Guards {
 /** Connections for requests, in addition to SYNC_MAX_CONNECTIONS sockets: a full server still serves /healthcheck. */
 const REQUEST_CONNECTIONS = 1024;
 
-/** The HTTP API and the sockets of the server. The caller listens, and closes both. */
+/** The HTTP API and the sockets of the server. The caller listens. */
 export async function serverHttp(
   options: ServerOptions,
   deps: ServerHttpDeps,
+  { add }: Pick<Parts, 'add'>,
 ): Promise<{ app: FastifyInstance; sockets: SocketServer }> {
   const log = deps.log.child({ component: 'http' });
   const { connectionsPerAddress, unauthenticatedBytesPerAddress } = options;
@@ -80,6 +82,8 @@ export async function serverHttp(
   const sockets = createSockets(options, guards, deps);
   const { tls, security } = deps;
   const app = createHttpApp({ ...options, tls, authenticator: security.authenticator, ...guards }, { log });
+  // Together: the HTTP server waits for its sockets too. Before the routes: some settings fail there.
+  add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
   await addRoutes(app, options, deps);
   addServerReadings(deps.metrics, {
     log: deps.updateLog,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { serverSecurity } from '../auth/security.js';
-import { closeHttpApp, listenHttp } from '../http/app.js';
+import { listenHttp } from '../http/app.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { createHttpProgram, type Listening } from '../http/program.js';
 import type { RouteDeclaration } from '../http/route.js';
@@ -88,12 +88,14 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const connections = new Set<Connection>();
   const peers = (): PeerInfo[] => [...connections].map(({ info }) => info);
   const sessions = await openSessions(options, { opened, policy, peers, meter, log }, parts);
-  const { app, sockets } = await serverHttp(options, {
-    ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions },
-    ...{ connections, peers, metrics, meter, log },
-  });
-  // Closed together: the HTTP server waits for its sockets too.
-  parts.add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
+  const { app, sockets } = await serverHttp(
+    options,
+    {
+      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions },
+      ...{ connections, peers, metrics, meter, log },
+    },
+    parts,
+  );
   const unsubscribe = updateLog.onSkipped(() => sockets.sendToReload());
   parts.add(unsubscribe, () => unsubscribe());
 

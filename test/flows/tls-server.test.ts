@@ -51,6 +51,21 @@ async function publishBy(server: StartedServer, ...command: string[]): Promise<{
 }
 
 describe('TLS of the sync server', () => {
+  test('a start that fails at a route leaves nothing that reads the certificate files', async (t) => {
+    const begun = t.mock.method(globalThis, 'setInterval');
+    const ended = t.mock.method(globalThis, 'clearInterval');
+    const params = {
+      ...{ secret_header_name: 'x', secret_type: 'token', secret_parsing_regex: '(?=x)' },
+      ...{ event_header_name: 'y', push_event_value: 'push' },
+    };
+    const env = serving(serverPair, { SYNC_POLICY_REPO_WEBHOOK_PARAMS: JSON.stringify(params) });
+    await assert.rejects(startServer(env), { code: 'config_invalid', message: /secret_parsing_regex/ });
+    const left = new Set(begun.mock.calls.map(({ result }) => result));
+    assert(left.size > 0);
+    for (const { arguments: args } of ended.mock.calls) left.delete(args[0] as NodeJS.Timeout);
+    assert.equal(left.size, 0);
+  });
+
   test('policy, base data and updates reach a client over https and wss when it trusts the authority', async () => {
     await using repo = await gitRepo();
     await repo.commit({ 'app.rego': 'package app\n\nallow := data.users.ann\n' });
