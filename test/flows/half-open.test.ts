@@ -69,7 +69,7 @@ test('nothing passes in either direction: both sides notice by pings, and the cl
     { instance: 'i', memoryMs: 60_000 },
     { head: () => 0, now: Date.now, claims: new IdClaims({ memoryMs: 60_000 }) },
   );
-  const log = { epoch: 'e', head: 0, heads: () => ({}) };
+  const log = { epoch: 'e', head: 0, status: { up: true } as const, heads: () => ({}) };
   const sessions = createSessionHandler(
     { heartbeatMs: 60_000 },
     { registry, log, policyHead: () => undefined, otherName: () => undefined, logger: silentLogger() },

@@ -11,7 +11,7 @@ function told(peerCount: number): unknown {
     info: { topics: ['a'] },
     tell: (_method: string, beat: unknown) => void sent.push(beat),
   } as unknown as SessionPeer;
-  const log = { epoch: 'e', head: 3, heads: () => ({ a: 3 }) };
+  const log = { epoch: 'e', head: 3, status: { up: true } as const, heads: () => ({ a: 3 }) };
   sendHeartbeat(peer, { log, policyHead: () => 'c1', otherName: () => undefined, peerCount: () => peerCount });
   return sent[0];
 }

@@ -4,6 +4,7 @@ import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/peer.js';
 import { sessionAnswer } from '../../wire/session.js';
+import type { StoreStatus } from '../log/log-store.js';
 import { distinctNames, nameOf } from './client-view.js';
 import { IdClaims } from './id-claims.js';
 import { isConcerned } from './known-client.js';
@@ -12,11 +13,14 @@ import { ClientRegistry } from './registry.js';
 import { createSessionHandler } from './session-handler.js';
 
 function world(head = 5) {
-  const state = { head, now: 1000 };
+  const state: { head: number; now: number; status: StoreStatus } = { head, now: 1000, status: { up: true } };
   const log = {
     epoch: 'e',
     get head() {
       return state.head;
+    },
+    get status() {
+      return state.status;
     },
     heads: (topics: readonly string[]) => Object.fromEntries(topics.map((topic) => [topic, state.head])),
   };
@@ -127,6 +131,27 @@ describe('opening a session', () => {
     }, 20);
     const answer = await open(peer(), { client_id: 'a', position });
     assert(answer.accepted && answer.resumes === true);
+  });
+
+  it('a position ahead of the head is not judged while the backbone is unavailable, nor at its return', async () => {
+    const { open, state, registry } = world();
+    const position = { epoch: 'e', applied_through: 6, applied_beyond: [], unresolved: [] };
+    const away: StoreStatus = { up: false, reason: 'gone', sinceMs: 1 };
+    for (const [before, after] of [
+      [away, away],
+      [away, { up: true }],
+      [{ up: true }, away],
+    ] as const) {
+      state.status = before;
+      let subscribed = false;
+      const answer = open(peer(), { client_id: 'a', position }, () => (subscribed = true));
+      state.status = after;
+      assert.equal((await answer).accepted, false);
+      assert(!subscribed && registry.get('a', null) === undefined);
+    }
+    // What this instance has seen counts, whether or not there is more.
+    const known = await open(peer(), { client_id: 'a', position: { ...position, applied_through: 5 } });
+    assert(known.accepted && known.resumes === true);
   });
 
   it('a second connection of the same client is served at once, and is the client; the older one is another while it lives', async () => {

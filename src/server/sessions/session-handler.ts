@@ -10,6 +10,7 @@ import {
   sessionReport,
   sessionSubscribe,
 } from '../../wire/session.js';
+import type { StoreStatus } from '../log/log-store.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
@@ -19,6 +20,8 @@ export interface SessionLog {
   readonly epoch: string;
   /** Last seq that this instance has seen. */
   readonly head: number;
+  /** Whether rows of other instances arrive here. */
+  readonly status: StoreStatus;
   /** Last seq of a data update on each of these topics; topics without one may be missing. */
   heads(topics: readonly string[]): Readonly<Record<string, number>>;
 }
@@ -56,11 +59,15 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     { client_id: clientId, topics, position }: SessionSubscribe,
     subscribe: () => boolean,
   ): Promise<SessionAnswer> {
-    const resumes = position !== undefined && (await isOfThisLog(position));
+    const place = position === undefined ? 'other' : await placeOf(position);
+    if (place === 'unknown') {
+      return refused(`this instance has read the log up to ${log.head}, and its backbone is unavailable: try again`);
+    }
+    const resumes = place === 'same';
     const here = registry.clientAt(peer)?.clientId;
     if (here !== undefined && here !== clientId) return refused(`this connection is that of client ${here}`);
     if (!subscribe()) return refused('the subscription was not carried out: see the log of the server');
-    const older = registry.connected(peer, clientId, resumes ? position : null);
+    const older = registry.connected(peer, clientId, (resumes && position) || null);
     const listedAs = otherName(peer);
     if (here === undefined && listedAs !== undefined) {
       logger.warn(
@@ -98,9 +105,15 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     }
   }
 
-  /** A head behind a client's position means a new epoch (design D25), unless this instance has just not seen it yet. */
-  async function isOfThisLog(position: Position): Promise<boolean> {
-    return position.epoch === log.epoch && (await waitForSeq(log, highestOf(position), catchUpMs));
+  /**
+   * A head behind a client's position means a log that went back (design D25), unless this instance has just not seen it yet. While
+   * the backbone is unavailable nobody can tell: the client would read everything anew, and show older documents meanwhile.
+   */
+  async function placeOf(position: Position): Promise<'same' | 'other' | 'unknown'> {
+    if (position.epoch !== log.epoch) return 'other';
+    const wasUp = log.status.up;
+    if (await waitForSeq(log, highestOf(position), catchUpMs)) return 'same';
+    return wasUp && log.status.up ? 'other' : 'unknown';
   }
 
   return {

@@ -31,6 +31,7 @@ class Instance {
       {
         log: {
           epoch: 'e',
+          status: { up: true } as const,
           get head() {
             return instance.head;
           },
