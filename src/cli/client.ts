@@ -12,8 +12,7 @@ function clientProgram(env: NodeJS.ProcessEnv): Command {
   const program = settingsProgram(
     {
       name: 'sync-client',
-      description:
-        'Keeps the policy engine beside it current with the policy and the data that a sync server publishes.',
+      description: 'Keeps a policy engine up to date with the policy and the data that a sync server publishes.',
       settings: CLIENT_SETTINGS,
       otherSettings: SERVER_SETTINGS,
       run: (loaded) =>

@@ -2,12 +2,12 @@ import * as nodeModule from 'node:module';
 import { join } from 'node:path';
 import { cacheFolder } from '../lib/cache-folder.js';
 
-/** What Node has from 22.1 on, and its types here do not know. */
+/** Node has this from 22.1 on; its types here do not declare it. */
 type EnableCompileCache = (folder: string) => unknown;
 
 /**
- * Keeps V8's code cache of the modules that load from now on in the user's cache folder, where this Node can: it saves a
- * tenth of a start. Node's default, the folder for temporary files, could have another user's files. Never throws.
+ * Caches V8's compiled code of modules loaded from now on in the user's cache folder, if Node supports it: saves a tenth of the
+ * start time. Node's default, the temporary folder, could contain files of another user. Never throws.
  */
 export function useCompileCache(env: Readonly<Record<string, string | undefined>>): void {
   const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: EnableCompileCache };

@@ -32,22 +32,22 @@ interface TokenOptions {
   justTheToken: boolean;
 }
 
-/** The part of the server's answer that matters; OPAL's is the same. */
+/** The used part of the response; OPAL's is the same. */
 const tokenAnswer = z.looseObject({ token: z.string().min(1) });
 
-/** Adds `obtain-token`: asks a sync server for a token (opal-protocol P8.3). Both programs have it. */
+/** Adds `obtain-token`: requests a token from a sync server (opal-protocol P8.3). Both programs have it. */
 export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv): void {
   program
     .command('obtain-token')
-    .description('Ask a sync server for a token and print it.')
+    .description('Request a token from a sync server and print it.')
     .argument('[master-token]', 'the master token of the server (env: SYNC_MASTER_TOKEN, OPAL_MASTER_TOKEN)')
     .option('--server-url <url>', 'the sync server (default: "http://localhost:7002", env: SYNC_SERVER_URL)')
-    .addOption(new Option('--type <type>', 'kind of peer that the token is for').choices(PEER_TYPES).default('client'))
+    .addOption(new Option('--type <type>', 'peer type of the token').choices(PEER_TYPES).default('client'))
     .option('--ttl <n unit...>', `lifetime, for example 365 days; units: ${Object.keys(UNIT_SECONDS).join(', ')}`, [
       '365',
       'days',
     ])
-    .option('--id <uuid>', 'subject of the token: the one of a token that this renews (default: a new one)')
+    .option('--id <uuid>', 'subject of the token; to renew a token, its subject (default: a new one)')
     .option(
       '--permitted-topics <topics>',
       'limit the holder to these topics, separated by commas; may be repeated',
@@ -59,14 +59,14 @@ export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv):
       listed,
     )
     .option('--claims <JSON>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
-    .option('--just-the-token', 'print the token alone', true)
-    .option('--no-just-the-token', 'print the whole answer of the server as JSON')
+    .option('--just-the-token', 'print only the token', true)
+    .option('--no-just-the-token', 'print the whole response of the server as JSON')
     .action((argument: string | undefined, options: TokenOptions) => obtainToken(argument, options, env));
 }
 
 async function obtainToken(argument: string | undefined, options: TokenOptions, env: NodeJS.ProcessEnv): Promise<void> {
   const { seconds, rest } = readTtl(options.ttl);
-  // The parser takes an argument behind `--ttl 365 days` as its third word.
+  // The parser reads an argument after `--ttl 365 days` as its third word.
   const [behindTtl, ...others] = rest;
   if (others.length > 0 || (behindTtl !== undefined && argument !== undefined)) {
     throw new UsageError('--ttl takes a number and a unit, for example --ttl 365 days');
@@ -92,7 +92,7 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
   console.log(options.justTheToken ? answer.token : JSON.stringify(answer, null, 2));
 }
 
-/** `--ttl 365 days` as seconds, and the words after it. */
+/** Returns `--ttl 365 days` in seconds, and the words after it. */
 function readTtl(words: readonly string[]): { seconds: number; rest: readonly string[] } {
   const [count = '', unit = '', ...rest] = words.flatMap((word) => word.split(' '));
   const unitSeconds = UNIT_SECONDS[unit];
@@ -102,7 +102,7 @@ function readTtl(words: readonly string[]): { seconds: number; rest: readonly st
   return { seconds: Number(count) * unitSeconds, rest };
 }
 
-/** The words of an option that may be repeated; an empty text is a list of nothing. */
+/** Collects the words of a repeatable option; an empty text is an empty list. */
 function listed(text: string, before: string[] = []): string[] {
   return [...before, ...text.split(',').filter((word) => word !== '')];
 }

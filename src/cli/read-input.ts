@@ -2,17 +2,17 @@ import { open } from 'node:fs/promises';
 import { errorText } from '../lib/errors.js';
 import { UsageError } from './run-program.js';
 
-/** Upper bound of the input: four times the default limit of a server. */
+/** Maximum size of the input: four times the default limit of a server. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** Where a command reads from. */
+/** Input of a command. */
 export interface InputDeps {
   readonly stdin: AsyncIterable<Uint8Array | string>;
 }
 
 /**
- * The text of a file, of standard input where it is named `-`. Throws {@link UsageError} that names option and file: it cannot be
- * read, is larger than `maxBytes`, or is not UTF-8.
+ * Reads a text file, or standard input if the file is `-`. Rejects with a {@link UsageError} that names option and file if it
+ * cannot be read, is larger than `maxBytes`, or is not UTF-8.
  */
 export async function readInput(
   option: string,
@@ -44,7 +44,7 @@ async function readFile(file: string, maxBytes: number): Promise<Buffer | undefi
   }
 }
 
-/** The whole content of a stream; undefined where it exceeds the bound. */
+/** Reads a whole stream; returns undefined if it exceeds the limit. */
 async function bounded(stream: AsyncIterable<Uint8Array | string>, maxBytes: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let length = 0;

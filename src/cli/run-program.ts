@@ -21,14 +21,14 @@ interface LogSettings {
   readonly logFormat: 'auto' | LogOptions['format'];
 }
 
-/** A mistake in how a command was called; ends with exit code 2. */
+/** A usage error of a command: exit code 2. */
 export class UsageError extends SyncError {
   constructor(message: string) {
     super('usage_invalid', message);
   }
 }
 
-/** A failure with an exit code of its own. */
+/** A failure with a specific exit code. */
 export class ExitError extends SyncError {
   readonly exitCode: number;
 
@@ -38,13 +38,12 @@ export class ExitError extends SyncError {
   }
 }
 
-/** Printed after an error of the parser. */
+/** Printed after a parser error. */
 export const USAGE_HINT = remedyLine('usage_invalid');
 
 /**
- * Parses the arguments and runs the command that they name; answers the exit code. A failure is two lines on
- * standard error: what is wrong, and what to do about it, with the code of docs/errors.md. 2 for usage and configuration, 1 for the
- * rest.
+ * Parses the arguments, runs their command, and returns the exit code: 2 for usage and configuration errors, 1 for other
+ * failures. Prints a failure as two lines on standard error: the problem, and the remedy with the code of docs/errors.md.
  */
 export async function runCommandLine(program: Command, argv: readonly string[]): Promise<number> {
   throwInsteadOfExit(program);
@@ -52,15 +51,15 @@ export async function runCommandLine(program: Command, argv: readonly string[]):
     await program.parseAsync([...argv], { from: 'user' });
     return EXIT.ok;
   } catch (error) {
-    // Help, version and usage errors: already printed by the parser.
+    // The parser has already printed help, version and usage errors.
     if (!(error instanceof CommanderError)) console.error(failureText(program.name(), error));
     return failureCode(error);
   }
 }
 
 /**
- * Runs until SIGINT or SIGTERM, then stops and returns. A second signal ends the process at once. Rejects when the start
- * or the stop fails, or when the part cannot go on; then it is stopped too.
+ * Runs until SIGINT or SIGTERM, then stops and resolves. A second signal exits the process at once. Rejects if the start or the
+ * stop fails, or if the part fails while running; then it is stopped too.
  */
 export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promise<void> {
   let onSignal: NodeJS.SignalsListener | undefined;
@@ -68,7 +67,7 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
     let isAsked = false;
     onSignal = (signal) => {
       if (isAsked) {
-        log.warn({ signal }, 'asked to stop again: ending at once');
+        log.warn({ signal }, 'second stop signal: exiting at once');
         process.exit(EXIT.failed);
       }
       isAsked = true;
@@ -85,19 +84,19 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
     } finally {
       await part.stop();
     }
-    // The stop may make the start fail.
+    // A stop during the start makes the start fail.
     await started.catch((error: unknown) => log.debug({ err: error }, 'start was cut short'));
     log.info('stopped');
   } finally {
     if (onSignal !== undefined) for (const signal of STOP_SIGNALS) process.off(signal, onSignal);
-    // The reason of the end is printed after the log.
+    // The failure is printed after the log.
     log.flush();
   }
 }
 
 /**
- * Runs what `make` makes until it is asked to stop. `make` imports it first: the other commands start in half the time without it. A log
- * format of `auto` is `pretty` on a terminal.
+ * Runs a server or a client until a stop signal. `make` imports it lazily: without it, the other commands start in half the time.
+ * The log format `auto` means `pretty` on a terminal.
  */
 export async function runProgram(
   name: string,
@@ -108,14 +107,13 @@ export async function runProgram(
   const { logLevel: level, logFormat } = values;
   const format = logFormat === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : logFormat;
   const log = createLogger(name, { level, format });
-  // Most often a typing error.
-  const text = 'settings in the environment that mean nothing here; --help lists those that exist';
+  const text = 'unknown settings in the environment; --help lists the known ones';
   if (names.length > 0) log.warn({ names }, text);
   useCompileCache(env);
   await runUntilSignal(await make(log), log);
 }
 
-/** The two lines that a command prints for a failure; `who`: the program. */
+/** Returns the two lines that a command prints for a failure; `who`: the program. */
 function failureText(who: string, error: unknown): string {
   return `${who}: ${errorText(error)}\n${remedyLine(errorCode(error))}`;
 }

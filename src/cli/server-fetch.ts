@@ -6,45 +6,45 @@ import { createLogger, redactUrl, type Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { problemText } from '../lib/problem-text.js';
 
-/** Longest wait for the server's whole answer. */
+/** Timeout of the whole response. */
 const ANSWER_TIMEOUT_MS = 30_000;
-/** Largest answer that is read. */
+/** Maximum size of a response. */
 const ANSWER_LIMIT_BYTES = 256 * 1024 * 1024;
 
-/** What a command asks of a sync server or client. */
+/** A request of a command to a sync server or client. */
 export interface ServerRequest {
   readonly url: string;
   readonly token: Secret | undefined;
-  /** JSON text, which makes it a POST; without it, a GET. */
+  /** JSON text: the request is a POST; without it, a GET. */
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Milliseconds beyond the usual timeout, for a request that makes the server wait. */
+  /** Milliseconds to add to the timeout, for a request that makes the server wait. */
   readonly extraTimeMs?: number;
 }
 
-/** The statuses of success, the error codes of a failure, and what did not happen (`not published`). */
+/** The statuses of success, and the error codes and message prefix (`not published`) of a failure. */
 export interface AnswerRules {
   readonly good?: readonly number[];
-  /** Of a refusal that the server gives no code for. */
+  /** Code of a failure for which the server sends no code. */
   readonly code: ErrorCode;
-  /** Of a 401. Default: `token_refused`. */
+  /** Code of a 401. Default: `token_refused`. */
   readonly refused?: ErrorCode;
-  /** Where there is no answer. Default: `server_unreachable`. */
+  /** Code if there is no response. Default: `server_unreachable`. */
   readonly unreachable?: ErrorCode;
   readonly what?: string;
 }
 
-/** The status (a good one) and the text of an answer. */
+/** Status and body of a successful response. */
 export interface ServerAnswer {
   readonly status: number;
   readonly text: string;
 }
 
 /**
- * Sends a request as the client would: with the authority and the client certificate of the settings
- * (SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, SYNC_CLIENT_TLS_CERT_FILE and their companions) and the proxies of the
- * environment. Rejects with `config_invalid` for these settings, `server_unreachable` or `tls_failed` without a response, and
- * for a status that is not good (default: only 200 is) with the server's error code and message, or the code of `rules`.
+ * Sends a request like the client does: with the authority and the client certificate of the settings
+ * (SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE, SYNC_CLIENT_TLS_CERT_FILE and related ones) and the proxies of the environment.
+ * Rejects with `config_invalid` for invalid settings, with `server_unreachable` or `tls_failed` without a response, and for a
+ * status outside `good` (default: 200) with the server's error code and message, or the code of `rules`.
  */
 export async function askServer(
   request: ServerRequest,
@@ -73,7 +73,7 @@ export async function askServer(
   throw new SyncError(codeOf(answer, rules), `${failed}${who} answered ${answer.status}: ${said}${unsent}`);
 }
 
-/** The server's error code, except `unauthorized`, which is for servers: a caller has a wrong token. */
+/** Returns the server's error code, except `unauthorized`, whose remedy is for servers: here, the token of the caller is wrong. */
 function codeOf(
   { status, errorCode }: { status: number; errorCode: string | undefined },
   rules: AnswerRules,
@@ -87,7 +87,7 @@ async function send(
   { url, token, body, headers: given = {}, extraTimeMs = 0 }: ServerRequest,
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer & { errorCode: string | undefined }> {
-  // Imported here: usage errors and help do not need it.
+  // Imported lazily: usage errors and help do not need it.
   const [{ default: undici }, { openOutbound }] = await Promise.all([
     import('undici'),
     import('../client/outbound/outbound.js'),
@@ -103,7 +103,7 @@ async function send(
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
   else if (basic !== undefined) headers.authorization = basic;
   try {
-    // Follows no redirect: the token is for the named server alone, and a 301 would turn a POST into a GET.
+    // Follows no redirects: the token is only for the given server, and a 301 would turn a POST into a GET.
     const answer = await undici.request(url, {
       ...(body === undefined
         ? { headers }

@@ -10,7 +10,7 @@ import { runCommandLine, runProgram, UsageError } from './run-program.js';
 import { settingsProgram } from './settings-program.js';
 import { addServerStatusCommand } from './status.js';
 
-/** Bytes of a secret unless asked otherwise: 256 bits. */
+/** Default size of a secret: 256 bits. */
 const SECRET_BYTES = 32;
 const SECRET_FORMATS = { hex: 'hex', urlsafe: 'base64url', base64: 'base64' } as const;
 
@@ -19,7 +19,7 @@ function serverProgram(env: NodeJS.ProcessEnv): Command {
     {
       name: 'sync-server',
       description:
-        'Follows a policy repository and accepts data updates; keeps the policy engines of all clients current.',
+        'Follows a policy repository and accepts data updates; keeps the policy engines of all clients up to date.',
       settings: SERVER_SETTINGS,
       otherSettings: CLIENT_SETTINGS,
       run: (loaded) =>
@@ -39,7 +39,7 @@ function serverProgram(env: NodeJS.ProcessEnv): Command {
     .description('Print a new random secret, for example for SYNC_POLICY_REPO_WEBHOOK_SECRET.')
     .option('--size <bytes>', 'number of random bytes, 16 to 1024', String(SECRET_BYTES))
     .addOption(
-      new Option('--format <format>', 'how to write them').choices(Object.keys(SECRET_FORMATS)).default('urlsafe'),
+      new Option('--format <format>', 'encoding of the secret').choices(Object.keys(SECRET_FORMATS)).default('urlsafe'),
     )
     .action((options: { size: string; format: keyof typeof SECRET_FORMATS }) => {
       const size = Number(options.size);
@@ -51,7 +51,7 @@ function serverProgram(env: NodeJS.ProcessEnv): Command {
   return program;
 }
 
-/** `policysync/server` in XDG_STATE_HOME, else in `~/.local/state` (XDG Base Directory Specification). */
+/** `policysync/server` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory Specification). */
 function defaultStateDir(env: NodeJS.ProcessEnv): string {
   const base = env.XDG_STATE_HOME ?? '';
   return join(base === '' ? join(homedir(), '.local', 'state') : base, 'policysync', 'server');

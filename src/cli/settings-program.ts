@@ -6,16 +6,15 @@ import { USAGE_HINT } from './run-program.js';
 
 /** A program that runs a server or a client. */
 interface SettingsProgram<S extends Settings> {
-  /** `sync-server` runs the server. */
   readonly name: string;
   readonly description: string;
   readonly settings: S;
-  /** Settings of the other program: no warning for these. */
+  /** Settings of the other program, which cause no warning. */
   readonly otherSettings: Settings;
   readonly run: (loaded: LoadedSettings<S>) => Promise<void>;
 }
 
-/** The program with `run` and `print-config`, which take every setting as an option. */
+/** Creates the program with `run` and `print-config`, which accept every setting as an option. */
 export function settingsProgram<S extends Settings>(
   { name, description, settings, otherSettings, run: runLoaded }: SettingsProgram<S>,
   env: NodeJS.ProcessEnv,
@@ -31,9 +30,9 @@ export function settingsProgram<S extends Settings>(
   const run = program
     .command('run')
     .description(
-      `Run the ${name.replace('sync-', '')} until it is asked to stop. Every setting is an option and an environment variable.`,
+      `Run the ${name.replace('sync-', '')} until SIGINT or SIGTERM. Every setting is an option and an environment variable.`,
     )
-    .option('--print-config', 'print the configuration in effect and where each value comes from, then end');
+    .option('--print-config', 'print the effective configuration with the origin of each value, then exit');
   addSettingFlags(run, settings);
   run.action(async (options: { printConfig?: boolean }) => {
     if (options.printConfig === true) printConfig(run);
@@ -42,13 +41,13 @@ export function settingsProgram<S extends Settings>(
 
   const print = program
     .command('print-config')
-    .description('Print the configuration in effect and where each value comes from; secrets are hidden.');
+    .description('Print the effective configuration with the origin of each value; secrets are masked.');
   addSettingFlags(print, settings);
   print.action(() => printConfig(print));
   return program;
 }
 
-/** Adds every setting as an option of `command`, under its heading, with default and environment name. */
+/** Adds every setting as an option of `command`, by group, with its default and environment variable. */
 export function addSettingFlags(command: Command, settings: Settings): void {
   for (const setting of Object.values(settings)) {
     const form = placeholder(setting);
@@ -60,7 +59,7 @@ export function addSettingFlags(command: Command, settings: Settings): void {
   }
 }
 
-/** The settings given as flags, by flag name, for {@link loadSettings}. */
+/** Returns the settings given as flags, by flag name, for {@link loadSettings}. */
 export function givenFlags(command: Command, settings: Settings): Record<string, string> {
   const given: Record<string, string> = {};
   for (const setting of Object.values(settings)) {
@@ -69,7 +68,7 @@ export function givenFlags(command: Command, settings: Settings): Record<string,
     const option = options.find((attribute) => command.getOptionValueSource(attribute) === 'cli');
     if (option === undefined) continue;
     const value: unknown = command.getOptionValue(option);
-    given[flagName(setting)] = value === true ? 'true' : String(value); // a flag setting may stand without a value
+    given[flagName(setting)] = value === true ? 'true' : String(value); // a boolean flag needs no value
   }
   return given;
 }
@@ -77,7 +76,7 @@ export function givenFlags(command: Command, settings: Settings): Record<string,
 /** Variables that only a command such as `obtain-token` reads. */
 const COMMAND_VARIABLES = ['SYNC_MASTER_TOKEN', 'OPAL_MASTER_TOKEN'];
 
-/** {@link loadSettings} with the flags of a command and the names of the other program. */
+/** Loads settings with the flags of a command; the names of the other program count as known. */
 function loadFromCommand<S extends Settings>(
   command: Command,
   settings: S,
@@ -90,8 +89,8 @@ function loadFromCommand<S extends Settings>(
 }
 
 /**
- * The configuration in effect as lines of an environment file, grouped, each with where its value came from. Secrets,
- * credentials in URLs, header values and members named as secrets are shown as `***`.
+ * Prints the effective configuration as lines of an environment file, grouped, each with the origin of its value. Masks secrets,
+ * credentials in URLs, header values, and members with secret names as `***`.
  */
 function configText<S extends Settings>(
   settings: S,
@@ -119,7 +118,7 @@ function configText<S extends Settings>(
   return lines.join('\n');
 }
 
-/** The value part of the flag in help. A true-or-false setting may be given as the bare flag. */
+/** Returns the value part of the flag in help, which is optional for a boolean setting. */
 function placeholder(setting: Setting<unknown>): string {
   if (setting.form === 'true|false') return '[true|false]';
   const isPlain = !/[<>[\]{}]/.test(setting.form);
@@ -140,15 +139,15 @@ function shownValue(setting: Setting<unknown>, text: string): string {
   try {
     value = JSON.parse(text);
   } catch {
-    return redactUrl(text); // not JSON, so a plain text, perhaps a URL
+    return redactUrl(text); // plain text, possibly a URL
   }
   return typeof value === 'object' && value !== null ? JSON.stringify(redacted(value)) : text;
 }
 
-/** Members of a JSON setting that hold a secret, such as the password among a data source's connection parameters. */
+/** Names of secret members of a JSON setting, such as the password in the connection parameters of a data source. */
 const SECRET_MEMBER = /(password|passwd|passphrase|secret|token|credentials?|api_?key)$/i;
 
-/** A JSON value with header values, secret members, and credentials in URLs, hidden. */
+/** Masks header values, secret members, and credentials in URLs of a JSON value. */
 function redacted(value: unknown): unknown {
   if (typeof value === 'string') return URL.canParse(value) ? redactUrl(value) : value;
   if (Array.isArray(value)) return value.map(redacted);

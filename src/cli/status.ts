@@ -12,11 +12,11 @@ import { failOnClient, failOnFleet, parseFailOn } from './status/fail-on.js';
 import { fleetLines, type Page } from './status/fleet-lines.js';
 import { ownConditions, ownHealth, ownLines, ownPosition } from './status/own-lines.js';
 
-/** Time between two looks of `--watch`. */
+/** Interval of `--watch`. */
 const WATCH_MS = 2000;
-/** Clears the terminal and goes to its upper left corner (ECMA-48). */
+/** Clears the terminal and moves the cursor to its upper left corner (ECMA-48). */
 const CLEAR = '\u001b[2J\u001b[H';
-const FAIL_ON = 'end with a code of its own (docs/operations.md) for any of unhealthy, behind, away; comma-separated';
+const FAIL_ON = 'exit with a specific code (docs/operations.md) on any of unhealthy, behind, away; comma-separated';
 
 interface StatusOptions {
   serverUrl?: string;
@@ -27,10 +27,10 @@ interface StatusOptions {
   failOn?: string;
 }
 
-/** One status: its text, and what `--fail-on` makes of it. */
+/** One status: its text, and the check of `--fail-on`. */
 interface Look {
   readonly text: string;
-  /** Throws where a condition is met. */
+  /** Throws if a condition is met. */
   readonly judge: () => void;
 }
 
@@ -39,11 +39,11 @@ export function addServerStatusCommand(program: Command, env: NodeJS.ProcessEnv)
   program
     .command('status')
     .description(
-      'Show the policy source and each client of a running server: what it should hold, what it holds, and why not.',
+      'Show the policy source and each client of a running server: wanted and held policy and data, and failures.',
     )
     .option('--server-url <url>', 'the sync server (default: "http://localhost:7002", env: SYNC_SERVER_URL)')
     .option('--token <token>', 'token of a datasource or listener (env: SYNC_CLIENT_TOKEN)')
-    .option('--json', 'print the answer of the server as it is')
+    .option('--json', 'print the response of the server unchanged')
     .option('--watch', 'look again every 2 seconds, until stopped or until --fail-on is met')
     .option('--fail-on <conditions>', FAIL_ON)
     .action(async (options: StatusOptions) => {
@@ -57,7 +57,7 @@ export function addServerStatusCommand(program: Command, env: NodeJS.ProcessEnv)
     });
 }
 
-/** All pages of `GET /clients` as one answer; `raw` with the members that this program does not know, too. */
+/** Reads all pages of `GET /clients` as one response; `raw` includes members that this program does not know. */
 async function allClients(
   url: string,
   token: Secret | undefined,
@@ -81,14 +81,14 @@ async function allClients(
   }
 }
 
-/** Adds `sync-client status`: how a running client sees itself. */
+/** Adds `sync-client status`: the state that a running client reports. */
 export function addClientStatusCommand(program: Command, env: NodeJS.ProcessEnv): void {
   program
     .command('status')
-    .description('Show how a running client stands: policy, position, engine, server, and what fails.')
+    .description('Show the state of a running client: policy, position, engine, server, and failures.')
     .option('--client-url <url>', 'the client API (default: from SYNC_CLIENT_API_SERVER_HOST and _PORT)')
     .option('--token <token>', 'token of a listener, for the position (env: SYNC_CLIENT_TOKEN)')
-    .option('--json', 'print the answers of the client as one JSON object')
+    .option('--json', 'print the responses of the client as one JSON object')
     .option('--watch', 'look again every 2 seconds, until stopped or until --fail-on is met')
     .option('--fail-on <conditions>', FAIL_ON)
     .action(async (options: StatusOptions) => {
@@ -111,12 +111,12 @@ async function lookAtClient(
   env: NodeJS.ProcessEnv,
 ): Promise<{ text: string; health: z.infer<typeof ownHealth> }> {
   const rules = { code: 'server_refused', unreachable: 'client_unreachable' } as const;
-  // A 503 has the reason.
+  // The body of a 503 has the reason.
   const { text } = await askServer({ url: serverAddress(url, '/healthy'), token }, { ...rules, good: [200, 503] }, env);
   const health = parsed(ownHealth, text, url);
   const position = await askServer({ url: serverAddress(url, '/position'), token }, rules, env).catch(
     (error: unknown) => {
-      if (error instanceof SyncError) return undefined; // older, or for another token: the rest is shown without it
+      if (error instanceof SyncError) return undefined; // an older client, or an insufficient token: show the rest
       throw error;
     },
   );
@@ -129,7 +129,7 @@ async function lookAtClient(
 async function show({ watch = false }: StatusOptions, look: () => Promise<Look>): Promise<void> {
   for (;;) {
     const { text, judge } = await look().catch((error: unknown) => {
-      // Watching outlasts a restart of the server; a usage error ends the command.
+      // Keep watching during a restart; a usage error ends the command.
       if (watch && error instanceof SyncError && UNREACHABLE.has(error.code)) {
         return { text: error.message, judge: () => undefined };
       }
@@ -144,7 +144,7 @@ async function show({ watch = false }: StatusOptions, look: () => Promise<Look>)
 
 const UNREACHABLE: ReadonlySet<string> = new Set(['server_unreachable', 'client_unreachable']);
 
-/** Wraps lines for a terminal only: readers of a pipe need whole lines. */
+/** Wraps lines only for a terminal: readers of a pipe need whole lines. */
 function page(): Page {
   const { isTTY, columns } = process.stdout;
   return { nowMs: Date.now(), width: isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY };
@@ -164,7 +164,7 @@ function target(
   return { url: serverUrl, token: clientToken };
 }
 
-/** Where the client of this environment listens. */
+/** The API address of the client in this environment. */
 function ownUrl(env: NodeJS.ProcessEnv): string {
   const { host, port, apiTlsCertFile } = loadSettings(
     { host: CLIENT_SETTINGS.host, port: CLIENT_SETTINGS.port, apiTlsCertFile: CLIENT_SETTINGS.apiTlsCertFile },

@@ -13,7 +13,7 @@ export interface UpdateOptions {
   srcUrl?: string;
   srcConfig?: string;
   data?: string;
-  /** How errors name the data; default: the option. */
+  /** Name of the data in errors. Default: the option. */
   dataName?: string;
   topic?: string[];
   dstPath?: string;
@@ -22,7 +22,7 @@ export interface UpdateOptions {
   id?: string;
 }
 
-/** An update that is ready to be sent, with a summary to print. */
+/** An update to send, with a summary to print. */
 export interface UpdateToPublish {
   /** The request body. */
   text: string;
@@ -36,13 +36,13 @@ export interface EntrySummary {
   topics: readonly string[];
   dst_path: string;
   save_method: string;
-  /** Bytes of the inline data; undefined where the data is at the URL. */
+  /** Bytes of the inline data; undefined if the data is at the URL. */
   inlineBytes: number | undefined;
 }
 
 /**
- * Makes the update of the options, or of `entriesText` (the JSON array of an entries file). Data is passed on as written.
- * Throws {@link UsageError} that names the option or the field.
+ * Builds the update from the options, or from `entriesText` (the JSON array of an entries file). Keeps data as written. Throws
+ * a {@link UsageError} that names the option or the field.
  */
 export function buildUpdate(options: UpdateOptions, entriesText?: string): UpdateToPublish {
   const entries = entriesText === undefined ? [entryOfOptions(options)] : entriesOfText(options, entriesText);
@@ -54,7 +54,7 @@ export function buildUpdate(options: UpdateOptions, entriesText?: string): Updat
     throw new UsageError(`the update is not valid:\n  ${problems.join('\n  ')}`);
   }
   return {
-    // Not the parsed form: a newer server may know fields that this program does not.
+    // Not the parsed form, which lacks fields that only a newer server knows.
     text: printJson(update),
     reason,
     entries: parsed.data.entries.map((entry) => ({
@@ -70,13 +70,13 @@ export function buildUpdate(options: UpdateOptions, entriesText?: string): Updat
 function entryOfOptions(options: UpdateOptions): object {
   const { srcUrl, data, saveMethod, dstPath, topic = [DEFAULT_TOPIC] } = options;
   if (srcUrl === undefined && data === undefined && saveMethod !== 'DELETE') {
-    throw new UsageError('say what to publish: --src-url, --data or --entries-file');
+    throw new UsageError('give the data to publish: --src-url, --data or --entries-file');
   }
   if (srcUrl !== undefined && data !== undefined) {
     throw new UsageError('give --src-url or --data, not both: clients fetch from the URL, or take the data as it is');
   }
   if (saveMethod === 'DELETE' && data !== undefined) throw new UsageError('--save-method DELETE takes no --data');
-  if (dstPath === undefined) throw new UsageError('say where the data belongs with --dst-path (/ is the whole tree)');
+  if (dstPath === undefined) throw new UsageError('give the path of the data with --dst-path (/ is the whole tree)');
   return {
     url: srcUrl ?? '',
     config: options.srcConfig === undefined ? undefined : readSrcConfig(options.srcConfig),
@@ -95,7 +95,8 @@ function entriesOfText(options: UpdateOptions, text: string): unknown[] {
     ...(options.dstPath === undefined ? [] : ['--dst-path']),
     ...(options.topic === undefined ? [] : ['--topic']),
   ];
-  if (extra.length > 0) throw new UsageError(`--entries-file has whole entries: it goes without ${extra.join(', ')}`);
+  if (extra.length > 0)
+    throw new UsageError(`--entries-file has whole entries: it cannot be combined with ${extra.join(', ')}`);
   const array = readJson('--entries-file', text);
   const { entries } = parseKeepingData(printJson({ entries: array })) as { entries: unknown };
   if (!Array.isArray(entries)) throw new UsageError('--entries-file must hold a JSON array of entries');

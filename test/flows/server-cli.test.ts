@@ -158,7 +158,7 @@ test('warns of names that look like settings and are none', async () => {
     SYNC_DATA_TOPICS: 'a', // the client's: no reason to warn
     SYNC_POLICY_REPO_URI: 'x',
   });
-  const [line] = await server.says(/.*settings in the environment that mean nothing here.*/);
+  const [line] = await server.says(/.*unknown settings in the environment.*/);
   assert.match(line, /SYNC_POLICY_REPO_URI/);
   assert.doesNotMatch(line, /SYNC_DATA_TOPICS/);
 });

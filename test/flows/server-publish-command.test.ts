@@ -157,7 +157,7 @@ test('every failure is a sentence and exit code 1', async () => {
 test('a wrong call ends with 2 before anything is sent', async () => {
   await using fake = await startFake(200, '{"status":"ok"}');
   for (const [args, message] of [
-    [ENTRY, /say what to publish/],
+    [ENTRY, /give the data to publish/],
     [['--src-url', 'http://x', '--data', '1', ...ENTRY], /give --src-url or --data, not both/],
     [['--data', '@/no/such/file', ...ENTRY], /--data: \/no\/such\/file cannot be read: ENOENT/],
     [['--data', '@/dev/null', ...ENTRY], /--data: \/dev\/null is not JSON/],

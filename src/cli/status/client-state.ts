@@ -1,13 +1,13 @@
 import type { ClientView } from '../../wire/clients.js';
 
-/** Values of `--fail-on`, the worst first: it decides the exit code. */
+/** Values of `--fail-on`, the worst first: the worst one met decides the exit code. */
 export const CONDITIONS = ['unhealthy', 'behind', 'away'] as const;
 export type Condition = (typeof CONDITIONS)[number];
 
 /** Policy topics of both forms (`wire/topics.ts`). */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
-/** The conditions that a client meets. Of an OPAL client only `away` is known. */
+/** Returns the conditions that a client meets. For an OPAL client, only `away` is known. */
 export function conditionsOf(client: ClientView): ReadonlySet<Condition> {
   const met = new Set<Condition>();
   if (!client.connected) met.add('away');

@@ -4,10 +4,10 @@ import { CONDITIONS, type Condition, conditionsOf } from './client-state.js';
 import { sourceFails } from './reason-lines.js';
 import { counted, shortName } from './text.js';
 
-/** Clients that the message names. */
+/** Maximum clients in the message. */
 const NAMED = 5;
 
-/** The conditions of `--fail-on unhealthy,away`, the worst first. Throws {@link UsageError} for another word. */
+/** Parses the conditions of `--fail-on unhealthy,away`, the worst first. Throws {@link UsageError} for an unknown word. */
 export function parseFailOn(text: string | undefined): readonly Condition[] {
   if (text === undefined) return [];
   const words = text.split(',').map((word) => word.trim());
@@ -17,8 +17,8 @@ export function parseFailOn(text: string | undefined): readonly Condition[] {
 }
 
 /**
- * Throws {@link ExitError} for the worst condition that a client meets, with the exit code of the condition. A policy source
- * that fails, or whose head is refused, counts as `unhealthy`.
+ * Throws {@link ExitError} with the exit code of the worst condition that a client meets. A failing policy source, or one whose
+ * head is refused, counts as `unhealthy`.
  */
 export function failOnFleet(conditions: readonly Condition[], { clients, policy_source: source }: ClientsAnswer): void {
   for (const condition of conditions) {

@@ -6,7 +6,7 @@ import { age, counted, printable, shortHash, shortName, table, wrapped } from '.
 const LONGEST_ID = 48;
 const SHORTEST_ID = 16;
 
-/** The terminal that the lines are for. */
+/** The terminal of the output. */
 export interface Page {
   readonly nowMs: number;
   /** Characters of a line; `Infinity`: lines are not wrapped. */
@@ -14,8 +14,8 @@ export interface Page {
 }
 
 /**
- * All clients as lines for a terminal: the policy source, with the reason where it fails, then a table of the clients,
- * unhealthy ones first, each with its reasons below it.
+ * Formats all clients as lines for a terminal: the policy source, with the reason if it fails, then a table of the clients,
+ * unhealthy ones first, each followed by its reasons.
  */
 export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
   const { clients, head, policy_head: policyHead, incomplete, policy_source: source } = answer;
@@ -42,7 +42,7 @@ function isWell(client: ClientView): boolean {
   return conditionsOf(client).size === 0 && client.ready !== false;
 }
 
-/** The header and a row for each client, as wide as the page where possible. */
+/** Returns the header and a row for each client, within the width of the page if possible. */
 function fleetTable(clients: readonly ClientView[], { nowMs, width }: Page): string[] {
   const build = (idLength: number, withEngine: boolean): string[] =>
     table([
@@ -80,7 +80,7 @@ function engineOf({ engine }: ClientView): string {
   return engine === null ? '?' : printable(`${engine.kind} ${engine.version ?? ''}`, 24);
 }
 
-/** Its place in the updates of its topics: at most the newest of these, since the log has other rows, too. */
+/** Its position in the updates of its topics: at most the newest of these, since the log has other rows too. */
 function dataOf({ kind, data: { newest: last, applied, wanted, held } }: ClientView): string {
   if (kind === 'plain') return '?';
   const newest = last ?? Math.max(0, ...Object.values(wanted));

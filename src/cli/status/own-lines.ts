@@ -7,12 +7,12 @@ import type { Page } from './fleet-lines.js';
 import { failureLine, policyLine } from './reason-lines.js';
 import { counted, printable, shortHash, since, wrapped } from './text.js';
 
-/** A time as `GET /healthy` writes it, in milliseconds since 1970. */
+/** Converts a time of `GET /healthy` to milliseconds since 1970. */
 const time = z.iso.datetime().transform((text) => Date.parse(text));
 
 const { policy, data, engine, server } = clientHealth.shape;
 
-/** The part of a client's `GET /healthy` that is shown; older clients leave some of it out. */
+/** The shown part of a client's `GET /healthy`; older clients omit some of it. */
 export const ownHealth = z.object({
   ...clientHealth.pick({ ready: true, healthy: true }).shape,
   status: z.string(),
@@ -28,16 +28,16 @@ export const ownHealth = z.object({
 });
 type OwnHealth = z.infer<typeof ownHealth>;
 
-/** The part of a client's `GET /position` that is shown. */
+/** The shown part of a client's `GET /position`. */
 export const ownPosition = clientPosition.pick({ epoch: true, applied_through: true, unresolved: true });
 type OwnPosition = z.infer<typeof ownPosition>;
 
-/** Failing paths that are shown; `--json` has more. */
+/** Maximum failing paths to show; `--json` has more. */
 const SHOWN_FAILING = 20;
-/** Where the values begin. */
+/** Column of the values. */
 const COLUMN = 10;
 
-/** The state of a client as lines for a terminal. `position`: undefined where it is not known. */
+/** Formats the state of a client as lines for a terminal. `position`: undefined if unknown. */
 export function ownLines(health: OwnHealth, position: OwnPosition | undefined, { nowMs, width }: Page): string[] {
   const { ready, data, engine, server } = health;
   const { failing, failing_total: count } = data;
@@ -61,7 +61,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
 }
 
-/** The conditions of `--fail-on` that a client reports of itself. */
+/** Returns the conditions of `--fail-on` that a client reports. */
 export function ownConditions(health: OwnHealth): ReadonlySet<Condition> {
   const met = new Set<Condition>();
   if (!isWell(health)) met.add('unhealthy');
@@ -81,7 +81,7 @@ function policyText({ policy: { hash, wanted, error, since: began } }: OwnHealth
   return policyLine({ wanted, held: hash, error, since: began }, nowMs).replace(/^policy: /, '');
 }
 
-/** What to do about an error with a code that this program knows. */
+/** Returns the remedy for an error code that this program knows. */
 function remedyOf(code: string | null | undefined): string[] {
   const known = code == null || !Object.hasOwn(ERROR_CODES, code) ? undefined : ERROR_CODES[code as ErrorCode];
   return known === undefined ? [] : [`What to do: ${known.remedy} [${code}]`];
@@ -98,7 +98,7 @@ function when(atMs: number | null, nowMs: number): string {
   return atMs === null ? '' : ` ${since(atMs, nowMs)}`;
 }
 
-/** The Rego versions of the modules; empty where there are none, or they are not known. */
+/** The Rego versions of the modules; empty if there are none, or they are unknown. */
 function regoText(rego: { v0: number; v1: number } | null | undefined): string {
   if (rego === null || rego === undefined || rego.v0 + rego.v1 === 0) return '';
   if (rego.v0 === 0) return ', Rego v1';

@@ -3,15 +3,15 @@ import type { ClientFailure, ClientView, PolicyError, SourceView } from '../../w
 import { conditionsOf, lacksPolicy } from './client-state.js';
 import { age, counted, printable, shortHash, since } from './text.js';
 
-/** Failing entries of one client that are shown: `--json` has all that the server knows. */
+/** Maximum failing entries of one client to show: `--json` has all that the server knows. */
 const SHOWN_FAILING = 10;
 
-/** Whether the source cannot be read, or shows what cannot be served; also before there was anything to serve. */
+/** Whether the source cannot be read, or its commit is refused, even before any commit was served. */
 export function sourceFails({ state, error, refused }: SourceView): boolean {
   return state === 'failing' || error != null || refused !== undefined;
 }
 
-/** The state of the policy source, with the reason where it fails. */
+/** Returns the state of the policy source, with the reason if it fails. */
 export function sourceLines(source: SourceView, nowMs: number): string[] {
   const { state, fetching, head, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
@@ -30,7 +30,7 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
   ];
 }
 
-/** Why a client is not healthy: one line for each refusal or failure. */
+/** Returns why a client is not healthy: one line for each refusal or failure. */
 export function reasonLines(client: ClientView, nowMs: number): string[] {
   const { policy, engine, failing, failing_total: count = failing.length, duplicates, data } = client;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
@@ -51,7 +51,7 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
   return conditionsOf(client).has('unhealthy') ? ['it names no reason; `sync-client status` beside it may'] : [];
 }
 
-/** How the policy of a client stands. */
+/** The policy state of a client. */
 interface PolicyState {
   readonly wanted: string | null;
   readonly held: string | null;
@@ -69,7 +69,7 @@ export function policyLine({ wanted, held, error, since: began }: PolicyState, n
   return `${commits}; failing${when}: ${printable(named + error.message)}`;
 }
 
-/** What fails, since when, and why. */
+/** Returns one line about a failing path: since when, and why. */
 export function failureLine({ path, error, since: began }: ClientFailure, nowMs: number): string {
   const when = began === undefined ? '' : ` ${since(began, nowMs)}`;
   return `${printable(path, 200)}: failing${when}${error === '' ? '' : `: ${printable(error)}`}`;

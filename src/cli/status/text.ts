@@ -1,18 +1,18 @@
 /** Text of status lines: bounded, wrapped, without control characters. */
 
-/** Ends of commits that are shown. */
+/** Digits of a commit to show. */
 const SHOWN_HASH = 10;
-/** Longest text of one reason. */
+/** Maximum length of one reason. */
 const SHOWN_REASON = 1000;
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 
-/** A commit, short; `none` where there is none. */
+/** Returns a short commit hash; `none` if there is none. */
 export function shortHash(hash: string | null | undefined): string {
   return hash == null ? 'none' : printable(hash).slice(0, SHOWN_HASH);
 }
 
-/** A time that passed: `3.2 s`, `41 s`, `7 min`, `5 h`, `3 days`. */
+/** Formats a duration: `3.2 s`, `41 s`, `7 min`, `5 h`, `3 days`. */
 export function age(ms: number): string {
   const seconds = Math.max(0, ms) / SECOND_MS;
   if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
@@ -20,19 +20,19 @@ export function age(ms: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
-/** When something began: `since 18:03:11 UTC (7 min)`, with the date where that is more than a day ago. */
+/** Formats a start time: `since 18:03:11 UTC (7 min)`, with the date if that is more than a day ago. */
 export function since(atMs: number, nowMs: number): string {
   const [date = '', time = ''] = new Date(atMs).toISOString().split(/[T.]/, 2);
   return `since ${nowMs - atMs < DAY_MS ? time : `${date} ${time}`} UTC (${age(nowMs - atMs)})`;
 }
 
-/** An untrusted text as one bounded line without control characters. */
+/** Returns an untrusted text as one bounded line without control characters. */
 export function printable(text: string, length = SHOWN_REASON): string {
   const safe = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   return safe.length > length ? `${safe.slice(0, length - 3)}...` : safe;
 }
 
-/** A long name without its middle: names differ mostly at their ends. */
+/** Shortens a long name in the middle: names differ mostly at their ends. */
 export function shortName(text: string, length: number): string {
   const safe = printable(text, 1000);
   if (safe.length <= length) return safe;
@@ -40,12 +40,12 @@ export function shortName(text: string, length: number): string {
   return `${safe.slice(0, length - 3 - tail)}...${safe.slice(safe.length - tail)}`;
 }
 
-/** A count with its noun: `1 update`, `2 updates`. */
+/** Formats a count with its noun: `1 update`, `2 updates`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** A text as lines of at most `width` characters, broken between words. They begin with `indent`, the first one with `first`. */
+/** Wraps a text between words at `width` characters. Lines begin with `indent`, the first one with `first`. */
 export function wrapped(text: string, width: number, indent: string, first = ''): string[] {
   const lines: string[] = [];
   let line = first;
@@ -70,7 +70,7 @@ export function wrapped(text: string, width: number, indent: string, first = '')
   return [...lines, line];
 }
 
-/** Rows with their cells below each other. */
+/** Aligns the cells of rows in columns. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const columns = Math.max(...rows.map((row) => row.length));
   const widths = Array.from({ length: columns }, (_, column) =>

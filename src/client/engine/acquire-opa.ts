@@ -17,19 +17,19 @@ import {
   readOpaVersion,
 } from './opa-version.js';
 
-/** Where an OPA may come from. */
+/** Options of {@link acquireOpa}. */
 export interface AcquireOptions {
-  /** SYNC_INLINE_ENGINE_EXEC_PATH. When it is set nothing else is tried. */
+  /** SYNC_INLINE_ENGINE_EXEC_PATH. If set, no other way is tried. */
   execPath?: string | undefined;
   /** The environment: PATH, cache folder, proxies, Go's own variables. */
   env: Env;
-  /** False: only what is on this machine already; neither a download nor a build. */
+  /** False: only an OPA that is on this machine already, neither a download nor a build. */
   allowDownload: boolean;
-  /** Instead of {@link OPA_DOWNLOAD_BASE_URL}. */
+  /** Default: {@link OPA_DOWNLOAD_BASE_URL}. */
   downloadBaseUrl?: string;
-  /** Hex SHA-256 by asset name, instead of {@link OPA_SHA256}. */
+  /** Hex SHA-256 by asset name. Default: {@link OPA_SHA256}. */
   checksums?: Readonly<Record<string, string>>;
-  /** Instead of `policysync` in the user's cache folder. */
+  /** Default: `policysync` in the user's cache folder. */
   cacheDir?: string;
   platform?: Platform;
   timeouts?: Partial<DownloadTimeouts>;
@@ -44,27 +44,25 @@ export interface AcquiredOpa {
   origin: AcquireWay;
 }
 
-/** A way's outcome; a failure is an `Error` that is thrown. */
+/** The result of a way; failures are thrown. */
 type Found = Pick<AcquiredOpa, 'path' | 'version'>;
 
 interface Way {
   name: AcquireWay;
   /** For "next: ...". */
   title: string;
-  /** What a person can do so that this way works next time. */
+  /** How a user can make this way work. */
   remedy: string;
   run(): Promise<Found>;
 }
 
 /**
- * Finds or makes an OPA executable (issue "Getting OPA"): the configured path; `opa` on PATH with an acceptable version;
- * the user's cache folder; the pinned official release, verified with its pinned SHA-256; `go install` of the same
- * version. `onProgress` hears of each way that fails, and of the next one. Several processes may run this at once: a file gets its
- * name in the cache by one rename, after it is whole and was run once.
+ * Finds or builds an OPA executable. Tries in order: the configured path (and then nothing else); `opa` on PATH with an
+ * acceptable version; the user's cache folder; the pinned official release, verified with its pinned SHA-256; `go install` of
+ * the same version. Reports each failed way and the next one to `onProgress`. Several processes may run this at once: a file is
+ * renamed into the cache only when it is complete and was run once.
  *
- * With a configured path no other way is tried.
- *
- * Throws `engine_not_found` that lists each way, why it failed and what to do; the signal's reason when it aborts.
+ * Rejects with `engine_not_found`, which lists each way with its failure and remedy, or with the signal's reason.
  */
 export async function acquireOpa(options: AcquireOptions): Promise<AcquiredOpa> {
   const { signal, onProgress } = options;
@@ -83,7 +81,7 @@ export async function acquireOpa(options: AcquireOptions): Promise<AcquiredOpa> 
       onProgress?.({ phase: 'failed', way: way.name, message, next: ways[index + 1]?.title });
     }
   }
-  // A setting that names what cannot be used is a mistake in the settings; only another value mends it.
+  // An unusable configured path is a mistake in the settings.
   if (options.execPath !== undefined) throw new SyncError('config_invalid', problems.join('\n  '));
   throw new SyncError(
     'engine_not_found',
@@ -138,7 +136,7 @@ function waysOf(options: AcquireOptions): Way[] {
   ];
 }
 
-/** Runs the file once; throws where it is no OPA or too old a one. */
+/** Runs the file once; throws if it is not OPA or too old. */
 async function usable(file: string, env: Env, signal: AbortSignal | undefined): Promise<Found> {
   const version = await readOpaVersion(file, env, signal);
   if (!isAcceptableOpaVersion(version)) {
@@ -147,7 +145,7 @@ async function usable(file: string, env: Env, signal: AbortSignal | undefined): 
   return { path: file, version };
 }
 
-/** The first acceptable `opa` of PATH; throws with the reason why none is. */
+/** Returns the first acceptable `opa` on PATH; throws with the reasons if there is none. */
 async function fromPath(env: Env, platform: Platform, signal: AbortSignal | undefined): Promise<Found> {
   const refused: string[] = [];
   for (const file of await executablesOnPath('opa', env, platform)) {
@@ -173,7 +171,7 @@ async function pinned(file: string, env: Env, signal: AbortSignal | undefined): 
   return { path: file, version };
 }
 
-/** Fills the cache with what `make` makes; the result is its file there. */
+/** Puts the file that `make` creates into the cache. */
 async function intoCache(
   { env, cacheDir, signal }: AcquireOptions,
   platform: Platform,
@@ -230,7 +228,7 @@ async function byGo(options: AcquireOptions, platform: Platform): Promise<Found>
   );
 }
 
-/** The files of that name in the folders of PATH, in order. Relative entries are skipped: they depend on where we run. */
+/** Lists the files of that name on PATH, in order. Skips relative entries, which depend on the working directory. */
 async function executablesOnPath(name: string, env: Env, platform: Platform): Promise<string[]> {
   const fileName = platform.os === 'win32' ? `${name}.exe` : name;
   const folders = (env.PATH ?? env.Path ?? '').split(delimiter).filter((folder) => isAbsolute(folder));
@@ -246,7 +244,6 @@ async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
   } catch {
-    // Not there, or not ours to see: either way it cannot be run.
-    return false;
+    return false; // missing or inaccessible
   }
 }

@@ -1,11 +1,11 @@
 /** One way of {@link acquireOpa} to get an OPA. */
 export type AcquireWay = 'configured' | 'path' | 'cache' | 'download' | 'go';
 
-/** Progress of `acquireOpa`. Times in milliseconds since the phase began. */
+/** Progress of `acquireOpa`. Times are in milliseconds since the phase began. */
 export type AcquireProgress =
   | { phase: 'download'; url: string; receivedBytes: number; totalBytes: number | undefined; elapsedMs: number }
   | { phase: 'build'; elapsedMs: number; detail: string }
-  /** A way did not work; `next` is what is tried now, or undefined when it was the last. */
+  /** A way failed; `next` is tried now, undefined after the last. */
   | { phase: 'failed'; way: AcquireWay; message: string; next: string | undefined }
   | { phase: 'found'; way: AcquireWay; path: string; version: string };
 
@@ -23,8 +23,8 @@ const REDRAW_EVERY_MS = 100;
 const BAR_WIDTH = 24;
 
 /**
- * A printer for {@link AcquireProgress}: on a terminal one line that is redrawn in place, elsewhere a line every ten
- * seconds, so that a log stays short and a long build is not silent.
+ * Creates a printer for {@link AcquireProgress}: on a terminal it redraws one line, elsewhere it prints a line every ten seconds,
+ * so that a log stays short and a long build is not silent.
  */
 export function progressPrinter(stream: ProgressStream): (progress: AcquireProgress) => void {
   const tty = stream.isTTY === true;
@@ -48,13 +48,13 @@ export function progressPrinter(stream: ProgressStream): (progress: AcquireProgr
     lastPhase = progress.phase;
     const text = describeProgress(progress);
     if (!tty) return line(text);
-    // One column less than the terminal has: a full line would wrap, and then no redraw reaches its first half.
+    // One column less than the terminal: a full line would wrap and could not be redrawn.
     stream.write(`\r\u001b[K${text.slice(0, (stream.columns ?? 80) - 1)}`);
     drawn = true;
   };
 }
 
-/** One line for people. */
+/** Returns the progress as one line of text. */
 export function describeProgress(progress: AcquireProgress): string {
   switch (progress.phase) {
     case 'found':

@@ -23,46 +23,46 @@ import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js
 /** A bundle of thousands of modules compiles longer than any single request takes. */
 const ACTIVATION_FACTOR = 4;
 
-/** After this many time-outs a request without an answer has taken effect, or never will. */
+/** After this many timeouts, a request without a response has taken effect or never will. */
 const DOUBT_FACTOR = 2;
 
-/** An engine and what keeps it running. */
+/** An engine and the process that runs it. */
 export interface RunningEngine {
   readonly engine: PolicyEngine;
   /** Who may use the engine, and how. */
   readonly access: EngineAccessKind;
   /** Version of OPA; undefined until it is found, and for an external engine. */
   version(): string | undefined;
-  /** How the modules in the engine are read; undefined before the first ones, and for an external engine. */
+  /** The Rego versions of the modules in the engine; undefined before the first ones, and for an external engine. */
   rego(): ({ readonly mode: RegoMode } & RegoCounts) | undefined;
-  /** What is done to get the OPA program (looked for, downloaded, built), in words; undefined once there is one. */
+  /** Progress of finding, downloading or building the OPA program, as text; undefined once there is one. */
   getting(): string | undefined;
   /**
-   * Runs the engine until the signal aborts, as soon as there is an OPA program. `onStarted`: it answers and holds nothing
-   * of ours; `onGone`: it ended. Rejects when it can't be had or started at all.
+   * Runs the engine until the signal aborts, once there is an OPA program. Calls `onStarted` when it responds, still empty, and
+   * `onGone` when it ends. Rejects if it cannot be found or started at all.
    */
   run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
-  /** Where the inline engine and what serves its bundle listen, as far as it is not SYNC_POLICY_STORE_URL that says it. */
+  /** Addresses of the inline engine and its bundle server, other than SYNC_POLICY_STORE_URL. */
   readonly listeners: readonly { readonly what: string; readonly place: Endpoint }[];
   /** Process id of the inline engine while it runs. */
   pid(): number | undefined;
   close(): Promise<void>;
 }
 
-/** What making an engine needs. */
+/** Dependencies of {@link createEngine}. */
 export interface CreateEngineDeps {
   readonly log: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-  /** Documents that the client keeps in the engine for itself, beside its marker. */
+  /** Documents that the client reserves in the engine, in addition to its marker. */
   readonly reserved: readonly DocPath[];
   /** TLS for the OAuth server of the engine. Default: the well-known authorities. */
   readonly outgoing?: OutgoingTls;
 }
 
 /**
- * Makes the engine of the settings: inline (our own OPA child) or external. The OPA program is found, downloaded or built in the
- * background; calls to the engine wait until then.
+ * Creates the engine of the settings: inline (our own OPA child) or external. Finds, downloads or builds the OPA program in the
+ * background; calls to the engine wait for it.
  */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
   assertNotOurs(settings.inlineEngineEnv, 'SYNC_INLINE_ENGINE_ENV');
@@ -151,7 +151,7 @@ async function inlineEngine(
         if (!runSignal.aborted) throw error;
       });
       if (opa === undefined) return;
-      await judge(); // names that are wrong are told now
+      await judge(); // reports invalid names of built-in functions at once
       process = createOpaProcess(
         {
           execPath: opa.path,
@@ -193,13 +193,13 @@ async function inlineEngine(
   };
 }
 
-/** By which version of Rego modules are read. */
+/** The Rego version that the settings select. */
 function regoMode({ inlineEngineConfig, engineV0Compat }: ClientSettings): RegoMode {
   const compat = inlineEngineConfig?.v0_compatible?.toString() ?? engineV0Compat;
   return compat === 'auto' ? 'auto' : compat === 'true' ? 'v0' : 'v1';
 }
 
-/** The OPA program, as soon as there is one. */
+/** The OPA program, possibly still being acquired. */
 interface Program {
   /** Rejects with `engine_not_found`. */
   readonly found: Promise<AcquiredOpa>;
@@ -223,7 +223,7 @@ function getProgram(settings: ClientSettings, { log, env, signal }: CreateEngine
     log.info({ path: opa.path, version: opa.version, origin: opa.origin }, 'OPA found');
     return opa;
   });
-  found.catch(() => undefined); // whoever runs the engine has it
+  found.catch(() => undefined); // `run` reports the failure
   return { found, version: () => version, getting: () => getting };
 }
 
@@ -240,7 +240,7 @@ function externalEngine(
   { log, env, signal, reserved }: CreateEngineDeps,
 ): RunningEngine {
   const finding = findCheck(settings, { log, env, signal });
-  finding.catch(() => undefined); // a check has it
+  finding.catch(() => undefined); // `check` reports the failure
   return {
     engine: new ExternalOpa({
       rest,
@@ -260,7 +260,7 @@ function externalEngine(
   };
 }
 
-/** An OPA program that is on this machine anyway serves to check policies before they go to the external engine. */
+/** Uses an OPA program that is already on this machine to check policies before they are sent to the external engine. */
 async function findCheck(
   settings: ClientSettings,
   { log, env, signal }: Pick<CreateEngineDeps, 'log' | 'env' | 'signal'>,

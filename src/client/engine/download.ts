@@ -6,11 +6,11 @@ import { followRedirects, isRedirect } from '../../lib/http-response.js';
 import { createDispatcher } from '../outbound/dispatcher.js';
 import type { Env } from './opa-version.js';
 
-/** Bounds of a download, in milliseconds. */
+/** Timeouts of a download, in milliseconds. */
 export interface DownloadTimeouts {
   /** To connect: short, so that a machine without internet access quickly tries the next way. */
   connectMs: number;
-  /** Longest silence: to the first answer, and between two parts of the body. */
+  /** Timeout of the response, and between two chunks of the body. */
   silenceMs: number;
 }
 
@@ -19,21 +19,21 @@ export interface DownloadOptions {
   url: string;
   /** Hex SHA-256 that the whole file must have. */
   sha256: string;
-  /** Where the bytes go; must not exist. The caller removes it when the download fails. */
+  /** Target file; must not exist. The caller removes it if the download fails. */
   file: string;
-  /** Read for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, by the rules of all connections (`lib/proxy.ts`). */
+  /** Environment with HTTPS_PROXY, HTTP_PROXY and NO_PROXY (`lib/proxy.ts`). */
   env: Env;
   timeouts?: Partial<DownloadTimeouts>;
-  /** Larger files are rejected. Default 500 MB: an OPA is about 60 MB. */
+  /** Maximum file size. Default 500 MB: an OPA is about 60 MB. */
   limitBytes?: number;
   signal?: AbortSignal;
-  /** `totalBytes` is undefined where the server does not say. */
+  /** `totalBytes` is undefined if the server does not send it. */
   onProgress?: (receivedBytes: number, totalBytes: number | undefined) => void;
 }
 
 /**
- * Downloads a file, follows up to five redirects, and returns only when all bytes are on disk (synced) and their SHA-256
- * is the expected one. Throws `engine_download_failed` with the reason.
+ * Downloads a file, following up to five redirects. Resolves when all bytes are synced to disk and their SHA-256 matches.
+ * Rejects with `engine_download_failed` and the reason.
  */
 export async function download(options: DownloadOptions): Promise<void> {
   try {

@@ -4,20 +4,19 @@ import { createDispatcher } from '../outbound/dispatcher.js';
 import { createOauth, type EngineAuth, fixedAuth } from './engine-auth.js';
 import { checkEngineAccess, type EngineAccessSettings } from './engine-auth-rules.js';
 
-/** How the engine is reached: what we send, whom we trust, what we show. */
+/** Access to the engine: credentials, trusted authorities and our certificate. */
 export interface EngineAccess {
   readonly auth: EngineAuth;
   readonly tls: OutgoingTls;
   close(): Promise<void>;
 }
 
-/** Longest wait for a token of an OAuth server. */
+/** Timeout of a token request to an OAuth server. */
 const OAUTH_TIMEOUT_MS = 10_000;
 
 /**
- * Access by the settings (opal-protocol P6.2). SYNC_POLICY_STORE_TLS_CA is the only authority that the engine's
- * certificate may come from, for every kind of authentication. `outgoing` is for the OAuth server. Rejects with
- * `config_invalid`.
+ * Opens the access of the settings (opal-protocol P6.2). SYNC_POLICY_STORE_TLS_CA is the only trusted authority for the engine's
+ * certificate, with every kind of authentication. `outgoing` is for the OAuth server. Rejects with `config_invalid`.
  */
 export async function openEngineAccess(
   settings: EngineAccessSettings,

@@ -1,17 +1,17 @@
 import { SyncError } from '../../lib/errors.js';
 import type { ClientSettings, EngineAuthSettings } from '../options.js';
 
-/** The settings that the rules are about. */
+/** The settings that the rules check. */
 export type EngineAccessSettings = EngineAuthSettings &
   Pick<ClientSettings, 'engineTlsCert' | 'engineTlsKey' | 'engineTlsCa' | 'inlineEngineEnabled' | 'inlineEngineConfig'>;
 
-/** What is set and what it is called. */
+/** A setting with its name. */
 type Named = readonly [name: string, value: unknown];
 
 /**
- * Refuses, with `config_invalid` and every reason at once, an access to the engine that cannot work: settings that the
- * kind of authentication needs (OPAL refuses to start without them too, opal-protocol P6.2), and an inline engine that
- * would not let us in.
+ * Throws `config_invalid`, with all reasons at once, if access to the engine cannot work: settings that the kind of
+ * authentication needs are missing (OPAL does not start without them either, opal-protocol P6.2), or the inline engine would
+ * deny us access.
  */
 export function checkEngineAccess(settings: EngineAccessSettings): void {
   const problems = [...authProblems(settings), ...(settings.inlineEngineEnabled ? inlineProblems(settings) : [])];
@@ -60,7 +60,7 @@ function missing(type: string, required: readonly Named[]): string[] {
   return names.length === 0 ? [] : [`SYNC_POLICY_STORE_AUTH_TYPE ${type} needs ${names.join(', ')}`];
 }
 
-/** Where SYNC_INLINE_ENGINE_CONFIG and the settings for reaching the engine do not fit together. */
+/** Returns the conflicts between SYNC_INLINE_ENGINE_CONFIG and the settings for access to the engine. */
 function inlineProblems({ engineUrl, engineTlsCert, inlineEngineConfig = {} }: EngineAccessSettings): string[] {
   const { authentication, authorization, files, config_file } = inlineEngineConfig;
   const hasCert = inlineEngineConfig.tls_cert_file !== undefined;
@@ -86,7 +86,7 @@ function inlineProblems({ engineUrl, engineTlsCert, inlineEngineConfig = {} }: E
       );
     }
   }
-  // Without a policy OPA refuses everything, also the writes that would bring one.
+  // Without a policy OPA denies everything, including the writes that would bring one.
   if (authorization === 'basic' && (files ?? []).length === 0 && config_file === undefined) {
     problems.push(
       'authorization basic of SYNC_INLINE_ENGINE_CONFIG needs a policy for package system.authz from the start: name its file in files',

@@ -9,9 +9,9 @@ import { type Logger, redactUrl, Secret } from '../../lib/log.js';
 export interface EngineAuth {
   /** Value of `Authorization` for the next call; undefined: none. Rejects with `engine_auth_failed`. */
   authorization(signal: AbortSignal): Promise<string | undefined>;
-  /** The engine rejected this value with 401. Returns true when the next value differs, so that a retry makes sense. */
+  /** Called when the engine rejected this value with 401. Returns true if the next value differs, so that a retry makes sense. */
   renew(refused: string | undefined): boolean;
-  /** Ends what it has open. */
+  /** Closes open connections. */
   close(): Promise<void>;
 }
 
@@ -24,35 +24,35 @@ export function fixedAuth(token?: Secret): EngineAuth {
   };
 }
 
-/** What {@link createOauth} is made with. */
+/** Options of {@link createOauth}. */
 export interface OauthOptions {
   /** The token endpoint. */
   readonly server: string;
   readonly clientId: string;
   readonly clientSecret: Secret;
-  /** Longest wait for a token. */
+  /** Timeout of a token request. */
   readonly timeoutMs: number;
-  /** Least time between two renewals because of a 401. Default 5 s. */
+  /** Minimum time between two renewals after a 401. Default 5 s. */
   readonly renewalIntervalMs?: number;
 }
 
-/** What {@link createOauth} works with. */
+/** Dependencies of {@link createOauth}. */
 export interface OauthDeps {
   readonly log: Logger;
-  /** Its connections; they end with it. */
+  /** Its connections; `close` destroys it. */
   readonly dispatcher: Dispatcher;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 
 /**
- * A token is renewed this long before it ends, or as long as so many requests may take, but no earlier than in the middle of its
- * life: a token endpoint that hangs leaves time for another try.
+ * A token is renewed this long before it expires, or as long as this many requests may take, but not before half of its
+ * lifetime: this leaves time for a retry if the token endpoint hangs.
  */
 const EARLY_MS = 10_000;
 const EARLY_TRIES = 3;
 const RENEWAL_INTERVAL_MS = 5_000;
-/** Longest response that is read, in bytes. */
+/** Maximum size of a response, in bytes. */
 const ANSWER_LIMIT = 64 * 1024;
 
 /** Response of a token endpoint (RFC 6749, 5.1). Some servers write the seconds as text. */
@@ -70,9 +70,9 @@ interface Token {
 }
 
 /**
- * Tokens by OAuth 2.0 client credentials (RFC 6749, 4.4): HTTP Basic with id and secret as they are written, one request
- * at a time however many calls wait for it, a new token before the old one ends and after the engine refused it with 401.
- * While there is no new token yet the old one serves until its end, and no call waits.
+ * Tokens by OAuth 2.0 client credentials (RFC 6749, 4.4): HTTP Basic with id and secret as written, and one request at a time,
+ * which all calls share. Renews a token before it expires, and after the engine rejected it with 401. Until the new token
+ * arrives, calls use the old one without waiting, while it is valid.
  */
 export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth {
   const { renewalIntervalMs = RENEWAL_INTERVAL_MS } = options;
@@ -84,10 +84,10 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
   let token: Token | undefined;
   let asking: Promise<Token> | undefined;
   let renewedAt: number | undefined;
-  /** When the last renewal in advance has failed. */
+  /** When the last early renewal failed. */
   let failedAt: number | undefined;
 
-  /** The one request under way. No single caller owns it, so that none ends it for the others. */
+  /** Joins the request in progress. No caller owns it, so that none aborts it for the others. */
   function ask(): Promise<Token> {
     asking ??= askServer()
       .then((fresh) => {
@@ -119,7 +119,7 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
     };
   }
 
-  /** Gets the next token while this one serves. */
+  /** Requests the next token while the current one is in use. */
   function renewAhead(): void {
     if (asking !== undefined || (failedAt !== undefined && now() - failedAt < renewalIntervalMs)) return;
     ask().then(
@@ -180,9 +180,9 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
       return `Bearer ${current.value.reveal()}`;
     },
     renew(refused) {
-      // Another call has got a new one meanwhile.
+      // Another call has renewed it meanwhile.
       if (token === undefined || refused !== `Bearer ${token.value.reveal()}`) return true;
-      // A token that is refused as soon as it is made is not refused for its age: don't ask for one at every call.
+      // A fresh token that is rejected is not too old: do not request a new one for every call.
       if (renewedAt !== undefined && now() - renewedAt < renewalIntervalMs) return false;
       renewedAt = now();
       token = undefined;
@@ -190,7 +190,7 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
     },
     async close() {
       stop.abort();
-      await asking?.catch(() => undefined); // whoever asked has the failure
+      await asking?.catch(() => undefined); // its callers report the failure
       await deps.dispatcher.destroy();
     },
   };

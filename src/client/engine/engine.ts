@@ -2,9 +2,9 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/layers.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 
-/** The one seam between the client and a policy engine. OPA over REST is the first implementation. */
+/** The interface between the client and a policy engine. OPA over REST is the first implementation. */
 
-/** What the engine should hold of policy. */
+/** The policy that the engine should hold. */
 export interface PolicySet {
   /** Commit hash that it reflects. */
   readonly hash: string;
@@ -12,13 +12,13 @@ export interface PolicySet {
   readonly modules: ReadonlyMap<string, string>;
 }
 
-/** A subtree that the engine takes together with policy, with its whole text. */
+/** A subtree that the engine loads together with policy, with its whole text. */
 export interface Region {
   readonly path: DocPath;
   readonly text: string;
 }
 
-/** One problem that the engine reports, with its place in the policy if known. */
+/** One problem that the engine reports, with its position in the policy if known. */
 export interface EngineProblem {
   readonly message: string;
   readonly file?: string;
@@ -28,12 +28,12 @@ export interface EngineProblem {
 }
 
 /**
- * The engine rejects a call, and will until policy or data change (400, 404): the call changed nothing. Any other error of a
- * call is transient and leaves open whether the call took effect.
+ * The engine rejects a call, and will until policy or data change (400, 404): the call changed nothing. Any other error is
+ * transient, and the outcome of the call is unknown.
  */
 export class EngineRefusal extends Error {
   readonly problems: readonly EngineProblem[];
-  /** True where a part of the call had taken effect before: what it was about is in doubt. */
+  /** True if a part of the call took effect: the state of its documents is in doubt. */
   readonly partial: boolean;
 
   constructor(message: string, problems: readonly EngineProblem[], partial = false) {
@@ -46,18 +46,18 @@ export class EngineRefusal extends Error {
 
 /** The document by which a client knows the engine's content as its own (design D23). */
 export interface EngineMarker {
-  /** Marks the engine as being filled: it is not ours yet, but a restart from now on will be noticed. */
+  /** Marks the engine as being filled: it is not ours yet, but a restart from now on is detected. */
   begin(signal: AbortSignal): Promise<void>;
-  /** True when the engine holds the marker that this client wrote. Throws when it cannot be reached. */
+  /** Whether the engine holds the marker that this client wrote. Rejects if it cannot be reached. */
   isThere(signal: AbortSignal): Promise<boolean>;
   /**
-   * Replaces the mark of {@link begin}: from now on the engine's content is ours to know. Throws when that mark is gone,
-   * that is when the engine started anew while it was filled.
+   * Replaces the mark of {@link begin}: from now on this client knows the engine's content. Rejects if that mark is missing: the
+   * engine restarted while it was filled.
    */
   complete(signal: AbortSignal): Promise<void>;
 }
 
-/** States that an engine holds exactly the content of this backup, made at this position. */
+/** Certifies that an engine holds exactly the content of a backup, made at this position. */
 export interface Seal {
   /** Id of the backup. */
   readonly backup: string;
@@ -67,20 +67,19 @@ export interface Seal {
 }
 
 /**
- * The seal on an engine that outlives the client (design D23): while it is there, the engine holds what the backup of that
- * name has, no more and no less, and a client that starts from this backup writes nothing. It is broken before the first
- * write that follows.
+ * The seal on an engine that outlives the client (design D23): while it exists, the engine holds exactly the content of the named
+ * backup, and a client that starts from this backup writes nothing. The client breaks it before its next write.
  */
 export interface EngineSeals {
-  /** Counts writes into the engine, each from its beginning on. */
+  /** Number of writes that have started. */
   readonly writes: number;
-  /** Sets the seal, unless something was written since {@link writes} was that. Returns whether it is set. */
+  /** Sets the seal, unless {@link writes} has increased. Returns whether it is set. */
   seal(seal: Seal, writes: number, signal: AbortSignal): Promise<boolean>;
-  /** Takes over an engine that has this very seal, and keeps it. False: it has not, and nothing has changed. */
+  /** Takes over an engine that has exactly this seal. Returns false, and changes nothing, if it has not. */
   claim(seal: Seal, signal: AbortSignal): Promise<boolean>;
-  /** Breaks the seal where there may be one; call before each write. */
+  /** Breaks the seal if there may be one; call it before each write. */
   changes(signal: AbortSignal): Promise<void>;
-  /** A write ended without an answer and may still take effect: nothing is sealed for a while. */
+  /** Prevents seals for a while: a write ended without a response and may still take effect. */
   inDoubt(): void;
 }
 
@@ -89,24 +88,24 @@ export interface PolicyEngine {
   /** How policy is written; shown in status (design D12). */
   readonly policyMode: 'bundle' | 'modules';
   /**
-   * Documents that the client keeps for itself (its marker, the health document): nothing that is delivered lies at or
-   * below one of them, and what lies above is written around it.
+   * Documents that the client reserves for itself (its marker, the health document): no delivered document lies at or below one
+   * of them, and writes above one leave it intact.
    */
   readonly reserved: readonly DocPath[];
   readonly marker: EngineMarker;
-  /** Of an engine that may outlive the client; undefined for our own child. */
+  /** Undefined for our own child, which never outlives the client. */
   readonly seals?: EngineSeals;
   /**
-   * Subtrees that, with this policy active, are written by {@link activate} only (the roots of the engine's bundle).
-   * `held` are the subtrees of the active policy that have documents: they stay, so that these are never absent.
+   * Returns the subtrees that, with this policy active, only {@link activate} writes (the roots of the engine's bundle). `held`:
+   * the subtrees of the active policy that have documents. They stay roots, so that these documents are never absent.
    */
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[];
   /**
-   * Judges a policy and its own static data (`regions`) without touching the engine: throws {@link EngineRefusal} for
-   * what would not fit together. Returns at once without a means to judge.
+   * Checks a policy and its static data (`regions`) without touching the engine: rejects with {@link EngineRefusal} if they do not
+   * fit together. Resolves at once if no check is available.
    */
   check(policy: PolicySet, regions: readonly Region[], signal: AbortSignal): Promise<void>;
-  /** Brings policy and the documents of its regions in, all or nothing. Throws {@link EngineRefusal}. */
+  /** Writes policy and the documents of its regions, all or nothing. Rejects with {@link EngineRefusal}. */
   activate(
     policy: PolicySet,
     roots: readonly DocPath[],
@@ -121,20 +120,20 @@ export interface PolicyEngine {
   /** Only this client can write modules: no need to {@link tidy} after each commit. */
   readonly isGuarded: boolean;
   /**
-   * Writes documents outside the roots: one put as one request, several operations as one transaction. Missing parents
-   * are made. Removing what is not there succeeds. Throws {@link EngineRefusal}.
+   * Writes documents outside the roots: a single put as one request, several operations as one transaction. Creates missing
+   * parents. Removing a missing document succeeds. Rejects with {@link EngineRefusal}.
    */
   write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
   /**
-   * Starts to send a document that will probably be written. Nothing takes effect before {@link write}, which may never come, and
-   * which sends everything anew if this failed. May run beside another call.
+   * Starts to send a document that will probably be written. Takes effect only with {@link write}, which may never follow, and
+   * which sends everything again if this failed. May run concurrently with another call.
    */
   prepareUpload?(path: DocPath, arriving: ArrivingBody): void;
-  /** The engine's response for a path, as text; it includes the results of rules. */
+  /** Returns the engine's response for a path, as text; it includes the results of rules. */
   read(path: DocPath, signal: AbortSignal): Promise<string>;
-  /** Writes one of the {@link reserved} documents. May be called while another call is under way. */
+  /** Writes one of the {@link reserved} documents. May run concurrently with another call. */
   writeReserved(path: DocPath, text: string, signal: AbortSignal): Promise<void>;
-  /** Forgets what is known of the engine's content: it may have started anew. */
+  /** Discards all knowledge of the engine's content: it may have restarted. */
   startAfresh(): void;
 }
 

@@ -11,8 +11,8 @@ import type { OpaRest } from './opa-rest.js';
 type Change = { readonly id: string; readonly rego: string | undefined };
 
 /**
- * An external OPA: modules are written one by one under their repository paths (opal-protocol P5.9), only those
- * that differ, checked together beforehand where an OPA program is at hand, and put back when one is refused.
+ * An external OPA. Writes modules one by one under their repository paths (opal-protocol P5.9), only those that differ; checks them
+ * together beforehand if an OPA program is available, and rolls back if one is refused.
  */
 export class ExternalOpa extends OpaEngine implements PolicyEngine {
   readonly policyMode = 'modules';
@@ -21,18 +21,18 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
   readonly #log: Logger;
   /** Others may write there. */
   readonly isGuarded = false;
-  /** What the engine holds, as it was asked last. */
+  /** The modules of the engine, as last listed. */
   #held = new Map<string, string>();
-  /** The modules that this client wrote last; undefined if unknown: an earlier run of it may have written what is there. */
+  /** The modules that this client wrote last; undefined if unknown: an earlier run may have written those in the engine. */
   #ours: ReadonlyMap<string, string> | undefined;
 
   constructor(deps: {
     rest: OpaRest;
     check: PolicyCheck | undefined;
     log: Logger;
-    /** What the client keeps for itself beside the marker. */
+    /** Reserved documents in addition to the marker. */
     reserved?: readonly DocPath[];
-    /** How long a request that was given up may still take effect. */
+    /** How long a timed-out request may still take effect. */
     doubtMs?: number;
   }) {
     super(deps.rest, deps);
@@ -62,17 +62,17 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     return this.#bring(policy, signal);
   }
 
-  /** Makes the engine's modules those of the policy; returns the ids of the modules that differed. */
+  /** Makes the engine's modules equal to those of the policy; returns the ids of the modules that differed. */
   async #bring(policy: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
     const ours = this.#ours;
-    // Asked each time: others may write there, too.
+    // Listed each time: others may write modules too.
     const held = await this.#list(signal);
     this.#held = held;
     const puts: Change[] = dependencyOrder(policy.modules)
       .filter((id) => held.get(id) !== policy.modules.get(id))
       .map((id) => ({ id, rego: policy.modules.get(id) }));
     const unknown = [...held.keys()].filter((id) => !policy.modules.has(id));
-    // Modules of an earlier run of this client are removed last, like those that a commit removes: decisions continue meanwhile.
+    // Modules of an earlier run are removed last, like those that a commit removes: decisions continue meanwhile.
     const strays = ours === undefined ? [] : unknown.filter((id) => !ours.has(id));
     const removals: Change[] = unknown.filter((id) => !strays.includes(id)).map((id) => ({ id, rego: undefined }));
     if (puts.length + unknown.length === 0) {
@@ -80,17 +80,17 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
       return [];
     }
     if (puts.length > 0) await this.#check?.(policy, [], signal);
-    // Where a commit is refused, what this client had brought in is put back, and nothing of what others did to it.
+    // If a commit is refused, the modules of this client are restored, without the changes of others.
     const before = ours ?? new Map(held);
     await this.seals.changes(signal);
     try {
-      // First: two modules that define the same would stand side by side, and neither would count.
+      // First: two modules with the same definitions would conflict, and neither would be effective.
       const gone = await removeModules(strays, { rest: this.rest, log: this.#log }, signal);
       for (const id of gone) held.delete(id);
       await this.#apply([...puts, ...removals], signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) {
-        this.#ours = undefined; // What took effect is not known.
+        this.#ours = undefined; // it is unknown what took effect
         this.seals.inDoubt();
         throw error;
       }
@@ -132,7 +132,7 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     }
   }
 
-  /** Modules of the engine, without the engine's own. */
+  /** Lists the modules of the engine, without the engine's own. */
   async #list(signal: AbortSignal): Promise<Map<string, string>> {
     const list = await this.rest.listPolicies(signal);
     return new Map(list.filter((listed) => !isEnginesOwn(listed)).map(({ id, raw }) => [id, raw]));

@@ -13,22 +13,22 @@ import type { RegoVersions, V0Modules } from './rego-versions.js';
 /** Where OPA lists our modules. */
 const BUNDLE_FOLDER = `${BUNDLE_NAME}/`;
 
-/** How long an engine of ours may take to activate modules, and what is not for them. */
+/** Options of {@link InlineOpa}. */
 export interface InlineOpaOptions {
   readonly activationTimeoutMs: number;
-  /** What the client keeps for itself beside the marker. */
+  /** Reserved documents in addition to the marker. */
   readonly reserved?: readonly DocPath[];
-  /** Nobody else can write modules. */
+  /** Whether nobody else can write modules. */
   readonly isGuarded: boolean;
-  /** Every policy is checked first: the check forbids what the engine itself would accept. */
+  /** Whether to check every policy first: the check rejects policies that the engine itself would accept. */
   readonly checksFirst: boolean;
-  /** What OPA loads by itself: `files` of SYNC_INLINE_ENGINE_CONFIG. */
+  /** Files that OPA loads by itself: `files` of SYNC_INLINE_ENGINE_CONFIG. */
   readonly files: readonly string[];
 }
 
 /**
- * Our own OPA child: policy, and the documents that lie at or below its packages, go in as one bundle that OPA activates
- * as a whole; all other documents over REST. OPA refuses to let the two meet (design D12).
+ * Our own OPA child. Sends policy, and the documents at or below its packages, as one bundle that OPA activates as a whole; all
+ * other documents over REST. OPA does not let the two overlap (design D12).
  */
 export class InlineOpa extends OpaEngine implements PolicyEngine {
   readonly policyMode = 'bundle';
@@ -79,7 +79,7 @@ export class InlineOpa extends OpaEngine implements PolicyEngine {
       await this.#activate(policy, roots, regions, signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal) || this.isGuarded) throw error;
-      // It may collide with a foreign module: that is not the policy's fault.
+      // It may collide with a foreign module, which is not a fault of the policy.
       if ((await this.tidy(policy, signal)).length === 0) throw error;
       await this.#activate(policy, roots, regions, signal);
     }
@@ -102,7 +102,7 @@ export class InlineOpa extends OpaEngine implements PolicyEngine {
   }
 
   async tidy({ modules }: PolicySet, signal: AbortSignal): Promise<readonly string[]> {
-    // Ours are as in the bundle, or as in the one before if it was refused: OPA protects the bundle's roots.
+    // Ours are those of the bundle, or of the previous one if it was refused: OPA protects the bundle's roots.
     const isOurs = (id: string): boolean => {
       const path = id.startsWith(BUNDLE_FOLDER) ? id.slice(BUNDLE_FOLDER.length) : undefined;
       return path !== undefined && (modules.has(path) || this.#active.has(path));

@@ -5,10 +5,10 @@ import { type DocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { EngineMarker, EngineSeals, Seal } from './engine.js';
 import type { OpaRest } from './opa-rest.js';
 
-/** The marker document: below `system`, which OPA keeps out of queries over all data. */
+/** The marker document: below `system`, which OPA excludes from queries over all data. */
 export const MARKER_PATH: DocPath = parseDocPath('system/policysync/marker');
 
-/** Default of `doubtMs`: twice the longest wait for the engine. */
+/** Default of `doubtMs`: twice the engine timeout. */
 const DOUBT_MS = 60_000;
 
 const seal = z.object({ backup: z.string(), epoch: z.string().nullable(), seq: z.number().nullable() });
@@ -16,28 +16,28 @@ const document = z.object({ client_state: z.string(), filling: z.boolean().defau
 type Found = z.infer<typeof document>;
 
 /**
- * The document that names this life of this client in the engine (design D23). Missing or foreign means that the engine
- * started anew, or that another client fills it.
+ * The document that identifies this run of this client in the engine (design D23). If it is missing or foreign, the engine has
+ * restarted, or another client fills it.
  *
- * It has another `client_state` after each of our writes to it, and only the one that was there before can be replaced
- * (`is` carries it for that: a patch fails where the member is missing). So a write of ours that comes late, after its
- * time-out, changes nothing, and never replaces the mark of another client.
+ * Each write changes its `client_state`, and replaces only the expected previous one (as a member of `is`: a patch fails if the
+ * member is missing). So a write that arrives late, after its timeout, changes nothing and never replaces the mark of another
+ * client.
  */
 export class Marker implements EngineMarker, EngineSeals {
   readonly #rest: OpaRest;
   readonly #doubtMs: number;
   readonly #life = randomUUID();
   #count = 0;
-  /** What the engine has of ours; undefined while that is not known. */
+  /** Our `client_state` in the engine; undefined while unknown. */
   #at: string | undefined;
-  /** There may be a seal; and the one that there is for certain. */
+  /** Whether there may be a seal; and the one that certainly exists. */
   #maySeal = false;
   #sealed: string | undefined;
   #writes = 0;
-  /** Until then a write of unknown outcome may still come into the engine; of `performance.now()`. */
+  /** Until then, a write of unknown outcome may still take effect; in `performance.now()` time. */
   #doubtUntil = Number.NEGATIVE_INFINITY;
 
-  /** `doubtMs`: how long a request that was given up may still take effect. */
+  /** `doubtMs`: how long a timed-out request may still take effect. */
   constructor(rest: OpaRest, options: { readonly doubtMs?: number | undefined } = {}) {
     this.#rest = rest;
     this.#doubtMs = options.doubtMs ?? DOUBT_MS;
@@ -49,7 +49,7 @@ export class Marker implements EngineMarker, EngineSeals {
   }
 
   async begin(signal: AbortSignal): Promise<void> {
-    // Of an engine that was filled before, by whomever, what is on its way there is not known.
+    // If anyone filled the engine before, writes of theirs may still be in flight.
     if ((await this.#read(signal)) === undefined) this.#doubtUntil = Number.NEGATIVE_INFINITY;
     else this.inDoubt();
     this.#writes++;
@@ -103,14 +103,14 @@ export class Marker implements EngineMarker, EngineSeals {
     return isDone;
   }
 
-  /** The `client_state` that the engine has; undefined where it is not one of ours. */
+  /** Returns the `client_state` in the engine; undefined if it is not ours. */
   async #known(signal: AbortSignal): Promise<string | undefined> {
     if (this.#at !== undefined) return this.#at;
     const found = await this.#read(signal);
     return found !== undefined && this.#isOurs(found) && !found.filling ? found.client_state : undefined;
   }
 
-  /** Replaces the mark where it is still `from`; false, and nothing has changed, where it is not. */
+  /** Replaces the mark if it is still `from`; otherwise returns false and changes nothing. */
   async #replace(from: string, members: object, signal: AbortSignal): Promise<boolean> {
     const id = this.#nextId();
     this.#at = undefined;
@@ -134,7 +134,7 @@ export class Marker implements EngineMarker, EngineSeals {
   }
 }
 
-/** A marker in a form that we do not know. */
+/** A marker of unknown form. */
 const FOREIGN: Found = { client_state: '', filling: true };
 
 function textOf(id: string, members: object): string {

@@ -8,12 +8,12 @@ import { splitAddress } from './opa-args.js';
 import { OpaRest } from './opa-rest.js';
 
 /**
- * Longest wait for the engine of a client that was killed. It ends by itself: it cannot fetch its bundle any more, and logging that
+ * Maximum wait for the engine of a client that was killed. It exits by itself: it cannot fetch its bundle any more, and logging
  * to a closed pipe ends a Go program. Measured: 2 s.
  */
 const ORPHAN_GRACE_MS = 8_000;
 const ORPHAN_LOOK_MS = 100;
-/** Longest wait for a program that holds the address and does not answer: it may be about to end. */
+/** Maximum wait for a program that holds the address and does not respond: it may be about to exit. */
 const SILENT_GRACE_MS = 1_000;
 const MARKER_TIMEOUT_MS = 1_000;
 
@@ -24,7 +24,7 @@ export async function assertFree(address: string): Promise<void> {
   const server = createServer();
   const error = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
     server.once('error', resolve);
-    // OPA takes the IPv4 address of localhost; Node would take whichever the resolver names first.
+    // OPA uses the IPv4 address of localhost; Node uses the first one of the resolver.
     const host = place.host === 'localhost' ? '127.0.0.1' : place.host;
     server.listen({ port: place.port, exclusive: true, ...(host === undefined ? {} : { host }) }, () =>
       resolve(undefined),
@@ -35,7 +35,7 @@ export async function assertFree(address: string): Promise<void> {
   if (error?.code === 'EADDRINUSE') throw addressInUse(address);
 }
 
-/** {@link assertFree}, but waits for an engine that another client of ours left behind: it has our marker. */
+/** {@link assertFree}, but waits for an engine that a killed client left behind, recognized by its marker. */
 export async function whenFree(
   address: string,
   { engineUrl, tls }: { engineUrl: string; tls?: OutgoingTls | undefined },
@@ -43,7 +43,7 @@ export async function whenFree(
 ): Promise<void> {
   const startMs = performance.now();
   let graceMs = 0;
-  // Without our token: another program is not to have it.
+  // Without our token: another program must not receive it.
   const rest = new OpaRest({ url: engineUrl, timeoutMs: MARKER_TIMEOUT_MS, ...(tls === undefined ? {} : { tls }) });
   try {
     for (;;) {
@@ -61,14 +61,14 @@ export async function whenFree(
   }
 }
 
-/** How long to wait for the program that holds the address. */
+/** Returns how long to wait for the program that holds the address. */
 async function graceOf(rest: OpaRest, signal: AbortSignal): Promise<number> {
   try {
     return (await rest.getData(MARKER_PATH, signal)) === undefined ? 0 : ORPHAN_GRACE_MS;
   } catch (error) {
     signal.throwIfAborted();
     const code = error instanceof SyncError ? error.code : undefined;
-    // One that wants a token may be ours.
+    // A program that requires a token may be ours.
     if (code === 'engine_unauthorized') return ORPHAN_GRACE_MS;
     return code === 'engine_unreachable' ? SILENT_GRACE_MS : 0;
   }
@@ -82,7 +82,7 @@ export function addressInUse(address: string): SyncError {
   );
 }
 
-/** Why the engine's health check fails; undefined when it succeeds. */
+/** Returns why the engine's health check fails; undefined if it succeeds. */
 export async function healthProblem(
   engineUrl: string,
   dispatcher: Agent,
@@ -97,7 +97,7 @@ export async function healthProblem(
       bodyTimeout: 2_000,
     });
     await answer.body.dump();
-    // With authentication or authorization on, any response will do.
+    // With authentication or authorization on, any response is sufficient.
     return answer.statusCode === 200 || anyAnswer ? undefined : `status ${answer.statusCode}`;
   } catch (error) {
     // The usual case while it starts; the caller retries.

@@ -10,9 +10,9 @@ export type InlineEngineConfig = z.infer<typeof inlineEngineConfig>;
 /** SYNC_INLINE_ENGINE_LOG_FORMAT. */
 export type EngineLogFormat = 'none' | 'minimal' | 'http' | 'full';
 
-/** What the engine's command line depends on. */
+/** Options of the engine's command line. */
 export interface OpaArgsOptions {
-  /** SYNC_POLICY_STORE_URL: gives the address where `config.addr` does not. */
+  /** SYNC_POLICY_STORE_URL: the address if `config.addr` is not set. */
   engineUrl: string;
   config: InlineEngineConfig;
   v0Compatible: boolean;
@@ -47,7 +47,7 @@ export function opaArgs(options: OpaArgsOptions, configArgs: readonly string[]):
   ];
 }
 
-/** Where the engine listens: `addr` of its options, else host and port of its URL. */
+/** Returns the listen address: `addr` of the engine's options, otherwise host and port of its URL. */
 export function listenAddress({ engineUrl, config }: Pick<OpaArgsOptions, 'engineUrl' | 'config'>): string {
   if (config.addr !== undefined) return config.addr;
   const url = new URL(engineUrl);
@@ -62,7 +62,7 @@ export function splitAddress(address: string): { host: string | undefined; port:
   return { host: host === '' ? undefined : host, port: Number(match[3]) };
 }
 
-/** One value of our configuration that is laid over the operator's own configuration file. */
+/** One value of our configuration that overrides the operator's configuration file. */
 interface ConfigOverride {
   /** Path in OPA's `--set` notation, with special characters escaped. */
   path: string;
@@ -70,8 +70,8 @@ interface ConfigOverride {
 }
 
 /**
- * Our configuration as single values. OPA takes one configuration file; where the operator has one (of any format), ours
- * is laid over it value by value. Throws `config_invalid` for what that notation cannot say (lists, null).
+ * Converts our configuration to single values. OPA accepts one configuration file; if the operator has one (of any format), ours
+ * overrides it value by value. Throws `config_invalid` for values that the notation does not support (lists, null).
  */
 export function configOverrides(configText: string): ConfigOverride[] {
   const found: ConfigOverride[] = [];
@@ -92,7 +92,7 @@ export function configOverrides(configText: string): ConfigOverride[] {
 }
 
 /**
- * Writes our configuration into `dir`, readable by us alone, and returns the arguments that name it. `operatorsFile` is
+ * Writes our configuration into `dir`, readable only by us, and returns the arguments that refer to it. `operatorsFile` is
  * `config_file` of SYNC_INLINE_ENGINE_CONFIG; its own services must then be written as an object, not as a list.
  */
 export async function writeConfig(

@@ -7,14 +7,14 @@ import type { ClientSettings } from '../options.js';
 import { type InlineEngineConfig, listenAddress, splitAddress } from './opa-args.js';
 
 /**
- * Who may use the engine, and how. `token`: everyone may query; only this client, by a random token, may write, or read policy and
- * configuration. `open`: everyone may do everything. `own`: the operator's configuration of OPA decides. `external`: not our OPA.
+ * Access to the engine. `token`: everyone may query; only this client, with a random token, may write, or read policy and
+ * configuration. `open`: no restrictions. `own`: the operator's configuration of OPA decides. `external`: not our OPA.
  */
 export type EngineAccessKind = 'token' | 'open' | 'own' | 'external';
 
-/** Closes the engine to all others: a token and the policy that knows it. */
+/** Restricts the engine to this client: a token and the policy that accepts it. */
 export interface OpaAuthz {
-  /** Our credentials, held in memory alone. */
+  /** Our credentials, kept only in memory. */
   readonly token: Secret;
   /** The authorization policy. It holds only the token's SHA-256, so reading it gives no access. */
   readonly rego: string;
@@ -31,39 +31,39 @@ export type AuthzSettings = Pick<
   | 'inlineEngineBuiltinsOff'
 >;
 
-/** Where the authorization policy lies: no module and no document that is delivered comes here. */
+/** Path of the authorization policy: no delivered module or document is written here. */
 export const AUTHZ_PATH: DocPath = ['system', 'authz'];
 
-/** Why a policy of the operator's own cannot be there, and what to do. */
+/** Why an operator's policy cannot use this path, and what to do. */
 export const AUTHZ_REASON =
   "it is the place of the inline engine's own authorization policy. Remove it; or load it with files and authorization basic of SYNC_INLINE_ENGINE_CONFIG, or set SYNC_INLINE_ENGINE_OPEN=true";
 
-/** The decision that OPA asks for before each request. */
+/** The decision that OPA evaluates before each request. */
 export const AUTHZ_DECISION = '/system/authz/allow';
 
-/** Name of the policy's file; OPA lists the module by the whole path of it, in the package of {@link AUTHZ_PATH}. */
+/** File name of the policy; OPA lists the module by the file's full path. */
 const AUTHZ_FILE = 'policysync-door.rego';
 
-/** The access that the settings give to the engine. */
+/** Returns the access that the settings select. */
 export function engineAccessKind(settings: AuthzSettings): EngineAccessKind {
   const { authentication, authorization } = settings.inlineEngineConfig ?? {};
   if (!settings.inlineEngineEnabled) return 'external';
   if (authorization === 'basic' || authentication === 'tls') return 'own';
-  // Either of them, `off` included, is the operator's choice.
+  // Either of them, including `off`, is the operator's choice.
   if (authorization !== undefined || authentication !== undefined) return 'open';
   return settings.inlineEngineOpen ? 'open' : 'token';
 }
 
-/** Makes an authorization policy with a new token. */
+/** Creates an authorization policy with a new token. */
 export function makeAuthz(settings: AuthzSettings): OpaAuthz {
   const token = new Secret(randomBytes(32).toString('base64url'));
   const sha256 = createHash('sha256').update(token.reveal()).digest('hex');
-  // A query of the caller's own calls what it likes.
+  // An ad hoc query could call any built-in function.
   const withQueries = settings.inlineEngineBuiltinsOff.length === 0;
   return { token, rego: authzRego(sha256, { origins: ownOrigins(settings), withQueries }) };
 }
 
-/** Origins of pages that come from the engine itself, and those that the operator lists. */
+/** Returns the origins of pages that the engine itself serves, and those that the operator lists. */
 function ownOrigins(settings: AuthzSettings): string[] {
   const { engineUrl, inlineEngineConfig: config = {} } = settings;
   const { origin, protocol } = new URL(engineUrl);
@@ -75,8 +75,8 @@ function ownOrigins(settings: AuthzSettings): string[] {
 }
 
 /**
- * Writes our authorization policy into `dir`, readable by us alone, and returns the options of OPA that make it count from the
- * first request on; none where there is no such policy. `files` are those that OPA loads anyway.
+ * Writes our authorization policy into `dir`, readable only by us, and returns the options of OPA that enforce it from the first
+ * request on; none if there is no such policy. `files`: those that OPA loads anyway.
  */
 export async function writeAuthz(
   dir: string,
@@ -90,9 +90,9 @@ export async function writeAuthz(
 }
 
 /**
- * Queries are open, unless a browser says that a page of another origin sends them; all else needs the token. Every condition that tells one
- * kind of request from another compares a fixed place of the input with a fixed value: so OPA finds the one rule that
- * counts by its index, and a question costs one lookup and two absent headers.
+ * Allows queries, unless a browser reports a page of another origin; everything else requires the token. Each rule compares fixed
+ * paths of the input with constants, so OPA finds the matching rule by its index, and a query costs one lookup and two absent
+ * headers.
  */
 function authzRego(
   sha256: string,
@@ -136,7 +136,7 @@ allow if crypto.sha256(input.identity) == "${sha256}"
 `;
 }
 
-/** What a page of another site is. Go takes Host out of the headers, so that OPA's policies cannot see it. */
+/** The rule that detects a page of another site. Go removes Host from the headers, so OPA's policies cannot read it. */
 function foreignPage(origins: readonly string[]): string {
   if (origins.includes('*')) return 'foreign_page := false\n';
   return `foreign_page if {

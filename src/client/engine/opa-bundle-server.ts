@@ -7,7 +7,7 @@ import { EngineRefusal } from './engine.js';
 import { AUTHZ_DECISION } from './opa-authz.js';
 import { opaError, opaProblems } from './opa-rest.js';
 
-/** OPA's status report, as far as bundle activation needs it. */
+/** The part of OPA's status report that concerns bundle activation. */
 const statusBody = z.object({
   bundles: z
     .object({
@@ -28,7 +28,7 @@ type BundleStatus = NonNullable<NonNullable<z.infer<typeof statusBody>['bundles'
 /** The bundle in OPA's configuration; OPA lists its modules below this name. */
 export const BUNDLE_NAME = 'policy';
 
-/** Time that one long poll is held before it is answered with 304. */
+/** Time that one long poll is held before the 304 response. */
 const POLL_MS = 50_000;
 
 interface Attempt {
@@ -40,8 +40,8 @@ interface Attempt {
 }
 
 /**
- * Serves our own OPA child its policy bundle on loopback, by long poll, so that a new bundle starts its activation at
- * once; OPA's status reports say how it ended. OPA activates a bundle whole or not at all (design D12).
+ * Serves the policy bundle to our own OPA child on loopback, with long polling, so that a new bundle is activated at once; OPA's
+ * status reports contain the result. OPA activates a bundle completely or not at all (design D12).
  */
 export class OpaBundleServer {
   readonly #token = randomBytes(24).toString('base64url');
@@ -72,14 +72,14 @@ export class OpaBundleServer {
     });
   }
 
-  /** Where it listens; it has been started. */
+  /** Its listen address, once started. */
   get place(): { host: string; port: number } {
     const address = this.#server.address();
     if (address === null || typeof address === 'string') throw new Error('the bundle service has not been started');
     return { host: address.address, port: address.port };
   }
 
-  /** OPA's configuration that makes it follow this service. `isGuarded`: it has our authorization policy. */
+  /** Returns the OPA configuration that makes it follow this service. `isGuarded`: OPA has our authorization policy. */
   opaConfig(isGuarded: boolean): string {
     return JSON.stringify({
       services: {
@@ -97,14 +97,14 @@ export class OpaBundleServer {
         },
       },
       status: { service: 'policysync' },
-      // Whatever the operator's own configuration says: where our authorization policy is on, this is its place.
+      // Overrides the operator's configuration while our authorization policy is on.
       ...(isGuarded && { default_authorization_decision: AUTHZ_DECISION }),
     });
   }
 
   /**
-   * Offers a bundle; resolves when OPA has activated it. Throws {@link EngineRefusal} when OPA refuses it (it then keeps
-   * the one before), and `engine_unreachable` when it does not take it in time or ends.
+   * Offers a bundle; resolves when OPA has activated it. Rejects with {@link EngineRefusal} if OPA refuses it (and keeps the
+   * previous one), and with `engine_unreachable` if OPA does not activate it in time or exits.
    */
   async activate(revision: string, archive: Buffer, timeoutMs: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
@@ -127,7 +127,7 @@ export class OpaBundleServer {
     }
   }
 
-  /** The engine has gone: an activation under way has failed. Whatever it held is offered to the next one. */
+  /** Called when the engine has exited: fails an activation in progress. The next engine is offered the active bundle. */
   engineGone(): void {
     this.#attempt?.reject(
       new SyncError('engine_unreachable', 'the policy engine ended while it took the bundle', { retryable: true }),
@@ -135,7 +135,7 @@ export class OpaBundleServer {
     this.#seenRequest = undefined;
   }
 
-  /** Offers nothing until the next activation: the engine that starts now gets its policy from there. */
+  /** Offers nothing until the next activation, which brings the policy to a new engine. */
   clear(): void {
     this.#active = undefined;
   }
@@ -170,7 +170,7 @@ export class OpaBundleServer {
       send(response, this.#active.revision, this.#active.archive);
       return;
     }
-    // OPA has the newest bundle, or has just refused it: it waits for another one.
+    // OPA has the newest bundle or has just refused it: hold the request until there is another one.
     const release = (): void => {
       this.#waiting.delete(release);
       clearTimeout(timer);
@@ -198,7 +198,7 @@ export class OpaBundleServer {
       try {
         value = JSON.parse(Buffer.concat(chunks).toString('utf8'));
       } catch {
-        return; // Our own child's report was cut off when it ended; the next one has it all.
+        return; // truncated when the child exited; the next report is complete
       }
       const parsed = statusBody.safeParse(value);
       if (parsed.success && parsed.data.bundles?.policy !== undefined) this.#report(parsed.data.bundles.policy);
@@ -206,7 +206,7 @@ export class OpaBundleServer {
     request.on('error', () => response.destroy());
   }
 
-  /** A report is about the attempt only when OPA's last request came after what the reports before it knew. */
+  /** A report concerns the attempt only if OPA's last request is newer than that of the previous reports. */
   #report(status: BundleStatus): void {
     const attempt = this.#attempt;
     const fresh = status.last_request !== undefined && status.last_request !== this.#seenRequest;

@@ -7,9 +7,8 @@ import { type Env, OPA_VERSION, opaFileName, type Platform } from './opa-version
 const STALE_TEMP_MS = 24 * 3_600_000;
 
 /**
- * Lets `make` put an executable into a temporary folder beside `target` (the same file system), checks it, and gives it
- * its name by a rename. So `target` is always a whole, checked file, also where several processes do this at once. The
- * temporary folder is gone afterwards, whatever happened.
+ * Lets `make` create an executable in a temporary folder next to `target` (on the same file system), checks it, and renames it.
+ * So `target` is always a complete, checked file, even if several processes do this at once. Always removes the temporary folder.
  */
 export async function putIntoCache(
   target: string,
@@ -31,7 +30,7 @@ export async function putIntoCache(
   }
 }
 
-/** Windows refuses to replace an executable that runs; then the one that another process put there first serves. */
+/** Windows cannot replace a running executable; then the one that another process put there first is used. */
 async function renameOrKeep(from: string, to: string, check: () => Promise<unknown>): Promise<void> {
   try {
     await rename(from, to);
@@ -39,7 +38,7 @@ async function renameOrKeep(from: string, to: string, check: () => Promise<unkno
     try {
       await check();
     } catch {
-      // There is no good one in its place: the rename's own error is what to report.
+      // No valid executable in its place: report the error of the rename.
       throw error;
     }
   }
@@ -50,12 +49,12 @@ async function sync(file: string): Promise<void> {
   await handle.sync();
 }
 
-/** Removes what processes that were killed left; a folder that is in use is younger. */
+/** Removes leftovers of killed processes; folders in use are younger. */
 async function removeStaleTemps(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!name.startsWith('tmp-')) continue;
     const path = join(folder, name);
-    // Another process may be removing the same one: then it is gone, which is what is wanted.
+    // Another process may have removed it already.
     const found = await stat(path).catch(() => undefined);
     if (found !== undefined && Date.now() - found.mtimeMs > STALE_TEMP_MS) {
       await rm(path, { recursive: true, force: true });
@@ -63,7 +62,7 @@ async function removeStaleTemps(folder: string): Promise<void> {
   }
 }
 
-/** `<cache>/opa/<version>/opa`; throws where neither `cacheDir` nor the environment names a cache folder. */
+/** `<cache>/opa/<version>/opa`; throws if neither `cacheDir` nor the environment defines a cache folder. */
 export function cacheFile(env: Env, { os }: Platform, cacheDir?: string): string {
   return join(cacheDir ?? cacheFolder({ env, os }), 'opa', OPA_VERSION, opaFileName(os));
 }

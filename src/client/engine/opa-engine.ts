@@ -3,14 +3,14 @@ import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { MARKER_PATH, Marker } from './marker.js';
 import type { OpaRest } from './opa-rest.js';
 
-/** What every OPA has in common: documents over REST. */
+/** The common part of all OPA engines: documents over REST. */
 export abstract class OpaEngine {
   /** See `PolicyEngine.reserved`. */
   readonly reserved: readonly DocPath[];
   readonly marker: Marker;
   protected readonly rest: OpaRest;
 
-  /** `reserved`: what the client keeps for itself beside the marker. */
+  /** `reserved`: reserved documents in addition to the marker. */
   constructor(rest: OpaRest, options: { reserved?: readonly DocPath[] | undefined; doubtMs?: number | undefined }) {
     this.rest = rest;
     this.reserved = [MARKER_PATH, ...(options.reserved ?? [])];

@@ -22,9 +22,9 @@ const LEVELS: Readonly<Record<string, EngineLogLevel>> = {
   panic: 'error',
 };
 
-/** Reads one line; whatever is not an OPA log object is text. */
+/** Parses one line; anything but an OPA log object is text. */
 export function parseEngineLine(line: string): EngineLine {
-  // Also half a line, or text that begins with a brace, is text.
+  // A truncated line, or text that begins with a brace, is text.
   const parsed = line.startsWith('{') ? jsonLine.safeParse(jsonOrUndefined(line)) : undefined;
   if (parsed?.success !== true) return { kind: 'text', text: line };
   const { level, msg, time: _ours, 'fields.time': _same, ...fields } = parsed.data;
@@ -32,8 +32,8 @@ export function parseEngineLine(line: string): EngineLine {
 }
 
 /**
- * True for a line that a Go panic prints. Only text lines count: a JSON line can hold what a caller of the engine wrote (a
- * path, a `print`), and no caller may restart the engine.
+ * Whether a Go panic printed the line. Only text lines count: a JSON line may contain input of a caller (a path, a `print`), and
+ * no caller may cause a restart of the engine.
  */
 export function isPanicLine(line: EngineLine): boolean {
   return (
@@ -41,7 +41,7 @@ export function isPanicLine(line: EngineLine): boolean {
   );
 }
 
-/** The reason that a line gives for a failure, for the error message of an exit; undefined where it gives none. */
+/** Returns the failure that a line describes, for the error message of an exit; undefined if there is none. */
 export function failureText(line: EngineLine): string | undefined {
   if (line.kind === 'text') return /^(error|panic|fatal error)\b/i.test(line.text) ? line.text : undefined;
   if (line.level !== 'error') return undefined;
@@ -57,9 +57,8 @@ export interface EngineLogEntry {
 }
 
 /**
- * What is passed on, by SYNC_INLINE_ENGINE_LOG_FORMAT: `none` errors only; `minimal` the messages; `http` one line per
- * request, `METHOD path -> status`, and the messages that are not about a request; `full` everything with its fields.
- * Errors always come with their fields.
+ * Converts a line by SYNC_INLINE_ENGINE_LOG_FORMAT: `none`: errors only; `minimal`: the messages; `http`: one line per request,
+ * `METHOD path -> status`, and the other messages; `full`: everything with its fields. Errors always include their fields.
  */
 export function engineLogEntry(line: EngineLine, format: EngineLogFormat): EngineLogEntry | undefined {
   if (line.kind === 'text') {
@@ -76,7 +75,7 @@ export function engineLogEntry(line: EngineLine, format: EngineLogFormat): Engin
     case 'http': {
       const { req_method: method, req_path: path, resp_status: status } = fields;
       if (method === undefined) return { level, message, fields: {} };
-      // The line at a request's arrival has no status yet; the one at its end says the same and more.
+      // The line at the start of a request has no status; the one at its end contains the same and more.
       return status === undefined ? undefined : { level, message: `${method} ${path} -> ${status}`, fields: {} };
     }
   }
@@ -85,7 +84,7 @@ export function engineLogEntry(line: EngineLine, format: EngineLogFormat): Engin
 /** Longer lines are cut into parts of this size: a decision log line can hold a whole input document. */
 const LINE_LIMIT_CHARS = 1024 * 1024;
 
-/** Returns a function that takes pieces of text and calls `onLine` for each whole, non-empty line. */
+/** Returns a function that accepts chunks of text and calls `onLine` for each complete, non-empty line. */
 export function lineSplitter(onLine: (line: string) => void): (text: string) => void {
   let rest = '';
   return (text) => {

@@ -9,14 +9,14 @@ export interface ListedModule {
   readonly raw: string;
 }
 
-/** True for a module that belongs to the engine itself, as its authorization policy: a package below `system`. */
+/** Whether a module belongs to the engine itself, like its authorization policy: a package below `system`. */
 export function isEnginesOwn({ raw }: ListedModule): boolean {
   return regoPackage(raw)?.[0] === 'system';
 }
 
 /**
- * True for a module that OPA loads from a file of its command line, or below a folder of it. OPA takes such a path as the id, without
- * its scheme, and of an absolute one without the first slash.
+ * Whether OPA loads a module from a file of its command line, or from a folder of it. OPA uses the path as the id, without its
+ * scheme and without a leading slash.
  */
 export function isLoadedFrom(files: readonly string[], id: string): boolean {
   const at = plain(id);
@@ -29,8 +29,8 @@ function plain(path: string): string {
 }
 
 /**
- * Makes changes in order, and refused ones again after the others, as one module may need another. Returns what the engine refuses
- * in the end.
+ * Makes changes in order, and repeats refused ones after the others, since one module may need another. Returns the changes that
+ * the engine still refuses.
  */
 export async function changeModules<T>(
   changes: readonly T[],
@@ -51,7 +51,7 @@ export async function changeModules<T>(
   }
 }
 
-/** Removes foreign modules; returns the ids of those removed. One that the engine refuses to remove stays, and is logged. */
+/** Removes foreign modules; returns the removed ids. Logs and keeps modules that the engine refuses to remove. */
 export async function removeModules(
   ids: readonly string[],
   { rest, log }: { rest: Pick<OpaRest, 'deletePolicy'>; log: Logger },
@@ -65,10 +65,10 @@ export async function removeModules(
 }
 
 /**
- * Module paths in an order in which each finds the functions of the packages that it names: an engine that takes modules
- * one by one refuses a call of a function that it does not know yet, after compiling everything. What a module names is
- * read from its text (`data.some.package`), so a name in a comment counts too: it costs an edge, not correctness.
- * Modules that need each other, and the rest, keep the order given.
+ * Sorts module paths so that each finds the functions of the packages that it references: an engine that accepts modules one by
+ * one refuses a call of an unknown function, after compiling everything. References are read from the text
+ * (`data.some.package`), so a name in a comment counts too: it adds an edge but does no harm. Modules that need each other, and
+ * the rest, keep the given order.
  */
 export function dependencyOrder(modules: ReadonlyMap<string, string>): string[] {
   const byPackage = new Map<string, string[]>();
@@ -94,7 +94,7 @@ export function dependencyOrder(modules: ReadonlyMap<string, string>): string[] 
   return order;
 }
 
-/** Modules of the packages that a text names: `data.a.b.f` may be rule `f` of `a.b`, or rule `b` of `a`. */
+/** Returns the modules of the packages that a text references: `data.a.b.f` may be rule `f` of `a.b`, or rule `b` of `a`. */
 function namedModules(rego: string, byPackage: ReadonlyMap<string, readonly string[]>): string[] {
   const named = new Set<string>();
   for (const [, reference = ''] of rego.matchAll(/\bdata\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)/g)) {

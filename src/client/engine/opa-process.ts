@@ -15,17 +15,17 @@ import { engineLogEntry, failureText, isPanicLine, lineSplitter, parseEngineLine
 import type { Env } from './opa-version.js';
 import { endGroup, HAS_PROCESS_GROUPS, signalGroup } from './process-group.js';
 
-/** How the inline engine is run. */
+/** Options of the inline engine's process. */
 export interface OpaProcessOptions {
   /** The executable, from `acquireOpa`. */
   execPath: string;
-  /** SYNC_POLICY_STORE_URL: where it is asked, and its address where `config.addr` is not set. */
+  /** SYNC_POLICY_STORE_URL: for requests, and the listen address if `config.addr` is not set. */
   engineUrl: string;
-  /** Our end of TLS, where the engine has it. */
+  /** TLS of our requests, if the engine uses it. */
   tls?: OutgoingTls | undefined;
   /** SYNC_INLINE_ENGINE_CONFIG. */
   config?: InlineEngineConfig | undefined;
-  /** Our authorization policy; none: the engine is as open as `config` makes it. */
+  /** Our authorization policy; undefined: `config` decides about access. */
   authzRego?: string | undefined;
   /** OPA's own configuration as JSON text (bundle service and the like). */
   configText?: string | undefined;
@@ -39,18 +39,18 @@ export interface OpaProcessOptions {
   tempDir?: string;
   /** Wait before a restart. Default: full jitter, first at most 100 ms, at most 10 s. */
   restartBackoff?: BackoffOptions;
-  /** A run of at least this time makes the next wait the first one again. Default 30 s. */
+  /** A run of at least this time resets the backoff. Default 30 s. */
   stableAfterMs?: number;
   /** Time between SIGTERM and SIGKILL. Default 5 s. */
   killAfterMs?: number;
 }
 
-/** Log and callbacks of the process. The callbacks must not throw; they wake loops, they do no work. */
+/** Log and callbacks of the process. The callbacks must not throw and should only wake loops. */
 export interface OpaProcessDeps {
   log: Logger;
-  /** The engine answers; `run` counts from 1, so above 1 it is a restart and the engine is empty. */
+  /** Called when the engine responds; `run` counts from 1: above 1 it is a restart, and the engine is empty. */
   onStarted?(start: { pid: number; run: number }): void;
-  /** It ended without being asked to. */
+  /** Called when the engine exited unexpectedly. */
   onExit?(exit: { reason: string; ranMs: number }): void;
 }
 
@@ -59,34 +59,34 @@ export interface OpaProcess {
   /** Id of the running child, while there is one. */
   readonly pid: number | undefined;
   /**
-   * Starts the engine, keeps it running, and returns after `signal` aborts, when nothing of it runs any more.
+   * Starts the engine, keeps it running, and resolves after `signal` aborts and all its processes have ended.
    *
-   * Rejects only when the very first start fails for a reason that waiting does not mend: `engine_not_found` (the
-   * executable cannot be started), `engine_address_in_use`, `engine_start_failed` (it ended with an exit code before it
-   * answered; the message has its last words). After a first good start every exit is followed by a restart.
+   * Rejects only if the first start fails permanently: `engine_not_found` (the executable cannot be started),
+   * `engine_address_in_use`, `engine_start_failed` (it exited before it responded; the message contains its last output). After
+   * a successful start, restarts the engine on every exit.
    */
   run(signal: AbortSignal): Promise<void>;
 }
 
 const RESTART_BACKOFF: BackoffOptions = { minMs: 100, maxMs: 10_000 };
-/** Between two looks at /health while the engine starts: it takes 50 to 200 ms with nothing to load. */
+/** Interval of health checks while the engine starts: it takes 50 to 200 ms with nothing to load. */
 const READY_POLL: BackoffOptions = { minMs: 20, maxMs: 500 };
-/** After this time an engine that runs and does not answer is logged as a warning, repeatedly. */
+/** After this time, an engine that runs and does not respond is logged as a warning, repeatedly. */
 const SLOW_START_MS = 10_000;
-/** A panicking engine gets this long to print its stack before it is ended. */
+/** Time for a panicking engine to print its stack before it is killed. */
 const PANIC_GRACE_MS = 500;
 
-/** Longest wait for the rest of the output after an exit; something that left the group may hold it open. */
+/** Maximum wait for the rest of the output after an exit; a process that left the group may hold it open. */
 const LAST_WORDS_MS = 500;
 
-/** How one run of the child ended. `exitCode` is undefined after a signal. */
+/** The end of one run of the child. `exitCode` is undefined after a signal. */
 interface RunEnd {
   reason: string;
   exitCode: number | undefined;
   ready: boolean;
 }
 
-/** Makes the inline engine's process; nothing happens before `run`. */
+/** Creates the inline engine's process; does nothing until `run`. */
 export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDeps): OpaProcess {
   const config = options.config ?? {};
   const address = listenAddress({ engineUrl: options.engineUrl, config });
@@ -139,7 +139,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
     }
   }
 
-  /** One child from start to end. When `signal` aborts, it returns after the child is gone. */
+  /** Runs one child from start to end. When `signal` aborts, resolves after the child has ended. */
   async function runOnce(args: readonly string[], run: number, signal: AbortSignal): Promise<RunEnd> {
     await whenFree(address, options, signal);
     signal.throwIfAborted();
@@ -170,7 +170,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
             deps.onStarted?.({ pid: started, run });
           },
           (error: unknown) => {
-            // Over before it answered: the exit or the stop is what is reported.
+            // Ended before it responded: the exit or the stop is reported.
             if (!isAbort(error, over)) throw error;
           },
         );
@@ -181,7 +181,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
     } finally {
       childGone.abort();
       output.stop();
-      // Also after an exit: a wrapper script may have ended before the engine that it started.
+      // Even after an exit: a wrapper script may have ended before the engine that it started.
       if (child.pid !== undefined) gone = await endGroup(child.pid, killAfterMs);
       process.removeListener('exit', onProcessExit);
       pid = undefined;
@@ -196,7 +196,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
     return { reason: failure === undefined ? text : `${text}: ${failure}`, exitCode: code, ready };
   }
 
-  /** Passes the output on to our log, remembers why the engine failed, and ends an engine that panics. */
+  /** Forwards the output to our log, records why the engine failed, and kills an engine that panics. */
   function watchOutput(child: ChildProcess, signal: AbortSignal): { failure(): string | undefined; stop(): void } {
     let failure: string | undefined;
     let panicTimer: NodeJS.Timeout | undefined;
@@ -210,10 +210,10 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
         );
         panicTimer = setTimeout(() => child.pid !== undefined && signalGroup(child.pid, 'SIGKILL'), PANIC_GRACE_MS);
       }
-      // The stack of a panic is wanted in full, in every format.
+      // The stack of a panic is logged in full, in every format.
       const entry = engineLogEntry(line, panicTimer === undefined ? options.logFormat : 'full');
       if (entry === undefined) return;
-      // While it is being stopped it complains of the requests that end with it.
+      // While stopping, it reports errors for aborted requests.
       log[signal.aborted ? 'debug' : entry.level](entry.fields, `engine: ${entry.message}`);
     };
     for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', lineSplitter(onLine));
@@ -221,8 +221,8 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
   }
 
   async function waitReady(signal: AbortSignal, startedAt: number): Promise<void> {
-    // The child is our own and the request has no secret: whose certificate it shows does not matter here. A context takes
-    // 60 ms to make, for the authorities that it trusts: only where it is used.
+    // The child is our own and the request has no secret: its certificate need not be verified. Creating a context takes 60 ms,
+    // for its trusted authorities: only if needed.
     const url = new URL(options.engineUrl);
     const context = url.protocol === 'https:' ? options.tls?.context(endpointOf(url)) : undefined;
     const own = context === undefined ? {} : { secureContext: context };
@@ -258,8 +258,8 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
 }
 
 /**
- * A child's id once it runs, its end, and the end of its output. A child that cannot be started rejects `spawned`; the
- * others then never settle, and nothing waits for them.
+ * A child's id once it runs, its exit, and the end of its output. `spawned` rejects if the child cannot be started; the others
+ * then never settle, and nothing awaits them.
  */
 function endOf(child: ChildProcess): {
   spawned: Promise<number>;

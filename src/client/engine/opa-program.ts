@@ -20,23 +20,23 @@ const checkOutput = z.object({
   errors: z.array(opaError.extend({ code: z.string().optional() })),
 });
 
-/** A compile of thousands of modules takes seconds; beyond this something is wrong with the program. */
+/** Compiling thousands of modules takes seconds; after this time the program is considered hung. */
 const TIMEOUT_MS = 120_000;
 
 /**
- * A check by the OPA program: it loads all as a bundle and evaluates a constant. Unlike `opa check` this also finds
- * documents that collide with rules.
+ * Creates a check by the OPA program, which loads everything as a bundle and evaluates a constant. Unlike `opa check`, this also
+ * finds documents that collide with rules.
  */
 export function opaCheck(program: () => Promise<OpaProgram>, versions: RegoVersions): PolicyCheck {
   return (policy, regions, signal) =>
     versions.settle(policy, async (v0) => judge(await program(), policy, v0, regions, signal), signal, false);
 }
 
-/** The program to run, and the environment that it is taken from. */
+/** The program to run and its environment. */
 export interface OpaProgram {
   readonly execPath: string;
   readonly env: Env;
-  /** File that says what policies may call; undefined: everything. */
+  /** Capabilities file, which lists the built-in functions that policies may call; undefined: all. */
   readonly capabilities?: string | undefined;
 }
 
@@ -58,7 +58,7 @@ async function judge(
   });
 }
 
-/** A function that is off looks as one that there never was: the message says so. */
+/** OPA reports a disabled function as undefined: adds a hint to the message. */
 function withRemedy({ capabilities }: OpaProgram): (problem: EngineProblem) => EngineProblem {
   return (problem) => {
     if (capabilities === undefined || !problem.message.startsWith('undefined function ')) return problem;
@@ -66,7 +66,7 @@ function withRemedy({ capabilities }: OpaProgram): (problem: EngineProblem) => E
   };
 }
 
-/** Which modules cannot be parsed as a version of Rego, by the OPA program: it names those of all files at once. */
+/** Creates a parser by the OPA program, which reports the modules that cannot be parsed as a version of Rego, all at once. */
 export function opaParser(program: () => Promise<OpaProgram>): RegoParser {
   return async (modules, version, signal) => {
     if (modules.size === 0) return new Set();
@@ -97,7 +97,7 @@ async function put(dir: string, path: string, text: string): Promise<void> {
   await writeFile(file, text, { mode: 0o600 });
 }
 
-/** A complaint of the program with OPA's name for its kind. */
+/** A problem with OPA's code. */
 type Complaint = EngineProblem & { readonly kind?: string | undefined };
 
 function run(
@@ -113,8 +113,8 @@ function run(
         resolve([]);
         return;
       }
-      // `opa eval` reports on standard output, `opa check` on standard error. Without the JSON report the program's own
-      // failure is passed on.
+      // `opa eval` reports on standard output, `opa check` on standard error. Without a JSON report, reject with the error of
+      // the program.
       const parsed = checkOutput.safeParse(jsonOrUndefined(stdout === '' ? stderr : stdout));
       if (!parsed.success || parsed.data.errors.length === 0) {
         reject(error);
@@ -122,7 +122,7 @@ function run(
       }
       const problems = parsed.data.errors.flatMap(({ message, code, location }): Complaint[] => {
         const text = message.replaceAll(`${dir}/`, '').replaceAll(dir, 'policy');
-        // What cannot be parsed comes as one text for all files.
+        // Parse errors are one text for all files.
         if (location?.file === undefined) return problemsInText(text);
         const place = { file: location.file.replace(`${dir}/`, ''), row: location.row };
         return opaProblems([{ message: text, location: place }]).map((problem) => ({ ...problem, kind: code }));
@@ -136,18 +136,18 @@ const exec = promisify(execFile);
 
 const capabilities = z.looseObject({ builtins: z.array(z.looseObject({ name: z.string() })) });
 
-/** Longest time that the program may take to list what it can do. */
+/** Timeout of `opa capabilities`. */
 const LIST_TIMEOUT_MS = 10_000;
 
-/** A file that says what policies may call. */
+/** A capabilities file, which lists the built-in functions that policies may call. */
 export interface Capabilities {
-  /** Made at the first call. Rejects with `config_invalid` for a name that OPA does not know. */
+  /** Returns the file, created on the first call. Rejects with `config_invalid` for a name that OPA does not know. */
   file(program: OpaProgram): Promise<string>;
-  /** Removes it. */
+  /** Removes the file. */
   close(): Promise<void>;
 }
 
-/** What this OPA can do without the built-in functions of these names, as a file for its options `--capabilities`. */
+/** The capabilities of OPA without these built-in functions, as a file for its option `--capabilities`. */
 export function capabilitiesWithout(names: readonly string[]): Capabilities {
   let made: Promise<string> | undefined;
   const make = async ({ execPath, env }: OpaProgram): Promise<string> => {
@@ -173,7 +173,7 @@ export function capabilitiesWithout(names: readonly string[]): Capabilities {
       return made;
     },
     close: async () => {
-      const file = await made?.catch(() => undefined); // the caller of `file` has the failure
+      const file = await made?.catch(() => undefined); // the caller of `file` reports the failure
       if (file !== undefined) await rm(join(file, '..'), { recursive: true, force: true });
     },
   };

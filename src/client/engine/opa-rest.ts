@@ -15,7 +15,7 @@ import { type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
 import { Upload } from './upload.js';
 
-/** One error as OPA reports it in responses, in bundle status and on the command line. */
+/** One error of OPA, in responses, in bundle status and on the command line. */
 export const opaError = z.object({
   message: z.string(),
   location: z.object({ file: z.string(), row: z.number() }).partial().nullish(),
@@ -28,7 +28,7 @@ const errorBody = z.object({
   errors: z.array(opaError).optional(),
 });
 
-/** Problems in OPA's own words; a collision of rule and document has the document's path. */
+/** Converts OPA's errors to problems; a collision of rule and document has the document's path. */
 export function opaProblems(
   errors: readonly {
     message: string;
@@ -59,7 +59,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** How to reach an OPA. */
+/** Options of {@link OpaRest}. */
 export interface OpaRestOptions {
   /** Base address without `/v1`. */
   readonly url: string;
@@ -70,7 +70,7 @@ export interface OpaRestOptions {
   readonly tls?: OutgoingTls;
 }
 
-/** OPA's REST API, as far as the client needs it (opal-protocol P6.1). */
+/** The part of OPA's REST API that the client uses (opal-protocol P6.1). */
 export class OpaRest {
   readonly #url: string;
   /** The address without user name and password, for messages. */
@@ -78,7 +78,7 @@ export class OpaRest {
   readonly #timeoutMs: number;
   readonly #auth: EngineAuth;
   readonly #agent: Agent;
-  /** Parents that were made or found, so that they are looked for once. */
+  /** Parents that are known to exist, so that each is checked once. */
   readonly #parents = new Set<string>();
   /** The prepared upload: one at a time, so that many new documents do not fill the engine's memory. */
   #upload: { readonly url: string; readonly request: Upload<Answer> } | undefined;
@@ -100,7 +100,7 @@ export class OpaRest {
     await this.#agent.destroy();
   }
 
-  /** Forgets what it knew of the engine's content. */
+  /** Discards all knowledge of the engine's content. */
   reset(): void {
     this.#parents.clear();
     this.#upload?.request.drop();
@@ -122,7 +122,7 @@ export class OpaRest {
     });
     const answer = await this.#call('PATCH', '/v1/data', signal, `[${parts.join(',')}]`, 'application/json-patch+json');
     if (answer.status === 204) return;
-    // Something to remove is gone already, or a parent is missing: one by one, each is its own transaction.
+    // A document to remove or a parent is missing: write one by one, each in its own transaction.
     if (answer.status === 404) await this.#writeEach(ops, signal);
     else this.#fail(answer, 'PATCH /v1/data');
   }
@@ -142,7 +142,7 @@ export class OpaRest {
     });
   }
 
-  /** The response to a prepared upload; undefined where there is none, or it failed. */
+  /** Returns the response to a prepared upload; undefined if there is none, or it failed. */
   async #finishUpload(url: string, body: Body, signal: AbortSignal): Promise<Answer | undefined> {
     const upload = this.#upload;
     if (upload?.url !== url || !upload.request.isOf(body)) return undefined;
@@ -177,14 +177,14 @@ export class OpaRest {
     if (answer.status !== 204) this.#fail(answer, `PUT ${path}`);
   }
 
-  /** Makes the parents of a transaction's documents where they are missing; PATCH would refuse them. */
+  /** Creates missing parents of a transaction's documents, which PATCH would refuse. */
   async #ensureParents(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     const wanted = new Map(
       ops.filter((op) => op.op === 'put' && op.path.length > 1).map((op) => [dataUrl(op.path.slice(0, -1)), true]),
     );
     for (const parent of wanted.keys()) {
       if (this.#parents.has(parent)) continue;
-      // 304: it is there. 400, 404: it can't be a document of its own (a rule, a bundle root, a list): the write reports it.
+      // 304: it exists. 400, 404: it cannot be a document (a rule, a bundle root, a list): the write reports it.
       const answer = await this.#call('PUT', parent, signal, '{}', 'application/json', {
         'if-none-match': '*',
       });
@@ -200,8 +200,8 @@ export class OpaRest {
   }
 
   /**
-   * Replaces an existing document if there is a value at `guard`; else returns false and changes nothing. OPA runs both as one
-   * transaction.
+   * Replaces an existing document if there is a value at `guard`; otherwise returns false and changes nothing. OPA runs both in
+   * one transaction.
    */
   async replace(path: DocPath, text: string, signal: AbortSignal, guard = path): Promise<boolean> {
     const op = (at: DocPath, value: string): string =>
@@ -212,20 +212,20 @@ export class OpaRest {
     return answer.status === 204;
   }
 
-  /** OPA's response for a path, as text. */
+  /** Returns OPA's response for a path, as text. */
   async getText(path: DocPath, signal: AbortSignal): Promise<string> {
     const answer = await this.#call('GET', dataUrl(path), signal);
     if (answer.status !== 200) this.#fail(answer, 'GET /v1/data');
     return answer.text;
   }
 
-  /** The document at a path as OPA has it, as text; undefined where there is none. */
+  /** Returns the document at a path, as text; undefined if there is none. */
   async getData(path: DocPath, signal: AbortSignal): Promise<string | undefined> {
     const parsed = z.object({ result: z.unknown().optional() }).parse(JSON.parse(await this.getText(path, signal)));
     return parsed.result === undefined ? undefined : JSON.stringify(parsed.result);
   }
 
-  /** Ids, texts and packages of the modules that the engine holds. */
+  /** Returns ids and texts of the engine's modules. */
   async listPolicies(signal: AbortSignal): Promise<{ id: string; raw: string }[]> {
     const answer = await this.#call('GET', '/v1/policies', signal);
     if (answer.status !== 200) this.#fail(answer, 'GET /v1/policies');
@@ -238,13 +238,13 @@ export class OpaRest {
     if (answer.status !== 200) this.#fail(answer, `PUT ${policyUrl(id)}`);
   }
 
-  /** Removes a module; one that is not there is fine. */
+  /** Removes a module; ignores a missing one. */
   async deletePolicy(id: string, signal: AbortSignal): Promise<void> {
     const answer = await this.#call('DELETE', policyUrl(id), signal);
     if (answer.status !== 200 && answer.status !== 404) this.#fail(answer, `DELETE ${policyUrl(id)}`);
   }
 
-  /** One call with our credentials; once more where the engine refused them and there are newer ones. */
+  /** Makes a call with our credentials; retries once if the engine rejected them and there are newer ones. */
   async #call(
     method: Method,
     path: string,
@@ -273,7 +273,7 @@ export class OpaRest {
     return this.#answered(method, path, signal, (within) => this.#send(method, path, within, body, headers));
   }
 
-  /** What `ask` gives in time; otherwise the engine cannot be reached. */
+  /** Runs `ask` with the timeout. Converts failures to `engine_unreachable`. */
   async #answered<T>(
     method: Method,
     path: string,
@@ -306,7 +306,7 @@ export class OpaRest {
       method,
       dispatcher: this.#agent,
       signal,
-      // undici takes any iterable (its documentation of `dispatch`), its types do not.
+      // undici accepts any iterable (see its documentation of `dispatch`), its types do not.
       ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
       headers,
     });
@@ -314,7 +314,7 @@ export class OpaRest {
   }
 
   #fail(answer: Answer, what: string): never {
-    // Not OPA's form (a proxy's page): the message has the raw text.
+    // If it is not OPA's form (a proxy's page), the message has the raw text.
     const parsed = errorBody.safeParse(jsonOrUndefined(answer.text));
     const body = parsed.success ? parsed.data : {};
     const message = `${what} answered ${answer.status}: ${body.message ?? answer.text.slice(0, 200)}`;
@@ -342,7 +342,7 @@ export function problemsInText(text: string): EngineProblem[] {
   );
 }
 
-/** Throws {@link EngineRefusal} for a path that a URL would take for another one: nothing is written there. */
+/** Throws {@link EngineRefusal} for a path that a URL cannot express unchanged: it is never written. */
 function dataUrl(path: DocPath): string {
   for (const segment of path) {
     const problem = segmentProblem(segment);

@@ -1,18 +1,18 @@
 import { execFile } from 'node:child_process';
 import { childEnv } from '../../lib/child-env.js';
 
-/** Environment variables as a program is given them. */
+/** Environment variables of a program. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Longest time that `opa version` may take; a cold disk and a virus scanner need seconds, a hung wrapper never ends. */
+/** Timeout of `opa version`: a cold disk and a virus scanner need seconds, a hung wrapper never ends. */
 const VERSION_TIMEOUT_MS = 10_000;
 
-/** The version that the output of `opa version` names, without a leading `v`; undefined where it names none. */
+/** Returns the version in the output of `opa version`, without a leading `v`; undefined if there is none. */
 export function parseOpaVersion(output: string): string | undefined {
   return /^Version:[ \t]*v?(\d+\.\d+\.\d+\S*)/m.exec(output)?.[1];
 }
 
-/** True for {@link OPA_MIN_VERSION} and newer. What follows the three numbers (`-dev`) is ignored. */
+/** Whether a version is at least {@link OPA_MIN_VERSION}. Ignores suffixes (`-dev`). */
 export function isAcceptableOpaVersion(version: string): boolean {
   const have = numbers(version);
   const need = numbers(OPA_MIN_VERSION);
@@ -31,8 +31,8 @@ function numbers(version: string): number[] {
 }
 
 /**
- * Runs `<file> version` and returns the version. Throws an `Error` that says what is wrong with the file: it cannot be
- * started, does not end within 10 s, or is not OPA.
+ * Runs `<file> version` and returns the version. Rejects with an `Error` that describes the problem: the file cannot be started,
+ * does not end within 10 s, or is not OPA.
  */
 export function readOpaVersion(file: string, env: Env, signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
@@ -47,7 +47,7 @@ export function readOpaVersion(file: string, env: Env, signal?: AbortSignal): Pr
       },
       (error, stdout, stderr) => {
         if (signal?.aborted) return reject(signal.reason);
-        // No cause: what Node's error says beyond this is the command line again.
+        // No cause: Node's error only adds the command line.
         if (error !== null) return reject(new Error(startProblem(file, error, stderr)));
         const version = parseOpaVersion(stdout);
         if (version === undefined) {
@@ -59,7 +59,7 @@ export function readOpaVersion(file: string, env: Env, signal?: AbortSignal): Pr
   });
 }
 
-/** Why a file could not be run, in words. `error.code` is a system error's name or the exit code. */
+/** Describes why a file could not be run. `error.code` is the name of a system error or the exit code. */
 function startProblem(file: string, error: Error & { code?: unknown; killed?: boolean }, stderr: string): string {
   if (error.code === 'ENOENT') return `${file} does not exist`;
   if (error.code === 'EACCES') return `${file} is not executable`;
@@ -71,23 +71,22 @@ function startProblem(file: string, error: Error & { code?: unknown; killed?: bo
   return `${file} cannot be started on this machine (${typeof error.code === 'string' ? error.code : error.message})`;
 }
 
-/** The OPA release that this version of PolicySync was tested with and gets where none is installed. */
+/** The OPA release that this version of PolicySync is tested with, and acquires if none is installed. */
 export const OPA_VERSION = '1.21.0';
 
-/** The oldest installed OPA that is used: 1.0.0 made Rego v1 the default and brought `--v0-compatible`. */
+/** The oldest accepted OPA: 1.0.0 made Rego v1 the default and introduced `--v0-compatible`. */
 export const OPA_MIN_VERSION = '1.0.0';
 
-/** Where official releases are; `/v<version>/<asset>` follows. */
+/** Base URL of official releases; `/v<version>/<asset>` follows. */
 export const OPA_DOWNLOAD_BASE_URL = 'https://openpolicyagent.org/downloads';
 
 /** The Go package that `go install` builds. */
 export const OPA_GO_PACKAGE = 'github.com/open-policy-agent/opa';
 
 /**
- * Hex SHA-256 of each official asset of {@link OPA_VERSION}: as published beside the assets and recorded alike by at
- * least two projects independent of each other. A download is only ever made for an asset that stands here: an
- * unverified executable is never run. An asset that is missing is got with Go, whose checksum database verifies the same
- * source. A new OPA_VERSION comes with its sums in the same commit.
+ * Hex SHA-256 of each official asset of {@link OPA_VERSION}, as published with the assets and recorded by at least two
+ * independent projects. Only assets in this list are downloaded: an unverified executable is never run. Others are built with
+ * Go, whose checksum database verifies the same source. A new OPA_VERSION needs its sums in the same commit.
  */
 export const OPA_SHA256: Readonly<Record<string, string>> = {
   opa_darwin_amd64: '0ceb96979d259b3ee31711a6b316a592b8ffcfdd4209cc37600ed85a6cd4a55c',
@@ -97,7 +96,7 @@ export const OPA_SHA256: Readonly<Record<string, string>> = {
   'opa_windows_amd64.exe': '1e0e9639673615fa3a6d4974b07e335e44827e377ce7c7bffbb1a6605a26479b',
 };
 
-/** An operating system and processor in Node's words (`process.platform`, `process.arch`). */
+/** An operating system and processor (`process.platform`, `process.arch`). */
 export interface Platform {
   os: string;
   arch: string;
@@ -111,7 +110,7 @@ const ASSETS: Readonly<Record<string, string>> = {
   'win32/x64': 'opa_windows_amd64.exe',
 };
 
-/** Name of the official release's file for a platform; undefined where there is none. */
+/** Name of the official release's file for a platform; undefined if there is none. */
 export function opaAsset(platform: Platform): string | undefined {
   return ASSETS[`${platform.os}/${platform.arch}`];
 }

@@ -1,9 +1,9 @@
 import { backoffMs, sleep } from '../../lib/async.js';
 
-/** True where a child can have its own process group; Windows has none. */
+/** Whether a child can have its own process group; Windows has none. */
 export const HAS_PROCESS_GROUPS = process.platform !== 'win32';
 
-/** Sends a signal to a child's whole group (started `detached`); false when the group is empty. */
+/** Sends a signal to a child's whole group (started `detached`); returns false if the group is empty. */
 export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   if (!(pid > 1)) throw new RangeError(`${pid} is no process id of a child`); // 0 and -1 mean groups that are not ours
   try {
@@ -16,8 +16,8 @@ export function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * Ends a group: SIGTERM, then SIGKILL after `killAfterMs`. Returns true when the group is empty, false when
- * it is not a second after SIGKILL: the kernel holds a process, or nothing collects a dead one.
+ * Ends a group: SIGTERM, then SIGKILL after `killAfterMs`. Returns true if the group is empty, false if it is not a second after
+ * SIGKILL: the kernel holds a process, or nothing reaps a dead one.
  */
 export async function endGroup(pid: number, killAfterMs: number): Promise<boolean> {
   if (!signalGroup(pid, 'SIGTERM')) return true;

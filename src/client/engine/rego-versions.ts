@@ -1,12 +1,12 @@
 import { EngineRefusal, type PolicySet } from './engine.js';
 
-/** SYNC_ENGINE_V0_COMPAT: every module as v1 where it can be read so and else as v0, or all as one of them. */
+/** SYNC_ENGINE_V0_COMPAT: `auto`: each module as v1 if it can be parsed so, otherwise as v0; `v0`, `v1`: all modules. */
 export type RegoMode = 'auto' | 'v0' | 'v1';
 
 /** Paths of the modules that are read as Rego v0; all others are v1. */
 export type V0Modules = ReadonlySet<string>;
 
-/** How many modules of a policy are read as which version. */
+/** Number of modules of a policy by version. */
 export interface RegoCounts {
   readonly v0: number;
   readonly v1: number;
@@ -19,25 +19,25 @@ export type RegoParser = (
   signal: AbortSignal,
 ) => Promise<ReadonlySet<string>>;
 
-/** A module that says by itself that it is v1, and is right either way. */
+/** A module that declares v1 and is valid in both versions. */
 const IMPORTS_V1 = /^[ \t]*import[ \t]+rego\.v1\b/m;
-/** A rule whose body begins without `if`, as only v0 has it: `allow {`, `deny[msg] {`, `f(x) = y {`. */
+/** A rule whose body begins without `if`, as only v0 allows: `allow {`, `deny[msg] {`, `f(x) = y {`. */
 const V0_RULE = /^[A-Za-z_]\w*(?:\[[^\]\n]*\]|\([^)\n]*\))?(?:[ \t]*:?=[ \t]*[\w"-]+)?[ \t]*\{/m;
-/** Attempts with one policy: as it looks, as it can be parsed, and with what the compiler refuses of it as v1. */
+/** Attempts with one policy: by its look, by parsing, and by the errors of the v1 compiler. */
 const MAX_ROUNDS = 3;
-/** What the compiler refuses in v1 alone, in modules that both versions can parse. */
+/** Errors that only the v1 compiler reports, in modules that both versions can parse. */
 const STRICT = /deprecated built-in|must not shadow/;
 
 /**
- * Decides for each module of a policy by which version of Rego it is read. In mode `auto` a module is v1, and v0 only where it
- * cannot be parsed as v1 (or uses what v1 has dropped) and can be as v0. What a module looks like is taken for it first, since
- * asking a program takes time; the engine has the last word, and where it refuses, the program is asked.
+ * Decides for each module of a policy which version of Rego it is read as. In mode `auto` a module is v1, unless it cannot be
+ * parsed as v1 (or uses features that v1 removed) but can be parsed as v0. Guesses first from the text, since running the OPA
+ * program takes time; runs the program only if the engine refuses the guess.
  */
 export class RegoVersions {
   readonly mode: RegoMode;
   readonly #parse: RegoParser;
   readonly #onRead: (counts: RegoCounts) => void;
-  /** What was decided last, by path. */
+  /** The last decisions, by path. */
   #known = new Map<string, { readonly rego: string; readonly isV0: boolean }>();
   #counts: RegoCounts | undefined;
 
@@ -47,14 +47,14 @@ export class RegoVersions {
     this.#onRead = deps.onRead ?? (() => undefined);
   }
 
-  /** Of the policy that was taken last; undefined before. */
+  /** Counts of the policy that the engine holds; undefined before the first. */
   get counts(): RegoCounts | undefined {
     return this.#counts;
   }
 
   /**
-   * Tries a policy with the versions that count for it, and again where it was refused for the versions. Throws the
-   * {@link EngineRefusal} of the versions that count in the end. `isTaken`: the engine holds it when `attempt` is over.
+   * Tries a policy with the guessed versions, and again if it was refused because of them. Rejects with the
+   * {@link EngineRefusal} of the last attempt. `isTaken`: the engine holds the policy after `attempt`.
    */
   async settle(
     policy: PolicySet,
@@ -89,14 +89,14 @@ export class RegoVersions {
     });
   }
 
-  /** Asks the program. `strict` are modules that the compiler refuses as v1. */
+  /** Decides by the OPA program. `strict`: modules that the compiler refuses as v1. */
   async #decide({ modules }: PolicySet, strict: ReadonlySet<string>, signal: AbortSignal): Promise<V0Modules> {
     const open = new Map([...modules].filter(([, rego]) => !IMPORTS_V1.test(rego)));
     const notV1 = await this.#parse(open, 1, signal);
     const doubtful = new Map([...open].filter(([path]) => notV1.has(path) || strict.has(path)));
     if (doubtful.size === 0) return new Set();
     const notV0 = await this.#parse(doubtful, 0, signal);
-    // One that is neither is wrong in the version that it looks like: that makes the better message.
+    // A module that is valid in neither version is tried in the one it looks like, for the better error message.
     return pathsWhere(doubtful, (rego, path) => !notV0.has(path) || looksV0(rego));
   }
 
@@ -113,8 +113,8 @@ export class RegoVersions {
 }
 
 /**
- * The members of a bundle's manifest that say how its modules are read: the version of most, and the files of the other one. OPA
- * compares with names as an archive has them, which is without a slash at the beginning, and with one where it reads a folder.
+ * Returns the members of a bundle's manifest that define the Rego versions: that of most modules, and the files of the other. OPA
+ * compares with the names in an archive, without a leading slash, or in a folder, with one.
  */
 export function manifestVersions(
   modules: ReadonlyMap<string, string>,

@@ -1,15 +1,15 @@
 import type { Body } from '../../wire/json-node.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 
-/** How long an upload may wait for its end. */
+/** Maximum time that an upload waits for its end. */
 const LONGEST_HOLD_MS = 30_000;
 
-/** Sends one request with this body. Rejects when there is no response, or the signal aborts. */
+/** Sends one request with this body. Rejects if there is no response, or the signal aborts. */
 export type Send<T> = (body: AsyncIterable<Uint8Array>, signal: AbortSignal) => Promise<T>;
 
 /**
- * A document that is sent while it is still read. The end is held back until {@link Upload.finish}; without it the engine has no
- * JSON value, and changes nothing (OPA reads the whole body of a PUT before its transaction begins).
+ * Sends a document while it is still being read. Holds back the end until {@link Upload.finish}; without it the engine has no
+ * valid JSON value and changes nothing (OPA reads the whole body of a PUT before its transaction begins).
  */
 export class Upload<T> {
   readonly #arriving: ArrivingBody;
@@ -33,11 +33,11 @@ export class Upload<T> {
   get ended(): Promise<void> {
     return this.#answer.then(
       () => undefined,
-      () => undefined, // whoever finishes it hears why; else it was of no use, and nothing has changed
+      () => undefined, // `finish` reports the failure
     );
   }
 
-  /** True where it is this very body that is sent. */
+  /** Whether the upload sends this body. */
   isOf(body: Body): boolean {
     return this.#arriving.body === body;
   }
@@ -60,7 +60,7 @@ export class Upload<T> {
     }
   }
 
-  /** Takes back what was sent. */
+  /** Cancels the upload. */
   drop(): void {
     this.#stop.abort(new Error('it is not written'));
   }
