@@ -169,7 +169,7 @@ test('a wrong call ends with 2 before anything is sent', async () => {
     ],
     [['--src-url', 'http://x', '--save-method', 'POST', ...ENTRY], /Allowed choices are PUT, PATCH, DELETE/],
     [['--entries-file', '/no/such/file'], /--entries-file: \/no\/such\/file cannot be read/],
-    [['--entries-file', '-', '-t', 'a'], /goes without --topic/],
+    [['--entries-file', '-', '-t', 'a'], /cannot be combined with --topic/],
     [['--entries-file', '-'], /entries\.0\.url/],
     [['--src-url', 'http://x', ...ENTRY, '--server-url', 'localhost'], /--server-url must be/],
   ] as const) {

@@ -11,7 +11,7 @@ import type { PolicyEngine } from '../engine/engine.js';
 import type { Applier } from '../reconcile/applier.js';
 import type { Exclusive } from '../reconcile/entry-writer.js';
 
-/** What {@link DriftCheck} works with. */
+/** Dependencies of {@link DriftCheck}. */
 export interface DriftCheckDeps {
   readonly applier: Pick<Applier, 'layers' | 'policy' | 'rewrite' | 'tidy' | 'watch'>;
   readonly engine: Pick<PolicyEngine, 'read' | 'reserved'>;
@@ -21,23 +21,23 @@ export interface DriftCheckDeps {
 
 /** State of the drift check, for status. */
 export interface DriftState {
-  /** When everything was compared last, in milliseconds since 1970. */
+  /** Time of the last full check, in milliseconds since 1970. */
   readonly checkedMs: number | undefined;
-  /** Documents that are compared. */
+  /** Number of compared documents. */
   readonly documents: number;
-  /** Documents and modules that were found changed and repaired, since the start. */
+  /** Number of documents and modules repaired since the start. */
   readonly repaired: number;
   readonly error: string | undefined;
 }
 
-/** Writes of one moment are read back together. */
+/** Writes within this time are read back together. */
 const RECORD_DELAY_MS = 200;
-/** Beyond this many written paths everything is read back: matching them would cost more. */
+/** Beyond this many written paths, everything is read back: matching them would cost more. */
 const MANY_PATHS = 200;
 
 /**
- * Finds documents that others have changed in the engine (design D35): it records the hash of OPA's response after each write and
- * compares it with that of the same query at an interval; it writes again what differs. Where: see {@link Places}.
+ * Detects documents that others have changed in the engine (design D35): records the hash of OPA's response after each write,
+ * compares it with the same query at an interval, and rewrites documents that differ. For the places, see {@link Places}.
  */
 export class DriftCheck {
   readonly #intervalMs: number;
@@ -86,7 +86,7 @@ export class DriftCheck {
     }
   }
 
-  /** Records what was written; `isCheck`: and compares everything else. */
+  /** Records the written documents; with `isCheck`, also compares all others. */
   async #pass(isCheck: boolean, signal: AbortSignal): Promise<void> {
     const written = this.#written;
     this.#written = [];
@@ -105,7 +105,7 @@ export class DriftCheck {
       this.#error = undefined;
     } catch (error) {
       if (signal.aborted) throw error;
-      // The engine keeper deals with the engine; the next pass compares again.
+      // The engine keeper handles engine failures; the next pass compares again.
       this.#written.push(...written);
       this.#error = errorText(error);
       this.#deps.log.warn(failureFields(error), 'documents could not be compared with the engine');
@@ -124,7 +124,7 @@ export class DriftCheck {
   async #look(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
     const { engine, applier, log } = this.#deps;
     const name = docPathText(place);
-    // Written while others were compared: the engine has the new content.
+    // Also if written while others were compared: the engine has the new content.
     const isNew = isWritten || overlapsOne(this.#written, place);
     const before = this.#hashes.get(name);
     const found = hashOf(await engine.read(place, signal));
@@ -135,7 +135,7 @@ export class DriftCheck {
     log.warn({ path: name }, 'a document in the engine is not what was written: writing it again');
     await applier.rewrite(place, signal);
     this.#repaired++;
-    // The same content gives the same response: the record stays, so that a change from now on is found.
+    // The same content gives the same response: keep the hash, so that a change from now on is detected.
     this.#written = this.#written.filter((path) => !isAtOrBelow(path, place));
   }
 
@@ -155,16 +155,16 @@ function hashOf(text: string): string {
 }
 
 /**
- * Where documents can be compared: the outermost places of what the client holds. One that has a package, or a document of the
- * client's own, somewhere below it cannot be distinguished from results of rules as a whole; nor can the root, where others may write
- * beside us: there each member is a place of its own. What lies at or below a package is left out.
+ * The paths at which documents are compared: the outermost ones of the client's documents. A document above a package or a
+ * reserved document is mixed with results of rules, and the root with documents of others: these are compared member by member.
+ * Leaves out everything at or below a package.
  */
 export class Places {
-  /** Members of a place that is compared part by part: a large document is not parsed for each write elsewhere. */
+  /** Cached members of places that are compared in parts: a large document is not parsed for each write elsewhere. */
   readonly #parts = new Map<string, readonly DocPath[]>();
   #closed = '';
 
-  /** `written`: where something has changed since the last call. */
+  /** Lists the paths. `isWritten`: whether a path has changed since the last call. */
   list(
     layers: Pick<LayerSet, 'all' | 'compose'>,
     closed: readonly DocPath[],
@@ -189,7 +189,7 @@ export class Places {
   }
 }
 
-/** The members of a document, and where something closed lies below one of them the members of that, and so on. */
+/** Returns the members of a document; descends into those that have a closed path below them. */
 function partsOf(layers: Pick<LayerSet, 'compose'>, closed: readonly DocPath[], path: DocPath): readonly DocPath[] {
   const open = [{ path, node: layers.compose(path) }];
   const found: DocPath[] = [];

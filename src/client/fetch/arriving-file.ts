@@ -2,28 +2,28 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Body } from '../../wire/json-node.js';
 
 /**
- * A document that is still read from its source. Whoever reads along gets its bytes as they come, all but its end: until
- * {@link ArrivingBody.release} what was given is no whole JSON value, so nobody can take it for one.
+ * A document that is still being read from its source. Readers receive its bytes as they arrive, except the end: until
+ * {@link ArrivingBody.release}, the bytes are not a complete JSON value and cannot be mistaken for one.
  */
 export interface ArrivingBody {
-  /** The whole, once all of it is there and was found to be JSON. */
+  /** The whole document, once it has arrived and is valid JSON. */
   readonly body: Body | undefined;
   /**
-   * The bytes from the first on; throws when it turns out that the document does not come, or nobody wants it, and when the signal
-   * aborts: by that whoever reads along says that this is over.
+   * Yields the bytes from the start; throws if the document fails to arrive or is discarded, and when the signal of the reader
+   * aborts.
    */
   pieces(signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** From now on the end is given too, once it is there. */
+  /** Releases the end to readers, once it has arrived. */
   release(): void;
 }
 
-/** Read at once, and written: fewer, larger pieces cost less. */
+/** Size of reads and writes: fewer, larger pieces cost less. */
 export const PIECE_BYTES = 256 * 1024;
 
-/** How an arrival ends: with the body, or with the reason why there is none. */
+/** The end of an arrival: the body, or the reason why there is none. */
 type End = { readonly body: Body } | { readonly reason: unknown };
 
-/** A document on its way into a file, for whoever reads along. The one who writes the file says how far that may go. */
+/** A document that is being written to a file, for concurrent readers. The writer reports how far they may read. */
 export class ArrivingFile implements ArrivingBody {
   readonly #path: string;
   #openBytes = 0;
@@ -40,19 +40,19 @@ export class ArrivingFile implements ArrivingBody {
     return this.#end !== undefined && 'body' in this.#end ? this.#end.body : undefined;
   }
 
-  /** So many bytes are in the file, and are no whole JSON value. */
+  /** Called when the file has this many bytes that are not a complete JSON value. */
   reached(openBytes: number): void {
     this.#openBytes = openBytes;
     this.#tell();
   }
 
-  /** All of it is in the file. */
+  /** Called when the whole document is in the file. */
   arrived(body: Body): void {
     this.#end ??= { body };
     this.#tell();
   }
 
-  /** It will not come, or is no longer wanted. */
+  /** Called when the document fails to arrive, or is no longer needed. */
   gone(reason: unknown): void {
     if (this.#end === undefined || !this.#isReleased) this.#end = { reason };
     this.#tell();
@@ -81,7 +81,7 @@ export class ArrivingFile implements ArrivingBody {
     }
   }
 
-  /** Waits until there is more than `at`; `at` where that is all. */
+  /** Waits for bytes after `at`; returns `at` at the end. */
   async #reach(at: number, signal: AbortSignal): Promise<number> {
     for (;;) {
       signal.throwIfAborted();
@@ -106,7 +106,7 @@ export class ArrivingFile implements ArrivingBody {
   }
 }
 
-/** Throws where the file is shorter than it has to be: a document that was cut must not look whole. */
+/** Throws if the file is too short: a truncated document must not look complete. */
 async function readPiece(file: FileHandle, at: number, end: number): Promise<Uint8Array> {
   const piece = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, end - at));
   const { bytesRead } = await file.read(piece, 0, piece.length, at);

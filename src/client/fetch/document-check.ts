@@ -1,23 +1,23 @@
 import { isUtf8 } from 'node:buffer';
 import { JsonCheck, MAX_JSON_DEPTH } from '../../lib/json-check.js';
 
-/** Checks a document whose bytes arrive in pieces; both throw a `JsonSyntaxError` once it is known to be none. */
+/** Checks a document that arrives in pieces; both methods throw a `JsonSyntaxError` once it is invalid. */
 export interface DocumentCheck {
   push(chunk: Uint8Array): void;
-  /** True if the bytes so far are known to be no whole value; short documents are checked in one piece. */
+  /** True if the bytes so far are certainly not a complete value; short documents are checked in one piece. */
   readonly isOpen: boolean;
   end(): void;
 }
 
-/** Too short to be nested too deep: what `JSON.parse` takes of it is all that {@link JsonCheck} takes. */
+/** Below this size a document cannot be nested too deep: `JSON.parse` accepts the same as {@link JsonCheck}. */
 export const SHORT_BYTES = MAX_JSON_DEPTH;
 
 /**
- * What {@link JsonCheck} says. Short documents, as most are, go through Node's own parser at their end: a client that
- * has just started would run the check on a thousand of them before it is compiled.
+ * Creates a check equivalent to {@link JsonCheck}. Uses Node's parser for short documents, which most are: a client that has
+ * just started would run {@link JsonCheck} on a thousand of them before it is compiled.
  */
 export function createDocumentCheck(): DocumentCheck {
-  /** Made for what is not short, or no JSON: it says what is wrong. */
+  /** Created for documents that are long, or invalid: it reports the problem. */
   let check: JsonCheck | undefined;
   let short: Uint8Array[] = [];
   let shortBytes = 0;
@@ -47,7 +47,7 @@ export function createDocumentCheck(): DocumentCheck {
   };
 }
 
-/** The text of a short document; undefined where it is not short, or no JSON: {@link createDocumentCheck} says what is wrong. */
+/** Returns the text of a short document; undefined if it is long or invalid: {@link createDocumentCheck} reports the problem. */
 export function shortJson(bytes: Buffer): string | undefined {
   if (bytes.length >= SHORT_BYTES || !isUtf8(bytes)) return undefined;
   const text = bytes.toString('utf8');

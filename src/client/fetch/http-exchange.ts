@@ -9,23 +9,23 @@ import type { FetchSource } from './provider.js';
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: HeaderValues;
-  /** The whole body if it is small; else a stream, which the caller reads to its end or destroys. */
+  /** The whole body if it is small; otherwise a stream, which the caller reads to its end or destroys. */
   readonly body: Readable | readonly Uint8Array[];
 }
 
-/** How one request is sent. */
+/** Options of one request. */
 export interface ExchangeOptions {
   readonly signal: AbortSignal;
-  /** Longest silence before the response, and between two parts of it. */
+  /** Timeout of the response, and between two chunks of it. */
   readonly silenceTimeoutMs: number;
 }
 
-/** A body with at most this Content-Length is buffered: most are, and a stream costs more than they do. */
+/** Bodies up to this Content-Length are buffered: most are small, and a stream costs more. */
 const SMALL_BYTES = 65_536;
 
 /**
- * Sends one request. Rejects with undici's error when the connection fails, and with the signal's reason when that aborts; so
- * does a stream that has not ended by then.
+ * Sends one request. Rejects with undici's error if the connection fails, and with the signal's reason if it aborts; a stream that
+ * has not ended by then fails the same way.
  */
 export function exchange(
   dispatcher: Dispatcher,
@@ -69,7 +69,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
-    if (status < 200) return; // the answer is still to come
+    if (status < 200) return; // the final response follows
     const length = Number(headerText(headers['content-length']) ?? Number.NaN);
     if (length <= SMALL_BYTES) {
       const chunks: Uint8Array[] = [];
@@ -110,7 +110,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #onAbort = (): void => {
     const reason: unknown = this.#signal.reason;
     const error = reason instanceof Error ? reason : new Error('aborted', { cause: reason });
-    // It may still wait for a connection: the caller does not.
+    // Reject at once, even if the request still waits for a connection.
     this.#reject(reason);
     this.#controller?.abort(error);
   };
@@ -121,14 +121,14 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   }
 }
 
-/** The charset that a content type names; UTF-8 where it names none. */
+/** Returns the charset of a content type. Default: UTF-8. */
 export function charsetOf(contentType: string | undefined): string {
   return /;\s*charset=("?)([^";\s]+)\1/i.exec(contentType ?? '')?.[2] ?? 'utf-8';
 }
 
 /**
- * A text of any length as one JSON string (`is_json: false`, opal-protocol P4.8), piece by piece. Throws `fetch_not_json`
- * for bytes that are not of the charset, and for a charset that is not known.
+ * Converts a text of any length to one JSON string (`is_json: false`, opal-protocol P4.8), piece by piece. Throws
+ * `fetch_not_json` for bytes that are invalid in the charset, and for an unknown charset.
  */
 export async function* jsonStringOf(bytes: FetchSource, charset: string): AsyncGenerator<Uint8Array> {
   const decoder = decoderOf(charset);

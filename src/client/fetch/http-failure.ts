@@ -3,23 +3,23 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { type HeaderValues, headerText, retryAfterSeconds } from '../../lib/http-response.js';
 import { type Hop, isRetryableStatus, shownUrl } from './http-rules.js';
 
-/** Errors of a read, in words that name the source and show no secret. */
+/** Errors of a read. Messages name the source and contain no secrets. */
 
-/** Characters of an error response that a message shows: enough for the sentence that most sources send. */
+/** Maximum characters of an error response in a message: enough for the sentence that most sources send. */
 const EXCERPT_LENGTH = 200;
-/** Headers whose values are no secrets: a message may show them. */
+/** Headers whose values are not secret: a message may show them. */
 const PUBLIC_HEADERS = ['accept', 'accept-encoding', 'cache-control', 'content-type', 'host', 'user-agent'];
 
-/** An hour: a source that asks for more is asked again anyway, so that a mistake of its clock cannot silence it. */
+/** Maximum Retry-After, so that a wrong clock of a source cannot stop retries. */
 const RETRY_AFTER_MAX_SECONDS = 3600;
 
-/** How long the parts of a read may take. */
+/** Timeouts of a read. */
 export interface FetchTimes {
-  /** Longest silence: to connect, to respond, between two parts of a body. */
+  /** Timeout to connect, to respond, and between two chunks of a body. */
   silenceTimeoutMs: number;
 }
 
-/** The error for a response whose status has no document. `start` of its body, longer than what is shown. */
+/** Returns the error for a response without a document, by its status. `start`: the start of its body. */
 export function statusFailure(hop: Hop, status: number, headers: HeaderValues, start: Uint8Array): SyncError {
   const excerpt = excerptOf(hop, start);
   const wait = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS);
@@ -29,21 +29,21 @@ export function statusFailure(hop: Hop, status: number, headers: HeaderValues, s
   });
 }
 
-/** The error for a document that was refused on its way in (`spool`), with the name of the source. */
+/** Returns the error for a document that the spool rejected, with the name of the source. */
 export function bodyFailure(hop: Hop, status: number, headers: HeaderValues, cause: SyncError): SyncError {
   const type = headerText(headers['content-type']) ?? 'none';
   const answer = cause.code === 'fetch_not_json' ? ` answered ${status} with content type ${JSON.stringify(type)}` : '';
   return new SyncError(cause.code, `${hopName(hop)}${answer}: ${cause.message}`, { cause, retryable: cause.retryable });
 }
 
-/** The error for an entry with an invalid configuration. */
+/** Returns the error for an entry with an invalid configuration. */
 export function configFailure(hop: Hop, why: string): SyncError {
   return new SyncError('fetch_config_invalid', `${hopName(hop)}: config.method: ${why}`);
 }
 
 /**
- * The error for whatever the gate, the connection or the decoding threw; one of ours stays as it is. `isRedirected`: the hop is not
- * what the entry names, and may be another one the next time.
+ * Returns the error for a failure of the gate, the connection or the decoding; keeps a `SyncError`. `isRedirected`: the hop is
+ * not the URL of the entry and may differ the next time.
  */
 export function readFailure(hop: Hop, cause: unknown, times: FetchTimes, isRedirected: boolean): SyncError {
   if (cause instanceof SyncError && cause.code === 'address_refused') {
@@ -56,7 +56,7 @@ export function readFailure(hop: Hop, cause: unknown, times: FetchTimes, isRedir
 function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const silence = `${times.silenceTimeoutMs / 1000} s`;
-  // A request that cannot be sent as it is written: a header with a line break, a proxy that wants other credentials.
+  // A request that cannot be sent as written: a header with a line break, a proxy that requires other credentials.
   if (code === 'UND_ERR_INVALID_ARG') return failure(hop, errorText(cause), cause, false);
   if (code === 'UND_ERR_CONNECT_TIMEOUT') return failure(hop, `no connection within ${silence}`, cause, true);
   if (code === 'UND_ERR_HEADERS_TIMEOUT') return failure(hop, `no answer within ${silence}`, cause, true);
@@ -67,7 +67,7 @@ function connectionFailure(hop: Hop, cause: unknown, times: FetchTimes): SyncErr
   return failure(hop, connectText(cause, SERVER_CA) || code, cause, true);
 }
 
-/** The error for a response that cannot be read as it was sent. */
+/** Returns the error for an unreadable response. */
 export function answerFailure(hop: Hop, why: string, retryable = false): SyncError {
   return failure(hop, why, undefined, retryable);
 }
@@ -80,7 +80,7 @@ function hopName(hop: Hop): string {
   return `${hop.method} ${shownUrl(hop.url.href)}`;
 }
 
-/** The start of a body as one line. Sources like to repeat the request: its query and its secrets are taken out. */
+/** Returns the start of a body as one line. Sources often repeat the request: masks its query and its secrets. */
 function excerptOf(hop: Hop, start: Uint8Array): string {
   let text = Buffer.from(start).toString('utf8');
   for (const secret of secretsOf(hop)) text = text.replaceAll(secret, '***');
@@ -96,6 +96,6 @@ function secretsOf(hop: Hop): string[] {
     const words = value.split(/[\s;,]+/); // scheme and token, or several cookies
     values.push(value, ...words, ...words.map((word) => word.slice(word.indexOf('=') + 1)));
   }
-  // Short words (flags, numbers) are no secrets, and taking them out would make the text unreadable.
+  // Short words (flags, numbers) are not secret, and masking them would make the text unreadable.
   return values.filter((value) => value.length >= 6).sort((a, b) => b.length - a.length);
 }

@@ -23,26 +23,26 @@ import type { OwnedBody } from './spool.js';
 export interface HttpProviderOptions extends FetchTimes {
   /** Environment with HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Default: no proxy. */
   env?: Readonly<Record<string, string | undefined>>;
-  /** Authorities that are trusted, and our own certificate. Default: the well-known authorities. */
+  /** Trusted authorities and our certificate. Default: the well-known authorities. */
   tls?: OutgoingTls | undefined;
-  /** Decides where reads may go, and by which methods. Default: anywhere, by any. */
+  /** Restricts destinations and methods. Default: no restrictions. */
   gate?: OutboundGate | undefined;
 }
 
-/** More is taken for a circle. */
+/** More redirects are taken for a loop. */
 const MAX_REDIRECTS = 10;
-/** Content codings of one response: each is a decoder with memory of its own, and a header has room for thousands. */
+/** Maximum content codings of one response: each decoder needs memory, and a header has room for thousands. */
 const MAX_CODINGS = 3;
-/** Bytes of an unneeded response that are read so that the connection can be reused; a longer one is closed. */
+/** Unneeded responses up to this size are read, so that the connection can be reused; longer ones are closed. */
 const DRAIN_BYTES = 16_384;
 
-/** Reads documents over HTTP (specification data-source-entry.config; opal-protocol P4.8): what an entry gets by default. */
+/** Creates the default provider, which reads documents over HTTP (specification data-source-entry.config; opal-protocol P4.8). */
 export function createHttpProvider(options: HttpProviderOptions): FetchProvider {
   const dispatcher = createDispatcher(options.silenceTimeoutMs, options.env ?? {}, {
     tls: options.tls,
     gate: options.gate,
   });
-  /** The host of a read is asked for before the read itself. */
+  /** First hops by request: `host` is called before `fetch`. */
   const firstHops = new WeakMap<FetchRequest, Hop>();
 
   function hopOf(request: FetchRequest): Hop {
@@ -55,7 +55,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
     return hop;
   }
 
-  /** `at` always holds the current request, for messages. */
+  /** `at` holds the current request, for error messages. */
   async function read(at: { hop: Hop }, isJson: boolean, context: FetchContext): Promise<FetchResult> {
     const { signal } = context;
     const {
@@ -78,7 +78,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
       await drain(answer);
       return { outcome: 'unchanged' };
     }
-    // 206 is a part of the document, and no part was asked for.
+    // 206 is a partial document, which was not requested.
     if (status < 200 || status > 299 || status === 206) {
       throw statusFailure(hop, status, headers, await startOf(answer, () => decoded(hop, answer)));
     }
@@ -113,7 +113,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
         if (at.hop.headers.host !== undefined) await options.gate?.checkHostHeader(at.hop.url, at.hop.headers.host);
         return await read(at, isJson, context);
       } catch (error) {
-        context.signal.throwIfAborted(); // a stop that was asked for is no failure of the source
+        context.signal.throwIfAborted(); // an abort is not a failure of the source
         throw readFailure(at.hop, error, options, at.hop !== hopOf(request));
       }
     },
@@ -121,7 +121,7 @@ export function createHttpProvider(options: HttpProviderOptions): FetchProvider 
   };
 }
 
-/** The body as the source had it before it was compressed. */
+/** Returns the decompressed body. */
 function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
   const names = (headerText(answer.headers['content-encoding']) ?? '')
     .split(',')
@@ -148,7 +148,7 @@ function decoded(hop: Hop, answer: HttpAnswer): FetchSource {
   return stream;
 }
 
-/** Reads the rest of an unneeded response, or closes the connection when it is long. */
+/** Reads the rest of an unneeded response, or closes the connection if it is long. */
 async function drain(answer: HttpAnswer): Promise<void> {
   await startOf(answer, () => answer.body);
 }
@@ -163,7 +163,7 @@ async function startOf(answer: HttpAnswer, bytes: () => FetchSource): Promise<Ui
   try {
     return await bodyStart(bytes(), DRAIN_BYTES);
   } catch {
-    return Buffer.alloc(0); // an encoding that is not known: the status is what counts
+    return Buffer.alloc(0); // unknown encoding: the status matters more
   } finally {
     dropRest(answer);
   }

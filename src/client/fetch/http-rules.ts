@@ -4,9 +4,9 @@ import { redactUrl } from '../../lib/log.js';
 import { type FETCH_METHODS, type FetcherConfig, fetcherConfig } from '../../wire/data.js';
 import type { FetchRequest, Validators } from './provider.js';
 
-/** Requests of a read of a data source and the meaning of responses: pure rules of {@link createHttpProvider}. */
+/** Pure rules of {@link createHttpProvider}: the requests of a read, and the interpretation of responses. */
 
-/** One HTTP request of a read; a read has several where the source redirects. */
+/** One HTTP request of a read; a read has several if the source redirects. */
 export interface Hop {
   url: URL;
   method: Uppercase<(typeof FETCH_METHODS)[number]>;
@@ -17,7 +17,7 @@ export interface Hop {
   conditional: boolean;
 }
 
-/** What every read sends. */
+/** Headers of every read. */
 const OWN_HEADERS = {
   accept: 'application/json, */*;q=0.5',
   'accept-encoding': 'gzip, br',
@@ -25,14 +25,13 @@ const OWN_HEADERS = {
   'user-agent': 'policysync',
 };
 const BODY_HEADERS = ['content-type', 'content-encoding', 'content-language', 'content-location'];
-/** Validators belong to one URL; another may have other content under the same. */
+/** Validators belong to one URL; another may have different content with the same ones. */
 const VALIDATOR_HEADERS = ['if-none-match', 'if-modified-since'];
 
 /**
- * The first request of a read. Throws `fetch_failed`, not retryable, for a URL that is not http or https, and
- * `fetch_config_invalid` for a configuration of another form. Differs from OPAL (opal-protocol P4.8) where that helps: an
- * object in `data` is sent as JSON unless a header asks for a form, and caches on the way are asked to look for a newer
- * version, because an update says that there is one.
+ * Returns the first request of a read. Throws `fetch_failed`, not retryable, for a URL that is not http or https, and
+ * `fetch_config_invalid` for an invalid configuration. Differs from OPAL (opal-protocol P4.8): sends an object in `data` as JSON
+ * unless a header selects a form, and makes caches revalidate, because an update announces a newer version.
  */
 export function firstHop({ url, config: given, previous }: FetchRequest): Hop {
   const config = httpConfigOf(url, given);
@@ -52,7 +51,7 @@ export function firstHop({ url, config: given, previous }: FetchRequest): Hop {
   return withUserInfo(hop);
 }
 
-/** The `config` of an entry that HTTP fetches. Throws `fetch_config_invalid` that names the member at fault. */
+/** Parses the `config` of an HTTP entry. Throws `fetch_config_invalid` with the invalid member. */
 export function httpConfigOf(url: string, config: FetchRequest['config']): FetcherConfig {
   if (config === undefined || config === null) return {};
   const parsed = fetcherConfig.safeParse(config);
@@ -60,7 +59,7 @@ export function httpConfigOf(url: string, config: FetchRequest['config']): Fetch
   throw new SyncError('fetch_config_invalid', `${shownUrl(url)}: config.${firstIssue(parsed.error)}`);
 }
 
-/** A string is sent as it is; an object as a form where the header says so (as OPAL always does), everything else as JSON. */
+/** Sends a string unchanged, an object as a form if the header selects that (as OPAL always does), everything else as JSON. */
 function bodyText(data: unknown, contentType: string): string {
   if (typeof data === 'string') return data;
   const isForm = contentType.toLowerCase().startsWith('application/x-www-form-urlencoded');
@@ -75,8 +74,8 @@ function bodyText(data: unknown, contentType: string): string {
 }
 
 /**
- * The request that follows a redirect: 303 becomes GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4). Validators
- * belong to the first URL and are dropped.
+ * Returns the request after a redirect: 303 changes to GET, and so does a POST after 301 and 302 (RFC 9110 section 15.4). Drops
+ * validators, which belong to the first URL.
  */
 export function nextHop(hop: Hop, to: URL, status: number, ownHeaders: Hop['headers'] = OWN_HEADERS): Hop {
   const toGet =
@@ -94,9 +93,9 @@ export function nextHop(hop: Hop, to: URL, status: number, ownHeaders: Hop['head
 }
 
 /**
- * The validators that may be sent the next time. None for a document that changed less than a minute before it was
- * sent: times have a resolution of a second, entity tags of many file servers are made of them, and so a second change
- * within that second would never be seen (RFC 9110 section 8.8.2.2; the minute, from RFC 7232, covers unequal clocks).
+ * Returns the validators for the next request. None for a document that changed less than a minute before it was sent: times
+ * have a resolution of a second, many file servers derive entity tags from them, and so a second change within that second would
+ * be missed (RFC 9110 section 8.8.2.2; the minute, from RFC 7232, covers clock differences).
  */
 export function validatorsOf(headers: HeaderValues): Validators {
   const etag = headerText(headers.etag);
@@ -108,12 +107,12 @@ export function validatorsOf(headers: HeaderValues): Validators {
   return etag === undefined ? { lastModified } : { etag, lastModified };
 }
 
-/** True for statuses that may pass by themselves. */
+/** Whether a status is transient. */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
 }
 
-/** A URL text for messages: no credentials, no query, also where it is not a URL. */
+/** Returns a URL for messages, without credentials and query, even if it is invalid. */
 export function shownUrl(url: string): string {
   if (URL.canParse(url)) return redactUrl(url);
   const [place = ''] = redactUrl(url).split(/[?#]/);
@@ -130,7 +129,7 @@ function parseHttpUrl(text: string): URL {
   return url;
 }
 
-/** Moves a user name and password of the URL into the header that HTTP has for them. */
+/** Moves user name and password of the URL to the `authorization` header. */
 function withUserInfo(hop: Hop): Hop {
   const authorization = basicAuthorization(hop.url);
   if (authorization === undefined) return hop;

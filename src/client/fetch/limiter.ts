@@ -1,60 +1,60 @@
 import { setMaxListeners } from 'node:events';
 
 /**
- * How many jobs run at once: overall, and per host. So a host that hangs costs the others only its own few slots (design D4).
+ * Limits of concurrent jobs, overall and per host: a hanging host occupies only its own few slots (design D4).
  */
 export interface LimiterOptions {
-  /** Jobs that have a slot at the same time. As many again, or {@link OVERDUE}, may run that are overdue. */
+  /** Maximum jobs with a slot. As many again, but at least {@link OVERDUE}, may run overdue. */
   concurrency: number;
-  /** Jobs for the same host. At least one slot is left to other hosts, also where this equals `concurrency`. */
+  /** Maximum jobs per host. At least one slot remains for other hosts, even if this equals `concurrency`. */
   perHost: number;
   /**
-   * A job that has run longer than this is overdue: it continues, its host counts as failing, and its slot is free for others.
-   * Else a few hosts that trickle would hold all slots for as long as a read may take. Default: never.
+   * A job that runs longer than this is overdue: it continues, its host counts as failing, and its slot is released. Otherwise a
+   * few slow hosts would hold all slots for as long as a read may take. Default: never.
    */
   overdueAfterMs?: number;
   /** A monotonic clock, in milliseconds. */
   now?: () => number;
 }
 
-/** Least number of overdue jobs that may run without a slot: enough for five hosts that hang at once. */
+/** Minimum limit of overdue jobs without a slot: enough for five hosts that hang at once. */
 const OVERDUE = 24;
 
 /**
- * A failing host of which nothing waits or runs is remembered so long, and so many of them: longer than an entry waits for its next
- * try, and more than a client has sources.
+ * How long, and how many, idle failing hosts are remembered: longer than an entry waits for its next retry, and more than a client
+ * has sources.
  */
 const REMEMBERED_MS = 60 * 60 * 1000;
 const REMEMBERED_HOSTS = 10_000;
 
-/** Runs jobs within its bounds; see {@link createLimiter}. */
+/** Runs jobs within limits; see {@link createLimiter}. */
 export interface Limiter {
   /** Number of known hosts. */
   readonly size: number;
   /**
-   * Runs `job` when a slot is free and returns its result. Jobs of one host start in the order of the calls; hosts take
-   * turns. Rejects with the signal's reason when it aborts before the start; a running job ends by itself. `most`:
-   * concurrent jobs for this host, where that is less than {@link LimiterOptions.perHost}.
+   * Runs `job` when a slot is free and returns its result. Jobs of one host start in call order; hosts take turns. Rejects with
+   * the signal's reason if it aborts before the start; a running job must handle the signal itself. `most`: maximum concurrent
+   * jobs of this host, if less than {@link LimiterOptions.perHost}.
    */
   run<T>(host: string, signal: AbortSignal, job: () => Promise<T>, most?: number): Promise<T>;
 }
 
 /**
- * Makes a limiter. Hosts whose last job failed, or is overdue, share half of the slots until one of their jobs succeeds: however
- * many hosts are dead, the other half serves the rest.
+ * Creates a limiter. Hosts whose last job failed or is overdue share half of the slots until one of their jobs succeeds: however
+ * many hosts are down, the other half serves the rest.
  */
 export function createLimiter(options: LimiterOptions): Limiter {
   const { concurrency, perHost, overdueAfterMs, now = () => performance.now() } = options;
   const hostLimit = Math.max(1, Math.min(perHost, concurrency - 1));
   const failingLimit = Math.max(1, Math.floor(concurrency / 2));
-  /** In the order of their turns: a served host moves to the end. */
+  /** In the order of turns: a served host moves to the end. */
   const hosts = new Map<string, Host>();
-  /** Failing hosts of which nothing waits or runs, and since when; the oldest first. */
+  /** Idle failing hosts, and since when; the oldest first. */
   const failingIdle = new Map<string, number>();
   const overdueLimit = Math.max(OVERDUE, concurrency);
-  /** Slots in use; of these, by jobs that are overdue or whose host was failing when they started; overdue jobs without one. */
+  /** Slots in use; of these, for failing hosts and overdue jobs; overdue jobs without a slot. */
   const used = { all: 0, failing: 0, overdue: 0 };
-  /** Overdue jobs that still have their slots, since there are too many of them. */
+  /** Overdue jobs beyond the limit, which keep their slots. */
   const keptSlots = new Set<Running>();
 
   function startNext(): void {
@@ -92,7 +92,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   async function inSlot<T>(name: string, host: Host, signal: AbortSignal, job: () => Promise<T>): Promise<T> {
-    // No job waits for a slot that is free by now.
+    // No other job of this host is waiting for the free slot.
     const isFree = used.all < concurrency && host.waiting.size === 0 && mayRun(host);
     const running = isFree ? take(name, host) : await slot(name, host, signal);
     const timer = overdueAfterMs === undefined ? undefined : setTimeout(() => isOverdue(running, host), overdueAfterMs);
@@ -124,7 +124,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     startNext();
   }
 
-  /** Takes the slots of overdue jobs, oldest first, as far as there may be jobs without one. */
+  /** Releases the slots of overdue jobs, oldest first, within the limit of jobs without a slot. */
   function takeSlots(): void {
     for (const running of keptSlots) {
       if (used.overdue >= overdueLimit) return;
@@ -140,7 +140,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     if (countedFailing) used.failing--;
   }
 
-  /** That a host is failing is remembered beyond that: its next try comes when nothing of it waits or runs. */
+  /** Forgets an idle host, but remembers that it fails: its next retry starts while it is idle. */
   function forgetIdle(name: string, host: Host): void {
     if (host.running > 0 || host.waiting.size > 0 || !hosts.delete(name) || !host.failing) return;
     failingIdle.set(name, now());
@@ -172,7 +172,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     },
   };
 
-  /** Returns when the host was given a slot. */
+  /** Waits for a slot of the host. */
   function slot(name: string, host: Host, signal: AbortSignal): Promise<Running> {
     return new Promise((resolve, reject) => {
       const start = (running: Running): void => {
@@ -184,7 +184,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         forgetIdle(name, host);
         reject(signal.reason);
       };
-      // Any number of jobs may wait under one signal; Node would warn of a leak from the eleventh on.
+      // Any number of jobs may wait on one signal; Node would warn of a leak from the eleventh on.
       setMaxListeners(0, signal);
       signal.addEventListener('abort', onAbort, { once: true });
       host.waiting.add(start);
@@ -194,16 +194,16 @@ export function createLimiter(options: LimiterOptions): Limiter {
 }
 
 interface Host {
-  /** The least that its jobs asked for. */
+  /** The lowest limit that its jobs requested. */
   limit: number;
   running: number;
-  /** True from a job that failed, or is overdue, until one that succeeds. */
+  /** True from a failed or overdue job until one succeeds. */
   failing: boolean;
   /** Calls that give a slot to a waiting job, oldest first. */
   waiting: Set<(running: Running) => void>;
 }
 
-/** How a running job is counted: its host may change before it ends. */
+/** How a running job is counted: the state of its host may change before it ends. */
 interface Running {
   hasSlot: boolean;
   countedFailing: boolean;

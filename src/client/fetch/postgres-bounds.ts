@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
 import { SyncError } from '../../lib/errors.js';
 
-/** Most bytes of one result, and of all reads together. `pg` has them in memory. */
+/** Maximum bytes of one result, and of all reads together: `pg` buffers them in memory. */
 const LIMIT_BYTES = { step: 128 * 1024 * 1024, all: 256 * 1024 * 1024 };
 const LOOK_MS = 50;
 
 /** The connection of one read. */
 export interface BoundedRead {
-  /** The results so far were taken: the next statement counts from here. */
+  /** Starts to count the next statement. */
   next(): void;
-  /** Why the connection was cut; undefined: it was not. */
+  /** Why the connection was closed; undefined: it was not. */
   readonly excess: SyncError | undefined;
   end(): void;
 }
@@ -21,8 +21,8 @@ interface Watched {
 }
 
 /**
- * Cuts connections to databases that send too much: an entry may name any address, and what listens there may send rows without
- * end. Of several that are too much together, the largest is cut.
+ * Closes connections to databases that send too much: an entry may name any address, and the server there may send rows without
+ * end. If several exceed the total limit together, closes the largest.
  */
 export class PostgresBounds {
   readonly #limits: typeof LIMIT_BYTES;

@@ -4,7 +4,7 @@ import { Secret } from '../../lib/log.js';
 import { shownUrl } from './http-rules.js';
 import type { FetchRequest } from './provider.js';
 
-/** What an entry asks of a Postgres database. */
+/** The request of an entry to a Postgres database. */
 export interface PostgresRequest {
   readonly host: string;
   readonly port: number;
@@ -17,15 +17,15 @@ export interface PostgresRequest {
   readonly shape: PostgresShape;
 }
 
-/** What the document is: all rows in a list, the first row, or rows by the value of a column. */
+/** The form of the document: a list of all rows, the first row, or rows by the value of a column. */
 export type PostgresShape =
   | { readonly kind: 'list' }
   | { readonly kind: 'one' }
   | { readonly kind: 'keyed'; readonly column: string };
 
 /**
- * As in libpq. `prefer`, the default: encrypted where the server can; `require`: encrypted; `verify-ca` and `verify-full`
- * also check who the server is.
+ * As in libpq. `prefer`, the default: encrypted if the server supports it; `require`: encrypted; `verify-ca` and `verify-full`
+ * also verify the server.
  */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 export type SslMode = (typeof SSL_MODES)[number];
@@ -50,7 +50,7 @@ const postgresConfig = z.strictObject({
   fetch_key: text.nullish(),
 });
 
-/** Members of the query of a URL that are understood; those without effect here are accepted. */
+/** Accepted parameters of a URL's query, including some without effect. */
 const urlQuery = z.strictObject({
   host: text.optional(),
   port: port.optional(),
@@ -63,8 +63,8 @@ const urlQuery = z.strictObject({
 });
 
 /**
- * Reads url (`postgresql://user:password@host:port/database?sslmode=...`) and `config` of an entry; `connection_params`
- * win over the URL. Throws `fetch_config_invalid` that names the member at fault, and no password.
+ * Parses URL (`postgresql://user:password@host:port/database?sslmode=...`) and `config` of an entry; `connection_params` override
+ * the URL. Throws `fetch_config_invalid` with the invalid member, without passwords.
  */
 export function postgresRequest({ url, config }: FetchRequest): PostgresRequest {
   const given = checked(postgresConfig, config ?? {}, url, 'config');
@@ -118,7 +118,7 @@ function placeOf(url: string): Place {
   };
 }
 
-/** A part of a URL as it is meant; undefined where there is none. */
+/** Decodes a part of a URL; undefined if it is empty. */
 function part(url: string, encoded: string): string | undefined {
   try {
     return encoded === '' ? undefined : decodeURIComponent(encoded);

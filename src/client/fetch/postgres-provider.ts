@@ -13,24 +13,24 @@ import type { FetchProvider, Outbound } from './provider.js';
 
 /** Options of {@link createPostgresProvider}. */
 export interface PostgresProviderOptions {
-  /** Longest wait for a connection. */
+  /** Connection timeout. */
   connectTimeoutMs: number;
-  /** Longest time for one statement; the server itself ends it then. */
+  /** Timeout of one statement, enforced by the server. */
   statementTimeoutMs: number;
   /** Authorities that `sslmode=verify-ca` and `verify-full` trust. Default: the well-known ones. */
   tls?: OutgoingTls | undefined;
 }
 
-/** Each read has a connection, of which a database allows 100 in all by default. */
+/** Each read has a connection, and a database allows 100 by default. */
 const READS_PER_DATABASE = 6;
 
-/** Time for an orderly end of a connection. */
+/** Timeout of a graceful end of a connection. */
 const END_MS = 1000;
 
 /**
- * Reads documents from Postgres: the rows of one query, in a read-only transaction, by a connection of their own
- * (opal-protocol P4.8). The database itself prints the rows as JSON, so that numbers of any size
- * arrive as they are. `pg` is loaded with the first read.
+ * Creates a provider that reads documents from Postgres: the rows of one query, in a read-only transaction on a separate
+ * connection (opal-protocol P4.8). The database prints the rows as JSON, which preserves numbers of any size. Loads `pg` on the
+ * first read.
  */
 export function createPostgresProvider(options: PostgresProviderOptions): FetchProvider {
   const { connectTimeoutMs, statementTimeoutMs } = options;
@@ -58,7 +58,7 @@ export function createPostgresProvider(options: PostgresProviderOptions): FetchP
         };
         return { outcome: 'body', body: await sink.take(documentOf(request.shape, fetchRows)) };
       } catch (error) {
-        signal.throwIfAborted(); // a stop that was asked for is no failure of the source
+        signal.throwIfAborted(); // an abort is not a failure of the source
         throw postgresFailure(wanted.url, request, session?.read.excess ?? error, connectTimeoutMs);
       } finally {
         await session?.close();
@@ -74,7 +74,7 @@ interface Session {
   close(): Promise<void>;
 }
 
-/** What a connection is made with. */
+/** Options of a connection. */
 interface SessionOptions extends PostgresProviderOptions {
   readonly outbound: Outbound;
   readonly bounds: PostgresBounds;
@@ -98,7 +98,7 @@ async function connect(
 ): Promise<Session> {
   const { default: pg } = await import('pg');
   const { host, port, user, database, password } = request;
-  // The path of a Unix socket leads to this machine, as its address does.
+  // A Unix socket is on this machine, like the loopback address.
   const addresses = await outbound.addresses({ host: host.startsWith('/') ? '127.0.0.1' : host, port });
   signal.throwIfAborted();
   const socket: Socket = checkedSocket(addresses);
@@ -107,7 +107,7 @@ async function connect(
     port,
     user,
     database,
-    // A function: with an empty text `pg` would look into PGPASSWORD and ~/.pgpass, which are not the entry's.
+    // A function: with an empty text, `pg` would use PGPASSWORD and ~/.pgpass, which do not belong to the entry.
     password: () => password?.reveal() ?? '',
     ssl,
     application_name: 'policysync',
@@ -115,7 +115,7 @@ async function connect(
     stream: () => socket,
   };
   const client = new pg.Client(config);
-  // A lost connection also fails the call under way, which is where it is dealt with.
+  // A lost connection also fails the current call, which reports it.
   client.on('error', () => undefined);
   const read = bounds.watch(socket);
   const onAbort = (): void => void socket.destroy();
@@ -148,7 +148,7 @@ function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProvid
       return false;
     case 'prefer':
     case 'require':
-      // As in libpq: encrypted, without a check of the server.
+      // As in libpq: encrypted, without verification of the server.
       return { rejectUnauthorized: false };
     case 'verify-ca':
     case 'verify-full': {
@@ -159,28 +159,26 @@ function tlsOf({ sslMode, host, port }: PostgresRequest, { tls }: PostgresProvid
   }
 }
 
-/** By the extended protocol a server takes exactly one statement, whatever an entry's query has in it. */
+/** With the extended protocol, a server accepts exactly one statement, whatever the entry's query contains. */
 function oneStatement(text: string): QueryConfig & { queryMode: 'extended' } {
   return { text, queryMode: 'extended' };
 }
 
-/** Errors of a read of a database, in words that name it and show no password. */
-
 /**
- * Classes of SQLSTATE that may pass by themselves: connection, rollback, resources, locks, the operator's doing (a statement
- * that took too long among them), system, internal. All others last until query, rights or data change.
+ * Transient classes of SQLSTATE: connection, rollback, resources, locks, operator intervention (including a statement timeout),
+ * system, internal. All others persist until query, permissions or data change.
  */
 const PASSING = ['08', '40', '53', '55', '57', '58', 'XX'];
 const SQLSTATE = /^[0-9A-Z]{5}$/;
-/** Messages of `pg` for a failed handshake; it has no codes for them. */
+/** Messages of `pg` for a failed handshake, which have no codes. */
 const NO_AGREEMENT = /^SASL|SSL connection/;
 
-/** True when the server has no TLS. */
+/** Whether the server does not support TLS. */
 export function isWithoutTls(error: unknown): boolean {
   return error instanceof Error && error.message === 'The server does not support SSL connections';
 }
 
-/** The error for whatever connecting, a statement or reading its rows threw. */
+/** Returns the error for a failed connection, statement or read. The message names the database and contains no password. */
 export function postgresFailure(url: string, request: PostgresRequest, cause: unknown, connectMs: number): SyncError {
   const name = shownUrl(url);
   if (cause instanceof SyncError) {
@@ -192,7 +190,7 @@ export function postgresFailure(url: string, request: PostgresRequest, cause: un
   if (text === 'timeout expired') text = `no connection within ${connectMs / 1000} s`;
   if (isAnswer) text = `${text} (SQLSTATE ${code})`;
   const password = request.password?.reveal() ?? '';
-  // No server sends the password back; if one does, it is not shown.
+  // Masks the password in case a server repeats it.
   if (password.length >= 4) text = text.replaceAll(password, '***');
   const retryable = isAnswer ? PASSING.includes(code.slice(0, 2)) : !NO_AGREEMENT.test(text);
   return new SyncError('fetch_failed', `${name}: ${text}`, { cause, retryable });

@@ -1,31 +1,31 @@
 import { SyncError } from '../../lib/errors.js';
 import type { PostgresRequest, PostgresShape } from './postgres-config.js';
 
-/** The rows of a query as one JSON document: pure, the caller has the connection. */
+/** Converts the rows of a query to one JSON document. Pure: the caller has the connection. */
 
-/** One row as the database prints it, and the value of the key column. */
+/** One row as JSON text of the database, and the value of the key column. */
 export interface PrintedRow {
   readonly row: string;
   readonly key: string | null;
 }
 
-/** Rows of the first batch; how many follow depends on how large these were. */
+/** Rows of the first batch; their size determines the next batch. */
 const FIRST_BATCH = 16;
 const MAX_BATCH = 10_000;
-/** Bytes that a batch should have. */
+/** Target size of a batch. */
 const BATCH_BYTES = 256 * 1024;
 
-/** The query around an entry's own, which prints each row as JSON. */
+/** Wraps the query of an entry so that each row is printed as JSON. */
 export function selectText({ query, shape }: Pick<PostgresRequest, 'query' | 'shape'>): string {
   const key = shape.kind === 'keyed' ? `policysync_row.${identifier(shape.column)}::text` : 'null::text';
-  // On lines of its own: the query may end with a comment.
+  // On separate lines: the query may end with a comment.
   return `select row_to_json(policysync_row)::text as row, ${key} as key from (\n${query}\n) as policysync_row`;
 }
 
 /**
- * The document, piece by piece. `fetchRows` gives the next rows, fewer than asked for at the end. As OPAL's provider: a
- * list of rows; with `fetch_one` the first row, `{}` where there is none; with `fetch_key` an object of rows by the value
- * of that column, of which the last row counts. Throws `fetch_failed` for a row without a key.
+ * Yields the document, piece by piece. `fetchRows` returns the next rows, fewer than requested at the end. As OPAL's provider: a
+ * list of rows; with `fetch_one` the first row, `{}` if there is none; with `fetch_key` an object of rows by the value of that
+ * column (the last row of a value counts). Throws `fetch_failed` for a row without a key.
  */
 export async function* documentOf(
   shape: PostgresShape,
@@ -50,7 +50,7 @@ export async function* documentOf(
   yield Buffer.from(shape.kind === 'list' ? ']' : '}');
 }
 
-/** As many rows as have the bytes of a batch, if they are like those before; at most twice as many as then. */
+/** Estimates the rows of a batch from the size of the previous ones; at most doubles their number. */
 function nextCount(rows: number, bytes: number): number {
   const fitting = Math.floor((BATCH_BYTES * rows) / Math.max(bytes, 1));
   return Math.max(1, Math.min(fitting, rows * 2, MAX_BATCH));

@@ -8,27 +8,26 @@ import type { CheckedAddress } from '../outbound/gate.js';
 import type { OwnedBody } from './spool.js';
 
 /**
- * The seam behind which data sources are read. `config.fetcher` of an entry names the provider (opal-protocol P4.8); HTTP
- * and Postgres are built in, programs add their own.
+ * The interface of data source providers. `config.fetcher` of an entry names the provider (opal-protocol P4.8); HTTP and Postgres
+ * are built in, programs can add others.
  */
 export interface FetchProvider {
-  /** What `config.fetcher` may be for this provider to fetch the entry; case does not matter. The first one is shown. */
+  /** Values of `config.fetcher` that select this provider; case-insensitive. Messages show the first one. */
   readonly names: readonly string[];
   /**
-   * The host that the request goes to: requests for one host share a limit, so that a host that hangs does not block
-   * the others. Default: host and port of the URL. Throws as `fetch` does for what can never be fetched.
+   * Returns the host of a request: requests for one host share a limit, so that a hanging host does not block others. Default: host
+   * and port of the URL. Throws like `fetch` for an invalid request.
    */
   host?(request: FetchRequest): string;
-  /** Concurrent reads of one host, where SYNC_FETCH_PER_HOST is more. Default: that. */
+  /** Maximum concurrent reads per host, if less than SYNC_FETCH_PER_HOST. Default: SYNC_FETCH_PER_HOST. */
   readonly perHost?: number;
   /**
-   * Reads one document, once, and hands its bytes to `context.sink`. Throws `SyncError`s: `fetch_config_invalid` for an
-   * entry that cannot be fetched as it is written, else `fetch_failed` with `retryable` (it may pass by itself) and
-   * `retryAfterSeconds`; anything else that it throws counts as `fetch_failed`, retryable. Texts must not have secrets.
-   * Ends when `context.signal` aborts, with any error.
+   * Reads one document, once, and passes its bytes to `context.sink`. Rejects with a `SyncError`: `fetch_config_invalid` for an
+   * invalid entry, otherwise `fetch_failed` with `retryable` (the failure is transient) and `retryAfterSeconds`; any other error
+   * counts as `fetch_failed`, retryable. Messages must not contain secrets. Must end, with any error, when `context.signal` aborts.
    */
   fetch(request: FetchRequest, context: FetchContext): Promise<FetchResult>;
-  /** Closes connections. Nothing is fetched after that. */
+  /** Closes connections. No fetch follows. */
   close?(): Promise<void>;
 }
 
@@ -37,35 +36,35 @@ export interface FetchRequest {
   url: string;
   /** The entry's `config`; null and absent mean the defaults. */
   config?: EntryConfig | null;
-  /** Of the document that the caller still has. */
+  /** Validators of the document that the caller still has. */
   previous?: Validators;
 }
 
-/** Validators of a document, sent back to ask for a newer one. */
+/** Validators of a document, for a conditional request. */
 export interface Validators {
   etag?: string | undefined;
   lastModified?: string | undefined;
 }
 
-/** What a provider works with during one read. */
+/** The context of one read. */
 export interface FetchContext {
   readonly sink: FetchSink;
   /** Aborts when the client stops, the entry ends, or the read takes too long. */
   readonly signal: AbortSignal;
-  /** Checks and opens connections to addresses that an entry names. */
+  /** Checks addresses of entries, and opens connections to them. */
   readonly outbound: Outbound;
-  /** The class of the errors to throw, for a module in a folder that knows no `policysync`; another copy of it counts as no SyncError. */
+  /** The error class to throw, for a module that cannot import `policysync`; another copy of the class is not recognized. */
   readonly SyncError: typeof SyncError;
 }
 
 /**
- * Enforces SYNC_FETCH_ALLOW and SYNC_FETCH_DENY, and that no entry reaches the engine or the client itself. Both methods throw
- * `address_refused`; if that is not `retryable`, the entry is not retried until it changes.
+ * Enforces SYNC_FETCH_ALLOW and SYNC_FETCH_DENY, and that no entry reaches the engine or the client itself. Both methods reject
+ * with `address_refused`; if that is not `retryable`, the entry is not retried until it changes.
  */
 export interface Outbound {
-  /** The addresses that a connection to `place` may go to. Connect to these: another look-up of the name may give others. */
+  /** Returns the allowed addresses of `place`. Connect only to these: another lookup of the name may return others. */
   addresses(place: Endpoint): Promise<readonly CheckedAddress[]>;
-  /** A TCP connection to `place`, opened. The caller ends it. */
+  /** Opens a TCP connection to `place`. The caller closes it. */
   connect(place: Endpoint, signal: AbortSignal): Promise<Socket>;
 }
 
@@ -74,22 +73,21 @@ export type FetchSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /** Stores the document. */
 export interface FetchSink {
-  /** Largest document that is accepted. */
+  /** Maximum size of a document. */
   readonly limitBytes: number;
   /**
-   * Reads `source` to its end, as fast as the disk takes it. Throws `fetch_too_large` beyond the limit, `fetch_not_json`
-   * unless the bytes are exactly one JSON value, `spool_unwritable`, and whatever `source` throws.
+   * Reads `source` to its end, with back pressure of the disk. Rejects with `fetch_too_large` beyond the limit, `fetch_not_json`
+   * unless the bytes are exactly one JSON value, `spool_unwritable`, or the error of `source`.
    */
   take(source: FetchSource): Promise<OwnedBody>;
 }
 
-/** Result of a read: a document that the caller disposes of, or that the caller's copy is still the newest. */
+/** Result of a read: a document, which the caller disposes of; `unchanged`: the caller's copy is current. */
 export type FetchResult = ({ outcome: 'body'; body: OwnedBody } & Validators) | { outcome: 'unchanged' };
 
 /**
- * Loads fetch providers from ES modules (SYNC_FETCH_PROVIDER_MODULES): file paths, relative ones from the working folder,
- * or `file:` URLs. Throws `config_invalid` that names the module which cannot be loaded or has no provider as default
- * export.
+ * Loads fetch providers from ES modules (SYNC_FETCH_PROVIDER_MODULES): file paths, relative to the working directory, or `file:`
+ * URLs. Rejects with `config_invalid` for a module that cannot be loaded or has no provider as default export.
  */
 export async function loadProviderModules(paths: readonly string[]): Promise<FetchProvider[]> {
   const providers: FetchProvider[] = [];
@@ -110,7 +108,7 @@ export async function loadProviderModules(paths: readonly string[]): Promise<Fet
   return providers;
 }
 
-/** True for a value with the required members of a provider. */
+/** Whether a value has the required members of a provider. */
 function isProvider(value: unknown): value is FetchProvider {
   if (!isObject(value)) return false;
   const { names, fetch } = value;

@@ -11,31 +11,31 @@ import type { OnLarge, Spool } from './spool.js';
 
 /** Options of {@link createFetcher}. */
 export interface FetcherOptions extends Omit<LimiterOptions, 'overdueAfterMs'> {
-  /** Longest time for one whole read; waiting for a turn is not counted. */
+  /** Timeout of one whole read, without the wait for a slot. */
   totalTimeoutMs: number;
 }
 
-/** Reads data source entries, each through the provider that its `config.fetcher` names. */
+/** Reads data source entries, each with the provider of its `config.fetcher`. */
 export interface Fetcher {
   /**
-   * Reads one document, once. Waits for its turn first. Returns nothing before all of it has arrived and is one JSON
-   * value within the limit. Throws `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json`,
-   * `spool_unwritable`: `retryable` says whether it may pass by itself, `retryAfterSeconds` what the source asked for.
-   * Rejects with the signal's reason when that aborts. `onLarge` receives a large document while it arrives.
+   * Waits for a slot and reads one document, once. Resolves when the whole document has arrived and is one JSON value within the
+   * limit. Rejects with `fetch_config_invalid`, `fetch_failed`, `fetch_too_large`, `fetch_not_json` or `spool_unwritable`, with
+   * `retryable` for transient failures and the `retryAfterSeconds` of the source, or with the signal's reason. `onLarge` receives
+   * a large document while it arrives.
    */
   fetch(request: FetchRequest, signal: AbortSignal, onLarge?: OnLarge): Promise<FetchResult>;
   /** Closes all connections. */
   close(): Promise<void>;
 }
 
-/** A read that takes longer lends its slot to others: most take a tenth of it. */
+/** A read that takes longer releases its slot: most take a tenth of it. */
 const OVERDUE_AFTER_MS = 1000;
-/** Time for a provider to end after its signal has aborted, or after it was closed. */
+/** Time for a provider to end after its signal has aborted, or after `close`. */
 const GRACE_MS = 2000;
 
 /**
- * Makes a fetcher. `deps.spool` stores bodies and knows the size limit. HTTP fetches entries that name no provider. `deps.gate`
- * decides where providers may connect. Throws `config_invalid` when two providers have the same name, or one an invalid `perHost`.
+ * Creates a fetcher. `deps.spool` stores bodies and enforces the size limit. Entries without a provider use HTTP. `deps.gate`
+ * restricts destinations. Throws `config_invalid` if two providers have the same name, or one has an invalid `perHost`.
  */
 export function createFetcher(
   options: FetcherOptions,
@@ -60,7 +60,7 @@ export function createFetcher(
     );
   }
 
-  /** One read within its time. */
+  /** Makes one read within the timeout. */
   async function fetchNow(
     provider: FetchProvider,
     request: FetchRequest,
@@ -83,12 +83,12 @@ export function createFetcher(
       stop.signal.throwIfAborted();
       const size = result.outcome === 'body' ? { bytes: result.body.sizeBytes } : {};
       const durationMs = Math.round(performance.now() - startedAt);
-      // Only if the line is written: it costs as much as the rest of this function.
+      // Evaluated only if the line is logged: it costs as much as the rest of this function.
       const url = { toJSON: () => shownUrl(request.url) };
       log.debug({ url, outcome: result.outcome, ...size, duration_ms: durationMs }, 'fetched');
       return result;
     } catch (error) {
-      stop.signal.throwIfAborted(); // what a stop makes of a read is no failure of the source
+      stop.signal.throwIfAborted(); // an abort is not a failure of the source
       if (error instanceof SyncError) throw error;
       const message = `${shownUrl(request.url)}: ${errorText(error)}`;
       throw new SyncError('fetch_failed', message, { cause: error, retryable: true });
@@ -127,10 +127,10 @@ function namesOf(providers: readonly FetchProvider[]): ReadonlyMap<string, Fetch
   return byName;
 }
 
-/** Ends a read: its signal aborts at once, and after {@link GRACE_MS} more it is given up. */
+/** Ends a read: its signal aborts at once, and {@link GRACE_MS} later the read is abandoned. */
 interface Stop {
   readonly signal: AbortSignal;
-  /** Rejects after the grace; otherwise never settles. */
+  /** Rejects after the grace period; otherwise never settles. */
   readonly givenUp: Promise<never>;
   end(reason: unknown): void;
   clear(): void;
@@ -156,8 +156,8 @@ function createStop(): Stop {
 }
 
 /**
- * Returns the result of the read, or rejects some time after the stop: a provider that ignores the signal must not keep its slot
- * for ever.
+ * Returns the result of the read, or rejects after the grace period: a provider that ignores the signal must not keep its slot
+ * forever.
  */
 async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }: Stop): Promise<FetchResult> {
   try {
@@ -165,13 +165,13 @@ async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }:
     if (signal.aborted && result.outcome === 'body') await result.body.dispose();
     return result;
   } catch (error) {
-    // A document that arrives all the same is disposed of. Any other end does not matter by now.
+    // Dispose of a document that still arrives; ignore any other end.
     reading.then((late) => (late.outcome === 'body' ? late.body.dispose() : undefined)).catch(() => undefined);
     throw error;
   }
 }
 
-/** Closes a provider within its time: the stop of the client must not depend on it. */
+/** Closes a provider within a timeout: the stop of the client must not depend on it. */
 async function closeProvider(provider: FetchProvider, log: Logger): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const tooLong = new Promise<never>((_resolve, reject) => {

@@ -10,22 +10,22 @@ import { ArrivingFile, PIECE_BYTES } from './arriving-file.js';
 import { createDocumentCheck, SHORT_BYTES, shortJson } from './document-check.js';
 
 /**
- * A body that its caller disposes of after the last read; disposing twice is harmless. A stream that has opened its file by
- * then still gives all bytes (POSIX keeps them until it is closed).
+ * A body that its caller disposes of after the last read; disposing twice is harmless. A stream that has already opened the file
+ * still delivers all bytes (POSIX keeps them until it is closed).
  */
 export type OwnedBody = Body & AsyncDisposable;
 
 /** Options of {@link createSpool}. */
 export interface SpoolOptions {
-  /** A folder for this client alone; created if missing. */
+  /** A folder that only this client uses; created if missing. */
   dir: string;
   /** Bodies up to this size stay in memory, as one string. Default 65,536. */
   memoryLimitBytes?: number;
-  /** Largest body that is accepted. */
+  /** Maximum size of a body. */
   limitBytes: number;
   /** Bytes per write to a file; default 262,144. At most two such pieces are in memory. */
   pieceBytes?: number;
-  /** Bytes in its file from which on a body can be read while it arrives. Default 1,048,576. */
+  /** Bytes in the file before a body can be read while it arrives. Default 1,048,576. */
   largeBytes?: number;
 }
 
@@ -36,11 +36,10 @@ export type OnLarge = (arriving: ArrivingBody) => void;
 export interface Spool {
   readonly limitBytes: number;
   /**
-   * Reads `source` to its end at the speed of the disk. The bytes stay exactly as they are. Throws `fetch_too_large`
-   * beyond the limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` when the file cannot
-   * be written, the signal's reason when it aborts, and whatever `source` throws; nothing is left behind then. The
-   * signal is checked between chunks, so a source that may hang has to end by itself when the signal aborts. `onLarge` receives
-   * a document that turns out to be large, while it arrives.
+   * Reads `source` to its end at the speed of the disk, and keeps the bytes unchanged. Rejects with `fetch_too_large` beyond the
+   * limit, `fetch_not_json` unless they are exactly one JSON value, `spool_unwritable` if the file cannot be written, the signal's
+   * reason, or the error of `source`; leaves nothing behind then. Checks the signal between chunks, so a source that may hang must
+   * end by itself when the signal aborts. `onLarge` receives a large document while it arrives.
    */
   spool(
     source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -54,7 +53,7 @@ const LARGE_BYTES = 1024 * 1024;
 
 const FILE_NAME = /^body-[0-9a-f]{32}\.json$/;
 
-/** Makes a spool in `dir`. Deletes the leftovers of a killed client there, and nothing else. */
+/** Creates a spool in `dir`. Removes only the leftovers of a killed client there. */
 export async function createSpool(options: SpoolOptions): Promise<Spool> {
   const { dir, memoryLimitBytes = 65_536, limitBytes, pieceBytes = PIECE_BYTES, largeBytes = LARGE_BYTES } = options;
   try {
@@ -93,7 +92,7 @@ export async function createSpool(options: SpoolOptions): Promise<Spool> {
   };
 }
 
-/** Fast path for a short document that is all here; undefined if it is not short, or not JSON. */
+/** Fast path for a short document that has arrived; undefined if it is long or not JSON. */
 function shortBody(chunks: readonly Uint8Array[], limitBytes: number): OwnedBody | undefined {
   const sizeBytes = chunks.reduce((sum, { length }) => sum + length, 0);
   if (sizeBytes > limitBytes || sizeBytes >= SHORT_BYTES) return undefined;
@@ -141,26 +140,25 @@ function textOf(path: string, sizeBytes: number): string {
 type SinkOptions = Required<Pick<SpoolOptions, 'dir' | 'memoryLimitBytes' | 'pieceBytes' | 'largeBytes'>>;
 
 /**
- * Bytes in memory that move to a file when they become too many. One piece is written while the next one is taken in; there are
- * never more than two.
+ * Collects bytes in memory, and moves them to a file beyond the limit. Writes one piece while it receives the next: there are never
+ * more than two.
  */
 class Sink {
   sizeBytes = 0;
   readonly #options: SinkOptions;
   readonly #onLarge: OnLarge | undefined;
-  /** The readers along. */
   #arriving: ArrivingFile | undefined;
   #chunks: Uint8Array[] = [];
   #waitingBytes = 0;
-  /** Bytes that are no whole value; those that the file has. */
+  /** Bytes that are not a complete value; bytes in the file. */
   #openBytes = 0;
   #fileBytes = 0;
   #file: FileHandle | undefined;
   /** Named when it is needed: most documents are small. */
   #path = '';
-  /** Of what has gone to the file; a body that stays in memory is hashed in one go, at half the cost. */
+  /** Hash of the bytes in the file; a body in memory is hashed at once, at half the cost. */
   #hash: Hash | undefined;
-  /** The piece that is being written. Never rejects: it resolves with the error. */
+  /** The current write. Never rejects: resolves with the error. */
   #writing: Promise<unknown> = Promise.resolve();
 
   constructor(options: SinkOptions, onLarge: OnLarge | undefined) {
@@ -168,7 +166,7 @@ class Sink {
     this.#onLarge = onLarge;
   }
 
-  /** `isOpen`: the bytes so far are no whole value. */
+  /** `isOpen`: the bytes so far are not a complete value. */
   async write(chunk: Uint8Array, isOpen: boolean): Promise<void> {
     this.sizeBytes += chunk.length;
     if (isOpen) this.#openBytes = this.sizeBytes;
@@ -200,11 +198,11 @@ class Sink {
       if (this.#path === '') return;
       await rm(this.#path, { force: true });
     } catch {
-      // The first error is what counts; a file that is left is deleted at the next start.
+      // The first error matters; the next start removes a leftover file.
     }
   }
 
-  /** Starts to write what waits, after the piece before it. Returns the hash of all so far. */
+  /** Starts to write the collected bytes after the current write. Returns the hash of all bytes so far. */
   async #flush(): Promise<Hash> {
     await this.#written();
     const chunks = this.#chunks;
@@ -228,7 +226,7 @@ class Sink {
       this.#path = join(this.#options.dir, `body-${randomBytes(16).toString('hex')}.json`);
       this.#file = await open(this.#path, 'wx', 0o600);
     }
-    const { bytesWritten } = await this.#file.writev(chunks); // goes on where the last one ended
+    const { bytesWritten } = await this.#file.writev(chunks); // appends
     if (bytesWritten < bytes) await this.#file.writeFile(Buffer.concat(chunks).subarray(bytesWritten));
     this.#fileBytes += bytes;
     if (this.#arriving === undefined && this.#fileBytes >= this.#options.largeBytes) this.#announce();

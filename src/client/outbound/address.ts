@@ -3,12 +3,12 @@ import { AddressRanges } from '../../lib/address.js';
 
 const LOOPBACK = new AddressRanges(['127.0.0.0/8', '::1', '0.0.0.0/8', '::']);
 
-/** True for addresses that lead to this machine by themselves: loopback, and the unspecified ones, which connect to it. */
+/** Whether an address always means this machine: loopback, and the unspecified addresses, which connect to it. */
 export function isLoopbackAddress(address: string): boolean {
   return LOOPBACK.has(address);
 }
 
-/** Link-local addresses, and the metadata services of clouds, which give out credentials. */
+/** Link-local addresses, and the metadata services of clouds, which provide credentials. */
 const LINK_LOCAL = new AddressRanges([
   '169.254.0.0/16',
   'fe80::/10',
@@ -18,10 +18,10 @@ const LINK_LOCAL = new AddressRanges([
   '168.63.129.16', // Azure
   '192.0.0.192', // Oracle
 ]);
-/** Their names, for look-ups by a proxy. */
+/** Their names, for lookups by a proxy. */
 const METADATA_NAMES = ['metadata', 'metadata.google.internal', 'metadata.goog', 'instance-data'];
 
-/** True for a link-local address or one of a cloud's metadata service; `host` is a canonical address or a name. */
+/** Whether a host is link-local or the metadata service of a cloud; `host`: a canonical address or a name. */
 export function isLinkLocal(host: string): boolean {
   return isIP(host) === 0 ? METADATA_NAMES.includes(host) : LINK_LOCAL.has(host);
 }

@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import type { Endpoint } from '../../lib/tls.js';
 import { answerLookup, type CheckedAddress, type OutboundGate } from './gate.js';
 
-/** A socket that connects to these addresses, whatever host it is given; it takes the path of a Unix socket as it is. */
+/** Creates a socket that connects only to these addresses, whatever its host; accepts the path of a Unix socket unchanged. */
 export function checkedSocket(addresses: readonly CheckedAddress[]): Socket {
   const socket = new Socket();
   const open = socket.connect.bind(socket);
@@ -17,7 +17,7 @@ export function checkedSocket(addresses: readonly CheckedAddress[]): Socket {
   return Object.assign(socket, { connect });
 }
 
-/** A connection to a place that the gate lets through. Rejects with `address_refused`, why there is none, or the signal's reason. */
+/** Opens a connection that the gate allows. Rejects with `address_refused`, the error of the connection, or the signal's reason. */
 export async function connectChecked(gate: OutboundGate, place: Endpoint, signal: AbortSignal): Promise<Socket> {
   const addresses = await gate.addresses(place);
   signal.throwIfAborted();

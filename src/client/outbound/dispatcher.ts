@@ -7,17 +7,17 @@ import type { OutboundGate } from './gate.js';
 
 /** Options of {@link createDispatcher}. */
 export interface DispatcherOptions {
-  /** Longest wait for a connection. Default: the longest silence. */
+  /** Connection timeout. Default: `silenceTimeoutMs`. */
   readonly connectTimeoutMs?: number;
-  /** Authorities that are trusted, and our own certificate. Default: the well-known authorities. */
+  /** Trusted authorities and our certificate. Default: the well-known authorities. */
   readonly tls?: OutgoingTls | undefined;
-  /** Decides where connections may go, for addresses that a peer names. Default: anywhere. */
+  /** Restricts destinations, for addresses that a peer names. Default: no restrictions. */
   readonly gate?: OutboundGate | undefined;
 }
 
 /**
- * HTTP connections, through a proxy if `env` names one (`lib/proxy.ts` has the rules). `silenceTimeoutMs` is the longest wait
- * for a response, and between two parts of it. Throws `config_invalid` for an invalid address of a proxy.
+ * Creates HTTP connections, through a proxy if `env` names one (see `lib/proxy.ts`). `silenceTimeoutMs`: timeout of the response,
+ * and between two chunks of it. Throws `config_invalid` for an invalid address of a proxy.
  */
 export function createDispatcher(
   silenceTimeoutMs: number,
@@ -40,7 +40,7 @@ export function createDispatcher(
           connect: gate === undefined ? direct : gatedConnector(gate, options, url),
         });
       }
-      // The proxy itself is the operator's; what it is asked for is not.
+      // The operator chose the proxy, but not its destinations.
       const toProxy = (connect: buildConnector.connector): buildConnector.connector =>
         gate === undefined ? connect : checkedConnector(() => gate.checkProxied(endpointOf(url)), connect);
       if (url.protocol === 'https:' || proxy.url.protocol === 'https:') {
@@ -59,16 +59,16 @@ export function createDispatcher(
   });
 }
 
-/** `connect` of an undici dispatcher for one origin: it connects only to addresses that the gate has checked. */
+/** `connect` of an undici dispatcher for one origin: connects only to addresses that the gate has checked. */
 export function gatedConnector(gate: OutboundGate, options: ConnectOptions, origin: URL): buildConnector.connector {
   const place = endpointOf(origin);
   const connect = httpConnector({ ...options, lookup: gate.lookup(place.port) });
-  // Names are checked when they are looked up; addresses are not looked up.
+  // Names are checked on lookup; literal addresses have no lookup.
   if (isIP(place.host) === 0) return connect;
   return checkedConnector(async () => void (await gate.addresses(place)), connect);
 }
 
-/** `connect` that asks first, and fails with what `check` rejects with. */
+/** `connect` that calls `check` first, and fails with its error. */
 export function checkedConnector(
   check: () => Promise<void>,
   connect: buildConnector.connector,

@@ -8,9 +8,9 @@ import type { Endpoint } from '../../lib/tls.js';
 import { isLinkLocal } from './address.js';
 import { type LookUp, OwnPlaces, type OwnPlacesDeps } from './own-places.js';
 
-/** The settings that say what may be reached. */
+/** The settings that restrict destinations. */
 export interface GateOptions {
-  /** SYNC_FETCH_ALLOW; empty: everything that is not refused. */
+  /** SYNC_FETCH_ALLOW; empty: everything that is not denied. */
   readonly fetchAllow: readonly string[];
   /** SYNC_FETCH_DENY. */
   readonly fetchDeny: readonly string[];
@@ -18,16 +18,16 @@ export interface GateOptions {
   readonly fetchMethods: readonly string[];
 }
 
-/** An address that was checked. */
+/** An address that the gate has checked. */
 export interface CheckedAddress {
   readonly address: string;
   readonly family: number;
 }
 
 /**
- * Decides about all requests to addresses that a peer names: data sources, callbacks, redirects of `GET /data/config`. It looks names
- * up, checks each address, and the connection uses a checked one without a second look-up. All refusals are `address_refused`;
- * retryable if the address of a name is refused, since names change.
+ * Checks all requests to addresses that a peer names: data sources, callbacks, redirects of `GET /data/config`. Looks up names,
+ * checks each address, and lets connections use only these, without a second lookup. Refuses with `address_refused`; retryable
+ * if it refuses the address of a name, since names change.
  */
 export class OutboundGate {
   readonly #allow: readonly PlaceRule[];
@@ -44,18 +44,18 @@ export class OutboundGate {
     this.#own = new OwnPlaces({ ...deps, lookUp: this.#lookUp });
   }
 
-  /** From now on nothing is sent to `place`, whatever the settings say. `what`: its name for messages. */
+  /** Refuses `place` from now on, regardless of the settings. `what`: its name for messages. */
   protect(what: string, place: Endpoint): void {
     this.#own.add(what, place);
   }
 
-  /** Why a method is not used; undefined: it is. */
+  /** Returns why a method is not allowed; undefined if it is. */
   methodProblem(method: string): string | undefined {
     if (this.#methods.includes(method)) return undefined;
     return `${method} is not sent: SYNC_FETCH_METHODS has only ${this.#methods.join(', ')}`;
   }
 
-  /** The addresses that a connection to `target` may go to. Connect to them alone: another look-up may give others. */
+  /** Returns the allowed addresses of `target`. Connect only to these: another lookup may return others. */
   async addresses(target: Endpoint): Promise<readonly CheckedAddress[]> {
     const place = normal(target);
     this.#checkName(place);
@@ -79,8 +79,8 @@ export class OutboundGate {
   }
 
   /**
-   * Rejects where `target` is not to be reached through a proxy: by its name, or its address where it is written as one. What a name
-   * stands for is looked up by the proxy; only where the port is one of ours it is looked up here, too.
+   * Rejects if `target` must not be reached through a proxy: by its name, or by its literal address. The proxy looks up names; the
+   * gate does so only if the port is one of ours.
    */
   async checkProxied(target: Endpoint): Promise<void> {
     const place = normal(target);
@@ -94,8 +94,8 @@ export class OutboundGate {
   }
 
   /**
-   * Rejects where a configured `Host` header names a place that is not to be reached: behind one address there may be several
-   * names, and it is the header that chooses.
+   * Rejects if a configured `Host` header names a refused place: one address may serve several names, and the header selects one
+   * of them.
    */
   async checkHostHeader(url: URL, host: string | undefined): Promise<void> {
     if (host === undefined) return;
@@ -106,16 +106,16 @@ export class OutboundGate {
     await this.checkProxied({ host: name, port: new URL(named).port === '' ? own.port : port });
   }
 
-  /** Rejects where a name leads to a place of ours as far as can be seen from here. */
+  /** Rejects if a name resolves, from here, to one of our places. */
   async #checkOwn(place: Endpoint): Promise<void> {
-    const found = await this.#lookUp(place.host).catch(() => []); // the proxy may know names that are not known here
+    const found = await this.#lookUp(place.host).catch(() => []); // only the proxy may know the name
     for (const { address } of found) {
       const own = await this.#own.at(canonicalAddress(address) ?? address, place.port);
       if (own !== undefined) throw refused(place, ownReason(own), address);
     }
   }
 
-  /** `lookup` of a connection to `port`; Node does not ask it about addresses, which {@link addresses} is for. */
+  /** `lookup` of a connection to `port`. Node does not call it for literal addresses: check those with {@link addresses}. */
   lookup(port: number): LookupFunction {
     return (host, options, callback) => {
       this.addresses({ host, port }).then(
@@ -141,7 +141,7 @@ export class OutboundGate {
     const byAddress = this.#allow.filter((rule) => rule.fitsAddress(address, port));
     const isNamed = byAddress.length > 0 || this.#allow.some((rule) => rule.fitsName(place));
     if (this.#allow.length > 0 && !isNamed) throw refused(place, NOT_ALLOWED, address);
-    // A name, or a range that has all kinds of addresses, was not meant for these.
+    // A rule with a name, or with a wide range, is not meant to allow these.
     if (isLinkLocal(address) && !byAddress.some((rule) => isLinkLocal(rule.address ?? '')))
       throw refused(place, LINK_LOCAL, address);
   }
@@ -160,7 +160,7 @@ function refused({ host, port }: Endpoint, why: string, address = host): SyncErr
   return new SyncError('address_refused', `nothing is sent to ${place}: ${why}`, { retryable: isFound });
 }
 
-/** Lower case, no brackets, and no dot at the end, which means the same name. */
+/** Normalizes a host: lower case, no brackets, no trailing dot. */
 function normal({ host, port }: Endpoint): Endpoint {
   return {
     host: host
@@ -171,7 +171,7 @@ function normal({ host, port }: Endpoint): Endpoint {
   };
 }
 
-/** Calls back with the result of a look-up. */
+/** Calls back with the result of a lookup. */
 export function answerLookup(
   found: readonly CheckedAddress[],
   all: boolean,

@@ -16,7 +16,7 @@ export interface OutboundSettings {
   readonly clientKeyFile: string | undefined;
 }
 
-/** Outbound connections to all but the engine: trusted authorities, the client's certificate, proxies. */
+/** All outbound connections except to the engine: trusted authorities, the client's certificate, proxies. */
 export interface Outbound {
   readonly tls: OutgoingTls;
   /** Opens the socket to the server. */
@@ -27,13 +27,13 @@ export interface Outbound {
   close(): void;
 }
 
-/** Longest wait for a connection to the server, the handshake of a tunnel included (opal-protocol P1.1). */
+/** Timeout of a connection to the server, including the handshake of a tunnel (opal-protocol P1.1). */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
- * Connections by the settings. The CA file counts only where SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED says so, as with
- * OPAL (opal-protocol P8.2), and then beside the well-known authorities; verification is never off. Our own certificate is
- * shown to the sync server alone, not to data sources. Rejects with `config_invalid`.
+ * Opens the connections of the settings. As in OPAL (opal-protocol P8.2), the CA file is used only with
+ * SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED, in addition to the well-known authorities; verification is never off. Our own
+ * certificate is sent only to the sync server, not to data sources. Rejects with `config_invalid`.
  */
 export async function openOutbound(
   settings: OutboundSettings,

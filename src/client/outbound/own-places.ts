@@ -7,7 +7,7 @@ import { isLoopbackAddress } from './address.js';
 /** Looks up all addresses of a name. */
 export type LookUp = (host: string) => Promise<readonly { readonly address: string; readonly family: number }[]>;
 
-/** What {@link OwnPlaces} works with. */
+/** Dependencies of {@link OwnPlaces}. */
 export interface OwnPlacesDeps {
   readonly lookUp: LookUp;
   /** Addresses of this machine. Default: those of its network interfaces. */
@@ -16,13 +16,13 @@ export interface OwnPlacesDeps {
 
 interface Place extends Endpoint {
   readonly what: string;
-  /** Addresses that its name ever had. */
+  /** All addresses that its name has resolved to. */
   readonly seen: Set<string>;
 }
 
 /**
- * The places that belong to this client: its engine, its API, its bundle service. Where one of them is on this machine, its port is
- * taken for theirs at all addresses of this machine: it is not known which of them is used.
+ * The places that belong to this client: its engine, its API, its bundle service. If one is on this machine, its port counts as
+ * ours at all addresses of this machine: it is unknown which of them it uses.
  */
 export class OwnPlaces {
   readonly #deps: OwnPlacesDeps;
@@ -32,22 +32,22 @@ export class OwnPlaces {
     this.#deps = deps;
   }
 
-  /** From now on `place` is one of ours. `what`: its name for messages. */
+  /** Adds a place. `what`: its name for messages. */
   add(what: string, { host, port }: Endpoint): void {
     this.#places.push({ what, host: canonicalAddress(host) ?? host.toLowerCase(), port, seen: new Set() });
   }
 
-  /** What is at a place, by name and port alone; undefined: nothing of ours. */
+  /** Returns which of our places has this name and port; undefined: none. */
   named({ host, port }: Endpoint): string | undefined {
     return this.#places.find((place) => place.port === port && place.host === host)?.what;
   }
 
-  /** True where something of ours has this port. */
+  /** Whether one of our places has this port. */
   hasPort(port: number): boolean {
     return this.#places.some((place) => place.port === port);
   }
 
-  /** What is at a canonical address; undefined: nothing of ours. Rejects where that cannot be told. */
+  /** Returns which of our places is at a canonical address; undefined: none. Rejects if that is unknown. */
   async at(address: string, port: number): Promise<string | undefined> {
     for (const place of this.#places) {
       if (place.port !== port) continue;
@@ -64,7 +64,7 @@ export class OwnPlaces {
     try {
       for (const { address } of await this.#deps.lookUp(host)) seen.add(canonicalAddress(address) ?? address);
     } catch (error) {
-      // Its earlier addresses still count. Without any, this place cannot be told from ours.
+      // Its earlier addresses still count. Without any, the places cannot be distinguished.
       if (seen.size === 0) throw error;
     }
     return [...seen];
