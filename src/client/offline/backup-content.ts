@@ -19,27 +19,27 @@ export interface BackedUpParts {
   readonly data: DataUpdater;
 }
 
-/** What decides which parts of a backup a client is still to hold. */
+/** The settings that select the wanted parts of a backup. */
 export type BackupSettings = Pick<
   ClientSettings,
   'policyUpdaterEnabled' | 'dataUpdaterEnabled' | 'dataTopics' | 'policyDirs' | 'scopeId'
 >;
 
-/** What the client holds at a moment. */
+/** The content of the client at one moment. */
 export interface Captured {
   readonly content: BackupContent;
-  /** `EngineSeals.writes` at that moment; undefined where the engine is not sure to hold exactly this. */
+  /** `EngineSeals.writes` at that moment; undefined if the engine may not hold exactly this content. */
   readonly writes: number | undefined;
 }
 
-/** What the client holds at this moment. Call it between two engine steps. Bodies are those of the client: pin them. */
+/** Captures the content of the client. Call it between two engine steps. The client owns the bodies: pin them. */
 export function captureContent({ engine, applier, policy, data }: BackedUpParts, settings: BackupSettings): Captured {
   const documents: BackupDocument[] = [];
   // A policy that has just gone in is not yet what its updater holds.
   let isExact = applier.isCertain && applier.policy?.modules === policy.held?.modules;
   const add = (layer: Layer, blocked: string | undefined): void => {
     const known = data.entry(layer.id);
-    // Static data come from the policy part; a layer without an entry is about to go, unless no entry ever made it.
+    // Static data come from the policy part; a layer without an entry is about to be removed, unless it never had one.
     if (layer.rank.era === STATIC_ERA) return;
     if (known === undefined && layer.rank.era > STATIC_ERA) {
       isExact = false;
@@ -62,7 +62,7 @@ export function captureContent({ engine, applier, policy, data }: BackedUpParts,
 }
 
 function entryOf({ origin, epoch, entry, fetched }: KnownEntry, { content }: Layer): BackupEntry {
-  // Something newer may have been fetched that the engine does not hold yet: its validators are not those of the layer.
+  // A newer document may have been fetched that the engine does not hold yet: its validators do not belong to the layer.
   const isOfLayer = content.kind !== 'put' || content.body.hash === fetched?.hash;
   return {
     origin,
@@ -85,8 +85,8 @@ export function pinDocuments(documents: readonly BackupDocument[]): () => Promis
 }
 
 /**
- * The part of a backup that a client with these settings is to hold: topics and updaters may have changed since. What is
- * left out is in `unused`.
+ * Returns the part of a backup that a client with these settings should hold: topics and updaters may have changed since.
+ * `unused`: the documents that are left out.
  */
 export function wantedContent(
   content: BackupContent,
@@ -105,13 +105,13 @@ export function wantedContent(
   };
 }
 
-/** What an engine that holds this backup has as its seal; undefined for a backup without an id. */
+/** Returns the seal of an engine that holds this backup; undefined for a backup without an id. */
 export function sealOf({ id, position }: Pick<BackupContent, 'id' | 'position'>): Seal | undefined {
   if (id === undefined) return undefined;
   return { backup: id, epoch: position.log?.epoch ?? null, seq: position.log?.applied_through ?? null };
 }
 
-/** What {@link Applier.load} takes, from a backup. Throws `engine_refused` for a static document that cannot be used. */
+/** Converts a backup for {@link Applier.load}. Throws `engine_refused` for an unusable static document. */
 export function loadableContent({ policy, documents }: BackupContent): EngineContent {
   const statics = policy === undefined ? [] : staticLayers(policy);
   const held = documents.filter(({ blocked }) => blocked === undefined).map(({ layer }) => layer);
@@ -122,7 +122,7 @@ export function loadableContent({ policy, documents }: BackupContent): EngineCon
   };
 }
 
-/** Lets the updaters go on from what the engine was loaded with. */
+/** Lets the updaters continue from the content that the engine was loaded with. */
 export function adoptContent(content: BackupContent, { policy, data }: BackedUpParts, settings: BackupSettings): void {
   const { directories, scope, policy: held } = content;
   if (held !== undefined) {

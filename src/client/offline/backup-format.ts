@@ -23,7 +23,7 @@ import type { DataPosition } from '../reconcile/log-cursor.js';
  */
 export const BACKUP_VERSION = 1;
 
-/** What every file of this format begins with; the version follows. */
+/** The start of every file of this format; the version follows. */
 export const BACKUP_START = '{"format":"policysync-backup","version":';
 
 export const POLICY_START = '"policy":';
@@ -36,10 +36,10 @@ export function checksumLine(hex: string): string {
   return `"checksum":"${hex}"}\n`;
 }
 
-/** One layer of the engine's documents, static ones excluded, with what its entry needs to keep its identity. */
+/** One layer of the engine's documents, except static ones, with the identity of its entry. */
 export interface BackupDocument {
   readonly layer: Layer;
-  /** Why the engine refuses it; undefined where the engine holds it. */
+  /** Why the engine refuses it; undefined if the engine holds it. */
   readonly blocked: string | undefined;
   /** Undefined for a document of another program's backup: no entry is known for it. */
   readonly entry: BackupEntry | undefined;
@@ -51,9 +51,9 @@ export interface BackupEntry extends Pick<KnownEntry, 'origin' | 'epoch' | 'fetc
   readonly topics: readonly string[];
 }
 
-/** All that a backup holds. */
+/** The content of a backup. */
 export interface BackupContent {
-  /** Names this very file; undefined in files of earlier versions, and until it is written. */
+  /** Id of this file; undefined in files of earlier versions, and until it is written. */
   readonly id?: string | undefined;
   readonly createdMs: number;
   /** The directories and the scope that the policy was made for. */
@@ -130,7 +130,7 @@ export const backupPolicy = z
   })
   .nullable();
 
-/** The text of what stands for a layer among the documents; undefined for a whole body, which is copied as it is. */
+/** Returns the text of a layer among the documents; undefined for a whole body, which is copied unchanged. */
 export function layerText({ content }: Layer): string | undefined {
   switch (content.kind) {
     case 'put':
@@ -161,7 +161,7 @@ export function policyText(policy: PolicyContent | undefined): string {
   return JSON.stringify({ hash: policy.hash, modules: [...policy.modules], data: policy.data });
 }
 
-/** The header of a content; `policySize` in bytes. Its text leaves undefined members out. */
+/** Returns the header of a content; `policySize` in bytes. Its JSON text omits undefined members. */
 export function headerOf(content: BackupContent, policySize: number): BackupHeader {
   const { position } = content;
   return {

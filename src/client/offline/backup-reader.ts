@@ -24,7 +24,7 @@ import {
 import { FileReader, utf8 } from './file-reader.js';
 import { readOpalBackup } from './opal-backup.js';
 
-/** Longest header line: hundreds of thousands of documents. */
+/** Maximum length of the header line: hundreds of thousands of documents. */
 const HEADER_LIMIT_BYTES = 256 * 1024 * 1024;
 
 /**
@@ -57,12 +57,12 @@ export async function readBackup(path: string, spool: Spool, signal: AbortSignal
   }
 }
 
-/** Lets go of the documents of a content that is not used. */
+/** Disposes of the documents of unused content. */
 export async function disposeDocuments(documents: readonly BackupDocument[]): Promise<void> {
   for (const { layer } of documents) if (layer.content.kind === 'put') await layer.content.body.dispose();
 }
 
-/** True for a content that would make an engine empty. */
+/** Whether the content would leave an engine empty. */
 export function isEmpty({ policy, documents }: BackupContent): boolean {
   return documents.length === 0 && (policy === undefined || (policy.modules.size === 0 && policy.data.length === 0));
 }

@@ -18,9 +18,8 @@ import {
 } from './backup-format.js';
 
 /**
- * Replaces the backup at `path`, whole or not at all: to a file beside it that is flushed to the disk and
- * then renamed. Whenever the program or the machine dies, there is either the old file or the new one. Throws
- * `backup_unwritable`; the file that was there stays then.
+ * Replaces the backup at `path` atomically: writes a temporary file next to it, flushes it to disk and renames it. After a crash
+ * there is either the old file or the new one. Rejects with `backup_unwritable` and keeps the old file.
  */
 export async function writeBackup(path: string, content: BackupContent): Promise<void> {
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
@@ -36,12 +35,12 @@ export async function writeBackup(path: string, content: BackupContent): Promise
     await rename(temporary, path);
     await syncFolder(dirname(path));
   } catch (cause) {
-    await rm(temporary, { force: true }).catch(() => undefined); // the first error is what counts
+    await rm(temporary, { force: true }).catch(() => undefined); // the first error matters
     throw unwritable(cause);
   }
 }
 
-/** Moves a file that cannot be used out of the way, to the same name with `.refused`. */
+/** Renames an unusable file to the same name with `.refused`. */
 export async function setAside(path: string): Promise<void> {
   try {
     await rename(path, `${path}.refused`);
@@ -50,7 +49,7 @@ export async function setAside(path: string): Promise<void> {
   }
 }
 
-/** Deletes what a writer that was killed left beside the backup. */
+/** Removes leftovers of a killed writer next to the backup. */
 export async function removeLeftovers(path: string): Promise<void> {
   const folder = dirname(path);
   const isLeftover = (name: string): boolean =>
@@ -58,7 +57,7 @@ export async function removeLeftovers(path: string): Promise<void> {
   try {
     for (const name of await readdir(folder)) if (isLeftover(name)) await rm(join(folder, name), { force: true });
   } catch {
-    // There is no folder yet, or it cannot be written: the first backup reports it.
+    // The folder does not exist yet, or cannot be written: the first backup reports it.
   }
 }
 
@@ -67,7 +66,7 @@ async function writeContent(file: FileHandle, content: BackupContent): Promise<v
   const write = async (part: string | Uint8Array): Promise<void> => {
     const bytes = typeof part === 'string' ? Buffer.from(part) : part;
     hash.update(bytes);
-    await file.writeFile(bytes); // goes on where the last one ended
+    await file.writeFile(bytes); // appends
   };
   const policy = Buffer.from(policyText(content.policy));
   const header = JSON.stringify(headerOf(content, policy.length));
@@ -83,7 +82,7 @@ async function writeContent(file: FileHandle, content: BackupContent): Promise<v
   await file.writeFile(checksumLine(hash.digest('hex')));
 }
 
-/** Copies a body; one that is not as long as it says (its file was cut) must not make a backup that looks whole. */
+/** Copies a body. A truncated one must not make a backup that looks complete. */
 async function writeBody(body: Body, write: (part: string | Uint8Array) => Promise<void>): Promise<void> {
   let written = 0;
   const part = async (bytes: Uint8Array): Promise<void> => {

@@ -12,20 +12,20 @@ import { type BackupContent, headerOf } from './backup-format.js';
 import { isEmpty } from './backup-reader.js';
 import { removeLeftovers, setAside, writeBackup } from './backup-writer.js';
 
-/** What became of a save: `nothing`: there is no state that is worth the place of the last one. */
+/** The result of a save. `nothing`: there is no state that should replace the last one. */
 export type SaveResult = 'saved' | 'unchanged' | 'nothing';
 
-/** How the backup stands, for status. */
+/** State of the backup, for status. */
 export interface BackupState {
-  /** When what is in the file was held; undefined where there is no file that is known to be good. */
+  /** Time of the saved state; undefined if there is no valid file. */
   readonly savedMs: number | undefined;
-  /** Why the last write, or the file that was found at the start, was no good. */
+  /** Why the last write failed, or the file found at the start is invalid. */
   readonly error: string | undefined;
 }
 
 /**
- * The backup of a client, kept last-known-good: it is written when something has changed, and never with less than what
- * a client that is ready holds (opal-protocol P10.7).
+ * The last-known-good backup of a client. Written when something has changed, and only with the state of a ready client
+ * (opal-protocol P10.7).
  */
 export class Backup {
   readonly #options: { path: string; intervalMs: number };
@@ -33,17 +33,17 @@ export class Backup {
   readonly #seal: (seal: Seal, writes: number) => Promise<void>;
   readonly #log: Logger;
   readonly #queue = new SerialQueue();
-  /** What the file has, and the seal of an engine that has it too. */
+  /** The content of the file, and the seal of an engine with the same content. */
   #last: Fingerprint | undefined;
   #fileSeal: Seal | undefined;
   #savedMs: number | undefined;
   #error: string | undefined;
-  /** The file there cannot be used: it is set aside, not overwritten. */
+  /** True: the existing file is unusable and is renamed, not overwritten. */
   #isRefused = false;
 
   /**
-   * `capture`: what the client holds, or undefined while it is not ready. `seal`: called when the file has what was
-   * captured, and never before; with the `writes` of that capture.
+   * `capture` returns the content of the client, or undefined while it is not ready. `seal` is called, with the `writes` of a
+   * capture, once the file has its content.
    */
   constructor(
     options: { path: string; intervalMs: number },
@@ -68,8 +68,8 @@ export class Backup {
   }
 
   /**
-   * The file was loaded. `isWhole`: the client holds all of it now, so that it need not be written again until something
-   * changes. Another program's file is replaced by the next save.
+   * Called when the file was loaded. `isWhole`: the client holds all of it, so that it need not be written again until something
+   * changes. The next save replaces a file of another program.
    */
   async loaded(content: BackupContent, isWhole = true): Promise<void> {
     this.#savedMs = content.createdMs > 0 ? content.createdMs : undefined;
@@ -79,23 +79,23 @@ export class Backup {
     this.#fileSeal = held === undefined ? undefined : sealOf(content);
   }
 
-  /** The file cannot be used. */
+  /** Called when the file is unusable. */
   refused(reason: string): void {
     this.#isRefused = true;
     this.#error = reason;
   }
 
   /**
-   * Saves what the client holds, if that is something else than the file has. Throws `backup_unwritable`. The engine is
-   * sealed after that; only the next save and {@link settled} wait for that.
+   * Saves the content of the client if it differs from the file. Rejects with `backup_unwritable`. Seals the engine afterwards;
+   * only the next save and {@link settled} wait for the seal.
    */
   save(): Promise<SaveResult> {
     const saved = this.#queue.run(() => this.#save());
-    this.#queue.run(async () => (await saved).sealable?.()).catch(() => undefined); // the caller of the save has its failure
+    this.#queue.run(async () => (await saved).sealable?.()).catch(() => undefined); // the caller of `save` reports its failure
     return saved.then(({ result }) => result);
   }
 
-  /** Settles when no save is under way. */
+  /** Settles when no save is in progress. */
   async settled(): Promise<void> {
     await this.#queue.settled();
   }
@@ -104,7 +104,7 @@ export class Backup {
   async run(signal: AbortSignal): Promise<void> {
     await removeLeftovers(this.path);
     await makePrivate([this.path, `${this.path}.refused`]);
-    // Whoever can replace the file decides what the next start serves.
+    // A user who can replace the file controls what the next start serves.
     const problem = await openFolderProblem(dirname(this.path), { writeOnly: true });
     if (problem !== undefined) this.#log.warn({ path: this.path }, `SYNC_STORE_BACKUP_PATH: ${problem}`);
     try {
@@ -170,7 +170,7 @@ export class Backup {
   }
 }
 
-/** `policysync/backup/opa.json` in XDG_STATE_HOME, else in `~/.local/state` (XDG Base Directory Specification). */
+/** `policysync/backup/opa.json` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory Specification). */
 export function defaultBackupPath(env: Readonly<Record<string, string | undefined>>): string {
   const base = env.XDG_STATE_HOME ?? '';
   const state = isAbsolute(base) ? base : join(env.HOME ?? homedir(), '.local', 'state');
@@ -183,8 +183,8 @@ interface Fingerprint {
 }
 
 /**
- * What distinguishes two contents: documents by their hashes, a policy by being the same one. Each reconnect takes a place
- * for updates without seqs; where the log has seqs that is no change.
+ * Identifies a content: documents by their hashes, the policy by identity. Each reconnect advances `next`, for updates without
+ * seqs; with seqs in the log this is no change.
  */
 function fingerprint(content: BackupContent): Fingerprint {
   const { position, ...header } = headerOf(content, 0);
@@ -200,6 +200,6 @@ async function isThere(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch {
-    return false; // Gone, or not to be seen: writing it again reports it.
+    return false; // missing or inaccessible: the next write reports it
   }
 }

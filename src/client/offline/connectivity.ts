@@ -4,10 +4,10 @@
  */
 export type ConnectivityState = 'starting' | 'connected' | 'disconnected';
 
-/** What happens to it. `engine_restarted`: the engine came back and held nothing of ours. */
+/** Events. `engine_restarted`: the engine restarted empty. */
 export type ConnectivityEvent = 'start' | 'enable' | 'disable' | 'engine_restarted';
 
-/** What decides between the rows of one state and event. */
+/** The conditions that select the row of a state and event. */
 export interface ConnectivityConditions {
   /** SYNC_OFFLINE_MODE_ENABLED. */
   readonly offlineMode: boolean;
@@ -17,22 +17,22 @@ export interface ConnectivityConditions {
   readonly backupLoaded: boolean;
 }
 
-/** What has to be done, in order, for the next state to be true. */
+/** The actions of a transition, in order. */
 export type ConnectivityEffect =
-  /** Say that the client was to start disconnected, and why it does not. */
+  /** Warn that the client should start disconnected, and why it does not. */
   | 'warn_connecting'
-  /** Start the updaters and the subscriptions. What they ask for first is a delta where a backup was loaded. */
+  /** Start the updaters and the subscriptions. With a loaded backup, they request a delta first. */
   | 'start_following'
   /** The same, but with the complete bundle. */
   | 'rehydrate'
   | 'stop_following'
   | 'save_backup'
-  /** Ask the server again for policies and data. */
+  /** Request policies and data from the server again. */
   | 'refetch'
-  /** Put the backup into the engine, unless the client still holds what the engine had. */
+  /** Load the backup into the engine, unless the client still holds the engine's content. */
   | 'load_backup';
 
-/** The answer to a caller; the HTTP route has the words. */
+/** The result for a caller; the HTTP route has the texts. */
 export type ConnectivityAnswer =
   | 'enabled'
   | 'already_enabled'
@@ -41,7 +41,7 @@ export type ConnectivityAnswer =
   | 'offline_mode_off'
   | 'starting';
 
-/** One row of the table. `answer` is there for the events that somebody asked for. */
+/** One row of the table. `answer` is set for events that a caller requested. */
 export interface ConnectivityOutcome {
   readonly next: ConnectivityState;
   readonly effects: readonly ConnectivityEffect[];
@@ -88,7 +88,7 @@ const TABLE: Record<ConnectivityState, Record<ConnectivityEvent, Row>> = {
   },
 };
 
-/** The row of the table for a state, an event and the conditions of this moment. */
+/** Returns the outcome of an event in a state under the given conditions. */
 export function transition(
   state: ConnectivityState,
   event: ConnectivityEvent,

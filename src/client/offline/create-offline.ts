@@ -6,16 +6,16 @@ import { captureContent } from './backup-content.js';
 import { Offline, type OfflineDeps } from './offline.js';
 import { type RestoreDeps, restoreBackup } from './restore.js';
 
-/** What {@link createOffline} connects. */
+/** Dependencies of {@link createOffline}. */
 export interface CreateOfflineDeps extends RestoreDeps {
   readonly follower: OfflineDeps['follower'];
   readonly refetch: () => void;
 }
 
-/** Longest wait for the engine to take its seal; also at a stop. */
+/** Timeout of the engine's seal, also at a stop. */
 const SEAL_MS = 2000;
 
-/** Offline mode of a client: its connectivity and its backup. Nothing happens before they run. */
+/** Creates the offline mode of a client: its connectivity and its backup. They do nothing until they run. */
 export function createOffline(
   options: {
     settings: ClientSettings;
@@ -29,14 +29,14 @@ export function createOffline(
   const backup = new Backup(
     { path: settings.backupPath ?? defaultBackupPath(env), intervalMs: settings.backupIntervalMs },
     {
-      // Only what a client that is ready holds is worth the place of the last backup.
+      // Only the state of a ready client may replace the last backup.
       capture: () => keeper.between(() => (status.ready ? captureContent(deps, settings) : undefined)),
       seal: (seal, writes) =>
         keeper.ifHolding(async () => {
           try {
             await engine.seals?.seal(seal, writes, AbortSignal.timeout(SEAL_MS));
           } catch (error) {
-            // Without it the next start writes everything: that is all there is to it.
+            // Without the seal, the next start only has to write everything.
             log.info({ error: errorText(error) }, 'the engine could not be sealed');
           }
         }),

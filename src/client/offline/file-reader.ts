@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 
-/** Bytes that are asked of the file at a time. */
+/** Bytes per read of the file. */
 const CHUNK_BYTES = 64 * 1024;
 
-/** Reads a file from its beginning to its end, in parts that the caller knows, and hashes what it has read. */
+/** Reads a file sequentially, in parts of known size, and hashes the bytes. */
 export class FileReader {
   readonly #file: FileHandle;
   readonly #hash = createHash('sha256');
-  /** Read from the file, and not yet taken. */
+  /** Bytes that were read and not yet consumed. */
   #rest: Buffer = Buffer.alloc(0);
 
   constructor(file: FileHandle) {
     this.#file = file;
   }
 
-  /** The next `size` bytes, in pieces. Throws when the file ends before. */
+  /** Yields the next `size` bytes, in pieces. Throws if the file ends earlier. */
   async *take(size: number): AsyncGenerator<Uint8Array> {
     for (let open = size; open > 0; ) {
       if (this.#rest.length === 0) await this.#fill();
@@ -25,14 +25,14 @@ export class FileReader {
     }
   }
 
-  /** The next `size` bytes as text. */
+  /** Returns the next `size` bytes as text. */
   async text(size: number): Promise<string> {
     const pieces: Uint8Array[] = [];
     for await (const piece of this.take(size)) pieces.push(piece);
     return utf8(Buffer.concat(pieces));
   }
 
-  /** The bytes up to the next line feed, without it, as text. Throws when there is none within `limit` bytes. */
+  /** Returns the bytes up to the next line feed, without it, as text. Throws if there is none within `limit` bytes. */
   async line(limit: number): Promise<string> {
     const pieces: Uint8Array[] = [];
     for (let length = 0; length <= limit; ) {
@@ -46,18 +46,18 @@ export class FileReader {
     throw new Error(`a line is longer than ${limit} bytes`);
   }
 
-  /** Takes exactly this text; throws when something else comes. */
+  /** Consumes exactly this text; throws for any other. */
   async expect(text: string): Promise<void> {
     const found = await this.text(Buffer.byteLength(text));
     if (found !== text) throw new Error(`expected ${JSON.stringify(text)}, found ${JSON.stringify(found)}`);
   }
 
-  /** Hex SHA-256 of all that was taken so far. */
+  /** Returns the hex SHA-256 of all consumed bytes. */
   digest(): string {
     return this.#hash.copy().digest('hex');
   }
 
-  /** Throws when the file goes on. */
+  /** Throws if the file continues. */
   async expectEnd(): Promise<void> {
     if (this.#rest.length === 0 && (await this.#read()) === 0) return;
     throw new Error('something comes after its end');
@@ -73,7 +73,7 @@ export class FileReader {
     if ((await this.#read()) === 0) throw new Error('it is cut short');
   }
 
-  /** Called when all that was read is taken. */
+  /** Call it when all bytes are consumed. */
   async #read(): Promise<number> {
     const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
     const { bytesRead } = await this.#file.read(buffer, 0, CHUNK_BYTES);
@@ -82,7 +82,7 @@ export class FileReader {
   }
 }
 
-/** Text of bytes that must be UTF-8. */
+/** Decodes bytes that must be UTF-8. */
 export function utf8(bytes: Uint8Array): string {
   return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
 }

@@ -21,7 +21,7 @@ export interface OfflineOptions {
   readonly policyEnabled: boolean;
 }
 
-/** What {@link Offline} works with. */
+/** Dependencies of {@link Offline}. */
 export interface OfflineDeps {
   readonly follower: { start(): void; stop(): Promise<void> };
   readonly backup: Pick<Backup, 'save' | 'loaded' | 'refused' | 'run' | 'state'>;
@@ -29,12 +29,12 @@ export interface OfflineDeps {
   readonly restore: (signal: AbortSignal) => Promise<Restored | undefined>;
   readonly applier: Pick<Applier, 'isEmpty'>;
   readonly policy: Pick<PolicyUpdater, 'wantComplete'>;
-  /** Asks server and sources, soon, whether they have something newer than the client holds. */
+  /** Schedules a check of server and sources for newer content. */
   readonly refetch: () => void;
   readonly log: Logger;
 }
 
-/** What status and routes tell of it. */
+/** The view for status and routes. */
 export interface ConnectivityView {
   readonly disabled: boolean;
   readonly offlineMode: boolean;
@@ -43,8 +43,8 @@ export interface ConnectivityView {
 }
 
 /**
- * Does what the table of `connectivity.ts` says: one event after the other, the next state only when all that it needs
- * is done. When a part of it fails the client is back in the state before.
+ * Executes the table of `connectivity.ts`: one event at a time; enters the next state only when all effects are done. If an effect
+ * fails, the client returns to the previous state.
  */
 export class Offline {
   readonly #options: OfflineOptions;
@@ -72,12 +72,12 @@ export class Offline {
     };
   }
 
-  /** Starts, from the backup where there is one, and keeps the backup until the signal aborts. */
+  /** Starts, from the backup if there is one, and maintains the backup until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal;
     try {
       await this.#queue.run(async () => {
-        // The engine has the backup before the server is asked for anything, whether it is to be asked or not.
+        // The engine holds the backup before any request to the server.
         if (this.#options.offlineMode) await this.#restore(signal);
         signal.throwIfAborted();
         await this.#take('start');
@@ -89,20 +89,20 @@ export class Offline {
     await this.#queue.settled();
   }
 
-  /** Follows the server again. Answers once that has begun; what it brings arrives in the background. */
+  /** Follows the server again. Resolves once that has begun; content arrives in the background. */
   enable(): Promise<ConnectivityAnswer> {
     return this.#ask('enable');
   }
 
   /**
-   * Ends following the server, and answers once nothing of it is under way and the backup is saved. Throws
-   * `backup_unwritable`: the client follows the server as before then.
+   * Stops following the server. Resolves once that has ended and the backup is saved. Rejects with `backup_unwritable`: the client
+   * then follows the server as before.
    */
   disable(): Promise<ConnectivityAnswer> {
     return this.#ask('disable');
   }
 
-  /** The engine came back empty and has been given what the client holds. */
+  /** Called when the engine has restarted empty and was refilled by the client. */
   engineRestarted(): void {
     this.#queue
       .run(() => this.#take('engine_restarted'))
@@ -112,7 +112,7 @@ export class Offline {
   }
 
   async #ask(event: 'enable' | 'disable'): Promise<ConnectivityAnswer> {
-    // While the start waits for the engine nobody should wait for the start.
+    // The start may wait for the engine; callers must not wait for the start.
     const outcome = this.#state === 'starting' ? this.#take(event) : this.#queue.run(() => this.#take(event));
     const answer = await outcome;
     if (answer === undefined) throw new Error(`${event} has no answer in state ${this.#state}`);
@@ -130,7 +130,7 @@ export class Offline {
     try {
       for (const effect of effects) await this.#do(effect);
     } catch (error) {
-      // Back to what the state before means: it has not been left.
+      // Restore the previous state, which has not been left.
       if (before === 'connected') this.#deps.follower.start();
       else await this.#deps.follower.stop();
       throw error;
@@ -153,7 +153,7 @@ export class Offline {
       case 'start_following':
         return follower.start();
       case 'rehydrate':
-        // Asked for once the subscriptions stand, so that nothing is missed in between.
+        // Requested once the subscriptions exist, so that nothing is missed in between.
         if (policyEnabled) policy.wantComplete();
         return follower.start();
       case 'stop_following':

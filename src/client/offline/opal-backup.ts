@@ -7,17 +7,16 @@ import type { BackupContent, BackupDocument } from './backup-format.js';
 /** OPAL's backup file (opal-protocol P6.6). */
 const opalBackup = z.object({ policies: z.record(z.string(), z.string()), data: z.looseObject({}) });
 
-/** Below static data: a mirror of all that an OPAL client wrote, and anything that is known better stands above it. */
+/** Below static data: an OPAL backup mirrors everything in the engine, and all other sources take precedence. */
 const OPAL_ERA = STATIC_ERA - 1;
 
-/** The part of the tree that the engine keeps for itself. */
+/** The part of the tree that the engine reserves. */
 const RESERVED = 'system';
 
 /**
- * Reads a backup that an OPAL client wrote. It has neither commit nor places in a log: the policy is served until the
- * server's complete bundle is here, and its data stay, member by member, until something is written there (design D11:
- * nothing is removed because it is not listed). Adds to `made` what it has spooled. Throws when it is no such
- * file.
+ * Reads a backup of an OPAL client. It has neither a commit nor log positions: its policy is served until the server's complete
+ * bundle arrives, and its data stay, member by member, until something is written there (design D11: nothing is removed because
+ * it is not listed). Adds spooled documents to `made`. Throws for any other file.
  */
 export async function readOpalBackup(
   text: string,

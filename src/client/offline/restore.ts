@@ -17,7 +17,7 @@ import {
 import type { BackupContent } from './backup-format.js';
 import { disposeDocuments, isEmpty, readBackup } from './backup-reader.js';
 
-/** What restoring works with. */
+/** Dependencies of {@link restoreBackup}. */
 export interface RestoreDeps extends BackedUpParts, ResumeDeps {
   readonly spool: Spool;
   readonly keeper: EngineKeeper;
@@ -25,12 +25,12 @@ export interface RestoreDeps extends BackedUpParts, ResumeDeps {
   readonly log: Logger;
 }
 
-/** What became of a backup. */
+/** The result of restoring a backup. */
 export interface Restored {
   readonly content: BackupContent;
-  /** All that the file has is held now; false where the settings leave something out. */
+  /** Whether the client holds the whole file; false if the settings leave something out. */
   readonly isWhole: boolean;
-  /** The engine held it already: nothing was written. */
+  /** Whether the engine held it already, so that nothing was written. */
   readonly isHeld: boolean;
 }
 
@@ -56,7 +56,7 @@ export async function restoreBackup(
     if (isEmpty(wanted)) {
       throw new SyncError('backup_invalid', 'the backup cannot be used: it has nothing for the topics of this client');
     }
-    // What an engine has beyond what is wanted is not for this client to know.
+    // Otherwise the engine holds more than is wanted, which this client could not track.
     if (isWhole) isHeld = await retryUntilAvailable(() => resumeFrom(wanted, deps, signal), backoff, deps.log, signal);
     keeper.begin();
     if (!isHeld) {
@@ -104,7 +104,7 @@ function refusedByEngine(error: unknown): SyncError {
   return new SyncError('backup_invalid', `the backup cannot be used: the engine refuses it: ${reason}`);
 }
 
-/** What resuming works with. */
+/** Dependencies of {@link resumeFrom}. */
 export interface ResumeDeps {
   readonly engine: Pick<PolicyEngine, 'seals'>;
   readonly keeper: EngineKeeper;
@@ -112,9 +112,9 @@ export interface ResumeDeps {
 }
 
 /**
- * Goes on with an engine that an earlier run of this client left (design D23): if its seal is that of the backup, it holds
- * exactly that, and nothing is written. True: so it is. Throws what the engine throws, and when the content does not fit
- * the settings of this client.
+ * Continues with an engine of an earlier run of this client (design D23): if it has the seal of the backup, it holds exactly that
+ * content, and nothing is written. Returns whether it has. Rejects with errors of the engine, and if the content does not fit the
+ * settings of this client.
  */
 export function resumeFrom(
   content: BackupContent,

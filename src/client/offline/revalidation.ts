@@ -3,10 +3,10 @@ import type { ClientSettings } from '../options.js';
 import type { DataUpdater } from '../reconcile/data-updater.js';
 import type { PolicyUpdater } from '../reconcile/policy-updater.js';
 
-/** Most time between the moment when something newer may be there and the question whether it is. */
+/** Maximum random delay of a check. */
 const SPREAD_MS = 2000;
 
-/** The settings that say what is asked for. */
+/** The settings that select the checks. */
 type RevalidationSettings = Pick<ClientSettings, 'policyUpdaterEnabled' | 'dataUpdaterEnabled'>;
 
 interface RevalidationDeps {
@@ -16,8 +16,8 @@ interface RevalidationDeps {
 }
 
 /**
- * After an engine has started anew and was filled from memory: asks, a random moment later, whether there is something newer.
- * What ends one engine may have ended those of a whole fleet, and all of them have the same servers and sources.
+ * Checks for newer content after an engine has restarted and was refilled from memory, with a random delay: many engines may
+ * restart at once, and all clients have the same servers and sources.
  */
 export class Revalidation {
   readonly #settings: RevalidationSettings;
@@ -29,7 +29,7 @@ export class Revalidation {
     this.#deps = deps;
   }
 
-  /** Several requests before the question are one. */
+  /** Requests a check; several requests before it are one. */
   request(): void {
     this.#wakeup.set();
   }
@@ -50,9 +50,9 @@ export class Revalidation {
   #ask(): void {
     const { follower, policy, data } = this.#deps;
     const { connected } = follower.server;
-    // A client that is disconnected on purpose asks nobody; when it follows again it asks for everything.
+    // A deliberately disconnected client sends no requests; when it follows again, it requests everything.
     if (!follower.following) return;
-    // While the connection is down its return asks for both.
+    // If the connection is down, a reconnect requests both.
     if (this.#settings.policyUpdaterEnabled && connected) policy.requestComplete();
     if (this.#settings.dataUpdaterEnabled) data.revalidate(connected);
   }
