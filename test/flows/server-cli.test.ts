@@ -39,7 +39,7 @@ test('a second signal ends it at once, although a request is in flight', async (
   await server.says(/stopping/);
   server.process.kill('SIGTERM');
   assert.equal((await server.result).code, 1);
-  assert.match(server.stderr(), /ending at once/);
+  assert.match(server.stderr(), /exiting at once/);
   socket.destroy();
 });
 
