@@ -189,11 +189,7 @@ export async function withAnySignal<T>(
   }
 }
 
-/**
- * Delays that a setting may make long. A timer of Node holds 24.8 days; a longer one fires at once, and its loop never rests.
- */
-
-/** The longest delay that a timer of Node takes, in milliseconds. */
+/** The longest delay that a timer of Node takes, in milliseconds: 24.8 days. A longer one fires at once, and its loop never rests. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** A delay for timers that others start (HTTP libraries, intervals): at most the longest that they accept. */
