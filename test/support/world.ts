@@ -6,7 +6,7 @@ import { DataEvents } from '../../src/client/status/data-events.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { JsonText } from '../../src/lib/json-text.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
-import { createFold } from '../../src/server/log/fold.js';
+import { Fold } from '../../src/server/log/fold.js';
 import type { PlacedBase } from '../../src/server/log/place.js';
 import type { PolicyBundle } from '../../src/wire/bundle.js';
 import type { PeerDataConfig, PeerEntry } from '../../src/wire/data.js';
@@ -40,7 +40,7 @@ export interface NewEntry {
 export class World {
   readonly epoch = 'world';
   commit: Commit = { hash: 'c0', modules: {}, data: [] };
-  readonly #fold = createFold();
+  readonly #fold = new Fold();
   readonly #base: PlacedBase[] = [];
   readonly #sources = new Map<string, string>();
   readonly #failing = new Set<string>();

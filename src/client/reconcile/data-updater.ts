@@ -57,7 +57,7 @@ export interface DataUpdaterDeps {
 export class DataUpdater {
   readonly #deps: DataUpdaterDeps;
   readonly #session = new ServerSession();
-  readonly #state: LogCursor;
+  readonly #cursor: LogCursor;
   readonly #entries: DesiredEntries;
   readonly #load: Load;
   readonly #config: ConfigReader;
@@ -67,28 +67,25 @@ export class DataUpdater {
     this.#deps = deps;
     const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, events, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
-    const state = new LogCursor(list, log);
-    events.subscribe(state.onData);
-    const entries = new DesiredEntries(
-      { backoff, pollMinMs },
-      { applier, exclusive, fetch, cursor: state, events, log },
-    );
-    const load = new Load({ cursor: state, entries, events });
-    const shared = { topics, session: this.#session, cursor: state, entries, load, events, log };
+    const cursor = new LogCursor(list, log);
+    events.subscribe(cursor.onData);
+    const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, cursor, events, log });
+    const load = new Load({ cursor, entries, events });
+    const shared = { topics, session: this.#session, cursor, entries, load, events, log };
     this.#config = new ConfigReader({ backoff }, { ...shared, fetchConfig, fetchBase: fetchBase ?? fetchConfig });
     this.#updates = new UpdateReader({ backoff }, { ...shared, fetchUpdates });
-    this.#state = state;
+    this.#cursor = cursor;
     this.#entries = entries;
     this.#load = load;
   }
 
   get position(): DataPosition {
-    return this.#state.snapshot(this.#entries.seen);
+    return this.#cursor.snapshot(this.#entries.seen);
   }
 
   /** How far it is in the server's log (design D20); undefined where there is none. */
   get logPosition(): PositionRecord | undefined {
-    return this.#state.position.record;
+    return this.#cursor.position.record;
   }
 
   /** See {@link DesiredEntries.blockedSeqs}. */
@@ -118,7 +115,7 @@ export class DataUpdater {
 
   /** Takes over what the engine was given from a backup, before the first {@link run}. */
   adopt(position: DataPosition, entries: readonly KnownEntry[]): void {
-    this.#state.adopt(position);
+    this.#cursor.adopt(position);
     this.#entries.adopt(entries, position.seen);
   }
 
@@ -133,29 +130,29 @@ export class DataUpdater {
    * while it was away. A server with sessions says where its log is; undefined for all others.
    */
   connected(start: SessionStart | undefined): void {
-    const [session, state] = [this.#session, this.#state];
+    const [session, cursor] = [this.#session, this.#cursor];
     session.begin(start, this.#deps.fetchBase !== undefined);
-    state.forgetPaged();
-    state.position.doubt();
+    cursor.forgetPaged();
+    cursor.position.doubt();
     // A client with nothing yet does not wait.
     if (start !== undefined && session.isApart && this.#config.wasRead) session.spread(start.spreadMs);
     const log = this.#logOf(start?.epoch);
     const isComparable = start !== undefined && session.isApart && log === 'same';
-    const action = this.#actionFor('connected', log, isComparable ? positionAt(start, state.position) : 'unknown');
-    if (action === 'rewind') state.rewind();
+    const action = this.#actionFor('connected', log, isComparable ? positionAt(start, cursor.position) : 'unknown');
+    if (action === 'rewind') cursor.rewind();
     if (action !== 'read_base') {
       this.resync();
       return;
     }
-    state.position.pulled(Math.max(state.position.through, start?.head ?? 0), true);
-    state.isRead = true;
+    cursor.position.pulled(Math.max(cursor.position.through, start?.head ?? 0), true);
+    cursor.isRead = true;
     this.#resyncBase();
     this.#positionChanged();
   }
 
   #logOf(epoch: string | undefined): Situation['log'] {
-    if (this.#state.epoch === undefined) return 'none';
-    return epoch === this.#state.epoch ? 'same' : 'other';
+    if (this.#cursor.epoch === undefined) return 'none';
+    return epoch === this.#cursor.epoch ? 'same' : 'other';
   }
 
   #actionFor(said: Said, log: Situation['log'], position: Situation['position']): DataAction {
@@ -186,7 +183,7 @@ export class DataUpdater {
   /** The server says where its log is now: what is missing is asked for at once (design D31). */
   heartbeat({ epoch, heads }: { epoch: string; heads: SeqByTopic }): void {
     const log = this.#logOf(epoch);
-    const isBehind = this.#session.isApart && log === 'same' && this.#state.position.isBehind(heads);
+    const isBehind = this.#session.isApart && log === 'same' && this.#cursor.position.isBehind(heads);
     const action = this.#actionFor('heartbeat', log, isBehind ? 'behind' : 'current');
     if (action === 'read_all') this.resync();
     else if (action === 'catch_up') this.catchUp();
@@ -223,10 +220,10 @@ export class DataUpdater {
 
   /** Takes a data update that arrived on a topic; `text` is its exact text. */
   receive(update: PeerUpdate, topic: string, text: string): void {
-    const state = this.#state;
-    if (!this.#config.wasRead) state.namedByUpdate(update.epoch);
+    const cursor = this.#cursor;
+    if (!this.#config.wasRead) cursor.namedByUpdate(update.epoch);
     const { seq, epoch } = update;
-    const isRead = seq !== undefined && state.isPaged(seq);
+    const isRead = seq !== undefined && cursor.isPaged(seq);
     const log = seq === undefined ? 'none' : this.#logOf(epoch);
     const action = this.#actionFor('update', log, isRead ? 'read' : 'current');
     if (action === 'read_all') this.resync();
@@ -235,11 +232,11 @@ export class DataUpdater {
   }
 
   #take(update: PeerUpdate, topic: string, seq: number): void {
-    const [state, updates] = [this.#state, this.#updates];
-    if (updates.loop.idle) state.noticed(seq);
+    const [cursor, updates] = [this.#cursor, this.#updates];
+    if (updates.loop.idle) cursor.noticed(seq);
     updates.take(update, topic, seq);
     // A server without sessions does not say what was before: it keeps the order.
-    const isGap = state.position.arrived(seq, this.#session.isApart ? update.prev : {});
+    const isGap = cursor.position.arrived(seq, this.#session.isApart ? update.prev : {});
     if (this.#actionFor('taken', 'same', isGap ? 'behind' : 'current') === 'catch_up') {
       this.#deps.log.info({ seq }, 'a data update before this one may be missing: asking the server');
       updates.loop.request();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { DataSourceEntry, SaveMethod } from '../../wire/data.js';
 import { isAtOrBelow, parseDocPath } from '../../wire/doc-path.js';
-import { createFold, type FoldRecord } from './fold.js';
+import { Fold, type FoldRecord } from './fold.js';
 
 function entry(save_method: SaveMethod, dst_path: string, topics: readonly string[] = ['t']): DataSourceEntry {
   return { url: '', topics: [...topics], dst_path, save_method };
@@ -15,7 +15,7 @@ function update(seq: number, ...entries: DataSourceEntry[]): FoldRecord {
 
 /** Folds and shows what is live as `seq method path`. */
 function folded(records: readonly FoldRecord[]): string[] {
-  const fold = createFold();
+  const fold = new Fold();
   for (const record of records) fold.applyRecord(record);
   return fold.entries().map(({ seq, entry: { save_method, dst_path } }) => `${seq} ${save_method} ${dst_path}`);
 }
@@ -90,7 +90,7 @@ for (const { name, records, live } of TABLE) {
 }
 
 test('a record is reported once, when its last entry is superseded', () => {
-  const fold = createFold();
+  const fold = new Fold();
   const unused = (record: FoldRecord): number[] => {
     fold.applyRecord(record);
     return fold.refs.takeUnused().sort((a, b) => a - b);
@@ -103,7 +103,7 @@ test('a record is reported once, when its last entry is superseded', () => {
 });
 
 test('an answer that was given does not change with later records', () => {
-  const fold = createFold();
+  const fold = new Fold();
   fold.applyRecord(update(1, entry('PUT', '/a')));
   const before = fold.entries();
   fold.applyRecord(update(2, entry('PUT', '/a')));
@@ -142,7 +142,7 @@ function naive(entries: readonly DataSourceEntry[]): DataSourceEntry[] {
 test('property: the fold equals the rule applied to all entries at once', () => {
   fc.assert(
     fc.property(anyRecords, (lists) => {
-      const fold = createFold();
+      const fold = new Fold();
       const emptied: number[] = [];
       const all: DataSourceEntry[] = [];
       for (const [index, entries] of lists.entries()) {
@@ -167,7 +167,7 @@ test('property: the fold equals the rule applied to all entries at once', () => 
 test('property: a fold of the records that are still live is the same fold', () => {
   fc.assert(
     fc.property(anyRecords, (lists) => {
-      const all = createFold();
+      const all = new Fold();
       const kept = new Map<number, FoldRecord>();
       for (const [index, entries] of lists.entries()) {
         const record = update(index + 1, ...entries);
@@ -175,7 +175,7 @@ test('property: a fold of the records that are still live is the same fold', () 
         all.applyRecord(record);
         for (const seq of all.refs.takeUnused()) kept.delete(seq);
       }
-      const again = createFold();
+      const again = new Fold();
       for (const record of kept.values()) again.applyRecord(record);
       assert.deepEqual(again.entries(), all.entries());
     }),
@@ -184,7 +184,7 @@ test('property: a fold of the records that are still live is the same fold', () 
 });
 
 test('20,000 updates on 100 paths leave 100 entries', () => {
-  const fold = createFold();
+  const fold = new Fold();
   for (let seq = 1; seq <= 20_000; seq++) {
     fold.applyRecord(update(seq, entry('PUT', `/users/u${seq % 100}`, ['policy_data', 'policy_data/users'])));
   }

@@ -256,7 +256,3 @@ function isPatch({ entry, origin }: FoldItem): boolean {
 function isStacked({ entry, document }: FoldItem): boolean {
   return entry.save_method === 'PATCH' && document === undefined;
 }
-
-export function createFold(): Fold {
-  return new Fold();
-}
