@@ -20,9 +20,13 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
     rule: 'pubsub carries opaque payloads: of wire only frames and topics',
   },
   auth: { may: ['lib', 'wire'], rule: 'auth has keys, tokens and callers: it knows no protocol' },
+  embedded: { may: ['lib', 'wire'], rule: 'the embedded engine knows neither client nor server' },
   http: { may: ['lib', 'wire', 'auth'], rule: 'http is what both APIs are built on: it knows no route' },
   server: { may: ['lib', 'wire', 'auth', 'pubsub', 'http'], rule: 'server and client never import each other' },
-  client: { may: ['lib', 'wire', 'auth', 'pubsub', 'http'], rule: 'server and client never import each other' },
+  client: {
+    may: ['lib', 'wire', 'auth', 'pubsub', 'http', 'embedded'],
+    rule: 'server and client never import each other',
+  },
   cli: { may: ['lib', 'wire', 'auth', 'pubsub', 'server', 'client'], rule: 'cli and index.ts never import each other' },
   index: {
     may: ['lib', 'wire', 'auth', 'pubsub', 'server', 'client'],

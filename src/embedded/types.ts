@@ -1,0 +1,176 @@
+import type { DocPath } from '../wire/doc-path.js';
+
+/**
+ * What the parts of the embedded engine agree on. One worker thread has one role: a Go thread holds OPA's own Go code, an evaluator
+ * thread one compiled policy. The main thread orchestrates, and holds the truth: either of them can be ended and filled again.
+ */
+
+/** One Rego module. */
+export interface RegoModule {
+  readonly path: string;
+  readonly rego: string;
+}
+
+/** A policy to load. `version` of a module: the Rego version that it is read as. */
+export interface EmbeddedPolicy {
+  readonly hash: string;
+  readonly modules: readonly (RegoModule & { readonly version: 0 | 1 })[];
+}
+
+/** One change of the documents; `text` is JSON as written, and undefined removes. */
+export interface DocumentOp {
+  readonly path: DocPath;
+  readonly text: string | undefined;
+}
+
+/** A question to the policy: the path of a rule or document (`app/rbac/allow`), and the input as JSON. */
+export interface Question {
+  readonly path: string;
+  readonly input: string | undefined;
+}
+
+/** The answer to a {@link Question}. */
+export interface Answer {
+  /** The result as OPA's REST API prints it; undefined: the decision is undefined. */
+  readonly text: string | undefined;
+  readonly by: 'compiled' | 'go';
+  /** Hash of the policy that decided; undefined before the first one. */
+  readonly policy: string | undefined;
+}
+
+/** A request to OPA's REST API. */
+export interface OpaRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | undefined;
+}
+
+/** The response to an {@link OpaRequest}. */
+export interface OpaResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/**
+ * What decides, as a front sees it.
+ *
+ * @public
+ */
+export interface DecisionSource {
+  decide(question: Question): Promise<Answer>;
+  http(request: OpaRequest): Promise<OpaResponse>;
+}
+
+/** What the compiler found out about a policy. */
+export interface PolicyFacts {
+  /** Document paths of rules: no document may be at, above or below one. */
+  readonly rulePaths: readonly DocPath[];
+  /** Built-in functions that the policy calls. */
+  readonly builtins: readonly string[];
+}
+
+/** One problem that OPA reports, with its position in the policy if known. */
+export interface RegoProblem {
+  readonly message: string;
+  readonly file?: string;
+  readonly row?: number;
+  /** OPA's code: `rego_type_error`. */
+  readonly code?: string;
+}
+
+/**
+ * OPA refuses a call: the call changed nothing.
+ *
+ * @public
+ */
+export class GoRefusal extends Error {
+  readonly problems: readonly RegoProblem[];
+
+  constructor(message: string, problems: readonly RegoProblem[] = [{ message }]) {
+    super(message);
+    this.name = 'GoRefusal';
+    this.problems = problems;
+  }
+}
+
+/** One entrypoint of a {@link CompiledSet}. */
+export interface CompiledEntrypoint {
+  readonly path: string;
+  /** False: the Go thread answers it. */
+  readonly compiled: boolean;
+  /** Why it is not compiled. */
+  readonly reason?: string;
+  /** Documents that its result depends on. */
+  readonly reads: readonly DocPath[];
+}
+
+/** Entrypoints compiled to one module. `wasm` is undefined if none is compiled. */
+export interface CompiledSet {
+  readonly wasm: Uint8Array | undefined;
+  readonly entrypoints: readonly CompiledEntrypoint[];
+}
+
+/** Documents that come with a policy: everything at and below `roots` is replaced by what `documents` has there. */
+export interface PreparedDocuments {
+  readonly roots: readonly DocPath[];
+  /** One JSON object from the root on. */
+  readonly documents: string;
+}
+
+/**
+ * OPA's own Go code, as its thread's owner sees it. Calls are made in order and answered in order, except `http` and `decide`, which
+ * may wait for `http.send`. A call that OPA refuses rejects with a {@link GoRefusal} and changes nothing.
+ *
+ * @public
+ */
+export interface GoEngine {
+  /** Parses modules as a version of Rego; returns the paths of those that fail. */
+  parse(modules: readonly RegoModule[], version: 0 | 1): Promise<readonly string[]>;
+  /** Compiles a policy with its documents (one JSON object), and keeps nothing of it. */
+  check(policy: EmbeddedPolicy, documents: string): Promise<PolicyFacts>;
+  /** Compiles a policy and checks it against all documents; it takes effect with {@link commit}. */
+  prepare(policy: EmbeddedPolicy, change: PreparedDocuments): Promise<PolicyFacts>;
+  commit(): Promise<void>;
+  /** Drops what {@link prepare} made; does nothing without it. */
+  abort(): Promise<void>;
+  /** Changes documents in one transaction; creates missing parents. */
+  write(ops: readonly DocumentOp[]): Promise<void>;
+  /** Compiles entrypoints of the active or the prepared policy. Never rejects because of one entrypoint. */
+  compile(entrypoints: readonly string[], of: 'active' | 'prepared'): Promise<CompiledSet>;
+  decide(path: string, input: string | undefined): Promise<string | undefined>;
+  /** OPA's own REST API. */
+  http(request: OpaRequest): Promise<OpaResponse>;
+  readonly memoryBytes: number;
+  readonly version: string;
+  /** Resolves with the reason when the thread has ended. */
+  readonly ended: Promise<string>;
+  /** Ends the thread at once; calls under way reject. */
+  kill(reason: string): Promise<void>;
+}
+
+/**
+ * A compiled policy with its documents, in a thread of its own or in the caller's.
+ *
+ * @public
+ */
+export interface Evaluator {
+  /** Rejects if compiled evaluation errs: then the Go thread is asked. */
+  decide(path: string, input: string | undefined): Promise<string | undefined>;
+  /** Changes documents in place. The caller has checked the operations: no path leads through a scalar or an array. */
+  patch(ops: readonly DocumentOp[]): Promise<void>;
+  /** The document at a path, as text; undefined if there is none. */
+  read(path: DocPath): Promise<string | undefined>;
+  readonly memoryBytes: number;
+  /** Resolves with the reason when the evaluator has ended: a decision past its time limit, its memory limit, {@link close}. */
+  readonly ended: Promise<EvaluatorEnd>;
+  close(): Promise<void>;
+}
+
+/** Why an evaluator ended. */
+export interface EvaluatorEnd {
+  readonly kind: 'closed' | 'timeout' | 'memory' | 'crashed';
+  readonly message: string;
+}
