@@ -147,7 +147,7 @@ export interface GoEngine {
   readonly version: string;
   /** Resolves with the reason when the thread has ended. */
   readonly ended: Promise<string>;
-  /** Ends the thread at once; calls under way reject. */
+  /** Ends the thread at once; calls under way reject with a {@link WorkerFailure}. */
   kill(reason: string): Promise<void>;
 }
 
@@ -157,7 +157,7 @@ export interface GoEngine {
  * @public
  */
 export interface Evaluator {
-  /** Rejects if compiled evaluation errs: then the Go thread is asked. */
+  /** Rejects with a {@link WorkerFailure}. */
   decide(path: string, input: string | undefined): Promise<string | undefined>;
   /** Changes documents in place. The caller has checked the operations: no path leads through a scalar or an array. */
   patch(ops: readonly DocumentOp[]): Promise<void>;
@@ -167,6 +167,22 @@ export interface Evaluator {
   /** Resolves with the reason when the evaluator has ended: a decision past its time limit, its memory limit, {@link close}. */
   readonly ended: Promise<EvaluatorEnd>;
   close(): Promise<void>;
+}
+
+/**
+ * Why a call of a worker failed. `erred`: this question; Go is asked. `timeout`: this question took too long, and ended the worker.
+ * `ended`: the worker ended meanwhile, and this call is made again.
+ *
+ * @public
+ */
+export class WorkerFailure extends Error {
+  readonly kind: 'erred' | 'timeout' | 'ended';
+
+  constructor(kind: WorkerFailure['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'WorkerFailure';
+    this.kind = kind;
+  }
 }
 
 /** Why an evaluator ended. */
