@@ -41,7 +41,7 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
 const ORDER: Record<string, readonly string[]> = {
   client: [
     ...['topics', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report'],
-    ...['options', 'start-facts', 'server-api', 'engine', 'position', 'reconcile', 'drift', 'health', 'offline'],
+    ...['options', 'server-api', 'engine', 'start-facts', 'position', 'reconcile', 'drift', 'health', 'offline'],
     ...['follower', 'client-metrics', 'routes', 'http', 'client'],
   ],
   server: [

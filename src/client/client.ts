@@ -13,6 +13,7 @@ import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { type ClientMetrics, createClientMetrics } from './client-metrics.js';
 import { DriftCheck } from './drift/drift-check.js';
+import { chooseEngine, type EngineChoice } from './engine/choose-engine.js';
 import { createEngine, type RunningEngine } from './engine/create-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
 import { createPostgresProvider } from './fetch/postgres-provider.js';
@@ -37,7 +38,7 @@ import { EngineKeeper } from './reconcile/engine-keeper.js';
 import { PolicyUpdater } from './reconcile/policy-updater.js';
 import { Reporter } from './report/reporter.js';
 import { ServerApi } from './server-api.js';
-import { startFacts } from './start-facts.js';
+import { engineFact, startFacts } from './start-facts.js';
 import { DataEvents } from './status/data-events.js';
 import { Status } from './status/status.js';
 import { logFinished } from './status/transactions.js';
@@ -96,6 +97,8 @@ async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts)
   const { log, env } = deps;
   const clientId = clientIdOf(settings);
   logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
+  const choice = chooseEngine(settings, { log: log.child({ component: 'engine' }), env, signal: parts.signal });
+  logStart(log, [engineFact(settings, choice)]);
   const authenticator = await clientAuthenticator(settings);
   const common = await openCommon(settings, deps, parts);
   const { outbound, gate, status, metrics, backoff, logOf } = common;
@@ -105,7 +108,7 @@ async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts)
     ca: pemFile('SYNC_CLIENT_API_TLS_CA_FILE', settings.apiTlsCaFile),
   });
   const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
-  const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, parts);
+  const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, choice, parts);
   // Loaded while the OPA program is asked for its version.
   const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
   loading.catch(() => undefined); // awaited below
@@ -179,13 +182,14 @@ interface EngineSide {
 /** Makes the engine and starts it at once: that takes as long as all other parts together. */
 async function openEngine(
   { settings, env, logOf, backoff, status, meter, outbound, gate }: Common,
+  choice: EngineChoice,
   parts: Parts,
 ): Promise<EngineSide> {
-  const { healthDocument, inlineEngineEnabled: tellsStart, probeEnabled, probeIntervalMs, probeTimeoutMs } = settings;
+  const { healthDocument, probeEnabled, probeIntervalMs, probeTimeoutMs } = settings;
   const log = logOf('engine');
   const engine = parts.add(
     await createEngine(settings, {
-      ...{ log, env, signal: parts.signal, outgoing: outbound.tls },
+      ...{ log, env, signal: parts.signal, outgoing: outbound.tls, choice },
       reserved: healthPaths(healthDocument),
     }),
     ({ close }) => close(),
@@ -195,7 +199,7 @@ async function openEngine(
   const applier = new Applier(meter.engine(engine.engine));
   const mayResume = settings.offlineModeEnabled && engine.engine.seals !== undefined;
   const keeper = new EngineKeeper(
-    { tellsStart, probeEnabled, probeIntervalMs, probeTimeoutMs, mayResume, backoff },
+    { tellsStart: engine.kind !== 'external', probeEnabled, probeIntervalMs, probeTimeoutMs, mayResume, backoff },
     { engine: engine.engine, applier, status, log },
   );
   const events = { onStarted: () => keeper.started(), onGone: (reason: string) => keeper.ended(reason) };

@@ -121,14 +121,19 @@ export const CLIENT_SETTINGS = {
     apiTlsCaFile: tls.ca,
   }),
   ...inGroup('Policy engine', {
+    engine: choiceSetting(
+      'SYNC_ENGINE',
+      'inline: OPA as a child process. external: the OPA at SYNC_POLICY_STORE_URL. embedded: OPA inside this process. Default: see docs/engine.md.',
+      { opal: null, choices: ['inline', 'external', 'embedded'] },
+    ),
     engineUrl: urlSetting(
       'SYNC_POLICY_STORE_URL',
-      'URL of the policy engine: where the inline engine listens, or an external one.',
+      'URL of the policy engine: where the inline or embedded engine listens, or an external one.',
       { default: 'http://localhost:8181' },
     ),
     inlineEngineEnabled: flagSetting(
       'SYNC_INLINE_ENGINE_ENABLED',
-      'Run the engine as a child process. false: use the external engine at SYNC_POLICY_STORE_URL.',
+      'false: use the external engine at SYNC_POLICY_STORE_URL, as SYNC_ENGINE=external does.',
       { opal: 'OPAL_INLINE_OPA_ENABLED', default: true },
     ),
     inlineEngineExecPath: textSetting(
@@ -165,6 +170,41 @@ export const CLIENT_SETTINGS = {
       'SYNC_INLINE_ENGINE_LOG_FORMAT',
       "How much of the engine's log is forwarded. Errors always are.",
       { opal: 'OPAL_INLINE_OPA_LOG_FORMAT', choices: ['none', 'minimal', 'http', 'full'], default: 'none' },
+    ),
+    embeddedDecisionTimeoutMs: secondsSetting(
+      'SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT',
+      'Timeout of a decision of the embedded engine. The thread that exceeds it is replaced.',
+      { opal: null, default: 5, min: 0.01 },
+    ),
+    embeddedMemoryLimitBytes: bytesSetting(
+      'SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT',
+      'Maximum memory of each thread of the embedded engine.',
+      { default: 1024 * MIB, min: 128 * MIB, max: 4096 * MIB },
+    ),
+    embeddedEntrypoints: listSetting(
+      'SYNC_EMBEDDED_ENGINE_ENTRYPOINTS',
+      'Paths of decisions that the embedded engine compiles at the start, for example app/rbac/allow. Others are compiled when they are first asked for.',
+      { opal: null, parseItem: decisionPathItem },
+    ),
+    embeddedMaxEntrypoints: numberSetting(
+      'SYNC_EMBEDDED_ENGINE_MAX_ENTRYPOINTS',
+      'Maximum number of compiled decisions; others are interpreted.',
+      { opal: null, default: 200, max: 10_000 },
+    ),
+    embeddedHttpSend: flagSetting(
+      'SYNC_EMBEDDED_ENGINE_HTTP_SEND',
+      'Let policies of the embedded engine call http.send, to hosts that SYNC_FETCH_ALLOW and SYNC_FETCH_DENY allow.',
+      { opal: null },
+    ),
+    embeddedIdleMs: secondsSetting(
+      'SYNC_EMBEDDED_ENGINE_IDLE',
+      'Time without work after which the embedded engine unloads its compiler.',
+      { opal: null, default: 60, min: 0.05 },
+    ),
+    embeddedThread: choiceSetting(
+      'SYNC_EMBEDDED_ENGINE_THREAD',
+      'Thread that evaluates compiled decisions. main: fastest within the process, without timeout and memory limit.',
+      { opal: null, choices: ['worker', 'main'], default: 'worker' },
     ),
     engineAuthType: choiceSetting('SYNC_POLICY_STORE_AUTH_TYPE', 'How the client authenticates to the engine.', {
       choices: ['none', 'token', 'oauth', 'tls'],
@@ -363,6 +403,13 @@ export const CLIENT_SETTINGS = {
   }),
   ...inGroup('General', { logLevel, logFormat }),
 };
+
+/** A path of a decision, as after `/v1/data/`. */
+function decisionPathItem(text: string): string {
+  const path = text.replace(/^\/+|\/+$/g, '');
+  if (path.split('/').every((part) => part !== '')) return path;
+  throw new Error('must be a list of paths such as app/rbac/allow');
+}
 
 function placeItem(text: string): string {
   return placeRule(text).text;

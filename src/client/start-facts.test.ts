@@ -3,7 +3,7 @@ import { it } from 'node:test';
 import { Secret } from '../lib/log.js';
 import { loadSettings } from '../lib/options.js';
 import { CLIENT_SETTINGS } from './options.js';
-import { startFacts } from './start-facts.js';
+import { engineFact, startFacts } from './start-facts.js';
 
 const WHO = { version: '1.2.3', nodeVersion: '24.1.0', clientId: 'shop-1' };
 
@@ -19,7 +19,6 @@ it('says what a client follows, where, and who may call it, one fact a line', ()
     'data: topics policy_data',
     'policy: directories .',
     'authentication of the client API: off, there is no SYNC_AUTH_PUBLIC_KEY: whoever reaches it may call it',
-    'engine: inline OPA at http://localhost:8181/',
   ]);
   const env = {
     SYNC_SERVER_URL: 'https://ann:pass@sync.example/?key=word',
@@ -27,21 +26,27 @@ it('says what a client follows, where, and who may call it, one fact a line', ()
     SYNC_DATA_TOPICS: 'acme,shop',
     SYNC_POLICY_SUBSCRIPTION_DIRS: 'app:lib',
     SYNC_AUTH_PUBLIC_KEY: 'a key',
-    SYNC_INLINE_ENGINE_ENABLED: 'false',
-    SYNC_POLICY_STORE_URL: 'https://u:p@opa.example',
   };
   assert.deepEqual(linesOf(env).slice(1), [
     'server: https://***@sync.example/?***, the token of SYNC_CLIENT_TOKEN is sent',
     'data: topics acme, shop',
     'policy: directories app, lib',
     'authentication of the client API: on',
-    'engine: external OPA at https://***@opa.example/',
   ]);
   const off = linesOf({ SYNC_DATA_UPDATER_ENABLED: 'false', SYNC_POLICY_UPDATER_ENABLED: 'false' });
   assert.deepEqual(off.slice(2, 4), [
     'data: off by SYNC_DATA_UPDATER_ENABLED',
     'policy: off by SYNC_POLICY_UPDATER_ENABLED',
   ]);
+});
+
+it('says which engine it has, and where', () => {
+  const { values } = loadSettings(CLIENT_SETTINGS, { env: { SYNC_POLICY_STORE_URL: 'https://u:p@opa.example' } });
+  assert.deepEqual(engineFact(values, { kind: 'external' }), {
+    about: 'engine',
+    text: 'external OPA at https://***@opa.example/',
+    fields: { engine: 'https://***@opa.example/', engine_kind: 'external' },
+  });
 });
 
 it('has the same as fields, without secrets', () => {
@@ -57,7 +62,5 @@ it('has the same as fields, without secrets', () => {
     topics: ['policy_data'],
     directories: ['.'],
     authentication: 'off',
-    engine: 'http://localhost:8181/',
-    engine_kind: 'inline',
   });
 });

@@ -1,5 +1,6 @@
 import { redactUrl } from '../lib/log.js';
 import type { StartFact } from '../lib/start-lines.js';
+import type { EngineChoice } from './engine/choose-engine.js';
 import type { ClientSettings } from './options.js';
 
 /** The settings that the facts come from. */
@@ -13,7 +14,6 @@ type FactSettings = Pick<
   | 'policyDirs'
   | 'authPublicKey'
   | 'engineUrl'
-  | 'inlineEngineEnabled'
 >;
 
 /** Whose start it is. */
@@ -23,12 +23,10 @@ interface Who {
   readonly clientId: string;
 }
 
-/** The facts that a client logs when it starts; its address follows when it listens. */
+/** The facts that a client logs when it starts; its engine and its address follow. */
 export function startFacts(settings: FactSettings, { version, nodeVersion, clientId }: Who): StartFact[] {
   const { dataTopics, policyDirs, clientToken } = settings;
   const serverUrl = redactUrl(settings.serverUrl);
-  const engineUrl = redactUrl(settings.engineUrl);
-  const engine = settings.inlineEngineEnabled ? 'inline' : 'external';
   const authentication = settings.authPublicKey === undefined ? 'off' : 'on';
   const sends = clientToken === undefined ? 'no token is sent' : 'the token of SYNC_CLIENT_TOKEN is sent';
   return [
@@ -53,6 +51,14 @@ export function startFacts(settings: FactSettings, { version, nodeVersion, clien
       text: authentication === 'on' ? 'on' : 'off, there is no SYNC_AUTH_PUBLIC_KEY: whoever reaches it may call it',
       fields: { authentication },
     },
-    { about: 'engine', text: `${engine} OPA at ${engineUrl}`, fields: { engine: engineUrl, engine_kind: engine } },
   ];
+}
+
+/** The fact about the engine, once it is chosen. */
+export function engineFact(
+  settings: Pick<ClientSettings, 'engineUrl'>,
+  { kind }: Pick<EngineChoice, 'kind'>,
+): StartFact {
+  const engine = redactUrl(settings.engineUrl);
+  return { about: 'engine', text: `${kind} OPA at ${engine}`, fields: { engine, engine_kind: kind } };
 }

@@ -135,7 +135,7 @@ export function secondsSetting(
 export function bytesSetting(
   env: string,
   description: string,
-  spec: { default: number; min?: number },
+  spec: { default: number; min?: number; max?: number },
 ): Setting<number> {
   return numberSetting(env, description, { ...spec, opal: null, unit: 'bytes' });
 }
@@ -161,17 +161,20 @@ export function opalFlagSetting(env: string, description: string, spec: SettingS
   return declare<boolean | 'opal'>(env, description, { ...spec, default: false }, { form: 'true|false', schema });
 }
 
-/** One of a fixed set of words; `also` has other words, in upper case, that are accepted in any case for one of them. */
-export function choiceSetting<const T extends string>(
+/**
+ * One of a fixed set of words; without a default the value may be undefined. `also` has other words, in upper case, that are
+ * accepted in any case for one of them.
+ */
+export function choiceSetting<const T extends string, const D extends T | undefined = undefined>(
   env: string,
   description: string,
   spec: SettingSpec & {
     choices: readonly T[];
-    default: NoInfer<T>;
+    default?: D;
     ignoreCase?: boolean;
     also?: Readonly<Record<string, NoInfer<T>>>;
   },
-): Setting<T> {
+): Setting<T | D> {
   const { choices, ignoreCase = false, also = {} } = spec;
   const sameIn = (text: string, choice: string) => ignoreCase && choice.toLowerCase() === text.toLowerCase();
   const chosen = (text: string): string =>
@@ -183,7 +186,7 @@ export function choiceSetting<const T extends string>(
       .string()
       .transform(chosen)
       .pipe(z.enum(choices, `must be one of ${choices.join(', ')}`));
-  return declare<T>(env, description, spec, { form: choices.join('|'), schema });
+  return declare<T | D>(env, description, spec, { form: choices.join('|'), schema });
 }
 
 /** A rate such as `10 per second`; `none` is no limit. */

@@ -5,13 +5,16 @@ import { FAILURE_KINDS } from './session.js';
 /** What a client tells of itself over its API, as the client writes it and `sync-client status` reads it. Times are ISO 8601. */
 
 const engineFacts = z.object({
+  kind: z
+    .enum(['inline', 'external', 'embedded'])
+    .describe('inline: a child process; external: run by somebody else; embedded: inside this process'),
   policy_mode: z.string(),
   access: z
-    .enum(['token', 'open', 'own', 'external'])
+    .enum(['token', 'open', 'own', 'external', 'embedded'])
     .describe(
-      'token: this client alone writes; open: everybody does; own: by the configuration of OPA; external: not ours',
+      'token: this client alone writes; open: everybody does; own: by the configuration of OPA; external: not ours; embedded: nobody can write over REST',
     ),
-  version: z.string().nullable().describe('Of an inline OPA, once it was found'),
+  version: z.string().nullable().describe('Of an inline OPA, once it was found, or of the embedded one'),
   rego: z
     .object({ mode: z.enum(['auto', 'v0', 'v1']), v0: z.number(), v1: z.number() })
     .nullable()

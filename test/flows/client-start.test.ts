@@ -46,6 +46,7 @@ test('policy and base data reach the engine, and the client says that it is read
   assert.deepEqual(engine, {
     online: true,
     error: null,
+    kind: 'inline',
     policy_mode: 'bundle',
     access: 'token',
     rego: { mode: 'v1', v0: 0, v1: 1 },

@@ -1,3 +1,4 @@
+import { chooseEngine } from '../../src/client/engine/choose-engine.js';
 import { createEngine } from '../../src/client/engine/create-engine.js';
 import type { PolicyEngine } from '../../src/client/engine/engine.js';
 import { OpaRest } from '../../src/client/engine/opa-rest.js';
@@ -52,15 +53,16 @@ export async function startEngine(
     ...options.env,
   });
   const stop = new AbortController();
+  const deps = { log, env: options.programEnv ?? process.env, signal: stop.signal };
   const running = await createEngine(settings, {
-    ...{ log, env: options.programEnv ?? process.env, signal: stop.signal },
+    ...{ ...deps, choice: chooseEngine(settings, deps) },
     reserved: healthPaths(settings.healthDocument),
   });
   const applier = new Applier(running.engine);
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     {
-      tellsStart: settings.inlineEngineEnabled,
+      tellsStart: running.kind !== 'external',
       probeEnabled: true,
       probeIntervalMs: settings.probeIntervalMs,
       probeTimeoutMs: settings.probeTimeoutMs,

@@ -42,6 +42,7 @@ describe('a client by its own word', () => {
     const line = (more: object): string | undefined => lines({ engine: { ...engine, ...more } })[3];
     const shown = (text: string): string => `Engine    answers (OPA 1.22.0, policy by bundle${text})`;
     assert.equal(line({ rego: null, access: 'token' }), shown(''));
+    assert.equal(line({ kind: 'embedded' }), 'Engine    answers (embedded OPA 1.22.0, policy by bundle)');
     assert.equal(line({ rego: { mode: 'auto', v0: 0, v1: 2 } }), shown(', Rego v1'));
     assert.equal(line({ rego: { mode: 'v0', v0: 2, v1: 0 } }), shown(', Rego v0'));
     assert.equal(line({ rego: { mode: 'auto', v0: 1, v1: 4 } }), shown(', Rego v1 and 1 module v0'));

@@ -23,7 +23,7 @@ export const ownHealth = z.object({
   engine: engine
     .pick({ online: true, error: true, policy_mode: true, version: true, rego: true })
     .partial({ rego: true })
-    .extend({ access: z.string().optional(), since: time }),
+    .extend({ access: z.string().optional(), kind: z.string().optional(), since: time }),
   server: server.partial({ code: true }).extend({ since: time.nullable() }),
 });
 type OwnHealth = z.infer<typeof ownHealth>;
@@ -43,7 +43,7 @@ export function ownLines(health: OwnHealth, position: OwnPosition | undefined, {
   const { failing, failing_total: count } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const engineText = engine.online
-    ? `answers (${printable(`OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
+    ? `answers (${printable(`${engine.kind === undefined ? '' : `${engine.kind} `}OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
     : `does not answer${when(engine.since, nowMs)}: ${printable(engine.error ?? 'nothing is known of why')}`;
   const away = `not connected${when(server.since, nowMs)}${server.error === null ? '' : `: ${printable(server.error)}`}`;
   const rows: [string, string][] = [

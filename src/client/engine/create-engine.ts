@@ -5,11 +5,12 @@ import type { Logger } from '../../lib/log.js';
 import type { Endpoint, OutgoingTls } from '../../lib/tls.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
-import { type AcquiredOpa, acquireOpa } from './acquire-opa.js';
-import { type AcquireProgress, describeProgress, progressPrinter } from './acquire-progress.js';
+import { acquireOpa } from './acquire-opa.js';
+import type { EngineChoice } from './choose-engine.js';
 import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
+import type { EngineKind } from './engine-kind.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
@@ -18,6 +19,7 @@ import { OpaBundleServer } from './opa-bundle-server.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { capabilitiesWithout, type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './opa-program.js';
 import { OpaRest } from './opa-rest.js';
+import type { OpaSearch } from './opa-search.js';
 import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js';
 
 /** A bundle of thousands of modules compiles longer than any single request takes. */
@@ -28,6 +30,7 @@ const DOUBT_FACTOR = 2;
 
 /** An engine and the process that runs it. */
 export interface RunningEngine {
+  readonly kind: EngineKind;
   readonly engine: PolicyEngine;
   /** Who may use the engine, and how. */
   readonly access: EngineAccessKind;
@@ -54,26 +57,28 @@ export interface CreateEngineDeps {
   readonly log: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  readonly choice: EngineChoice;
   /** Documents that the client reserves in the engine, in addition to its marker. */
   readonly reserved: readonly DocPath[];
   /** TLS for the OAuth server of the engine. Default: the well-known authorities. */
   readonly outgoing?: OutgoingTls;
 }
 
-/**
- * Creates the engine of the settings: inline (our own OPA child) or external. Finds, downloads or builds the OPA program in the
- * background; calls to the engine wait for it.
- */
+/** Creates the chosen engine. An inline one may still search for its OPA program: calls to the engine wait for it. */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
   assertNotOurs(settings.inlineEngineEnv, 'SYNC_INLINE_ENGINE_ENV');
-  const kind = engineAccessKind(settings);
+  const { choice } = deps;
+  const kind = engineAccessKind(settings, choice.kind);
   if (kind === 'open' && settings.inlineEngineBuiltinsOff.length > 0) {
     throw new SyncError(
       'config_invalid',
       'SYNC_INLINE_ENGINE_BUILTINS_OFF is of no use with an open engine: whoever reaches it can put policies there; leave SYNC_INLINE_ENGINE_OPEN, authentication and authorization unset',
     );
   }
-  const access = await openEngineAccess(settings, deps);
+  if (choice.kind === 'embedded') {
+    throw new SyncError('config_invalid', 'SYNC_ENGINE=embedded is not available in this version: unset it');
+  }
+  const access = await openEngineAccess(settings, { ...deps, kind: choice.kind });
   const authz = kind === 'token' ? makeAuthz(settings) : undefined;
   const auth = authz === undefined ? access.auth : fixedAuth(authz.token);
   const rest = new OpaRest({ url: settings.engineUrl, timeoutMs: settings.engineTimeoutMs, tls: access.tls, auth });
@@ -88,9 +93,10 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
     await access.close();
   };
   try {
-    const engine = settings.inlineEngineEnabled
-      ? await inlineEngine(settings, { rest, tls: access.tls, authz, access: kind }, deps)
-      : externalEngine(settings, rest, deps);
+    const engine =
+      choice.opa === undefined
+        ? externalEngine(settings, rest, deps)
+        : await inlineEngine(settings, { rest, tls: access.tls, authz, access: kind, program: choice.opa }, deps);
     return {
       ...engine,
       close: async () => {
@@ -111,13 +117,19 @@ async function inlineEngine(
     tls,
     authz,
     access,
-  }: { rest: OpaRest; tls: OutgoingTls; authz: OpaAuthz | undefined; access: EngineAccessKind },
+    program,
+  }: {
+    rest: OpaRest;
+    tls: OutgoingTls;
+    authz: OpaAuthz | undefined;
+    access: EngineAccessKind;
+    program: OpaSearch;
+  },
   deps: CreateEngineDeps,
 ): Promise<RunningEngine> {
   const { log, env, reserved } = deps;
   const bundles = new OpaBundleServer();
   await bundles.start();
-  const program = getProgram(settings, deps);
   const limited = settings.inlineEngineBuiltinsOff.length > 0;
   const capabilities = capabilitiesWithout(settings.inlineEngineBuiltinsOff);
   const judge = async (): Promise<OpaProgram> => {
@@ -130,6 +142,7 @@ async function inlineEngine(
   });
   let process: OpaProcess | undefined;
   return {
+    kind: 'inline',
     engine: new InlineOpa(
       {
         activationTimeoutMs: ACTIVATION_FACTOR * settings.engineTimeoutMs,
@@ -199,34 +212,6 @@ function regoMode({ inlineEngineConfig, engineV0Compat }: ClientSettings): RegoM
   return compat === 'auto' ? 'auto' : compat === 'true' ? 'v0' : 'v1';
 }
 
-/** The OPA program, possibly still being acquired. */
-interface Program {
-  /** Rejects with `engine_not_found`. */
-  readonly found: Promise<AcquiredOpa>;
-  version(): string | undefined;
-  getting(): string | undefined;
-}
-
-/** Starts the search for the OPA program, and logs its progress. */
-function getProgram(settings: ClientSettings, { log, env, signal }: CreateEngineDeps): Program {
-  const print = progressPrinter({ write: (text) => log.info({}, text.trim()) });
-  let getting: string | undefined = 'OPA is looked for';
-  let version: string | undefined;
-  const onProgress = (progress: AcquireProgress): void => {
-    getting = describeProgress(progress);
-    print(progress);
-  };
-  const search = { execPath: settings.inlineEngineExecPath, env, allowDownload: true, signal, onProgress };
-  const found = acquireOpa(search).then((opa) => {
-    getting = undefined;
-    version = opa.version;
-    log.info({ path: opa.path, version: opa.version, origin: opa.origin }, 'OPA found');
-    return opa;
-  });
-  found.catch(() => undefined); // `run` reports the failure
-  return { found, version: () => version, getting: () => getting };
-}
-
 function engineListeners(address: string | undefined): RunningEngine['listeners'] {
   const place = address === undefined ? undefined : splitAddress(address);
   return place === undefined
@@ -242,6 +227,7 @@ function externalEngine(
   const finding = findCheck(settings, { log, env, signal });
   finding.catch(() => undefined); // `check` reports the failure
   return {
+    kind: 'external',
     engine: new ExternalOpa({
       rest,
       check: async (policy, regions, checkSignal) => (await finding)?.(policy, regions, checkSignal),

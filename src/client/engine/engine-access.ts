@@ -3,6 +3,7 @@ import { type OutgoingTls, outgoingTls, pemFile, TlsFiles } from '../../lib/tls.
 import { createDispatcher } from '../outbound/dispatcher.js';
 import { createOauth, type EngineAuth, fixedAuth } from './engine-auth.js';
 import { checkEngineAccess, type EngineAccessSettings } from './engine-auth-rules.js';
+import type { EngineKind } from './engine-kind.js';
 
 /** Access to the engine: credentials, trusted authorities and our certificate. */
 export interface EngineAccess {
@@ -21,12 +22,13 @@ const OAUTH_TIMEOUT_MS = 10_000;
 export async function openEngineAccess(
   settings: EngineAccessSettings,
   deps: {
+    kind: EngineKind;
     log: Logger;
     env: Readonly<Record<string, string | undefined>>;
     outgoing?: OutgoingTls | undefined;
   },
 ): Promise<EngineAccess> {
-  checkEngineAccess(settings);
+  checkEngineAccess(settings, deps.kind);
   const files = await TlsFiles.open({
     cert: pemFile('SYNC_POLICY_STORE_TLS_CLIENT_CERT', settings.engineTlsCert),
     key: pemFile('SYNC_POLICY_STORE_TLS_CLIENT_KEY', settings.engineTlsKey),

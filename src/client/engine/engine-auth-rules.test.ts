@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { loadSettings } from '../../lib/options.js';
 import { CLIENT_SETTINGS } from '../options.js';
 import { checkEngineAccess } from './engine-auth-rules.js';
+import { selectEngine } from './engine-kind.js';
 
 const HTTPS = { SYNC_POLICY_STORE_URL: 'https://localhost:8181' };
 const OWN = { SYNC_POLICY_STORE_TLS_CLIENT_CERT: 'c.pem', SYNC_POLICY_STORE_TLS_CLIENT_KEY: 'c.key' };
@@ -12,7 +13,8 @@ const CERT = { tls_cert_file: 'e.pem', tls_private_key_file: 'e.key' };
 const type = (name: string): Record<string, string> => ({ SYNC_POLICY_STORE_AUTH_TYPE: name });
 
 function check(env: Record<string, string>): void {
-  checkEngineAccess(loadSettings(CLIENT_SETTINGS, { env }).values);
+  const { values } = loadSettings(CLIENT_SETTINGS, { env });
+  checkEngineAccess(values, selectEngine(values)?.kind ?? 'inline');
 }
 
 for (const [what, env] of [

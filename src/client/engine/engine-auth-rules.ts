@@ -1,9 +1,10 @@
 import { SyncError } from '../../lib/errors.js';
 import type { ClientSettings, EngineAuthSettings } from '../options.js';
+import type { EngineKind } from './engine-kind.js';
 
 /** The settings that the rules check. */
 export type EngineAccessSettings = EngineAuthSettings &
-  Pick<ClientSettings, 'engineTlsCert' | 'engineTlsKey' | 'engineTlsCa' | 'inlineEngineEnabled' | 'inlineEngineConfig'>;
+  Pick<ClientSettings, 'engineTlsCert' | 'engineTlsKey' | 'engineTlsCa' | 'inlineEngineConfig'>;
 
 /** A setting with its name. */
 type Named = readonly [name: string, value: unknown];
@@ -13,8 +14,8 @@ type Named = readonly [name: string, value: unknown];
  * authentication needs are missing (OPAL does not start without them either, opal-protocol P6.2), or the inline engine would
  * deny us access.
  */
-export function checkEngineAccess(settings: EngineAccessSettings): void {
-  const problems = [...authProblems(settings), ...(settings.inlineEngineEnabled ? inlineProblems(settings) : [])];
+export function checkEngineAccess(settings: EngineAccessSettings, kind: EngineKind): void {
+  const problems = [...authProblems(settings), ...(kind === 'inline' ? inlineProblems(settings) : [])];
   if (problems.length > 0) {
     throw new SyncError(
       'config_invalid',

@@ -4,7 +4,6 @@ import { type AuthzSettings, engineAccessKind, makeAuthz } from './opa-authz.js'
 
 const settings = (more: Partial<AuthzSettings> = {}): AuthzSettings => ({
   engineUrl: 'http://localhost:8181',
-  inlineEngineEnabled: true,
   inlineEngineOpen: false,
   inlineEngineConfig: undefined,
   inlineEngineOrigins: [],
@@ -13,7 +12,7 @@ const settings = (more: Partial<AuthzSettings> = {}): AuthzSettings => ({
 });
 
 test('who guards the engine: we do unless it is opened, not ours, or guarded by the operator', () => {
-  const kind = (more: Partial<AuthzSettings>): string => engineAccessKind(settings(more));
+  const kind = (more: Partial<AuthzSettings>): string => engineAccessKind(settings(more), 'inline');
   assert.equal(kind({}), 'token');
   assert.equal(kind({ inlineEngineConfig: { addr: '0.0.0.0:8181' } }), 'token');
   assert.equal(kind({ inlineEngineOpen: true }), 'open');
@@ -21,7 +20,9 @@ test('who guards the engine: we do unless it is opened, not ours, or guarded by 
   assert.equal(kind({ inlineEngineConfig: { authentication: 'token' } }), 'open');
   assert.equal(kind({ inlineEngineConfig: { authentication: 'token', authorization: 'basic' } }), 'own');
   assert.equal(kind({ inlineEngineConfig: { authentication: 'tls' } }), 'own');
-  assert.equal(kind({ inlineEngineEnabled: false }), 'external');
+  const open = settings({ inlineEngineOpen: true });
+  assert.equal(engineAccessKind(open, 'external'), 'external');
+  assert.equal(engineAccessKind(settings(), 'embedded'), 'embedded');
 });
 
 test('the policy has the hash of the token and never the token; each start has another', () => {

@@ -4,13 +4,15 @@ import { join } from 'node:path';
 import { Secret } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
+import type { EngineKind } from './engine-kind.js';
 import { type InlineEngineConfig, listenAddress, splitAddress } from './opa-args.js';
 
 /**
  * Access to the engine. `token`: everyone may query; only this client, with a random token, may write, or read policy and
  * configuration. `open`: no restrictions. `own`: the operator's configuration of OPA decides. `external`: not our OPA.
+ * `embedded`: everyone who reaches its REST API may query; there is no way to write.
  */
-export type EngineAccessKind = 'token' | 'open' | 'own' | 'external';
+export type EngineAccessKind = 'token' | 'open' | 'own' | 'external' | 'embedded';
 
 /** Restricts the engine to this client: a token and the policy that accepts it. */
 export interface OpaAuthz {
@@ -23,12 +25,7 @@ export interface OpaAuthz {
 /** Settings that the authorization depends on. */
 export type AuthzSettings = Pick<
   ClientSettings,
-  | 'engineUrl'
-  | 'inlineEngineEnabled'
-  | 'inlineEngineOpen'
-  | 'inlineEngineConfig'
-  | 'inlineEngineOrigins'
-  | 'inlineEngineBuiltinsOff'
+  'engineUrl' | 'inlineEngineOpen' | 'inlineEngineConfig' | 'inlineEngineOrigins' | 'inlineEngineBuiltinsOff'
 >;
 
 /** Path of the authorization policy: no delivered module or document is written here. */
@@ -44,10 +41,10 @@ export const AUTHZ_DECISION = '/system/authz/allow';
 /** File name of the policy; OPA lists the module by the file's full path. */
 const AUTHZ_FILE = 'policysync-door.rego';
 
-/** Returns the access that the settings select. */
-export function engineAccessKind(settings: AuthzSettings): EngineAccessKind {
+/** Returns the access to an engine of this kind that the settings select. */
+export function engineAccessKind(settings: AuthzSettings, kind: EngineKind): EngineAccessKind {
   const { authentication, authorization } = settings.inlineEngineConfig ?? {};
-  if (!settings.inlineEngineEnabled) return 'external';
+  if (kind !== 'inline') return kind;
   if (authorization === 'basic' || authentication === 'tls') return 'own';
   // Either of them, including `off`, is the operator's choice.
   if (authorization !== undefined || authentication !== undefined) return 'open';

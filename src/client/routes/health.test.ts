@@ -14,6 +14,7 @@ function appOf(status: Status): ReturnType<typeof createHttpApp> {
     drift: { state: { checkedMs: 0, documents: 1, repaired: 0, error: undefined } },
     follower: { server: { connected: true, error: undefined, code: undefined, connections: 1, sinceMs: 0 } },
     engine: {
+      kind: 'inline',
       engine: { policyMode: 'bundle' },
       access: 'token',
       version: () => '1.0.0',

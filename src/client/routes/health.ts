@@ -22,7 +22,7 @@ export interface HealthRoutesDeps {
   /** Undefined where it is off. */
   readonly drift: Pick<DriftCheck, 'state'> | undefined;
   readonly follower: Pick<Follower, 'server'>;
-  readonly engine: Pick<RunningEngine, 'access' | 'version' | 'rego' | 'getting'> & {
+  readonly engine: Pick<RunningEngine, 'kind' | 'access' | 'version' | 'rego' | 'getting'> & {
     readonly engine: Pick<RunningEngine['engine'], 'policyMode'>;
   };
   readonly offline: Pick<Offline, 'view'>;
@@ -140,6 +140,7 @@ function engineOf({ status, engine }: HealthRoutesDeps): ClientHealth['engine'] 
     online,
     error: error ?? (getting === null ? null : `the engine is not there yet: ${getting}`),
     since: timeOf(sinceMs),
+    kind: engine.kind,
     policy_mode: engine.engine.policyMode,
     access: engine.access,
     version: engine.version() ?? null,

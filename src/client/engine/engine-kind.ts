@@ -1,0 +1,85 @@
+import { SyncError } from '../../lib/errors.js';
+import type { ClientSettings } from '../options.js';
+
+/**
+ * Where the policy engine runs. `inline`: an OPA process that the client starts. `external`: an OPA that somebody else runs.
+ * `embedded`: OPA inside the client's process.
+ */
+export type EngineKind = 'inline' | 'external' | 'embedded';
+
+/** The settings that select the engine. */
+export type EngineKindSettings = Pick<
+  ClientSettings,
+  | 'engine'
+  | 'engineUrl'
+  | 'inlineEngineEnabled'
+  | 'inlineEngineExecPath'
+  | 'inlineEngineOpen'
+  | 'inlineEngineBuiltinsOff'
+  | 'inlineEngineEnv'
+  | 'inlineEngineConfig'
+>;
+
+/** What the settings select. */
+export interface SelectedEngine {
+  readonly kind: EngineKind;
+  /** The setting that selects it. */
+  readonly by: string;
+}
+
+/** Members of SYNC_INLINE_ENGINE_CONFIG that an embedded engine follows, too, or that mean nothing to it. */
+const SHARED_OPTIONS: ReadonlySet<string> = new Set(['addr', 'v0_compatible', 'log_level']);
+
+/**
+ * Returns the engine that the settings select: SYNC_ENGINE; otherwise external by SYNC_INLINE_ENGINE_ENABLED=false, or inline by
+ * a setting that only an inline engine follows. Undefined if they select none: then the engine is inline where there is an OPA
+ * program, and embedded elsewhere. Throws `config_invalid` if settings contradict each other.
+ */
+export function selectEngine(settings: EngineKindSettings): SelectedEngine | undefined {
+  const { engine, inlineEngineEnabled } = settings;
+  const [inlineOnly] = inlineOnlySettings(settings);
+  if (engine !== undefined) {
+    const problems = contradictions(settings, engine);
+    if (problems.length > 0) throw new SyncError('config_invalid', problems.join('\n  '));
+    return { kind: engine, by: 'SYNC_ENGINE' };
+  }
+  if (!inlineEngineEnabled) return { kind: 'external', by: 'SYNC_INLINE_ENGINE_ENABLED' };
+  return inlineOnly === undefined ? undefined : { kind: 'inline', by: inlineOnly };
+}
+
+function contradictions(settings: EngineKindSettings, engine: EngineKind): string[] {
+  const problems: string[] = [];
+  if (engine !== 'external' && !settings.inlineEngineEnabled) {
+    problems.push(
+      `SYNC_ENGINE is ${engine}, but SYNC_INLINE_ENGINE_ENABLED (or OPAL_INLINE_OPA_ENABLED) is false, which selects the external engine: unset one of them`,
+    );
+  }
+  if (engine !== 'embedded') return problems;
+  const names = inlineOnlySettings(settings);
+  if (names.length > 0) {
+    problems.push(
+      `SYNC_ENGINE is embedded, but only an inline engine follows ${names.join(', ')}: unset ${names.length === 1 ? 'it' : 'them'}, or set SYNC_ENGINE=inline`,
+    );
+  }
+  if (settings.engineUrl.startsWith('https:')) {
+    problems.push(
+      'SYNC_ENGINE is embedded, but SYNC_POLICY_STORE_URL is https, which an embedded engine does not serve: start it with http://, or set SYNC_ENGINE=inline and tls_cert_file of SYNC_INLINE_ENGINE_CONFIG',
+    );
+  }
+  return problems;
+}
+
+/** Returns the names of the settings in use that only an inline engine follows. */
+function inlineOnlySettings(settings: EngineKindSettings): string[] {
+  const members = Object.entries(settings.inlineEngineConfig ?? {})
+    .filter(([name, value]) => value !== undefined && !SHARED_OPTIONS.has(name))
+    .map(([name]) => name);
+  const inUse: readonly (readonly [string, boolean])[] = [
+    ['SYNC_INLINE_ENGINE_EXEC_PATH', settings.inlineEngineExecPath !== undefined],
+    ['SYNC_INLINE_ENGINE_OPEN', settings.inlineEngineOpen],
+    ['SYNC_INLINE_ENGINE_BUILTINS_OFF', settings.inlineEngineBuiltinsOff.length > 0],
+    ['SYNC_INLINE_ENGINE_ENV', settings.inlineEngineEnv.length > 0],
+    [`${members.join(', ')} of SYNC_INLINE_ENGINE_CONFIG`, members.length > 0],
+  ];
+  return inUse.filter(([, isInUse]) => isInUse).map(([name]) => name);
+}
