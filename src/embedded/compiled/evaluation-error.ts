@@ -1,0 +1,22 @@
+/**
+ * Why a compiled evaluation gave no answer: what the policy or a built-in function says (`policy`: conflicts, errors that end an
+ * evaluation), an input that the module cannot read (`input`), a path that is not compiled (`entrypoint`), the memory limit
+ * (`memory`), anything else that ends WebAssembly code (`trap`).
+ */
+export type EvaluationProblem = 'policy' | 'input' | 'entrypoint' | 'memory' | 'trap';
+
+/**
+ * A compiled evaluation without an answer: OPA's Go code may have one. After `isBroken` nothing more can be asked of this instance,
+ * and its documents are lost.
+ */
+export class EvaluationError extends Error {
+  readonly problem: EvaluationProblem;
+  readonly isBroken: boolean;
+
+  constructor(problem: EvaluationProblem, message: string, options: { isBroken?: boolean; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'EvaluationError';
+    this.problem = problem;
+    this.isBroken = options.isBroken ?? false;
+  }
+}

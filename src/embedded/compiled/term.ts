@@ -1,0 +1,102 @@
+import { compareNumbers } from './number-order.js';
+
+/**
+ * A ground term of Rego. Numbers keep their text; the items of a set are in Rego's order; an object may have keys of any kind.
+ */
+export type Term = null | boolean | string | NumberTerm | ArrayTerm | SetTerm | ObjectTerm;
+
+/** A number as written. */
+export class NumberTerm {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** An array. */
+export class ArrayTerm {
+  readonly items: readonly Term[];
+
+  constructor(items: readonly Term[]) {
+    this.items = items;
+  }
+}
+
+/** A set. */
+export class SetTerm {
+  readonly items: readonly Term[];
+
+  constructor(items: Term[]) {
+    this.items = items.length < 2 ? items : items.sort(compareTerms);
+  }
+}
+
+/** An object, its members in any order. */
+export class ObjectTerm {
+  readonly members: readonly Member[];
+
+  constructor(members: readonly Member[]) {
+    this.members = members;
+  }
+}
+
+/** Key and value of an object. */
+export type Member = readonly [Term, Term];
+
+function rank(term: Term): number {
+  if (term === null) return 0;
+  if (typeof term === 'boolean') return 1;
+  if (typeof term === 'string') return 3;
+  if (term instanceof NumberTerm) return 2;
+  if (term instanceof ArrayTerm) return 4;
+  return term instanceof ObjectTerm ? 5 : 6;
+}
+
+/** Rego's order of all values. */
+export function compareTerms(a: Term, b: Term): number {
+  if (typeof a === 'string' && typeof b === 'string') return compareStrings(a, b);
+  const difference = rank(a) - rank(b);
+  if (difference !== 0) return difference;
+  if (a instanceof NumberTerm && b instanceof NumberTerm) return compareNumbers(a.text, b.text);
+  if (a instanceof ObjectTerm && b instanceof ObjectTerm) return compareObjects(a, b);
+  if (a instanceof ArrayTerm && b instanceof ArrayTerm) return compareLists(a.items, b.items);
+  if (a instanceof SetTerm && b instanceof SetTerm) return compareLists(a.items, b.items);
+  return Number(a) - Number(b);
+}
+
+function compareLists(a: readonly Term[], b: readonly Term[]): number {
+  for (const [index, item] of a.entries()) {
+    const other = b[index];
+    if (other === undefined) return 1;
+    const order = compareTerms(item, other);
+    if (order !== 0) return order;
+  }
+  return a.length - b.length;
+}
+
+/** Key, value, key, value ... in the order of the keys. */
+function compareObjects(a: ObjectTerm, b: ObjectTerm): number {
+  return compareLists(sortedMembers(a).flat(), sortedMembers(b).flat());
+}
+
+/** The members in the order of their keys. */
+export function sortedMembers(object: ObjectTerm): readonly Member[] {
+  return object.members.toSorted(([a], [b]) => compareTerms(a, b));
+}
+
+/** The order of strings by their UTF-8 bytes, which is that of their code points. */
+export function compareStrings(a: string, b: string): number {
+  if (a === b) return 0;
+  const shared = Math.min(a.length, b.length);
+  for (let index = 0; index < shared; index++) {
+    const x = a.charCodeAt(index);
+    const y = b.charCodeAt(index);
+    if (x === y) continue;
+    // Units of a surrogate pair stand for code points above all others.
+    const isPair = x >= 0xd800 && x <= 0xdfff;
+    if (isPair === (y >= 0xd800 && y <= 0xdfff)) return x - y;
+    return isPair ? 1 : -1;
+  }
+  return a.length - b.length;
+}
