@@ -54,11 +54,7 @@ export interface OpaResponse {
   readonly body: Uint8Array;
 }
 
-/**
- * What decides, as a front sees it.
- *
- * @public
- */
+/** What decides, as a front sees it. */
 export interface DecisionSource {
   decide(question: Question): Promise<Answer>;
   http(request: OpaRequest): Promise<OpaResponse>;
@@ -81,11 +77,7 @@ export interface RegoProblem {
   readonly code?: string;
 }
 
-/**
- * OPA refuses a call: the call changed nothing.
- *
- * @public
- */
+/** OPA refuses a call: the call changed nothing. */
 export class GoRefusal extends Error {
   readonly problems: readonly RegoProblem[];
 
@@ -123,8 +115,6 @@ export interface PreparedDocuments {
 /**
  * OPA's own Go code, as its thread's owner sees it. Calls are made in order and answered in order, except `http` and `decide`, which
  * may wait for `http.send`. A call that OPA refuses rejects with a {@link GoRefusal} and changes nothing.
- *
- * @public
  */
 export interface GoEngine {
   /** Parses modules as a version of Rego; returns the paths of those that fail. */
@@ -151,11 +141,7 @@ export interface GoEngine {
   kill(reason: string): Promise<void>;
 }
 
-/**
- * A compiled policy with its documents, in a thread of its own or in the caller's.
- *
- * @public
- */
+/** A compiled policy with its documents, in a thread of its own or in the caller's. */
 export interface Evaluator {
   /** Rejects with a {@link WorkerFailure}. */
   decide(path: string, input: string | undefined): Promise<string | undefined>;
@@ -172,8 +158,6 @@ export interface Evaluator {
 /**
  * Why a call of a worker failed. `erred`: this question; Go is asked. `timeout`: this question took too long, and ended the worker.
  * `ended`: the worker ended meanwhile, and this call is made again.
- *
- * @public
  */
 export class WorkerFailure extends Error {
   readonly kind: 'erred' | 'timeout' | 'ended';

@@ -336,6 +336,12 @@ export const ERROR_CODES = {
     cause: 'The policy engine refused a policy or a document; the message has its reason.',
     remedy: 'Correct the policy or the data. The last good state keeps serving.',
   },
+  decision_timeout: {
+    status: 504,
+    cause: 'A decision of the embedded engine took longer than its time limit, and was ended.',
+    remedy:
+      'Look for what the policy computes over all of a large document, or raise SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT. Other decisions go on.',
+  },
   epoch_differs: {
     status: 409,
     cause: 'The client follows another update log than the one that was asked about, or a server without one.',

@@ -1,0 +1,328 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeEvaluator, FakeGo } from '../../test/support/fake-go.js';
+import { until } from '../../test/support/until.js';
+import { SyncError } from '../lib/errors.js';
+import { silentLogger } from '../lib/log.js';
+import type { DocPath } from '../wire/doc-path.js';
+import { DocumentRefusal } from './documents.js';
+import { EmbeddedOpa, type EmbeddedOpaOptions, type EngineChange } from './embedded-opa.js';
+import { type EmbeddedPolicy, GoRefusal } from './types.js';
+
+/** An embedded OPA with fake workers, and all that were made. */
+class World implements AsyncDisposable {
+  readonly gos: FakeGo[] = [];
+  readonly evaluators: FakeEvaluator[] = [];
+  readonly failing: (string | undefined)[] = [];
+  released = 0;
+  /** Starts of Go that fail from now on. */
+  failingStarts = 0;
+  failingEvaluators = 0;
+  readonly opa: EmbeddedOpa;
+
+  constructor(options: Partial<EmbeddedOpaOptions> = {}) {
+    this.opa = new EmbeddedOpa(
+      {
+        ...{ decisionMs: 60_000, workMs: 60_000, idleMs: 60_000, memoryLimitBytes: 1_000_000 },
+        ...{ maxEntrypoints: 10, entrypoints: [], backoff: { minMs: 1, maxMs: 2 } },
+        ...options,
+      },
+      {
+        startGo: async () => {
+          if (this.failingStarts-- > 0) throw new Error('no memory');
+          const go = new FakeGo();
+          this.gos.push(go);
+          return go;
+        },
+        startEvaluator: async (content) => {
+          if (this.failingEvaluators-- > 0) throw new Error('no memory');
+          const evaluator = new FakeEvaluator(content);
+          this.evaluators.push(evaluator);
+          return evaluator;
+        },
+        releaseGo: () => void this.released++,
+        onFailing: (reason) => void this.failing.push(reason),
+        log: silentLogger(),
+      },
+    );
+  }
+
+  get go(): FakeGo {
+    return last(this.gos);
+  }
+
+  get evaluator(): FakeEvaluator {
+    return last(this.evaluators);
+  }
+
+  /** Asks until the answer is compiled. */
+  async compiled(path: string): Promise<void> {
+    await until(async () => (await this.opa.decide({ path, input: undefined })).by === 'compiled', {
+      withinMs: 5000,
+      what: `${path} is compiled`,
+    });
+  }
+
+  async ask(path: string): Promise<unknown> {
+    const { text } = await this.opa.decide({ path, input: undefined });
+    return text === undefined ? undefined : JSON.parse(text);
+  }
+
+  put(path: string, text: string | undefined): Promise<void> {
+    return this.opa.write([{ path: path.split('/'), text }]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.opa.close();
+  }
+}
+
+function last<T>(list: readonly T[]): T {
+  const found = list.at(-1);
+  if (found === undefined) throw new Error('there is none yet');
+  return found;
+}
+
+function policy(hash: string, rego: string): EmbeddedPolicy {
+  return { hash, modules: [{ path: 'app.rego', rego, version: 1 }] };
+}
+
+const APP: readonly DocPath[] = [['app']];
+
+test('answers the first question of a path with Go, and later ones compiled', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'app/allow = users/alice'), APP, []);
+  await world.put('users/alice', '1.0');
+  assert.deepEqual(await world.opa.decide({ path: 'app/allow', input: undefined }), {
+    text: '1.0',
+    by: 'go',
+    policy: 'one',
+  });
+  await world.compiled('app/allow');
+  assert.deepEqual(await world.opa.decide({ path: '/app/allow', input: undefined }), {
+    text: '1.0',
+    by: 'compiled',
+    policy: 'one',
+  });
+  assert.deepEqual(world.opa.readsOf('app/allow'), [['users', 'alice']]);
+  await world.put('users/alice', '2');
+  assert.equal(await world.ask('app/allow'), 2);
+  assert.equal(world.opa.state.compiled.length, 1);
+});
+
+test('compiles the entrypoints of the settings and of the last run with the policy', async () => {
+  await using world = new World({ entrypoints: ['app/allow'], knownEntrypoints: ['app/deny', 'gone/rule'] });
+  await world.opa.activate(policy('one', 'app/allow = x\napp/deny = x\ngo:app/go = x'), APP, []);
+  assert.deepEqual([...world.opa.state.compiled].sort(), ['app/allow', 'app/deny']);
+  assert.equal((await world.opa.decide({ path: 'app/deny', input: undefined })).by, 'compiled');
+});
+
+test('leaves to Go what does not compile, tells why, and asks again with another policy', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
+  await world.put('x', '1');
+  await world.ask('app/allow');
+  await until(() => world.opa.state.withGo.length > 0, { withinMs: 5000, what: 'the path is left to Go' });
+  assert.deepEqual(world.opa.state.withGo, [{ path: 'app/allow', reason: 'not compiled' }]);
+  await world.opa.activate(policy('two', 'app/allow = x'), APP, []);
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'compiled');
+});
+
+test('a refused policy leaves everything as it was', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = app/x'), APP, [{ path: ['app', 'x'], text: '1' }]);
+  const evaluator = world.evaluator;
+  await assert.rejects(world.opa.activate(policy('two', 'nonsense'), APP, []), GoRefusal);
+  await assert.rejects(
+    world.opa.activate(policy('three', 'app/x = y'), APP, [{ path: ['app', 'x'], text: '2' }]),
+    GoRefusal,
+  );
+  assert.equal(await world.ask('app/allow'), 1);
+  assert.equal(world.evaluator, evaluator);
+  assert.deepEqual(world.go.documents(), { app: { x: 1 } });
+});
+
+test('an activation replaces the roots of the policy before and its own, and leaves all else', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'app/allow = x'), [['app'], ['old']], [{ path: ['old'], text: '{"a":1}' }]);
+  await world.put('users', '{"alice":1}');
+  await world.opa.activate(policy('two', 'app/allow = x'), APP, [{ path: ['app', 'roles'], text: '[1]' }]);
+  assert.deepEqual(world.go.documents(), { users: { alice: 1 }, app: { roles: [1] } });
+  await world.go.kill('lost');
+  await world.ask('users');
+  assert.deepEqual(world.go.documents(), { users: { alice: 1 }, app: { roles: [1] } });
+});
+
+test('a document that collides with a rule is refused by Go, and changes nothing anywhere', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x', '1');
+  await world.go.kill('unloaded');
+  const both = [
+    { path: ['x'], text: '2' },
+    { path: ['app', 'allow'], text: 'true' },
+  ];
+  await assert.rejects(world.opa.write(both), (error: unknown) => {
+    return error instanceof GoRefusal && /conflicting rule for data path app\/allow/.test(error.message);
+  });
+  assert.equal(world.gos.length, 2, 'Go was started for the check');
+  assert.equal(await world.ask('app/allow'), 1);
+  assert.deepEqual(world.go.documents(), { x: 1 });
+  await world.put('app/other', '3');
+  assert.deepEqual(JSON.parse(await world.opa.read(['app', 'other'])), { result: 3 });
+});
+
+test('a write through a scalar is refused, and one that nothing collides with never starts Go', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x/y'), APP, []);
+  await world.put('x', '1');
+  await world.go.kill('unloaded');
+  await assert.rejects(world.put('x/y', '1'), DocumentRefusal);
+  await world.put('x', '{"y":5}');
+  assert.equal(await world.ask('app/allow'), 5);
+  assert.equal(world.gos.length, 1);
+});
+
+test('a Go part that ended is started again and filled with what changed meanwhile', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
+  await world.put('x', '1');
+  await world.go.kill('crashed');
+  await world.put('x', '2');
+  assert.equal(await world.ask('app/allow'), 2);
+  assert.equal(world.opa.state.go.starts, 2);
+});
+
+test('a question is asked again if Go ends because of something else', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
+  await world.put('x', '1');
+  world.go.failing = 'decide';
+  assert.equal(await world.ask('app/allow'), 1);
+  assert.equal(world.opa.state.go.failedEnds, 1);
+});
+
+test('Go is unloaded when nothing needs it, and loaded again for a question', async () => {
+  await using world = new World({ idleMs: 1, entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x\ngo:app/go = x'), APP, []);
+  await until(() => !world.opa.state.go.loaded && world.go.hasEnded, { withinMs: 5000, what: 'Go is unloaded' });
+  assert(world.released > 0);
+  await world.put('x', '1');
+  assert.equal(await world.ask('app/allow'), 1);
+  assert.equal(await world.ask('app/go'), 1);
+  assert.equal(world.opa.state.go.failedEnds, 0);
+});
+
+test('a decision past its time limit ends Go and gets an error; others are asked again', async () => {
+  await using world = new World({ decisionMs: 20 });
+  await world.opa.activate(policy('one', 'go:app/slow = x\ngo:app/allow = x'), APP, []);
+  await world.put('x', '1');
+  world.go.hangs.add('app/slow').add('app/allow');
+  const slow = world.opa.decide({ path: 'app/slow', input: undefined });
+  const other = world.opa.decide({ path: 'app/allow', input: undefined });
+  await assert.rejects(slow, (error: unknown) => error instanceof SyncError && error.code === 'decision_timeout');
+  assert.equal((await other).text, '1');
+  assert.equal(world.opa.state.go.starts, 2);
+  assert.equal(world.opa.state.decisions.failed, 1);
+});
+
+test('questions of an evaluator that ended are asked again of the one that replaces it', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x', '1');
+  const first = world.evaluator;
+  first.hangs.add('app/allow');
+  const asked = world.opa.decide({ path: 'app/allow', input: undefined });
+  first.end('crashed');
+  assert.deepEqual(await asked, { text: '1', by: 'compiled', policy: 'one' });
+  assert.equal(world.evaluators.length, 2);
+  assert.equal(world.opa.state.evaluator.failedEnds, 1);
+});
+
+test('where no evaluator can be made again, Go answers', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x', '1');
+  world.failingEvaluators = 100;
+  world.evaluator.end('memory');
+  assert.deepEqual(await world.opa.decide({ path: 'app/allow', input: undefined }), {
+    text: '1',
+    by: 'go',
+    policy: 'one',
+  });
+});
+
+test('where compiled evaluation errs, Go answers', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x', '1');
+  world.evaluator.errs.add('app/allow');
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
+});
+
+test('an evaluator that cannot take a change is replaced before the write returns', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  world.evaluator.isPatchFailing = true;
+  await world.put('x', '2');
+  assert.equal(await world.ask('app/allow'), 2);
+  assert.equal(world.evaluators.length, 2);
+});
+
+test('a large change leads to a new evaluator', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  const first = world.evaluator;
+  await world.put('large', JSON.stringify('x'.repeat(1024 * 1024)));
+  await world.put('x', '2');
+  assert.equal(first.patches, 0);
+  assert(first.hasEnded);
+  assert.equal(await world.ask('app/allow'), 2);
+});
+
+test('a Go part that cannot be started makes the engine fail, and it comes back by itself', async () => {
+  await using world = new World();
+  world.failingStarts = 4;
+  await assert.rejects(world.opa.start(), (error: unknown) => {
+    return error instanceof SyncError && error.code === 'engine_unreachable' && /no memory/.test(error.message);
+  });
+  await until(() => world.failing.length === 2, { withinMs: 5000, what: 'the engine is back' });
+  assert.match(world.failing[0] ?? '', /no memory/);
+  assert.equal(world.failing[1], undefined);
+  await world.opa.start();
+});
+
+test('a Go part with more memory than its limit is started again', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
+  await world.put('x', '1');
+  world.go.memoryBytes = 2_000_000;
+  await world.ask('app/allow');
+  assert.equal(await world.ask('app/allow'), 1);
+  assert.equal(world.gos.length, 2);
+});
+
+test('tells what changed', async () => {
+  await using world = new World();
+  const seen: EngineChange[] = [];
+  const stop = world.opa.watch((change) => seen.push(change));
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x/y', '1');
+  stop();
+  await world.put('x/y', '2');
+  assert.deepEqual(seen, [
+    { kind: 'policy', hash: 'one' },
+    { kind: 'documents', paths: [['x', 'y']] },
+  ]);
+});
+
+test('changes during an activation wait for it, and decisions do not', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x', '1');
+  const activation = world.opa.activate(policy('two', 'app/allow = y'), APP, []);
+  const write = world.put('y', '2');
+  assert.equal(await world.ask('app/allow'), 1);
+  await Promise.all([activation, write]);
+  assert.equal(await world.ask('app/allow'), 2);
+});

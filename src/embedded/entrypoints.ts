@@ -1,0 +1,134 @@
+import { RulePlaces } from './rule-places.js';
+import type { CompiledSet } from './types.js';
+
+/** What is known of a path that was asked for. `wanted`: it is compiled soon; `go`: Go answers it, until the policy changes. */
+export type EntrypointState =
+  | { readonly kind: 'wanted' }
+  | { readonly kind: 'compiled' }
+  | { readonly kind: 'go'; readonly reason: string };
+
+interface Entry {
+  state: EntrypointState;
+  /** The greater, the later it was asked for. */
+  used: number;
+}
+
+/** A path that Go answers, and why. */
+export interface GoEntrypoint {
+  readonly path: string;
+  readonly reason: string;
+}
+
+const WANTED: EntrypointState = { kind: 'wanted' };
+const COMPILED: EntrypointState = { kind: 'compiled' };
+const NO_RULE: EntrypointState = { kind: 'go', reason: 'the policy has no rule at this path' };
+
+/**
+ * The paths that were asked for, and how each is answered. The number of compiled ones is limited: the least recently used is left out,
+ * except those that the settings name.
+ */
+export class EntrypointTable {
+  readonly #max: number;
+  readonly #fixed: ReadonlySet<string>;
+  readonly #entries = new Map<string, Entry>();
+  #rules = new RulePlaces();
+  #clock = 0;
+
+  /** `fixed`: those of the settings; `known`: those of the last run, the least recently used first. */
+  constructor(max: number, { fixed, known }: { fixed: readonly string[]; known: readonly string[] }) {
+    this.#max = max;
+    this.#fixed = new Set(fixed.map(entrypointName));
+    for (const path of [...known, ...fixed].map(entrypointName)) this.use(path);
+  }
+
+  /** Notes that a path was asked for. Returns whether it waits to be compiled. */
+  use(path: string): boolean {
+    const entry = this.#entries.get(path) ?? this.#add(path);
+    entry.used = ++this.#clock;
+    return entry.state.kind === 'wanted';
+  }
+
+  state(path: string): EntrypointState | undefined {
+    return this.#entries.get(path)?.state;
+  }
+
+  /** Another policy is active: all is open again. */
+  newPolicy(rules: RulePlaces): void {
+    this.#rules = rules;
+    for (const [path, entry] of this.#entries) entry.state = initialState(path, this.#rules);
+  }
+
+  /** The paths to compile together, the latest first: those in use that a policy with these rules has. */
+  toCompile(rules: RulePlaces = this.#rules): string[] {
+    return [...this.#entries]
+      .filter(([path, { state }]) =>
+        rules === this.#rules ? state.kind !== 'go' : initialState(path, rules) === WANTED,
+      )
+      .sort(([, one], [, other]) => other.used - one.used)
+      .map(([path]) => path)
+      .slice(0, this.#max);
+  }
+
+  /** Notes the result of a compilation. */
+  compiled(set: CompiledSet): void {
+    for (const { path, compiled, reason = 'the compiler gives no reason' } of set.entrypoints) {
+      const entry = this.#entries.get(path);
+      if (entry !== undefined) entry.state = compiled ? COMPILED : { kind: 'go', reason };
+    }
+  }
+
+  /** Go answers these from now on. */
+  leaveToGo(paths: readonly string[], reason: string): void {
+    for (const path of paths) {
+      const entry = this.#entries.get(path);
+      if (entry !== undefined) entry.state = { kind: 'go', reason };
+    }
+  }
+
+  /** The compiled paths, the least recently used first: what another run begins with. */
+  compiledPaths(): string[] {
+    return [...this.#entries]
+      .filter(([, { state }]) => state.kind === 'compiled')
+      .sort(([, one], [, other]) => one.used - other.used)
+      .map(([path]) => path);
+  }
+
+  /** The paths that Go answers. */
+  withGo(): GoEntrypoint[] {
+    return [...this.#entries].flatMap(([path, { state }]) =>
+      state.kind === 'go' ? [{ path, reason: state.reason }] : [],
+    );
+  }
+
+  #add(path: string): Entry {
+    const entry: Entry = { state: initialState(path, this.#rules), used: 0 };
+    this.#makeRoom(entry.state.kind === 'go');
+    this.#entries.set(path, entry);
+    return entry;
+  }
+
+  /** As many paths that Go answers are known as may be compiled: what they were is found out again. */
+  #makeRoom(isWithGo: boolean): void {
+    const alike = [...this.#entries].filter(([, { state }]) => (state.kind === 'go') === isWithGo);
+    if (alike.length < this.#max) return;
+    const free = alike.filter(([path]) => !this.#fixed.has(path));
+    const oldest = free.reduce<(typeof free)[number] | undefined>(
+      (least, one) => (least === undefined || one[1].used < least[1].used ? one : least),
+      undefined,
+    );
+    if (oldest !== undefined) this.#entries.delete(oldest[0]);
+  }
+}
+
+function initialState(path: string, rules: RulePlaces): EntrypointState {
+  return rules.overlap(path.split('/')) ? WANTED : NO_RULE;
+}
+
+/** The name of an entrypoint: `/app/rbac/allow/` is `app/rbac/allow`. */
+export function entrypointName(path: string): string {
+  if (!path.startsWith('/') && !path.endsWith('/') && !path.includes('//')) return path;
+  return path
+    .split('/')
+    .filter((segment) => segment !== '')
+    .join('/');
+}

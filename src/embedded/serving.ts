@@ -1,0 +1,151 @@
+import { errorText, failureFields } from '../lib/errors.js';
+import type { Logger } from '../lib/log.js';
+import type { DocPath } from '../wire/doc-path.js';
+import { type CompiledModule, Replica, type StartEvaluator } from './replica.js';
+import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, WorkerFailure } from './types.js';
+
+/** Dependencies of {@link Serving}. */
+export interface ServingDeps {
+  readonly start: StartEvaluator;
+  /** All documents of the truth as they are now. */
+  readonly documents: () => string;
+  readonly log: Logger;
+}
+
+/** Evaluators that replace one that ended, one after the other, before Go answers instead. */
+const MAX_REPLACEMENTS = 3;
+
+/**
+ * The evaluator that answers compiled decisions. A new policy, new entrypoints, or an evaluator that ended lead to a new one, which is
+ * made beside the one that serves, follows the documents meanwhile, and then takes its place at once.
+ */
+export class Serving {
+  readonly #deps: ServingDeps;
+  #current: Replica | undefined;
+  /** Made, but not serving yet. */
+  readonly #coming = new Set<Replica>();
+  /** The replacement of one that ended; its questions wait. */
+  #replacing: Promise<void> | undefined;
+  #replacements = 0;
+  /** Counts what {@link swap} did. */
+  #swaps = 0;
+  #failedEnds = 0;
+  #isClosed = false;
+
+  constructor(deps: ServingDeps) {
+    this.#deps = deps;
+  }
+
+  /** Figures for status. */
+  get state(): { readonly memoryBytes: number; readonly failedEnds: number } {
+    return { memoryBytes: this.#current?.memoryBytes ?? 0, failedEnds: this.#failedEnds };
+  }
+
+  /** The compiled entrypoint of a path; undefined if Go answers it. */
+  entrypoint(path: string): CompiledEntrypoint | undefined {
+    return this.#current?.entrypoint(path);
+  }
+
+  /** Rejects with a {@link WorkerFailure}; after `ended` the question can be asked again. */
+  async decide(path: string, input: string | undefined): Promise<string | undefined> {
+    const replica = this.#current;
+    if (replica === undefined) throw new WorkerFailure('erred', 'no evaluator serves');
+    try {
+      const answer = await replica.decide(path, input);
+      this.#replacements = 0;
+      return answer;
+    } catch (error) {
+      if (error instanceof WorkerFailure && error.kind === 'ended') {
+        this.#ended(replica, error.message);
+        await this.#replacing;
+      }
+      throw error;
+    }
+  }
+
+  /** A document as the evaluator holds it; `none` if no evaluator serves. */
+  async read(path: DocPath): Promise<{ readonly text: string | undefined } | 'none'> {
+    return this.#current === undefined ? 'none' : { text: await this.#current.read(path) };
+  }
+
+  /** Makes an evaluator of a compiled set, with `documents`, or those of the truth. It serves once it is given to {@link swap}. */
+  async make(set: CompiledSet, documents = this.#deps.documents()): Promise<Replica | undefined> {
+    if (set.wasm === undefined || this.#isClosed) return undefined;
+    const module: CompiledModule = { ...set, wasm: set.wasm };
+    const replica = new Replica(module, documents, this.#deps.start, (reason) => this.#ended(replica, reason));
+    this.#coming.add(replica);
+    try {
+      await replica.ready;
+      return replica;
+    } catch (error) {
+      this.#coming.delete(replica);
+      await replica.close();
+      throw error;
+    }
+  }
+
+  /** Lets an evaluator of {@link make} serve, or none; the one before ends when its decisions have. */
+  swap(next: Replica | undefined): void {
+    const before = this.#current;
+    this.#swaps++;
+    if (next !== undefined) this.#coming.delete(next);
+    this.#current = next;
+    this.#replacing = undefined;
+    before?.retire();
+  }
+
+  /** Drops an evaluator of {@link make} that is not wanted any more. */
+  drop(replica: Replica | undefined): void {
+    if (replica === undefined) return;
+    this.#coming.delete(replica);
+    replica.retire();
+  }
+
+  /** Follows a change of the documents. A large one leads to a new evaluator; the one before serves until then. */
+  async patch(ops: readonly DocumentOp[], isLarge: boolean): Promise<void> {
+    if (ops.length === 0) return;
+    for (const replica of this.#coming) {
+      replica.patch(ops).catch(() => undefined); // it is not ready then, or is replaced
+    }
+    const replica = this.#current;
+    if (replica === undefined) return;
+    try {
+      if (isLarge) this.swap(await this.make(replica.set));
+      else await replica.patch(ops);
+    } catch (error) {
+      this.#ended(replica, errorText(error));
+      replica.retire();
+      await this.#replacing;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const all = [...this.#coming, ...(this.#current === undefined ? [] : [this.#current])];
+    this.#coming.clear();
+    this.#current = undefined;
+    await Promise.all(all.map((replica) => replica.close()));
+  }
+
+  #ended(replica: Replica, reason: string): void {
+    if (replica !== this.#current) return;
+    this.#failedEnds++;
+    this.#current = undefined;
+    if (this.#isClosed) return;
+    this.#deps.log.warn({ reason }, 'the evaluator of compiled policy ended: another one is filled');
+    this.#replacing = this.#replace(replica.set);
+  }
+
+  /** Never rejects: if no evaluator can be made, Go answers. */
+  async #replace(set: CompiledSet): Promise<void> {
+    if (++this.#replacements > MAX_REPLACEMENTS) return;
+    const swaps = this.#swaps;
+    try {
+      const next = await this.make(set);
+      if (swaps === this.#swaps && !this.#isClosed) this.swap(next);
+      else this.drop(next);
+    } catch (error) {
+      this.#deps.log.warn(failureFields(error), 'no evaluator of compiled policy can be made: Go answers');
+    }
+  }
+}
