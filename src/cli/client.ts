@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { SERVER_SETTINGS } from '../server/options.js';
+import { addGetOpaCommand } from './get-opa.js';
 import { addObtainTokenCommand } from './obtain-token.js';
 import { addPublishCommand } from './publish-data-update.js';
 import { runCommandLine, runProgram } from './run-program.js';
@@ -26,6 +27,7 @@ function clientProgram(env: NodeJS.ProcessEnv): Command {
   addPublishCommand(program, env);
   addObtainTokenCommand(program, env);
   addClientStatusCommand(program, env);
+  addGetOpaCommand(program, env);
   return program;
 }
 

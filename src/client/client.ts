@@ -97,8 +97,11 @@ async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts)
   const { log, env } = deps;
   const clientId = clientIdOf(settings);
   logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
-  const choice = chooseEngine(settings, { log: log.child({ component: 'engine' }), env, signal: parts.signal });
-  logStart(log, [engineFact(settings, choice)]);
+  const choosing = chooseEngine(settings, { log: log.child({ component: 'engine' }), env, signal: parts.signal });
+  choosing.catch(() => undefined); // awaited below
+  // Loaded while the OPA program is asked for its version.
+  const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
+  loading.catch(() => undefined); // awaited below
   const authenticator = await clientAuthenticator(settings);
   const common = await openCommon(settings, deps, parts);
   const { outbound, gate, status, metrics, backoff, logOf } = common;
@@ -108,10 +111,9 @@ async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts)
     ca: pemFile('SYNC_CLIENT_API_TLS_CA_FILE', settings.apiTlsCaFile),
   });
   const providers = [...(deps.fetchProviders ?? []), ...(await loadProviderModules(settings.fetchProviderModules))];
+  const choice = await choosing;
+  logStart(log, [engineFact(settings, choice)]);
   const { engine, applier, keeper, healthWriter, drift } = await openEngine(common, choice, parts);
-  // Loaded while the OPA program is asked for its version.
-  const loading = Promise.all([import('./http.js'), import('../http/app.js')]);
-  loading.catch(() => undefined); // awaited below
   const { spool, fetcher } = await openFetcher(common, providers, parts);
   const { api, reporter } = openServerSide(common, parts);
   const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);

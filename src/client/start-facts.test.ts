@@ -47,6 +47,10 @@ it('says which engine it has, and where', () => {
     text: 'external OPA at https://***@opa.example/',
     fields: { engine: 'https://***@opa.example/', engine_kind: 'external' },
   });
+  assert.equal(
+    engineFact(values, { kind: 'embedded', missing: 'there is no "opa" on PATH' }).text,
+    'embedded OPA at https://***@opa.example/, since there is no OPA program here (there is no "opa" on PATH); for one run "sync-client get-opa", or set SYNC_ENGINE',
+  );
 });
 
 it('has the same as fields, without secrets', () => {

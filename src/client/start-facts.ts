@@ -57,8 +57,12 @@ export function startFacts(settings: FactSettings, { version, nodeVersion, clien
 /** The fact about the engine, once it is chosen. */
 export function engineFact(
   settings: Pick<ClientSettings, 'engineUrl'>,
-  { kind }: Pick<EngineChoice, 'kind'>,
+  { kind, missing }: Pick<EngineChoice, 'kind' | 'missing'>,
 ): StartFact {
   const engine = redactUrl(settings.engineUrl);
-  return { about: 'engine', text: `${kind} OPA at ${engine}`, fields: { engine, engine_kind: kind } };
+  const why =
+    missing === undefined
+      ? ''
+      : `, since there is no OPA program here (${missing}); for one run "sync-client get-opa", or set SYNC_ENGINE`;
+  return { about: 'engine', text: `${kind} OPA at ${engine}${why}`, fields: { engine, engine_kind: kind } };
 }

@@ -292,7 +292,8 @@ export const ERROR_CODES = {
   engine_not_found: {
     status: 500,
     cause: 'No OPA executable could be found or made.',
-    remedy: 'Install OPA, set SYNC_INLINE_ENGINE_EXEC_PATH, or install Go so that it can be built.',
+    remedy:
+      'Run `sync-client get-opa`, which downloads or builds OPA; or install OPA, set SYNC_INLINE_ENGINE_EXEC_PATH, or set SYNC_ENGINE=embedded, which needs no OPA program.',
   },
   engine_download_failed: {
     status: 500,

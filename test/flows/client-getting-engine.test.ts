@@ -33,6 +33,7 @@ async function clientWithGo(dir: string, serverUrl: string, goScript: string) {
       SYNC_POLICY_STORE_URL: engineUrl,
       SYNC_CLIENT_API_SERVER_PORT: '0',
       SYNC_POLICY_UPDATER_ENABLED: 'false',
+      SYNC_ENGINE: 'inline',
     },
   });
   return createClient(values, { log: silentLogger(), env });

@@ -52,6 +52,10 @@ const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]
       { args: ['--data', '{'], code: 2, says: /--/ },
     ],
     'obtain-token': [{ args: [MASTER_TOKEN, '--server-url', '%SERVER%'], says: /^eyJ[\w.-]+\n$/ }],
+    'get-opa': [
+      { args: [], says: /^OPA \d+\.\d+\.\d+ at .+\n$/ },
+      { args: ['now'], code: 2, says: /too many arguments/ },
+    ],
     status: [{ args: ['--client-url', '%CLOSED%'], code: 1, says: /no answer|refused/ }],
   },
 };
@@ -109,11 +113,12 @@ describe('the commands of the package', () => {
     const token = (await start('sync-server', asked).result).stdout.trim();
     const places = { '%SERVER%': server.url, '%CLOSED%': 'http://127.0.0.1:9', '%TOKEN%': token };
     const placed = (arg: string): string => places[arg as keyof typeof places] ?? arg;
+    const env = { SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa() };
     const problems: string[] = [];
     for (const [program, commands] of Object.entries(COMMANDS) as [Program, (typeof COMMANDS)[Program]][]) {
       for (const [name, cases] of Object.entries(commands)) {
         for (const { args, code = 0, says } of cases) {
-          const ended = await start(program, [name, ...args.map(placed)]).result;
+          const ended = await start(program, [name, ...args.map(placed)], env).result;
           const said = code === 0 ? ended.stdout : ended.stderr;
           if (ended.code === code && says.test(said)) continue;
           problems.push(`${program} ${name} ${args.join(' ')}: ${ended.code}\n${ended.stdout}${ended.stderr}`);

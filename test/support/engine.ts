@@ -55,7 +55,7 @@ export async function startEngine(
   const stop = new AbortController();
   const deps = { log, env: options.programEnv ?? process.env, signal: stop.signal };
   const running = await createEngine(settings, {
-    ...{ ...deps, choice: chooseEngine(settings, deps) },
+    ...{ ...deps, choice: await chooseEngine(settings, deps) },
     reserved: healthPaths(settings.healthDocument),
   });
   const applier = new Applier(running.engine);

@@ -23,7 +23,7 @@ export interface AcquireOptions {
   execPath?: string | undefined;
   /** The environment: PATH, cache folder, proxies, Go's own variables. */
   env: Env;
-  /** False: only an OPA that is on this machine already, neither a download nor a build. */
+  /** False: only an OPA that is on this machine already; the ways that download or build one do not exist. */
   allowDownload: boolean;
   /** Default: {@link OPA_DOWNLOAD_BASE_URL}. */
   downloadBaseUrl?: string;
@@ -59,7 +59,7 @@ interface Way {
 /**
  * Finds or builds an OPA executable. Tries in order: the configured path (and then nothing else); `opa` on PATH with an
  * acceptable version; the user's cache folder; the pinned official release, verified with its pinned SHA-256; `go install` of
- * the same version. Reports each failed way and the next one to `onProgress`. Several processes may run this at once: a file is
+ * the same version, the last two only with `allowDownload`. Reports each failed way and the next one to `onProgress`. Several processes may run this at once: a file is
  * renamed into the cache only when it is complete and was run once.
  *
  * Rejects with `engine_not_found`, which lists each way with its failure and remedy, or with the signal's reason.
@@ -85,7 +85,7 @@ export async function acquireOpa(options: AcquireOptions): Promise<AcquiredOpa> 
   if (options.execPath !== undefined) throw new SyncError('config_invalid', problems.join('\n  '));
   throw new SyncError(
     'engine_not_found',
-    `no OPA executable could be found or made; one of these must work:\n  ${problems.join('\n  ')}`,
+    `no OPA executable could be found${options.allowDownload ? ' or made' : ''}; one of these must work:\n  ${problems.join('\n  ')}`,
   );
 }
 
@@ -102,7 +102,7 @@ function waysOf(options: AcquireOptions): Way[] {
       },
     ];
   }
-  return [
+  const present: Way[] = [
     {
       name: 'path',
       title: 'opa on PATH',
@@ -112,26 +112,26 @@ function waysOf(options: AcquireOptions): Way[] {
     {
       name: 'cache',
       title: 'the cache folder',
-      remedy: 'The ways below fill it',
-      run: () => fromCache(cacheFile(env, platform, options.cacheDir), env, signal),
+      remedy: allowDownload
+        ? 'The ways below fill it'
+        : 'Fill it with "sync-client get-opa", or set SYNC_ENGINE=inline to do that at the start',
+      run: async () => fromCache(cacheFile(env, platform, options.cacheDir), env, signal),
     },
+  ];
+  if (!allowDownload) return present;
+  return [
+    ...present,
     {
       name: 'download',
       title: `download of OPA ${OPA_VERSION}`,
       remedy: `Let this machine reach ${OPA_DOWNLOAD_BASE_URL} (HTTPS_PROXY is honoured), or get OPA by hand and set SYNC_INLINE_ENGINE_EXEC_PATH to it`,
-      run: async () => {
-        if (!allowDownload) throw new Error('not allowed here');
-        return byDownload(options, platform);
-      },
+      run: () => byDownload(options, platform),
     },
     {
       name: 'go',
       title: `build of OPA ${OPA_VERSION} with Go`,
       remedy: 'Install Go from https://go.dev/dl/ and let it reach its module proxy (GOPROXY)',
-      run: async () => {
-        if (!allowDownload) throw new Error('not allowed here');
-        return byGo(options, platform);
-      },
+      run: () => byGo(options, platform),
     },
   ];
 }

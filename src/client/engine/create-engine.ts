@@ -94,7 +94,7 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
   };
   try {
     const engine =
-      choice.opa === undefined
+      choice.kind === 'external'
         ? externalEngine(settings, rest, deps)
         : await inlineEngine(settings, { rest, tls: access.tls, authz, access: kind, program: choice.opa }, deps);
     return {

@@ -11,6 +11,8 @@ export interface OpaSearch {
   version(): string | undefined;
   /** Progress as text; undefined once it is found. */
   getting(): string | undefined;
+  /** Why the ways that were tried so far did not lead to one. */
+  readonly failures: readonly string[];
 }
 
 /** Dependencies of {@link searchOpa}. */
@@ -20,7 +22,9 @@ export interface OpaSearchDeps {
   readonly signal: AbortSignal;
 }
 
-/** Starts to search for the OPA program, and to download or build it if that is allowed; logs the progress. */
+/**
+ * Starts to search for the OPA program; `allowDownload`: and to download or build it. That takes long, so its progress is logged.
+ */
 export function searchOpa(
   settings: Pick<ClientSettings, 'inlineEngineExecPath'>,
   { allowDownload }: { allowDownload: boolean },
@@ -29,9 +33,11 @@ export function searchOpa(
   const print = progressPrinter({ write: (text) => log.info({}, text.trim()) });
   let getting: string | undefined = 'OPA is looked for';
   let version: string | undefined;
+  const failures: string[] = [];
   const onProgress = (progress: AcquireProgress): void => {
     getting = describeProgress(progress);
-    print(progress);
+    if (progress.phase === 'failed') failures.push(progress.message);
+    if (allowDownload) print(progress);
   };
   const search = { execPath: settings.inlineEngineExecPath, env, allowDownload, signal, onProgress };
   const found = acquireOpa(search).then((opa) => {
@@ -41,5 +47,5 @@ export function searchOpa(
     return opa;
   });
   found.catch(() => undefined); // whoever awaits it reports the failure
-  return { found, version: () => version, getting: () => getting };
+  return { found, version: () => version, getting: () => getting, failures };
 }
