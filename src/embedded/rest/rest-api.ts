@@ -1,0 +1,125 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { errorText, SyncError } from '../../lib/errors.js';
+import { type DecisionSource, GoRefusal, type OpaResponse } from '../types.js';
+import { type PlainQuestion, plainQuestion } from './plain-question.js';
+import { bareAnswer, dataAnswer, errorAnswer, INFLATES_TOO_LARGE, type RestAnswer } from './rest-answers.js';
+import { acceptsGzip, gzipped, inflated, isWorthGzip } from './rest-gzip.js';
+import { RestHealth } from './rest-health.js';
+import type { RestRoute, RestTarget } from './rest-target.js';
+
+/** A request that is let in, with its whole body. */
+export interface RestRequest {
+  readonly method: 'GET' | 'POST';
+  readonly target: RestTarget;
+  readonly route: RestRoute;
+  readonly headers: IncomingHttpHeaders;
+  /** Undefined with GET. */
+  readonly body: Buffer | undefined;
+}
+
+/** What {@link RestApi} asks. */
+export interface RestApiDeps {
+  readonly source: DecisionSource;
+  /** Whether the engine holds a policy. */
+  isReady(): boolean;
+  /** The text of `/metrics`. */
+  metrics(): string;
+}
+
+/** Request headers that OPA's handler reads. */
+const READ_HEADERS = ['accept', 'accept-encoding', 'content-encoding', 'content-type'] as const;
+/** Response headers that are ours to write. */
+const OWN_HEADERS: ReadonlySet<string> = new Set(['connection', 'content-length', 'date', 'transfer-encoding']);
+/** The routes whose bodies OPA unpacks. */
+const UNPACKED: ReadonlySet<RestRoute['kind']> = new Set(['data', 'main', 'compile']);
+
+/**
+ * OPA's REST API of a {@link DecisionSource}: a plain question is answered here, with OPA's bytes; health and metrics too, so that they
+ * wake nobody; everything else by OPA's own handler.
+ */
+export class RestApi {
+  readonly #deps: RestApiDeps;
+  readonly #bodyBytes: number;
+  readonly #health: RestHealth;
+
+  /** `bodyBytes`: the most bytes that a compressed body may unpack to. */
+  constructor(bodyBytes: number, deps: RestApiDeps) {
+    this.#bodyBytes = bodyBytes;
+    this.#deps = deps;
+    this.#health = new RestHealth(deps);
+  }
+
+  /** Answers a request. Never rejects because of what is asked: an engine that cannot answer is a response too. */
+  async answer(request: RestRequest): Promise<RestAnswer> {
+    try {
+      return await this.#answer(request);
+    } catch (error) {
+      return failureAnswer(error);
+    }
+  }
+
+  async #answer(request: RestRequest): Promise<RestAnswer> {
+    const { route, target } = request;
+    if (route.kind === 'metrics' && route.path === '')
+      return { status: 200, headers: METRICS_TYPE, body: this.#deps.metrics() };
+    if (route.kind === 'health') {
+      if (route.path === '') return this.#health.simple(target.query);
+      const answer = await this.#health.ofPolicy(route.path);
+      if (answer !== undefined) return answer;
+    }
+    const body = await this.#unpacked(request);
+    if (body === 'too large') return INFLATES_TOO_LARGE;
+    const question = plainQuestion(route, target, body);
+    const plain = question === undefined ? undefined : await this.#decide(question);
+    if (plain === undefined) return this.#ask(request);
+    return acceptsGzip(request.headers['accept-encoding']) && isWorthGzip(plain) ? gzipped(plain) : plain;
+  }
+
+  /** The body with its headers, unpacked where OPA unpacks it. */
+  async #unpacked({ body, headers, route }: RestRequest) {
+    if (body === undefined) return undefined;
+    const coding = headers['content-encoding'];
+    if (coding?.includes('gzip') !== true || !UNPACKED.has(route.kind)) return { bytes: body, headers };
+    const bytes = await inflated(body, this.#bodyBytes);
+    if (bytes === 'too large') return bytes;
+    if (bytes === undefined) return { bytes: body, headers };
+    return { bytes, headers: { ...headers, 'content-encoding': undefined } };
+  }
+
+  /** Undefined: OPA's handler has more to say about it than its result. */
+  async #decide({ api, path, input, warns }: PlainQuestion): Promise<RestAnswer | undefined> {
+    try {
+      const { text } = await this.#deps.source.decide({ path, input });
+      if (api === 'v1') return dataAnswer(text, warns);
+      return text === undefined ? undefined : bareAnswer(text);
+    } catch (error) {
+      if (error instanceof GoRefusal) return undefined;
+      throw error;
+    }
+  }
+
+  async #ask({ method, target, headers, body }: RestRequest): Promise<RestAnswer> {
+    const { path, query } = target;
+    const read = READ_HEADERS.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]));
+    const url = query === '' ? path : `${path}?${query}`;
+    return answerOf(await this.#deps.source.http({ method, url, headers: Object.fromEntries(read), body }));
+  }
+}
+
+const METRICS_TYPE: readonly string[] = [
+  'Content-Type',
+  'text/plain; version=0.0.4; charset=utf-8; escaping=underscores',
+];
+
+function answerOf({ status, headers, body }: OpaResponse): RestAnswer {
+  const kept = Object.entries(headers).filter(([name]) => !OWN_HEADERS.has(name.toLowerCase()));
+  return { status, headers: kept.flat(), body };
+}
+
+/** The engine has no answer: that is not a decision, so it is an error in OPA's form. */
+function failureAnswer(error: unknown): RestAnswer {
+  const known = error instanceof SyncError ? error : undefined;
+  const wait = known?.retryAfterSeconds;
+  const more = wait === undefined ? [] : ['Retry-After', String(Math.ceil(wait))];
+  return errorAnswer(known?.status ?? 500, 'internal_error', errorText(error), more);
+}
