@@ -8,6 +8,7 @@ const ENTRIES = {
   'cli/client': 'src/cli/client.ts',
   // Beside the chunk that starts it, by its name (sqlite-thread.ts).
   'chunks/sqlite-worker': 'src/server/log/sqlite-worker.ts',
+  'chunks/go-worker': 'src/embedded/go/go-worker.ts',
   // For the demo.
   'client/engine/acquire-opa': 'src/client/engine/acquire-opa.ts',
   'client/engine/acquire-progress': 'src/client/engine/acquire-progress.ts',

@@ -316,6 +316,11 @@ export const ERROR_CODES = {
     remedy:
       'No action is needed: it is started and filled again. If it repeats, see its last lines in the log, and its memory.',
   },
+  engine_artifact_invalid: {
+    status: 500,
+    cause: 'A file of the embedded engine is missing from the package, or is not the one that belongs to this code.',
+    remedy: 'Install the package again; in the repository, `git checkout engine/dist` or `npm run engine:build`.',
+  },
   engine_unreachable: {
     status: 503,
     cause: 'The policy engine does not respond.',

@@ -56,7 +56,9 @@ describe('the npm package', () => {
   it('has the files that package.json names', () => {
     const { types, default: main } = MANIFEST.exports['.'];
     const named = [types, main, ...Object.values(MANIFEST.bin)].map((path) => path.replace(/^\.\//, ''));
-    const wanted = [...named, ...MANIFEST.files.filter((file) => file !== 'dist' && !file.startsWith('!'))];
+    const single = MANIFEST.files.filter((file) => !file.endsWith('dist') && !file.startsWith('!'));
+    const engine = ['opa.wasm.br', 'wasm_exec.js', 'NOTICE', 'LICENSES.txt'].map((file) => `engine/dist/${file}`);
+    const wanted = [...named, ...single, ...engine];
     assert.deepEqual(
       wanted.filter((file) => !packed.includes(file)),
       [],
@@ -66,7 +68,7 @@ describe('the npm package', () => {
 
   it('has nothing that a user has no use for', () => {
     const allowed =
-      /^(?:dist\/(?!.*\.test\.).*\.(?:js|d\.ts)|dist\/THIRD-PARTY-LICENSES\.txt|dist\/docs-ui\/[\w.-]+|package\.json|[A-Z]+(?:\.md)?)$/;
+      /^(?:dist\/(?!.*\.test\.).*\.(?:js|d\.ts)|dist\/THIRD-PARTY-LICENSES\.txt|dist\/docs-ui\/[\w.-]+|engine\/dist\/(?:opa\.wasm\.br|wasm_exec\.js|NOTICE|LICENSES\.txt)|package\.json|[A-Z]+(?:\.md)?)$/;
     assert.deepEqual(
       packed.filter((file) => !allowed.test(file)),
       [],

@@ -1,0 +1,45 @@
+import type { GoProgram } from '../artifact.js';
+import type { RegoProblem } from '../types.js';
+import type { HostRequest, HostResponse } from './go-host.js';
+
+/** Names of the calls that cross the thread. */
+export type GoCallName =
+  | 'parse'
+  | 'check'
+  | 'prepare'
+  | 'commit'
+  | 'abort'
+  | 'write'
+  | 'compile'
+  | 'decide'
+  | 'http'
+  | 'query';
+
+/** What the worker starts with. */
+export interface GoWorkerData {
+  readonly program: GoProgram;
+  readonly memoryLimitBytes: number | undefined;
+  /** Whether the main thread sends requests of `http.send`. */
+  readonly hasHost: boolean;
+}
+
+/** Messages to the worker: a call, or the result of a fetch. */
+export type ToGoWorker =
+  | { readonly kind: 'call'; readonly id: number; readonly name: GoCallName; readonly args: readonly unknown[] }
+  | { readonly kind: 'fetched'; readonly id: number; readonly response: HostResponse }
+  | { readonly kind: 'fetchFailed'; readonly id: number; readonly message: string };
+
+/** Messages of the worker. `failed` without problems: the program has ended. */
+export type FromGoWorker =
+  | { readonly kind: 'ready'; readonly version: string; readonly memoryBytes: number }
+  | { readonly kind: 'ended'; readonly reason: string }
+  | { readonly kind: 'result'; readonly id: number; readonly value: unknown; readonly memoryBytes: number }
+  | {
+      readonly kind: 'refused';
+      readonly id: number;
+      readonly message: string;
+      readonly problems: readonly RegoProblem[];
+      readonly memoryBytes: number;
+    }
+  | { readonly kind: 'fetch'; readonly id: number; readonly request: HostRequest }
+  | { readonly kind: 'fetchAborted'; readonly id: number };
