@@ -1,5 +1,19 @@
 /** The library: everything that the programs are made of, for embedding. */
-export { type Client, createClient } from './client/client.js';
+export { type Client, type ClientDeps, createClient } from './client/client.js';
+export type {
+  DecideOptions,
+  Decider,
+  Decision,
+  DecisionChange,
+  DecisionDefaults,
+  DecisionPosition,
+  DecisionQuestion,
+  NoAnswer,
+  OnUnavailable,
+  ResultDecision,
+  UnavailableDecision,
+  UndefinedDecision,
+} from './client/decisions/decision.js';
 export type {
   FetchContext,
   FetchProvider,

@@ -42,6 +42,7 @@ const ORDER: Record<string, readonly string[]> = {
   client: [
     ...['topics', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report'],
     ...['options', 'server-api', 'engine', 'start-facts', 'position', 'reconcile', 'drift', 'health', 'offline'],
+    'decisions',
     ...['follower', 'client-metrics', 'routes', 'http', 'client'],
   ],
   server: [

@@ -12,6 +12,8 @@ import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { type ClientMetrics, createClientMetrics } from './client-metrics.js';
+import type { Decider, DecisionDefaults, DecisionPosition } from './decisions/decision.js';
+import { Decisions } from './decisions/decisions.js';
 import { DriftCheck } from './drift/drift-check.js';
 import { chooseEngine, type EngineChoice } from './engine/choose-engine.js';
 import { createEngine, type RunningEngine } from './engine/create-engine.js';
@@ -44,8 +46,8 @@ import { Status } from './status/status.js';
 import { logFinished } from './status/transactions.js';
 import { temporaryFolder } from './temporary-folder.js';
 
-/** A sync client. */
-export interface Client {
+/** A sync client. It decides, too: by whichever engine it keeps current. */
+export interface Client extends Decider {
   /** Listens and starts to follow the server; the engine starts in the background, then policy and data arrive. */
   start(): Promise<{ url: string; port: number }>;
   /**
@@ -67,10 +69,14 @@ export interface ClientDeps {
   readonly fetchProviders?: readonly FetchProvider[];
   /** Resolves the host names of updates. Default: the system's resolver. */
   readonly lookUp?: LookUp;
+  /** How {@link Client.decide} works where a call does not say otherwise. */
+  readonly decisions?: DecisionDefaults;
 }
 
 /** Longest silence of the sync server: it may build the first bundle of a large repository meanwhile. */
 const SERVER_ANSWER_MS = 120_000;
+/** Longest time of a question to an OPA over REST, unless the application says otherwise. */
+const DECISION_TIMEOUT_MS = 5_000;
 /** First wait of every retry; the longest is SYNC_RETRY_MAX. */
 const RETRY_MIN_MS = 200;
 
@@ -86,14 +92,38 @@ interface Common {
   readonly meter: ClientMetrics;
   readonly outbound: Outbound;
   readonly gate: OutboundGate;
+  readonly decisionTimeoutMs: number;
 }
 
 /** The composition root of the client: makes the parts in order; they end in reverse order. */
 export function createClient(settings: ClientSettings, deps: ClientDeps): Client {
-  return createHttpProgram('client', (parts) => compose(settings, deps, parts), deps.log);
+  const decisions = new Decisions(deps.decisions ?? {}, { log: deps.log.child({ component: 'decisions' }) });
+  const program = createHttpProgram(
+    'client',
+    (parts) => compose(settings, { ...deps, decider: decisions }, parts),
+    deps.log,
+  );
+  return {
+    start: program.start,
+    stop: () => {
+      decisions.stop();
+      return program.stop();
+    },
+    ended: program.ended,
+    get routes() {
+      return program.routes;
+    },
+    decide: decisions.decide.bind(decisions),
+    decideMany: decisions.decideMany.bind(decisions),
+    onChange: decisions.onChange.bind(decisions),
+  };
 }
 
-async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts): Promise<Listening> {
+async function compose(
+  settings: ClientSettings,
+  deps: ClientDeps & { decider: Decisions },
+  parts: Parts,
+): Promise<Listening> {
   const { log, env } = deps;
   const clientId = clientIdOf(settings);
   logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
@@ -120,6 +150,7 @@ async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts)
   const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, log });
   const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
   const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
+  attachDecisions(deps.decider, common, { engine, applier, keeper, data });
   const followed = { policy, data, reporter: stateReporter };
   const revalidation = new Revalidation(settings, { follower, policy, data });
   const { backup, offline } = createOffline(
@@ -156,7 +187,11 @@ async function compose(settings: ClientSettings, deps: ClientDeps, parts: Parts)
   return { app, address };
 }
 
-async function openCommon(settings: ClientSettings, { log, env, lookUp }: ClientDeps, parts: Parts): Promise<Common> {
+async function openCommon(
+  settings: ClientSettings,
+  { log, env, lookUp, decisions = {} }: ClientDeps,
+  parts: Parts,
+): Promise<Common> {
   const logOf = (component: string): Logger => log.child({ component });
   const { policyUpdaterEnabled: policyEnabled, dataUpdaterEnabled: dataEnabled } = settings;
   const status = new Status({ policyEnabled, dataEnabled }, logFinished(log));
@@ -169,6 +204,7 @@ async function openCommon(settings: ClientSettings, { log, env, lookUp }: Client
     meter: createClientMetrics(metrics),
     outbound: parts.add(await openOutbound(settings, { log: logOf('tls'), env }), ({ close }) => close()),
     gate: new OutboundGate(settings, lookUp === undefined ? {} : { lookUp }),
+    decisionTimeoutMs: decisions.timeoutMs ?? DECISION_TIMEOUT_MS,
   };
 }
 
@@ -183,7 +219,7 @@ interface EngineSide {
 
 /** Makes the engine and starts it at once: that takes as long as all other parts together. */
 async function openEngine(
-  { settings, env, logOf, backoff, status, meter, outbound, gate }: Common,
+  { settings, env, logOf, backoff, status, meter, outbound, gate, decisionTimeoutMs }: Common,
   choice: EngineChoice,
   parts: Parts,
 ): Promise<EngineSide> {
@@ -192,6 +228,7 @@ async function openEngine(
   const engine = parts.add(
     await createEngine(settings, {
       ...{ log, env, signal: parts.signal, outgoing: outbound.tls, choice },
+      decisionTimeoutMs,
       reserved: healthPaths(healthDocument),
     }),
     ({ close }) => close(),
@@ -305,6 +342,41 @@ function makeUpdaters(
     },
   );
   return { policy, data };
+}
+
+/** From now on the decisions of this client ask its engine. */
+function attachDecisions(
+  decisions: Decisions,
+  { status, events }: Common,
+  { engine, applier, keeper, data }: Pick<EngineSide, 'engine' | 'applier' | 'keeper'> & { data: DataUpdater },
+): void {
+  let position: DecisionPosition | undefined;
+  let isKnown = false;
+  const changed = (): void => {
+    isKnown = false;
+    decisions.stateChanged();
+  };
+  status.watch(changed);
+  events.subscribe(({ kind }) => {
+    if (kind === 'position') changed();
+  });
+  applier.watch((paths) => decisions.documentsChanged(paths));
+  applier.watchPolicy(() => decisions.policyChanged());
+  decisions.attach({
+    engine: engine.decisions,
+    isReady: () => status.ready,
+    isFilled: () => keeper.isFilled,
+    reason: () => status.engine.error ?? engine.getting(),
+    policy: () => applier.policy?.hash || undefined,
+    position: () => {
+      if (!isKnown) {
+        const at = data.logPosition;
+        position = at && Object.freeze({ epoch: at.epoch, seq: at.applied_through });
+        isKnown = true;
+      }
+      return position;
+    },
+  });
 }
 
 /** Tells callers that wait for an update, and the server, how far this client is. */

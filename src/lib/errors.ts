@@ -107,7 +107,7 @@ export const ERROR_CODES = {
   },
   already_stopped: {
     status: 500,
-    cause: 'A program that embeds a server or client starts it after its stop.',
+    cause: 'A program that embeds a server or client starts it, or asks it for a decision, after its stop.',
     remedy: 'Make a new one with `createServer` or `createClient`: each is started once.',
   },
   not_found: {
@@ -342,11 +342,27 @@ export const ERROR_CODES = {
     cause: 'The policy engine refused a policy or a document; the message has its reason.',
     remedy: 'Correct the policy or the data. The last good state keeps serving.',
   },
+  decision_not_ready: {
+    status: 503,
+    cause: 'The client cannot decide yet: it has not had policy and data, or its engine lost them and is being filled.',
+    remedy:
+      'Retry soon. If it stays, `GET /healthy` of the client says what is missing. `onUnavailable` says what the application does meanwhile.',
+  },
   decision_timeout: {
     status: 504,
-    cause: 'A decision of the embedded engine took longer than its time limit, and was ended.',
+    cause: 'The policy engine did not decide within its time limit. An embedded engine has ended the decision.',
     remedy:
-      'Look for what the policy computes over all of a large document, or raise SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT. Other decisions go on.',
+      'Look for what the policy computes over all of a large document, or raise SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT (`timeoutMs` for an OPA over REST). Other decisions go on.',
+  },
+  decision_failed: {
+    status: 502,
+    cause: 'The policy engine could not evaluate a decision; the message has its reason.',
+    remedy: 'Correct the policy: for example, rules of one name must not have different values for one input.',
+  },
+  decision_result_invalid: {
+    status: 502,
+    cause: 'The result of a decision is not what the parser of the application accepts.',
+    remedy: 'Correct the policy, or the parser that is given to `decide`. The message has what is wrong.',
   },
   epoch_differs: {
     status: 409,

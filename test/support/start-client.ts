@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { pino } from 'pino';
+import type { Client } from '../../src/client/client.js';
+import type { DecisionDefaults } from '../../src/client/decisions/decision.js';
 import type { FetchProvider } from '../../src/client/fetch/provider.js';
 import type { ClientSettings } from '../../src/client/options.js';
 import type { LookUp } from '../../src/client/outbound/own-places.js';
@@ -10,6 +12,8 @@ import { until } from './until.js';
 
 /** A real client in this process with its own OPA. `await using` stops both. */
 export interface StartedClient extends AsyncDisposable {
+  /** The client itself, as its program has it. */
+  readonly client: Client;
   /** The client API, `http://127.0.0.1:<port>`. */
   readonly url: string;
   readonly engineUrl: string;
@@ -53,6 +57,8 @@ export interface StartClientOptions {
   programEnv?: Readonly<Record<string, string>>;
   /** Looks up names for what an update names. */
   lookUp?: LookUp;
+  /** How the client decides where a call does not say otherwise. */
+  decisions?: DecisionDefaults;
   /** How this test asks engine and client API. Default: plainly. */
   ask?: typeof request;
 }
@@ -92,6 +98,7 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
     ask = request,
     fetchProviders = [],
     lookUp,
+    decisions = {},
   } = options;
   const engine = env.SYNC_POLICY_STORE_URL ?? engineUrl ?? `http://127.0.0.1:${enginePort ?? (await freePort())}`;
   const lines: LogLine[] = [];
@@ -111,6 +118,7 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
     log,
     env: programEnv,
     fetchProviders,
+    decisions,
     ...(lookUp === undefined ? {} : { lookUp }),
   });
   const { url } = await client.start();
@@ -164,6 +172,7 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
   }
 
   return {
+    client,
     url,
     engineUrl: engine,
     settings,

@@ -7,6 +7,7 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
 import type { EngineChoice } from './choose-engine.js';
+import type { DecisionEngine } from './decision-engine.js';
 import type { PolicyEngine } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
@@ -16,6 +17,7 @@ import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
 import { AUTHZ_PATH, type EngineAccessKind, engineAccessKind, makeAuthz, type OpaAuthz } from './opa-authz.js';
 import { OpaBundleServer } from './opa-bundle-server.js';
+import { OpaDecisions } from './opa-decisions.js';
 import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { capabilitiesWithout, type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './opa-program.js';
 import { OpaRest } from './opa-rest.js';
@@ -32,6 +34,8 @@ const DOUBT_FACTOR = 2;
 export interface RunningEngine {
   readonly kind: EngineKind;
   readonly engine: PolicyEngine;
+  /** Answers questions. */
+  readonly decisions: DecisionEngine;
   /** Who may use the engine, and how. */
   readonly access: EngineAccessKind;
   /** Version of OPA; undefined until it is found, and for an external engine. */
@@ -52,6 +56,9 @@ export interface RunningEngine {
   close(): Promise<void>;
 }
 
+/** An OPA process, which is asked over REST. */
+type RunningOpa = Omit<RunningEngine, 'decisions'>;
+
 /** Dependencies of {@link createEngine}. */
 export interface CreateEngineDeps {
   readonly log: Logger;
@@ -60,6 +67,8 @@ export interface CreateEngineDeps {
   readonly choice: EngineChoice;
   /** Documents that the client reserves in the engine, in addition to its marker. */
   readonly reserved: readonly DocPath[];
+  /** Timeout of a question to an OPA over REST. Default: SYNC_POLICY_STORE_TIMEOUT. */
+  readonly decisionTimeoutMs?: number | undefined;
   /** TLS for the OAuth server of the engine. Default: the well-known authorities. */
   readonly outgoing?: OutgoingTls;
 }
@@ -97,9 +106,20 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
       choice.kind === 'external'
         ? externalEngine(settings, rest, deps)
         : await inlineEngine(settings, { rest, tls: access.tls, authz, access: kind, program: choice.opa }, deps);
+    const decisions = new OpaDecisions({
+      url: settings.engineUrl,
+      timeoutMs: deps.decisionTimeoutMs ?? settings.engineTimeoutMs,
+      ...{ auth, tls: access.tls },
+      isOurs: (signal) => engine.engine.marker.isThere(signal),
+    });
     return {
       ...engine,
+      decisions,
+      run: async (listen, signal) => {
+        await Promise.all([engine.run(listen, signal), aborted(signal).then(() => decisions.close())]);
+      },
       close: async () => {
+        await decisions.close();
         await engine.close();
         await close();
       },
@@ -126,7 +146,7 @@ async function inlineEngine(
     program: OpaSearch;
   },
   deps: CreateEngineDeps,
-): Promise<RunningEngine> {
+): Promise<RunningOpa> {
   const { log, env, reserved } = deps;
   const bundles = new OpaBundleServer();
   await bundles.start();
@@ -223,7 +243,7 @@ function externalEngine(
   settings: ClientSettings,
   rest: OpaRest,
   { log, env, signal, reserved }: CreateEngineDeps,
-): RunningEngine {
+): RunningOpa {
   const finding = findCheck(settings, { log, env, signal });
   finding.catch(() => undefined); // `check` reports the failure
   return {

@@ -39,6 +39,7 @@ export class EngineCopy {
   #policy: PolicySet | undefined;
   #doubtful: DocPath[] = [];
   readonly #watchers: ((paths: readonly DocPath[]) => void)[] = [];
+  readonly #policyWatchers: (() => void)[] = [];
 
   constructor(engine: PolicyEngine) {
     this.engine = engine;
@@ -125,6 +126,11 @@ export class EngineCopy {
     this.#watchers.push(onWritten);
   }
 
+  /** Calls back when the engine has activated a policy, or the same one with other documents in its roots; must return at once. */
+  watchPolicy(onActivated: () => void): void {
+    this.#policyWatchers.push(onActivated);
+  }
+
   /** See `PolicyEngine.tidy`. Does nothing while there is no policy: then modules are not ours to judge. */
   async tidy(signal: AbortSignal): Promise<readonly string[]> {
     return this.#policy === undefined ? [] : this.engine.tidy(this.#policy, signal);
@@ -209,6 +215,7 @@ export class EngineCopy {
     this.#policy = policy;
     this.roots = roots;
     this.areRegionsDoubtful = false;
+    for (const onActivated of this.#policyWatchers) onActivated();
   }
 
   protected async write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {

@@ -82,6 +82,11 @@ export class EngineKeeper {
     });
   }
 
+  /** The engine holds our state, as far as is known: also while one write to it is in doubt. */
+  get isFilled(): boolean {
+    return this.#state === 'holding' || this.#state === 'doubtful';
+  }
+
   /** The engine started, or started again: it holds nothing. */
   started(): void {
     this.#on('started');

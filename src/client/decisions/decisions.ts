@@ -1,0 +1,283 @@
+import { randomUUID } from 'node:crypto';
+import { startTimer } from '../../lib/async.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
+import type { Logger } from '../../lib/log.js';
+import type { DocPath } from '../../wire/doc-path.js';
+import type { DecisionEngine, EngineAnswer, EngineQuestion } from '../engine/decision-engine.js';
+import { ChangeFeed } from './change-feed.js';
+import type {
+  DecideOptions,
+  Decider,
+  Decision,
+  DecisionChange,
+  DecisionDefaults,
+  DecisionPosition,
+  DecisionQuestion,
+  OnUnavailable,
+} from './decision.js';
+import { LastAnswers } from './last-answers.js';
+import { Questions } from './question.js';
+
+const WAIT_MS = 5_000;
+const LAST_ANSWERS = 1_000;
+const LAST_MAX_AGE_MS = 15 * 60_000;
+
+/** A client that has been started, as its decisions see it. */
+export interface DecidingClient {
+  readonly engine: DecisionEngine;
+  /** Whether policy and data were there once. */
+  readonly isReady: () => boolean;
+  /** Whether the engine holds the state of this client, as far as the client knows. */
+  readonly isFilled: () => boolean;
+  /** Why it is not, or why the engine does not respond, for people. */
+  readonly reason: () => string | undefined;
+  /** Hash of the policy that the engine holds. */
+  readonly policy: () => string | undefined;
+  readonly position: () => DecisionPosition | undefined;
+}
+
+const NO_OPTIONS: DecideOptions<never> = {};
+
+/** Decisions in process, whichever engine the client has. Before its start, and until it is filled once, questions wait. */
+export class Decisions implements Decider {
+  readonly #onUnavailable: OnUnavailable;
+  readonly #waitMs: number;
+  readonly #log: Logger;
+  readonly #questions = new Questions();
+  readonly #last: LastAnswers;
+  readonly #feed: ChangeFeed;
+  #client: DecidingClient | undefined;
+  #isStopped = false;
+  #wasReady = false;
+  readonly #waiting = new Set<() => void>();
+  /** Questions without an answer since the last one that had one. */
+  #missing = 0;
+  readonly #counts = { result: 0, undefined: 0, unavailable: 0 };
+
+  constructor(defaults: DecisionDefaults, deps: { log: Logger }) {
+    this.#onUnavailable = defaults.onUnavailable ?? 'error';
+    this.#waitMs = defaults.waitMs ?? WAIT_MS;
+    this.#log = deps.log;
+    this.#last = new LastAnswers({
+      count: defaults.lastAnswers ?? LAST_ANSWERS,
+      maxAgeMs: defaults.lastMaxAgeMs ?? LAST_MAX_AGE_MS,
+    });
+    this.#feed = new ChangeFeed({ reads: (path) => this.#client?.engine.reads?.(path), log: deps.log });
+  }
+
+  /** How many questions ended how, so far. */
+  get counts(): Readonly<Record<'result' | 'undefined' | 'unavailable', number>> {
+    return this.#counts;
+  }
+
+  /** The client was started: from now on its engine is asked. */
+  attach(client: DecidingClient): void {
+    this.#client = client;
+    this.stateChanged();
+  }
+
+  /** Something changed that {@link DecidingClient.isReady} or `isFilled` depends on. */
+  stateChanged(): void {
+    if (this.#isOpen()) for (const go of [...this.#waiting]) go();
+  }
+
+  policyChanged(): void {
+    this.#feed.policyChanged();
+  }
+
+  documentsChanged(paths: readonly DocPath[]): void {
+    this.#feed.documentsChanged(paths);
+  }
+
+  /** Whoever waits, or asks from now on, learns that the client was stopped. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#feed.close();
+    for (const go of [...this.#waiting]) go();
+  }
+
+  onChange(path: string, callback: (change: DecisionChange) => unknown): () => void {
+    return this.#feed.subscribe(this.#questions.path(path), callback);
+  }
+
+  async decide<T = unknown>(
+    path: string,
+    input?: unknown,
+    options: DecideOptions<T> = NO_OPTIONS,
+  ): Promise<Decision<T>> {
+    return this.#decide(this.#questions.question(path, input), options);
+  }
+
+  decideMany<T = unknown>(path: string, inputs: readonly unknown[], options?: DecideOptions<T>): Promise<Decision<T>[]>;
+  decideMany<T = unknown>(questions: readonly DecisionQuestion[], options?: DecideOptions<T>): Promise<Decision<T>[]>;
+  async decideMany<T = unknown>(
+    first: string | readonly DecisionQuestion[],
+    second?: readonly unknown[] | DecideOptions<T>,
+    third?: DecideOptions<T>,
+  ): Promise<Decision<T>[]> {
+    const [asked, options = NO_OPTIONS] =
+      typeof first === 'string'
+        ? [(second as readonly unknown[]).map((input) => this.#questions.question(first, input)), third]
+        : [
+            first.map(({ path, input }) => this.#questions.question(path, input)),
+            second as DecideOptions<T> | undefined,
+          ];
+    // All are asked in one turn of the event loop: an engine in another thread gets them as one message.
+    return Promise.all(asked.map((question) => this.#decide(question, options)));
+  }
+
+  async #decide<T>(question: EngineQuestion, options: DecideOptions<T>): Promise<Decision<T>> {
+    const onUnavailable = options.onUnavailable ?? this.#onUnavailable;
+    let decision: Decision;
+    try {
+      const client = this.#isOpen() ?? (await this.#open(options.waitMs ?? this.#waitMs));
+      // Taken before the question: what the engine held at least.
+      const position = client.position();
+      const policy = client.policy();
+      const asked = client.engine.decide(question);
+      const answer = asked instanceof Promise ? await asked : asked;
+      if (this.#missing > 0) this.#answersAgain();
+      decision = decisionOf(answer, policy, position);
+    } catch (error) {
+      return this.#withoutAnswer(question, failureOf(question, error), onUnavailable, options);
+    }
+    this.#counts[decision.kind]++;
+    if (onUnavailable === 'last' || typeof onUnavailable === 'function') this.#last.keep(question, decision);
+    return parsed(question, decision, options);
+  }
+
+  /** The client if it can decide now. */
+  #isOpen(): DecidingClient | undefined {
+    const client = this.#client;
+    if (client === undefined || this.#isStopped || !client.isFilled() || !client.isReady()) return undefined;
+    this.#wasReady = true;
+    return client;
+  }
+
+  /** Waits until the client can decide for the first time. Rejects with `decision_not_ready`. */
+  async #open(waitMs: number): Promise<DecidingClient> {
+    const endMs = performance.now() + waitMs;
+    for (;;) {
+      const open = this.#isOpen();
+      if (open !== undefined) return open;
+      if (this.#isStopped) throw new SyncError('already_stopped', 'this client was stopped: it decides no more');
+      const leftMs = endMs - performance.now();
+      if (this.#wasReady || leftMs <= 0) throw this.#notReady(waitMs);
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          cancel();
+          this.#waiting.delete(done);
+          resolve();
+        };
+        const cancel = startTimer(leftMs, done);
+        this.#waiting.add(done);
+      });
+    }
+  }
+
+  #notReady(waitMs: number): SyncError {
+    const client = this.#client;
+    const reason = client?.reason();
+    const why =
+      client === undefined
+        ? `the client was not started within ${waitMs} ms`
+        : this.#wasReady
+          ? 'the policy engine is away, or lost policy and data and is being filled'
+          : `the client has not had policy and data yet, after ${waitMs} ms`;
+    const message = `no decision now: ${why}${reason === undefined ? '' : ` (${reason})`}`;
+    return new SyncError('decision_not_ready', message, { retryable: true, retryAfterSeconds: 1 });
+  }
+
+  async #withoutAnswer<T>(
+    question: EngineQuestion,
+    error: SyncError,
+    onUnavailable: OnUnavailable,
+    options: DecideOptions<T>,
+  ): Promise<Decision<T>> {
+    this.#counts.unavailable++;
+    if (this.#missing++ === 0) {
+      this.#log.warn(
+        { ...failureFields(error), path: question.path },
+        'a decision has no answer; the next ones are counted',
+      );
+    }
+    if (onUnavailable === 'deny') return denied(error);
+    const last = onUnavailable === 'error' ? undefined : this.#stale(question, error);
+    if (typeof onUnavailable === 'function') {
+      const input = question.input === undefined ? undefined : (JSON.parse(question.input) as unknown);
+      const result = await onUnavailable({ path: question.path, input, error, last });
+      return fallback(result as T, error);
+    }
+    if (last === undefined) throw error;
+    return parsed(question, last, options);
+  }
+
+  #stale(question: EngineQuestion, error: SyncError): Decision | undefined {
+    const found = this.#last.find(question);
+    return found && { ...found.decision, id: randomUUID(), stale: true, ageMs: found.ageMs, error };
+  }
+
+  #answersAgain(): void {
+    const without = this.#missing;
+    this.#missing = 0;
+    this.#log.info({ without }, 'decisions have answers again');
+  }
+}
+
+function decisionOf(
+  { text, by, policy, id }: EngineAnswer,
+  heldPolicy: string | undefined,
+  position: DecisionPosition | undefined,
+): Decision {
+  const result =
+    text === 'true' ? true : text === 'false' || text === undefined ? false : (JSON.parse(text) as unknown);
+  const facts = {
+    id: id ?? randomUUID(),
+    policy: policy ?? heldPolicy,
+    position,
+    stale: false,
+    ageMs: 0,
+    error: undefined,
+  };
+  return text === undefined
+    ? { kind: 'undefined', result: undefined, text, allowed: false, by, ...facts }
+    : { kind: 'result', result, text, allowed: isYes(result), by, ...facts };
+}
+
+/** See `DecisionFacts.allowed`. */
+function isYes(result: unknown): boolean {
+  if (typeof result === 'boolean') return result;
+  return typeof result === 'object' && result !== null && 'allow' in result && result.allow === true;
+}
+
+function denied(error: SyncError): Decision<never> {
+  const facts = { id: randomUUID(), policy: undefined, position: undefined, stale: false, ageMs: 0, error };
+  return { kind: 'unavailable', result: undefined, text: undefined, allowed: false, by: 'deny', ...facts };
+}
+
+/** What a function of `onUnavailable` returned, as a decision. */
+function fallback<T>(result: T, error: SyncError): Decision<T> {
+  const text = JSON.stringify(result) as string | undefined;
+  const facts = { id: randomUUID(), policy: undefined, position: undefined, stale: false, ageMs: 0, error };
+  return text === undefined
+    ? { kind: 'undefined', result: undefined, text, allowed: false, by: 'fallback', ...facts }
+    : { kind: 'result', result, text, allowed: isYes(result), by: 'fallback', ...facts };
+}
+
+function parsed<T>(question: EngineQuestion, decision: Decision, { parser }: DecideOptions<T>): Decision<T> {
+  if (parser === undefined || decision.kind !== 'result') return decision as Decision<T>;
+  try {
+    return { ...decision, result: parser.parse(decision.result) };
+  } catch (cause) {
+    const message = `the result of ${question.path} is not what the parser accepts`;
+    throw new SyncError('decision_result_invalid', message, { cause });
+  }
+}
+
+/** Why there is no answer; what the engine throws beside `SyncError` is its own failure. */
+function failureOf({ path }: EngineQuestion, error: unknown): SyncError {
+  if (error instanceof SyncError) return error;
+  return new SyncError('decision_failed', `the policy engine could not decide ${path}: ${errorText(error)}`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { DecisionChange } from '../../src/client/decisions/decision.js';
+import { gitRepo } from '../support/git-repo.js';
+import { startOpa } from '../support/opa.js';
+import { following, publish, startClient } from '../support/start-client.js';
+import { startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
+
+const POLICY = `package app.rbac
+default allow := false
+allow if data.users[input.user].admin
+reasons contains "admin" if allow
+limit := 12345678901234567890
+maybe if input.user == "ann"
+clash := "one" if input.user
+clash := "two" if input.user
+`;
+
+const WITHIN = { withinMs: 20_000 };
+
+for (const mode of ['inline', 'external'] as const) {
+  describe(`decisions in process (${mode})`, () => {
+    async function startWorld() {
+      const repo = await gitRepo();
+      const hash = await repo.commit({ 'rbac.rego': POLICY });
+      const server = await startServer(following(repo));
+      const opa = mode === 'external' ? await startOpa() : undefined;
+      const client = await startClient({
+        serverUrl: server.url,
+        ...(opa === undefined ? {} : { engineUrl: opa.url }),
+      });
+      const end = async (): Promise<void> => {
+        await client.stop();
+        await opa?.stop();
+        await server[Symbol.asyncDispose]();
+        await repo[Symbol.asyncDispose]();
+      };
+      return { repo, hash, server, opa, client, asked: client.client, [Symbol.asyncDispose]: end };
+    }
+
+    it('answers by the first policy and data, with commit and place in the log', async () => {
+      await using world = await startWorld();
+      const { asked, server, hash } = world;
+      // Asked before anything has arrived: it waits.
+      const no = await asked.decide<boolean>('app/rbac/allow', { user: 'ann' }, { waitMs: 20_000 });
+      assert.deepEqual([no.kind, no.result, no.allowed, no.by], ['result', false, false, 'opa']);
+      assert.equal(no.policy, hash);
+      const seq = await publish(server.url, { dst_path: '/users', data: { ann: { admin: true }, bob: {} } });
+      await until(async () => (await asked.decide('app/rbac/allow', { user: 'ann' })).allowed, {
+        ...WITHIN,
+        what: 'ann is allowed',
+      });
+      const yes = await asked.decide('app/rbac/allow', { user: 'ann' });
+      assert.equal(yes.position?.seq, seq);
+      assert.match(yes.position?.epoch ?? '', /./);
+      const many = await asked.decideMany<boolean>(
+        'app/rbac/allow',
+        ['ann', 'bob', 'eve'].map((user) => ({ user })),
+      );
+      assert.deepEqual(
+        many.map(({ result }) => result),
+        [true, false, false],
+      );
+      assert.equal(new Set(many.map(({ id }) => id)).size, 3);
+      const mixed = await asked.decideMany([
+        { path: 'app/rbac/limit' },
+        { path: 'app/rbac/reasons', input: { user: 'ann' } },
+        { path: 'users/bob' },
+      ]);
+      assert.deepEqual(
+        mixed.map(({ text }) => text),
+        ['12345678901234567890', '["admin"]', '{}'],
+      );
+    });
+
+    it('tells a decision that is undefined from one that fails', async () => {
+      await using world = await startWorld();
+      const { asked } = world;
+      const options = { waitMs: 20_000 };
+      assert.equal((await asked.decide('app/rbac/maybe', { user: 'bob' }, options)).kind, 'undefined');
+      assert.equal((await asked.decide('no/such/rule', undefined, options)).kind, 'undefined');
+      await assert.rejects(asked.decide('app/rbac/clash', { user: 'bob' }), {
+        code: 'decision_failed',
+        message: /multiple|conflict/,
+      });
+      const denied = await asked.decide('app/rbac/clash', { user: 'bob' }, { onUnavailable: 'deny' });
+      assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
+    });
+
+    it('tells when data or policy changed, and answers by the change then', async () => {
+      await using world = await startWorld();
+      const { asked, server, repo } = world;
+      const question = ['app/rbac/allow', { user: 'ann' }] as const;
+      await asked.decide(...question, { waitMs: 20_000 });
+      const changes: (DecisionChange & { allowed: Promise<boolean> })[] = [];
+      const end = asked.onChange('app/rbac/allow', (change) => {
+        changes.push({ ...change, allowed: asked.decide(...question).then(({ allowed }) => allowed) });
+      });
+      await publish(server.url, { dst_path: '/users', data: { ann: { admin: true } } });
+      await until(() => changes.some(({ what }) => what === 'data'), { ...WITHIN, what: 'a change of data' });
+      assert.equal(await changes.findLast(({ what }) => what === 'data')?.allowed, true);
+      changes.length = 0;
+      const hash = await repo.commit({ 'rbac.rego': `${POLICY}# another\n` });
+      await until(() => changes.some(({ what }) => what === 'policy'), { ...WITHIN, what: 'a change of policy' });
+      await until(async () => (await asked.decide(...question)).policy === hash, { ...WITHIN, what: 'the new commit' });
+      end();
+      changes.length = 0;
+      await publish(server.url, { dst_path: '/users', data: {} });
+      await until(async () => !(await asked.decide(...question)).allowed, { ...WITHIN, what: 'ann is out' });
+      assert.deepEqual(changes, []);
+    });
+
+    it('an engine that ends is no answer, and never a no of the policy', async () => {
+      await using world = await startWorld();
+      const { asked, client, opa } = world;
+      const question = ['app/rbac/reasons', { user: 'ann' }] as const;
+      await asked.decide(...question, { waitMs: 20_000 });
+      const { result } = await asked.decide(...question, { onUnavailable: 'last' });
+      if (opa === undefined) process.kill(client.enginePid(), 'SIGKILL');
+      else await opa.kill();
+      // Until the client notices, and while the engine is away or being filled; a restarted one has the answer again.
+      const seen = new Set<string>();
+      for (let left = 200; left > 0; left--) {
+        const decision = await asked.decide(...question, { onUnavailable: 'last' });
+        assert.deepEqual(decision.result, result);
+        seen.add(decision.error?.code ?? 'fresh');
+        if (decision.stale) assert.match(String(decision.error?.code), /^(engine_unreachable|decision_not_ready)$/);
+        if (seen.size > 1 && seen.has('fresh') && opa === undefined) break;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      assert(seen.size > (seen.has('fresh') ? 1 : 0), [...seen].join());
+      await client.stop();
+      await assert.rejects(asked.decide(...question), { code: 'already_stopped' });
+    });
+
+    if (mode === 'external')
+      it('an engine that lost our state is not asked for a no', async () => {
+        await using world = await startWorld();
+        const { asked, opa, client } = world;
+        assert(opa);
+        await asked.decide('app/rbac/maybe', { user: 'ann' }, { waitMs: 20_000 });
+        await opa.kill();
+        await using again = await startOpa({ port: opa.port });
+        assert.equal(again.port, opa.port);
+        const kinds = new Set<string>();
+        await until(
+          async () => {
+            const decision = await asked.decide('app/rbac/maybe', { user: 'ann' }, { onUnavailable: 'deny' });
+            kinds.add(decision.kind);
+            return decision.kind === 'result';
+          },
+          { ...WITHIN, what: 'the engine has the policy again' },
+        );
+        assert(!kinds.has('undefined'), 'an empty engine is not a policy without an answer');
+        await client.stop();
+      });
+  });
+}
