@@ -20,6 +20,7 @@ import { SCENARIOS } from './scenarios/index.js';
 const OPTIONS = {
   peer: { type: 'string', multiple: true },
   against: { type: 'string' },
+  embedded: { type: 'boolean', default: false },
   quick: { type: 'boolean', default: false },
   turns: { type: 'string', default: '1' },
   check: { type: 'boolean', default: false },
@@ -85,9 +86,10 @@ async function systemsOf(options: {
   opa: string;
   peer?: string[] | undefined;
   against?: string | undefined;
+  embedded: boolean;
   profile?: string | undefined;
 }): Promise<System[]> {
-  const { opa, peer = [], against, profile } = options;
+  const { opa, peer = [], against, embedded, profile } = options;
   const compiled = join(import.meta.dirname, '..');
   // A profile tells packages and modules apart by their files, which the shipped form has no more.
   const ours =
@@ -95,6 +97,7 @@ async function systemsOf(options: {
       ? { cliDir: await builtPrograms(repoRoot(), join(compiled, 'programs')) }
       : { cliDir: join(compiled, 'src', 'cli'), profileDir: resolve(profile) };
   const systems = [policySync('policysync', { ...ours, opa })];
+  if (embedded) systems.push(policySync('embedded', { ...ours, opa: undefined }));
   if (against !== undefined) {
     console.error(`building ${against} ...`);
     systems.push(policySync(against, { cliDir: await builtRevision(repoRoot(), against), opa }));

@@ -22,7 +22,8 @@ export function verdicts(
   figures: readonly Figure[],
   { isCheck }: { isCheck: boolean },
 ): Verdict[] {
-  return scenario.goals.flatMap((goal) => {
+  const goals = scenario.goals.filter((goal) => goal.for === undefined || goal.for === system);
+  return goals.flatMap((goal) => {
     const limit = limitOf(goal, isCheck);
     const other = otherFigure(goal, system, figures);
     if (limit === undefined || other === undefined) return [];

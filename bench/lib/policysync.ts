@@ -4,11 +4,18 @@ import { type Program, startProgram } from './program.js';
 import { prefixed, type System } from './system.js';
 import { answers } from './wait.js';
 
-/** Our own programs. `cliDir` has the compiled `server.js` and `client.js`; `profileDir` takes a CPU profile of each process. */
-export function policySync(
-  name: string,
-  { cliDir, opa, profileDir }: { cliDir: string; opa: string; profileDir?: string },
-): System {
+/** What our programs are measured with. */
+interface PolicySyncOptions {
+  /** Has the compiled `server.js` and `client.js`. */
+  readonly cliDir: string;
+  /** The executable of inline engines. Undefined: the engine is embedded. */
+  readonly opa: string | undefined;
+  /** Takes a CPU profile of each process. */
+  readonly profileDir?: string;
+}
+
+/** Our own programs. */
+export function policySync(name: string, { cliDir, opa, profileDir }: PolicySyncOptions): System {
   const launch = (program: 'server' | 'client', dir: string, env: Record<string, string>): Program =>
     startProgram({
       command: process.execPath,
@@ -40,7 +47,7 @@ export function policySync(
         SYNC_SERVER_URL: serverUrl,
         SYNC_CLIENT_API_SERVER_PORT: String(apiPort),
         SYNC_POLICY_STORE_URL: engineUrl,
-        SYNC_INLINE_ENGINE_EXEC_PATH: opa,
+        ...(opa === undefined ? { SYNC_ENGINE: 'embedded' } : { SYNC_INLINE_ENGINE_EXEC_PATH: opa }),
         ...(healthDocument ? { SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED: 'true' } : {}),
         ...prefixed('SYNC_', 'policysync', settings),
       });

@@ -18,14 +18,21 @@ export interface Bench {
 
 /** What a figure of our own system is held against. */
 export interface Goal {
+  /** The only system that it is a goal of. Default: each of ours. */
+  readonly for?: 'embedded';
   readonly metric: string;
   readonly statistic: Statistic;
   /**
-   * The other figure: of the raw limit, of OPAL, of our system itself (another metric), or a number in the unit of the metric.
+   * The other figure: of the raw limit, of OPAL, of our system with an inline engine, of our system itself (another metric), or a
+   * number in the unit of the metric.
    * `metric` and `statistic` of the other figure are the same unless said otherwise.
    */
   readonly of:
-    | { readonly system: 'raw' | 'opal' | 'self'; readonly metric?: string; readonly statistic?: Statistic }
+    | {
+        readonly system: 'raw' | 'opal' | 'policysync' | 'self';
+        readonly metric?: string;
+        readonly statistic?: Statistic;
+      }
     | 'number';
   /** The figure is at most, or at least, so many times the other one. */
   readonly atMost?: number;

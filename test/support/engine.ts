@@ -33,10 +33,11 @@ export interface TestEngine extends AsyncDisposable {
   query(path: string, input?: unknown): Promise<unknown>;
 }
 
-/** Runs an inline OPA on a free port, or follows the external one at `externalUrl`. */
+/** Runs an engine of this kind (default: inline) on a free port, or follows the external one at `externalUrl`. */
 export async function startEngine(
   options: {
     externalUrl?: string;
+    kind?: 'inline' | 'embedded';
     env?: Record<string, string>;
     /** Environment of the engine's process. Default: that of this process. */
     programEnv?: NodeJS.ProcessEnv;
@@ -45,10 +46,11 @@ export async function startEngine(
 ): Promise<TestEngine> {
   const log = options.log ?? silentLogger();
   const url = options.externalUrl ?? `http://127.0.0.1:${await freePort()}`;
+  const kind = options.kind ?? (options.externalUrl === undefined ? 'inline' : 'external');
   const settings = clientSettings({
     SYNC_POLICY_STORE_URL: url,
-    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
-    SYNC_INLINE_ENGINE_ENABLED: String(options.externalUrl === undefined),
+    SYNC_ENGINE: kind,
+    ...(kind === 'embedded' ? {} : { SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa() }),
     SYNC_POLICY_STORE_LIVENESS_PROBE_INTERVAL_SECONDS: '0.2',
     ...options.env,
   });

@@ -10,7 +10,7 @@ import { CLIENT_SETTINGS, createClient, loadSettings, SyncError } from './librar
 import { freePort, testOpa } from './opa.js';
 import { until } from './until.js';
 
-/** A real client in this process with its own OPA. `await using` stops both. */
+/** A real client in this process with its own engine. `await using` stops both. */
 export interface StartedClient extends AsyncDisposable {
   /** The client itself, as its program has it. */
   readonly client: Client;
@@ -45,9 +45,11 @@ export type LogLine = { readonly msg: string } & Readonly<Record<string, unknown
 /** What {@link startClient} is given. */
 export interface StartClientOptions {
   serverUrl: string;
-  /** An OPA that somebody else runs; otherwise the client has an inline one on a free port. */
+  /** An OPA that somebody else runs; otherwise the client has an engine of its own on a free port. */
   engineUrl?: string;
-  /** Port of the inline engine; default: a free one. */
+  /** The engine of its own. Default: inline. */
+  engine?: 'inline' | 'embedded';
+  /** Port of the client's own engine; default: a free one. */
   enginePort?: number;
   /** Fetch providers of a program that embeds the client. */
   fetchProviders?: readonly FetchProvider[];
@@ -75,7 +77,7 @@ export const FAST = {
   SYNC_ENGINE_V0_COMPAT: 'false',
 } as const;
 
-/** Starts a client. Its inline engine answers when this returns; policy and data arrive in the background. */
+/** Starts a client. Its own engine answers when this returns; policy and data arrive in the background. */
 export async function startClient(options: StartClientOptions): Promise<StartedClient> {
   // Between finding a free port and listening another program may take it.
   for (let attempt = 1; ; attempt++) {
@@ -92,6 +94,7 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
   const {
     serverUrl,
     engineUrl,
+    engine: kind = engineUrl === undefined ? 'inline' : 'external',
     enginePort,
     env = {},
     programEnv = process.env,
@@ -108,8 +111,8 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
       ...FAST,
       SYNC_SERVER_URL: serverUrl,
       SYNC_POLICY_STORE_URL: engine,
-      SYNC_INLINE_ENGINE_ENABLED: String(engineUrl === undefined),
-      SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
+      SYNC_ENGINE: kind,
+      ...(kind === 'embedded' ? {} : { SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa() }),
       SYNC_CLIENT_API_SERVER_PORT: '0',
       ...env,
     },
@@ -127,11 +130,12 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
       .slice(-20)
       .map((line) => JSON.stringify(line))
       .join('\n');
-  if (engineUrl === undefined) {
-    const up = until(() => lines.some(({ msg }) => msg === 'engine started'), {
-      withinMs: 20_000,
-      what: 'OPA started',
-    });
+  if (kind !== 'external') {
+    const started =
+      kind === 'inline'
+        ? () => lines.some(({ msg }) => msg === 'engine started')
+        : async () => field((await ask(`${url}/healthy`)).json, 'engine', 'version') !== null;
+    const up = until(started, { withinMs: 20_000, what: 'the engine started' });
     try {
       await Promise.race([up, client.ended().then(() => Promise.reject(new Error(`it ended: ${lastWords()}`)))]);
     } catch (error) {
