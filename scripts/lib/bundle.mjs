@@ -9,6 +9,7 @@ const ENTRIES = {
   // Beside the chunk that starts it, by its name (sqlite-thread.ts).
   'chunks/sqlite-worker': 'src/server/log/sqlite-worker.ts',
   'chunks/go-worker': 'src/embedded/go/go-worker.ts',
+  'chunks/evaluator-worker': 'src/embedded/evaluator/evaluator-worker.ts',
   // For the demo.
   'client/engine/acquire-opa': 'src/client/engine/acquire-opa.ts',
   'client/engine/acquire-progress': 'src/client/engine/acquire-progress.ts',

@@ -73,13 +73,10 @@ describe('a compiled policy', () => {
     assert.equal(made.evaluate('t/echo', undefined), undefined);
   });
 
-  it("prints results as Go's JSON: numbers as written, sets and members sorted, HTML escaped", () => {
+  it("prints results as Go's JSON: sets and members sorted, HTML escaped", () => {
     const made = policy(DOCUMENTS);
     assert.equal(made.evaluate('t/roles', '{"user":"ann"}'), '["owner","reader"]');
-    assert.equal(
-      made.evaluate('t/echo', '{"b": [2.50, "é\\n\\b"], "<": null}'),
-      '{"\\u003c":null,"b":[2.50,"é\\n\\b"]}',
-    );
+    assert.equal(made.evaluate('t/echo', '{"b": [250, "é\\n\\b"], "<": null}'), '{"\\u003c":null,"b":[250,"é\\n\\b"]}');
     assert.equal(
       made.evaluate('t/keys', '["x", 1, [true], {"a":"b"}]'),
       '{"1":1,"[true]":2,"x":0,"{\\"a\\":\\"b\\"}":3}',
@@ -150,7 +147,7 @@ describe('a compiled policy', () => {
   it('refuses what is not compiled, and inputs that may mean something else', () => {
     const made = policy();
     assert.equal(problemOf(made, 'nothing'), 'entrypoint');
-    for (const input of ['', '{', '[1 2]', '{1,2}', 'set()', '1e3', '-0', '"\\ud800"', '1 2'])
+    for (const input of ['', '{', '[1 2]', '{1,2}', 'set()', '1e3', '0.5', '-0', '"\\ud800"', '1 2'])
       assert.equal(problemOf(made, 'echo', input), 'input', input);
     assert.equal(made.evaluate('t/echo', '{}'), '{}');
   });

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { isPlainJson, withoutLoneSurrogates } from './plain-json.js';
 
 const PLAIN = [
-  ...['{}', '[]', 'null', ' true ', 'false', '0', '-1', '12', '0.5', '-0.5', '123456789012345', '2.50'],
+  ...['{}', '[]', 'null', ' true ', 'false', '0', '-1', '12', '-10', '123456789012345678'],
   ...['""', '"é\u2028😀"', '"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9"', '{"a":1,"a":2}', '[ 1 , {"a" : [ ] } ]', '"\u007f"'],
 ];
 const NOT_PLAIN = [
@@ -25,7 +25,23 @@ const NOT_PLAIN = [
     '"\n"',
     '"\u0000"',
   ],
-  ...['01', '-', '.5', '1.', '1.e1', '+1', '1e3', '1E-3', '-0', '-0.0', '1.0', '0.00', '1234567890123456'],
+  ...[
+    '01',
+    '-',
+    '.5',
+    '1.',
+    '1.e1',
+    '+1',
+    '1e3',
+    '1E-3',
+    '-0',
+    '-0.0',
+    '1.0',
+    '0.00',
+    '1234567890123456789',
+    '0.5',
+    '-2.50',
+  ],
   ...['"\\ud800"', '"\\ude00"', '"\\ud83d\\ude00"', '"\ud800"', '"\udc00"', '"\ud800x"', '"\\u0000"'],
   ...['['.repeat(100) + ']'.repeat(100), '{"a":'.repeat(100_000)],
 ];
@@ -53,7 +69,7 @@ test('plain JSON is JSON', () => {
 
 test('plain values are plain as JSON.stringify prints them', () => {
   const strings = fc.string({ unit: 'grapheme' }).filter((text) => !text.includes('\0'));
-  const numbers = fc.oneof(fc.integer(), fc.constantFrom(0.5, 12.25, -3.125));
+  const numbers = fc.maxSafeInteger();
   const values = fc.anything({
     values: [strings, numbers, fc.boolean(), fc.constant(null)],
     key: strings,

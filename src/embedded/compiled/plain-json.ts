@@ -1,13 +1,13 @@
 /**
  * Which JSON texts mean the same to a compiled policy as to OPA's Go code. The parser of compiled policies reads more than JSON
- * (sets, and values without commas), and takes some numbers for others: with an exponent, negative zero, with many digits, whole ones
- * with a fraction. Such texts are for Go.
+ * (sets, and values without commas). Numbers with a fraction or an exponent, negative zero and very large ones are other keys of sets
+ * and objects, other indexes of arrays, or other results of arithmetic. Such texts are for Go.
  */
 
 /** Deeper values are no error, but compiled code reads and compares values by recursion on a small stack. */
 const MOST_DEPTH = 64;
-/** As many digits as every number of 64 bits with a fraction has exactly. */
-const MOST_DIGITS = 15;
+/** As many as fit into a signed number of 64 bits. */
+const MOST_DIGITS = 18;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -26,6 +26,9 @@ const CLOSE_OBJECT = 0x7d;
 const SPACE = 0x20;
 /** First unit of a surrogate pair, of its second half, and after both. */
 const SURROGATE = { high: 0xd800, low: 0xdc00, end: 0xe000 } as const;
+
+/** Makes a letter a small one. */
+const LOWER_CASE = 0x20;
 
 const NOT_PLAIN = -1;
 
@@ -98,21 +101,15 @@ function skipDigits(text: string, at: number): number {
   return index;
 }
 
+/** Whole numbers only: compiled code computes with others to another precision, and prints them otherwise. */
 function skipNumber(text: string, at: number): number {
   const isNegative = text.charCodeAt(at) === MINUS;
   const start = isNegative ? at + 1 : at;
-  const whole = skipDigits(text, start);
-  if (whole === start || (text.charCodeAt(start) === ZERO && whole > start + 1)) return NOT_PLAIN;
-  let end = whole;
-  if (text.charCodeAt(whole) === DOT) {
-    end = skipDigits(text, whole + 1);
-    if (end === whole + 1) return NOT_PLAIN;
-  }
-  const next = text.charCodeAt(end) | 0x20;
-  if (next === LETTER_E || end - start > MOST_DIGITS) return NOT_PLAIN;
-  // 1.0 is an index of an array to Go only. Negative zero is another key than zero only for compiled code.
-  if (end !== whole && Number.isInteger(Number(text.slice(whole, end)))) return NOT_PLAIN;
-  return isNegative && end === start + 1 && text.charCodeAt(start) === ZERO ? NOT_PLAIN : end;
+  const end = skipDigits(text, start);
+  if (end === start || end - start > MOST_DIGITS) return NOT_PLAIN;
+  if (text.charCodeAt(start) === ZERO && (isNegative || end > start + 1)) return NOT_PLAIN;
+  const next = text.charCodeAt(end);
+  return next === DOT || (next | LOWER_CASE) === LETTER_E ? NOT_PLAIN : end;
 }
 
 function skipString(text: string, at: number): number {

@@ -1,0 +1,183 @@
+import { Worker } from 'node:worker_threads';
+import type { DocPath } from '../../wire/doc-path.js';
+import { type DocumentOp, type Evaluator, type EvaluatorEnd, WorkerFailure } from '../types.js';
+import { Fifo } from './fifo.js';
+import {
+  type EvaluatorAnswer,
+  type EvaluatorAnswers,
+  type EvaluatorCall,
+  type EvaluatorFailure,
+  type EvaluatorSetup,
+  Progress,
+} from './messages.js';
+import { Watch } from './watch.js';
+
+/** Options of {@link EvaluatorThread.start}. */
+export interface EvaluatorThreadOptions {
+  readonly module: WebAssembly.Module;
+  /** All documents: one JSON object. */
+  readonly documents: string;
+  /** Of the policy with its documents; what JavaScript needs has the same limit. */
+  readonly memoryLimitBytes: number;
+  /** How long one decision may take; waiting for others does not count. */
+  readonly timeLimitMs: number;
+}
+
+/** A call without an answer. */
+interface Waiting {
+  resolve(answer: string | undefined): void;
+  reject(error: WorkerFailure): void;
+}
+
+/** The least heap that JavaScript works with in a thread. */
+const LEAST_HEAP_MB = 64;
+const MIB = 1024 * 1024;
+const PAGE_BYTES = 65_536;
+
+/**
+ * An {@link Evaluator} in a worker thread. Decisions that are asked for in one turn of the event loop travel in one message. A decision
+ * beyond the time limit, the memory limit and a crash end the worker: the call that was being carried out rejects with `timeout` or
+ * `erred`, all others with `ended`.
+ */
+export class EvaluatorThread implements Evaluator {
+  readonly ended: Promise<EvaluatorEnd>;
+  readonly #worker: Worker;
+  readonly #progress: Progress;
+  readonly #watch: Watch;
+  readonly #waiting = new Fifo<Waiting>();
+  #settleEnded: (end: EvaluatorEnd) => void = () => undefined;
+  /** Decisions of this turn that are not sent. */
+  #batch: (string | undefined)[] = [];
+  /** Calls that have an answer. */
+  #answered = 0;
+  #end: EvaluatorEnd | undefined;
+  #isClosing = false;
+
+  private constructor(setup: Omit<EvaluatorSetup, 'progress'>, timeLimitMs: number) {
+    this.ended = new Promise((resolve) => {
+      this.#settleEnded = resolve;
+    });
+    this.#progress = new Progress();
+    this.#watch = new Watch(timeLimitMs, {
+      underWay: () => this.#progress.underWay,
+      onLate: (call) => this.#late(call, timeLimitMs),
+    });
+    const heapMb = Math.max(LEAST_HEAP_MB, Math.ceil(setup.memoryLimitBytes / MIB));
+    this.#worker = new Worker(new URL('./evaluator-worker.js', import.meta.url), {
+      workerData: { ...setup, progress: this.#progress.shared } satisfies EvaluatorSetup,
+      resourceLimits: { maxOldGenerationSizeMb: heapMb },
+    });
+    this.#worker.on('message', (answers: EvaluatorAnswers) => this.#settle(answers));
+    this.#worker.on('error', (error: Error & { code?: string }) => {
+      this.#fail({ kind: error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'memory' : 'crashed', message: error.message });
+    });
+    this.#worker.on('exit', () => this.#fail({ kind: 'crashed', message: 'the thread of a compiled policy ended' }));
+  }
+
+  /** Starts the thread with its documents. Rejects with a {@link WorkerFailure} if they cannot be loaded. */
+  static async start({ timeLimitMs, ...setup }: EvaluatorThreadOptions): Promise<EvaluatorThread> {
+    const thread = new EvaluatorThread(setup, timeLimitMs);
+    await thread.#answer();
+    return thread;
+  }
+
+  get memoryBytes(): number {
+    return this.#progress.pages * PAGE_BYTES;
+  }
+
+  decide(path: string, input: string | undefined): Promise<string | undefined> {
+    if (this.#isOver()) return Promise.reject(this.#gone());
+    if (this.#batch.length === 0) process.nextTick(() => this.#send());
+    this.#batch.push(path, input);
+    this.#watch.start();
+    return this.#answer();
+  }
+
+  async patch(ops: readonly DocumentOp[]): Promise<void> {
+    await this.#ask({ patch: ops });
+  }
+
+  read(path: DocPath): Promise<string | undefined> {
+    return this.#ask({ read: path });
+  }
+
+  /** Ends the thread once it has answered everything it was asked. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#endIfIdle();
+    await this.ended;
+  }
+
+  #isOver(): boolean {
+    return this.#isClosing || this.#end !== undefined;
+  }
+
+  #gone(): WorkerFailure {
+    return new WorkerFailure('ended', this.#end?.message ?? 'the evaluator is closed');
+  }
+
+  /** The answer to the call that was made last. */
+  #answer(): Promise<string | undefined> {
+    if (this.#waiting.length === 0) this.#worker.ref();
+    return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
+  }
+
+  #ask(call: EvaluatorCall): Promise<string | undefined> {
+    if (this.#isOver()) return Promise.reject(this.#gone());
+    this.#send(); // decisions that were asked for earlier
+    this.#worker.postMessage(call);
+    return this.#answer();
+  }
+
+  #send(): void {
+    if (this.#batch.length === 0 || this.#end !== undefined) return;
+    const batch = this.#batch;
+    this.#batch = [];
+    this.#worker.postMessage(batch satisfies EvaluatorCall);
+  }
+
+  #settle(answers: EvaluatorAnswers): void {
+    for (const answer of answers) {
+      const waiting = this.#waiting.shift();
+      this.#answered++;
+      if (!isFailure(answer)) {
+        waiting?.resolve(answer);
+        continue;
+      }
+      waiting?.reject(new WorkerFailure('erred', answer.message));
+      if (answer.ends !== undefined) this.#fail({ kind: answer.ends, message: answer.message });
+    }
+    this.#endIfIdle();
+  }
+
+  #endIfIdle(): void {
+    if (this.#waiting.length > 0 || this.#end !== undefined) return;
+    this.#watch.stop();
+    if (this.#isClosing) this.#fail({ kind: 'closed', message: 'the evaluator is closed' });
+    else this.#worker.unref();
+  }
+
+  #late(call: number, timeLimitMs: number): void {
+    const message = `a decision takes longer than its time limit of ${timeLimitMs} ms`;
+    this.#fail({ kind: 'timeout', message }, call);
+  }
+
+  /**
+   * Ends the evaluator, once. `call`: the number of the one that was being carried out, which is not asked again; those before it have
+   * been carried out, but their answers did not arrive.
+   */
+  #fail(end: EvaluatorEnd, call = this.#progress.underWay): void {
+    if (this.#end !== undefined) return;
+    this.#end = end;
+    this.#watch.stop();
+    for (let number = this.#answered; this.#waiting.length > 0; number++) {
+      const kind = number >>> 0 !== call ? 'ended' : end.kind === 'timeout' ? 'timeout' : 'erred';
+      this.#waiting.shift()?.reject(new WorkerFailure(kind, end.message));
+    }
+    void this.#worker.terminate().finally(() => this.#settleEnded(end));
+  }
+}
+
+function isFailure(answer: EvaluatorAnswer): answer is EvaluatorFailure {
+  return typeof answer === 'object';
+}

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { compileRego } from '../../../test/support/compile-rego.js';
+import type { Evaluator } from '../types.js';
+import { EvaluatorThread } from './evaluator-thread.js';
+import { LocalEvaluator } from './local-evaluator.js';
+
+const REGO = `package t
+
+allow if input.user in data.users
+echo := input
+conflict := 1 if input.a
+conflict := 2 if input.b
+slow if {
+	some a in numbers.range(1, 2000)
+	some b in numbers.range(1, 2000)
+	some c in numbers.range(1, 2000)
+	((a + b) + c) + input == 0
+}
+large := count(numbers.range(1, 100000000)) if input
+`;
+const NAMES = ['allow', 'echo', 'conflict', 'slow', 'large'];
+const MEMORY = 64 * 1024 * 1024;
+const DOCUMENTS = '{"users":["ann"]}';
+
+let module: WebAssembly.Module;
+before(async () => {
+  module = await compileRego(
+    REGO,
+    NAMES.map((name) => `t/${name}`),
+  );
+});
+
+interface Started extends AsyncDisposable {
+  readonly evaluator: Evaluator;
+}
+
+async function thread({
+  timeLimitMs = 60_000,
+  memoryLimitBytes = MEMORY,
+} = {}): Promise<Started & { evaluator: EvaluatorThread }> {
+  const evaluator = await EvaluatorThread.start({ module, documents: DOCUMENTS, memoryLimitBytes, timeLimitMs });
+  return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
+}
+
+async function local(): Promise<Started> {
+  const evaluator = new LocalEvaluator({ module, documents: DOCUMENTS, memoryLimitBytes: MEMORY });
+  return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
+}
+
+for (const [place, start] of Object.entries({ 'a thread': thread, "the caller's thread": local })) {
+  describe(`an evaluator in ${place}`, () => {
+    it('answers each question with its own result', async () => {
+      await using started = await start();
+      const asked = Array.from({ length: 200 }, (_, index) => started.evaluator.decide('t/echo', String(index)));
+      assert.deepEqual(
+        await Promise.all(asked),
+        asked.map((_, index) => String(index)),
+      );
+      assert.equal(await started.evaluator.decide('t/conflict', '{}'), undefined);
+      assert.equal(await started.evaluator.decide('t/echo', undefined), undefined);
+    });
+
+    it('applies changes in the order of the calls', async () => {
+      await using started = await start();
+      const { evaluator } = started;
+      const ask = (): Promise<string | undefined> => evaluator.decide('t/allow', '{"user":"bob"}');
+      const earlier = ask();
+      const patched = evaluator.patch([{ path: ['users'], text: '["bob"]' }]);
+      assert.deepEqual(await Promise.all([earlier, ask()]), [undefined, 'true']);
+      await patched;
+      assert.equal(await evaluator.read(['users']), '["bob"]');
+      assert(evaluator.memoryBytes > 0);
+    });
+
+    it('goes on after a question that errs', async () => {
+      await using started = await start();
+      const { evaluator } = started;
+      await assert.rejects(evaluator.decide('t/conflict', '{"a":1,"b":1}'), { kind: 'erred' });
+      await assert.rejects(evaluator.decide('t/nothing', undefined), { kind: 'erred' });
+      await assert.rejects(evaluator.decide('t/echo', '1.5e3'), { kind: 'erred' });
+      assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
+    });
+
+    it('ends at the memory limit: the question that needs so much errs', async () => {
+      await using started = await start();
+      await assert.rejects(started.evaluator.decide('t/large', '1'), { kind: 'erred' });
+      assert.equal((await started.evaluator.ended).kind, 'memory');
+      await assert.rejects(started.evaluator.decide('t/echo', '1'), { kind: 'ended' });
+      await assert.rejects(started.evaluator.patch([]), { kind: 'ended' });
+      await assert.rejects(started.evaluator.read([]), { kind: 'ended' });
+    });
+
+    it('is closed after what it was asked', async () => {
+      const { evaluator } = await start();
+      const asked = [evaluator.decide('t/echo', '1'), evaluator.decide('t/echo', '2')];
+      const closed = evaluator.close();
+      await assert.rejects(evaluator.decide('t/echo', '3'), { kind: 'ended' });
+      assert.deepEqual(await Promise.all(asked), ['1', '2']);
+      await closed;
+      assert.equal((await evaluator.ended).kind, 'closed');
+      await evaluator.close();
+    });
+  });
+}
+
+describe('an evaluator in a thread', () => {
+  it('ends with a decision beyond the time limit; the others can be asked again', async () => {
+    await using started = await thread({ timeLimitMs: 200 });
+    const { evaluator } = started;
+    const asked = ['t/echo', 't/slow', 't/echo'].map((path) => evaluator.decide(path, '1'));
+    const later = Promise.allSettled(asked);
+    const kinds = (await later).map((result) => (result.status === 'fulfilled' ? result.value : result.reason.kind));
+    // The first one was carried out; its answer travels with those after it.
+    assert.deepEqual(kinds, ['ended', 'timeout', 'ended']);
+    assert.equal((await evaluator.ended).kind, 'timeout');
+  });
+
+  it('does not count the time that a decision waits for others', async () => {
+    await using started = await thread({ timeLimitMs: 100 });
+    const asked = Array.from({ length: 20_000 }, () => started.evaluator.decide('t/echo', `"${'x'.repeat(500)}"`));
+    const waited = performance.now() + 150;
+    while (performance.now() < waited) JSON.parse('1'); // this thread is busy, the other one is not late
+    assert.equal((await Promise.all(asked)).length, 20_000);
+  });
+
+  it('cannot start with documents that do not fit', async () => {
+    const documents = JSON.stringify({ users: ['x'.repeat(MEMORY)] });
+    await assert.rejects(EvaluatorThread.start({ module, documents, memoryLimitBytes: MEMORY, timeLimitMs: 1000 }), {
+      kind: 'erred',
+    });
+    assert.throws(() => new LocalEvaluator({ module, documents, memoryLimitBytes: MEMORY }), { kind: 'erred' });
+  });
+
+  it('survives deep values: they are for Go, or end the thread', async () => {
+    await using started = await thread();
+    const { evaluator } = started;
+    const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
+    await assert.rejects(evaluator.decide('t/echo', deep), { kind: 'erred' });
+    assert.equal(await evaluator.decide('t/echo', '1'), '1');
+    await assert.rejects(evaluator.patch([{ path: ['deep'], text: deep }]), { kind: 'erred' });
+    assert.equal((await evaluator.ended).kind, 'crashed');
+  });
+});
