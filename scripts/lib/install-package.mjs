@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from './build.mjs';
@@ -39,7 +39,7 @@ async function pack(root, folder) {
   mkdirSync(stage);
   const { files } = manifestOf(root);
   for (const file of ['package.json', '.gitignore', ...files]) {
-    if (file !== 'dist') copyFileSync(join(root, file), join(stage, file));
+    if (file !== 'dist') cpSync(join(root, file), join(stage, file), { recursive: true });
   }
   await build(root, { out: join(stage, 'dist'), types: true, unbundled: false });
   // The build is done: "prepack" would do it again.
@@ -87,7 +87,7 @@ function keyOf(root) {
   const hash = createHash('sha256');
   for (const file of [
     ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'],
-    ...files.filter((file) => file !== 'dist'),
+    ...files.filter((file) => file !== 'dist').flatMap((file) => filesAt(root, file)),
     ...scripts,
     ...sources.map((file) => `src/${file}`),
   ]) {
@@ -95,6 +95,12 @@ function keyOf(root) {
     hash.update(`${file} ${content.length}\n`).update(content);
   }
   return hash.digest('hex');
+}
+
+/** A file itself, or all files of a folder. */
+function filesAt(root, path) {
+  if (statSync(join(root, path)).isFile()) return [path];
+  return filesBelow(join(root, path)).map((file) => `${path}/${file}`);
 }
 
 function manifestOf(root) {
