@@ -1,5 +1,5 @@
 /** The library: everything that the programs are made of, for embedding. */
-export { type Client, type ClientDeps, createClient } from './client/client.js';
+export { type Client, type ClientDeps, createClient, type GivenClientSettings } from './client/client.js';
 export type {
   DecideOptions,
   Decider,

@@ -1,5 +1,6 @@
 import { type Histogram, type Metrics, timed } from '../lib/metrics.js';
 import { withOverrides } from '../lib/with-overrides.js';
+import type { Decisions } from './decisions/decisions.js';
 import type { PolicyEngine } from './engine/engine.js';
 import type { Follower } from './follower.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
@@ -42,10 +43,14 @@ export interface ClientReadings {
   readonly follower: Pick<Follower, 'server'>;
   readonly data: Pick<DataUpdater, 'logPosition'>;
   readonly reporter: Pick<Reporter, 'details'>;
+  readonly decisions: Pick<Decisions, 'counts'>;
 }
 
 /** Adds the figures that parts keep and that are read when somebody asks for them. */
-export function addClientReadings(metrics: Metrics, { status, follower, data, reporter }: ClientReadings): void {
+export function addClientReadings(
+  metrics: Metrics,
+  { status, follower, data, reporter, decisions }: ClientReadings,
+): void {
   metrics.gauge('policysync_applied_through', 'Place in the update log up to which all is applied or known', () => {
     const at = data.logPosition;
     return at === undefined ? [] : [{ value: at.applied_through }];
@@ -68,6 +73,9 @@ export function addClientReadings(metrics: Metrics, { status, follower, data, re
       { labels: { kind, outcome: 'ok' }, value: counts.successful },
       { labels: { kind, outcome: 'failed' }, value: counts.failed },
     ]),
+  );
+  metrics.total('policysync_decisions_total', 'Decisions of the program that embeds the client, by outcome', () =>
+    Object.entries(decisions.counts).map(([outcome, value]) => ({ labels: { outcome }, value })),
   );
   metrics.total('policysync_reports_total', 'Update reports to callbacks, by outcome', () => {
     const { delivered, failed, dropped } = reporter.details;

@@ -5,8 +5,9 @@ import { createHttpProgram, type Listening } from '../http/program.js';
 import type { RouteDeclaration } from '../http/route.js';
 import type { BackoffOptions } from '../lib/async.js';
 import type { Parts } from '../lib/lifecycle.js';
-import { type Logger, redactUrl } from '../lib/log.js';
+import { type Logger, redactUrl, silentLogger } from '../lib/log.js';
 import { createMetrics, type Metrics } from '../lib/metrics.js';
+import { type GivenValues, settingValues } from '../lib/options.js';
 import { endpointOf } from '../lib/proxy.js';
 import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
@@ -27,7 +28,7 @@ import { healthPaths } from './health/health-document.js';
 import { HealthWriter } from './health/health-writer.js';
 import { createOffline } from './offline/create-offline.js';
 import { Revalidation } from './offline/revalidation.js';
-import type { ClientSettings } from './options.js';
+import { CLIENT_SETTINGS, type ClientSettings } from './options.js';
 import { OutboundGate } from './outbound/gate.js';
 import { type Outbound, openOutbound } from './outbound/outbound.js';
 import type { LookUp } from './outbound/own-places.js';
@@ -61,9 +62,10 @@ export interface Client extends Decider {
   readonly routes: readonly RouteDeclaration[];
 }
 
-/** What a client is made with, beside its settings. */
+/** What a client is made with, beside its settings. Each part may be left out. */
 export interface ClientDeps {
   readonly log: Logger;
+  /** Environment for proxies, programs and folders. Default: that of the process. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** More providers, beside the built-in ones and those of SYNC_FETCH_PROVIDER_MODULES; closed with the client. */
   readonly fetchProviders?: readonly FetchProvider[];
@@ -95,12 +97,21 @@ interface Common {
   readonly decisionTimeoutMs: number;
 }
 
-/** The composition root of the client: makes the parts in order; they end in reverse order. */
-export function createClient(settings: ClientSettings, deps: ClientDeps): Client {
+/** Settings by the names of {@link CLIENT_SETTINGS}, times in milliseconds. What is missing has its default. */
+export type GivenClientSettings = GivenValues<typeof CLIENT_SETTINGS>;
+
+/**
+ * The composition root of the client: makes the parts in order; they end in reverse order. `given`: the settings that differ from
+ * their defaults, or all of them, from `loadSettings`. Throws `config_invalid` that names each one that is not valid. Without a
+ * logger the client is silent.
+ */
+export function createClient(given: GivenClientSettings = {}, parts: Partial<ClientDeps> = {}): Client {
+  const settings = settingValues(CLIENT_SETTINGS, given);
+  const deps = { ...parts, log: parts.log ?? silentLogger(), env: parts.env ?? process.env };
   const decisions = new Decisions(deps.decisions ?? {}, { log: deps.log.child({ component: 'decisions' }) });
   const program = createHttpProgram(
     'client',
-    (parts) => compose(settings, { ...deps, decider: decisions }, parts),
+    (made) => compose(settings, { ...deps, decider: decisions }, made),
     deps.log,
   );
   return {
@@ -168,7 +179,7 @@ async function compose(
   const [{ clientHttp }, { closeHttpApp, listenHttp }] = await loading;
   const app = clientHttp(settings, {
     ...{ authenticator, tls, metrics, status, engine, healthWriter, drift, follower, policy, data, waits },
-    ...{ reporter, offline, log: logOf('http') },
+    ...{ reporter, offline, decisions: deps.decider, log: logOf('http') },
   });
   parts.add(app, (one) => closeHttpApp(one));
   const address = await listenHttp(app, { host: settings.host, port: settings.port });

@@ -9,6 +9,7 @@ import type { Metrics } from '../lib/metrics.js';
 import type { TlsFiles } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
 import { addClientReadings } from './client-metrics.js';
+import type { Decisions } from './decisions/decisions.js';
 import type { DriftCheck } from './drift/drift-check.js';
 import type { RunningEngine } from './engine/create-engine.js';
 import type { Follower } from './follower.js';
@@ -46,6 +47,7 @@ export interface ClientHttpDeps {
   readonly data: DataUpdater;
   readonly waits: PositionWaits;
   readonly reporter: Reporter;
+  readonly decisions: Decisions;
   readonly offline: Offline;
   readonly log: Logger;
 }

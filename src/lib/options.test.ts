@@ -16,6 +16,7 @@ import {
   type Setting,
   secondsSetting,
   secretSetting,
+  settingValues,
   textSetting,
   urlSetting,
 } from './options.js';
@@ -245,5 +246,75 @@ describe('loading settings', () => {
     assert.deepEqual(loadSettings(SETTINGS, { env }, ['SYNC_THERE']).unknown, ['SYNC_PROT']);
     const opal = { OPAL_NO_RPC_LOGS: 'true', OPALESCENT: 'x' };
     assert.deepEqual(loadSettings(SETTINGS, { env: opal }).unknown, ['OPAL_NO_RPC_LOGS']);
+  });
+});
+
+describe('settings that a program gives as values', () => {
+  const SETTINGS = {
+    wait: secondsSetting('SYNC_WAIT', 'A time.', { default: 5, min: 1, max: 10 }),
+    size: numberSetting('SYNC_SIZE', 'A size.', { default: 3, max: 9 }),
+    on: flagSetting('SYNC_ON', 'A flag.'),
+    old: opalFlagSetting('SYNC_OLD', 'A flag of OPAL.'),
+    kind: choiceSetting('SYNC_KIND', 'A choice.', { choices: ['a', 'b'] }),
+    url: urlSetting('SYNC_URL', 'A URL.'),
+    token: secretSetting('SYNC_TOKEN', 'A secret.'),
+    names: listSetting('SYNC_NAMES', 'A list.', { default: ['x'], parseItem: (item) => item.toLowerCase() }),
+    rate: rateSetting('SYNC_RATE', 'A rate.', { default: '10 per second' }),
+    json: jsonSetting('SYNC_JSON', 'JSON.', { schema: z.strictObject({ headers: z.record(z.string(), z.string()) }) }),
+  };
+
+  it('are completed with the defaults', () => {
+    const { values: defaults } = loadSettings(SETTINGS, { env: {} });
+    assert.deepEqual(settingValues(SETTINGS, {}), defaults);
+    assert.deepEqual(settingValues(SETTINGS, { wait: undefined }), defaults);
+    const values = settingValues(SETTINGS, {
+      ...{ wait: 1500, on: true, kind: 'b', url: 'http://x/', token: 'T', names: ['A', 'b,c'] },
+      json: { headers: { a: 'b' } },
+    });
+    const { token, ...plain } = values;
+    assert.equal(token?.reveal(), 'T');
+    assert.deepEqual(plain, {
+      ...{ wait: 1500, size: 3, on: true, old: false, kind: 'b', url: 'http://x', names: ['a', 'b,c'] },
+      ...{ rate: defaults.rate, json: { headers: { a: 'b' } } },
+    });
+    assert.throws(() => Object.assign(values, { wait: 1 }), TypeError);
+  });
+
+  it('may be those that were loaded', () => {
+    const env = {
+      ...{ SYNC_WAIT: '2.5', SYNC_ON: 'yes', OPAL_OLD: 'true', SYNC_KIND: 'a', SYNC_URL: 'http://x/', SYNC_TOKEN: 'T' },
+      ...{ SYNC_NAMES: 'A,B', SYNC_RATE: '5/minute', SYNC_JSON: '{"headers":{"a":"b"}}' },
+    };
+    const { values } = loadSettings(SETTINGS, { env });
+    assert.deepEqual(settingValues(SETTINGS, { ...values }), values);
+  });
+
+  it('are refused together, by property name, and no secret shows', () => {
+    const wrong = {
+      ...{ wait: 20_000, size: 1.5, on: 'yes', kind: 'c', url: 'x', token: 7, names: 'a', rate: 'often' },
+      ...{ json: { headers: { a: 1 } }, Wait: 1, SYNC_SIZE: 1, other: 1 },
+    } as unknown as Parameters<typeof settingValues<typeof SETTINGS>>[1];
+    assert.throws(() => settingValues(SETTINGS, wrong), {
+      code: 'config_invalid',
+      message: [
+        'settings are not valid:',
+        'wait must be between 1000 and 10000 (milliseconds) (is "20000")',
+        'size must be a whole number between 0 and 9 (is "1.5")',
+        'on must be true or false (is "yes")',
+        'kind must be one of a, b (is "c")',
+        'url must be a URL (is "x")',
+        'token must be a text or a Secret',
+        'names must be a list of texts (is "a")',
+        'rate must be a rate such as 10 per second (is "often")',
+        'json at headers.a: Invalid input: expected string, received number',
+        'there is no setting Wait: did you mean wait?',
+        'there is no setting SYNC_SIZE: did you mean size?',
+        'there is no setting other',
+      ].join('\n  '),
+    });
+  });
+
+  it('a name of every object is no setting', () => {
+    assert.throws(() => settingValues(SETTINGS, { constructor: 1 } as object), { message: /no setting constructor/ });
   });
 });

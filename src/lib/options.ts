@@ -26,6 +26,8 @@ export interface Setting<T> {
   shown: boolean;
   /** Reads the text that the variable `env` has; its first issue says what is wrong. */
   schema(env: string): z.ZodType<T>;
+  /** Checks a value that a program gives in place of text. */
+  value(): z.ZodType<T>;
 }
 
 /** What a setting of any kind may have beside its environment name and description. */
@@ -42,7 +44,7 @@ function declare<T>(
   env: string,
   description: string,
   { opal = env.replace(/^SYNC_/, 'OPAL_'), alsoNamed = [], formerly, ...spec }: SettingSpec & { default?: unknown },
-  kind: Pick<Setting<T>, 'form' | 'schema'> & Partial<Setting<T>>,
+  kind: Pick<Setting<T>, 'form' | 'schema' | 'value'> & Partial<Setting<T>>,
 ): Setting<T> {
   const aliases = [...(opal === null || opal === env ? [] : [opal]), ...alsoNamed, ...(formerly ? [formerly] : [])];
   const defaultText = spec.default === undefined ? undefined : String(spec.default);
@@ -67,7 +69,7 @@ function textReadBy<T>(read: (text: string) => T): z.ZodType<T, string> {
   });
 }
 
-const TEXT = z.string();
+const TEXT = z.string('must be a text');
 
 /** Text; without a default the value may be undefined. */
 export function textSetting<D extends string | undefined = undefined>(
@@ -75,13 +77,24 @@ export function textSetting<D extends string | undefined = undefined>(
   description: string,
   spec: SettingSpec & { default?: D; form?: string } = {},
 ): Setting<string | D> {
-  return declare<string | D>(env, description, spec, { form: spec.form ?? 'text', schema: () => TEXT });
+  return declare<string | D>(env, description, spec, {
+    form: spec.form ?? 'text',
+    schema: () => TEXT,
+    value: () => TEXT,
+  });
 }
 
 /** Text that must never be shown. */
 export function secretSetting(env: string, description: string, spec: SettingSpec = {}): Setting<Secret | undefined> {
-  const schema = () => z.string().transform((text) => new Secret(text));
-  return declare<Secret | undefined>(env, description, spec, { form: 'text', schema, secret: true, shown: false });
+  const schema = () => TEXT.transform((text) => new Secret(text));
+  const value = () => z.union([z.instanceof(Secret), schema()], 'must be a text or a Secret');
+  return declare<Secret | undefined>(env, description, spec, {
+    form: 'text',
+    schema,
+    value,
+    secret: true,
+    shown: false,
+  });
 }
 
 /** An http(s) or ws(s) URL; kept as text, a trailing slash removed. */
@@ -96,7 +109,7 @@ export function urlSetting<D extends string | undefined = undefined>(
       .url('must be a URL')
       .pipe(z.url({ protocol, error: 'must start with http://, https://, ws:// or wss://' }))
       .transform((text) => text.replace(/\/+$/, ''));
-  return declare<string | D>(env, description, spec, { form: 'URL', schema });
+  return declare<string | D>(env, description, spec, { form: 'URL', schema, value: schema });
 }
 
 /** A number within bounds; `scale`: by how much it is multiplied. */
@@ -119,7 +132,15 @@ export function numberSetting(
           .refine((value) => !integer || Number.isInteger(value), 'must be a whole number'),
       )
       .transform((value) => value * scale);
-  return declare(env, description, spec, { form: unit, schema });
+  const [least, most] = [min * scale, max * scale];
+  const value = () =>
+    z
+      .number(`must be a number${scale === 1000 ? ' of milliseconds' : ''}`)
+      .refine(
+        (given) => given >= least && given <= most && (!integer || Number.isInteger(given / scale)),
+        `must be ${integer ? 'a whole number ' : ''}between ${least} and ${most}${scale === 1000 ? ' (milliseconds)' : ''}`,
+      );
+  return declare(env, description, spec, { form: unit, schema, value });
 }
 
 /** Seconds in the environment, milliseconds in the program. */
@@ -152,13 +173,28 @@ export function flagSetting(
   description: string,
   spec: SettingSpec & { default?: boolean } = {},
 ): Setting<boolean> {
-  return declare(env, description, { default: false, ...spec }, { form: 'true|false', schema: () => FLAG });
+  return declare(
+    env,
+    description,
+    { default: false, ...spec },
+    {
+      form: 'true|false',
+      schema: () => FLAG,
+      value: () => z.boolean('must be true or false'),
+    },
+  );
 }
 
 /** A flag, off by default, whose value says when OPAL's name turned it on. */
 export function opalFlagSetting(env: string, description: string, spec: SettingSpec = {}): Setting<boolean | 'opal'> {
   const schema = (name: string) => FLAG.transform((isOn) => (isOn && name.startsWith('OPAL_') ? 'opal' : isOn));
-  return declare<boolean | 'opal'>(env, description, { ...spec, default: false }, { form: 'true|false', schema });
+  const value = () => z.union([z.boolean(), z.literal('opal')], 'must be true or false');
+  return declare<boolean | 'opal'>(
+    env,
+    description,
+    { ...spec, default: false },
+    { form: 'true|false', schema, value },
+  );
 }
 
 /**
@@ -181,12 +217,9 @@ export function choiceSetting<const T extends string, const D extends T | undefi
     new Map<string, string>(Object.entries(also)).get(text.toUpperCase()) ??
     choices.find((choice) => sameIn(text, choice)) ??
     text;
-  const schema = () =>
-    z
-      .string()
-      .transform(chosen)
-      .pipe(z.enum(choices, `must be one of ${choices.join(', ')}`));
-  return declare<T | D>(env, description, spec, { form: choices.join('|'), schema });
+  const oneOf = z.enum(choices, `must be one of ${choices.join(', ')}`);
+  const schema = () => z.string().transform(chosen).pipe(oneOf);
+  return declare<T | D>(env, description, spec, { form: choices.join('|'), schema, value: () => oneOf });
 }
 
 /** A rate such as `10 per second`; `none` is no limit. */
@@ -196,7 +229,9 @@ export function rateSetting(
   spec: SettingSpec & { default: string },
 ): Setting<Rate | undefined> {
   const schema = () => textReadBy((text) => (text.trim().toLowerCase() === 'none' ? undefined : parseRate(text)));
-  return declare<Rate | undefined>(env, description, spec, { form: 'rate|none', schema });
+  const ofRate = z.object({ text: z.string() }).transform(({ text }) => text);
+  const value = () => z.union([schema(), ofRate.pipe(schema())], 'must be a rate such as 10 per second');
+  return declare<Rate | undefined>(env, description, spec, { form: 'rate|none', schema, value });
 }
 
 /** A list; white space around items is dropped, empty items are skipped. */
@@ -221,6 +256,7 @@ export function listSetting(
   return declare<readonly string[]>(env, description, spec, {
     form: ['a', 'b', 'c'].join(separator),
     schema: () => textReadBy((text) => itemsOf(text).map(parseItem)),
+    value: () => z.array(textReadBy(parseItem), `must be a list of texts`),
     defaultText: items.join(separator),
   });
 }
@@ -247,6 +283,7 @@ export function jsonSetting<S extends z.ZodType>(
   return declare<z.infer<S> | undefined>(env, description, spec, {
     form,
     schema: () => textReadBy(read),
+    value: () => spec.schema as z.ZodType<z.infer<S>>,
     shown: false,
   });
 }
@@ -255,6 +292,32 @@ export function jsonSetting<S extends z.ZodType>(
 export type Settings = Record<string, Setting<unknown>>;
 /** The typed values of a program's settings. */
 export type SettingValues<S extends Settings> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never };
+
+/** Values that a program gives, by property name; a secret may be plain text. What is missing, or undefined, has its default. */
+export type GivenValues<S extends Settings> = {
+  readonly [K in keyof S]?: S[K] extends Setting<infer T> ? (Secret extends T ? T | string : T) | undefined : never;
+};
+
+/**
+ * Completes values that a program gives with the defaults, and checks them by the same declaration as text. Throws `config_invalid`
+ * that names every bad value at once, by property name.
+ */
+export function settingValues<S extends Settings>(settings: S, given: GivenValues<S>): SettingValues<S> {
+  const values: Record<string, unknown> = { ...loadSettings(settings, { env: {} }).values };
+  const problems: string[] = [];
+  for (const [key, value] of Object.entries<unknown>(given)) {
+    const setting = Object.hasOwn(settings, key) ? settings[key] : undefined;
+    if (setting === undefined) {
+      problems.push(`there is no setting ${key}${similarTo(key, Object.keys(settings))}`);
+    } else if (value !== undefined && value !== values[key]) {
+      const { success, data, error } = setting.value().safeParse(value);
+      values[key] = data;
+      if (!success) problems.push(`${key} ${issueText(error)}${setting.shown ? ` (is ${shownValue(value)})` : ''}`);
+    }
+  }
+  if (problems.length > 0) throw invalidSettings(problems);
+  return Object.freeze(values) as SettingValues<S>;
+}
 
 /** The flag of a setting: `--policy-repo-url` for SYNC_POLICY_REPO_URL. */
 export function flagName(setting: Pick<Setting<unknown>, 'env'>): string {
@@ -306,18 +369,39 @@ export function loadSettings<S extends Settings>(
     const name = flag !== undefined ? `--${flagName(setting)}` : (env ?? setting.env);
     problems.push(`${name} ${error.issues[0]?.message}${shown}`);
   }
-  if (problems.length > 0) {
-    throw new SyncError(
-      'config_invalid',
-      `${problems.length === 1 ? 'a setting is' : 'settings are'} not valid:\n  ${problems.join('\n  ')}`,
-    );
-  }
+  if (problems.length > 0) throw invalidSettings(problems);
   const unknown = Object.keys(sources.env).filter((name) => /^(SYNC|OPAL)_/.test(name) && !known.has(name));
   return {
     values: Object.freeze(values) as SettingValues<S>,
     origins: origins as LoadedSettings<S>['origins'],
     unknown: unknown.sort(),
   };
+}
+
+function invalidSettings(problems: readonly string[]): SyncError {
+  const text = `${problems.length === 1 ? 'a setting is' : 'settings are'} not valid:\n  ${problems.join('\n  ')}`;
+  return new SyncError('config_invalid', text);
+}
+
+/** What is wrong with a value, and where in it. */
+function issueText({ issues: [first] }: z.ZodError): string {
+  const where = first === undefined || first.path.length === 0 ? '' : `at ${first.path.map(String).join('.')}: `;
+  return `${where}${first?.message}`;
+}
+
+/** A hint where a name differs by case only, or is the name of an environment variable. */
+function similarTo(name: string, names: readonly string[]): string {
+  const plain = (text: string): string =>
+    text
+      .replace(/^(?:SYNC|OPAL)_/, '')
+      .replaceAll('_', '')
+      .toLowerCase();
+  const found = names.find((each) => plain(each) === plain(name));
+  return found === undefined ? '' : `: did you mean ${found}?`;
+}
+
+function shownValue(value: unknown): string {
+  return typeof value === 'string' ? shownText(value) : shownText(String(value));
 }
 
 /** A bad value for messages: without credentials, and bounded. */

@@ -27,6 +27,11 @@ function makeClient() {
   return createClient(values, { log, env: {} });
 }
 
+/** The same in the short form: what differs from the defaults, and no logger. */
+function makeShortClient() {
+  return createClient({ port: 0, serverUrl: CLOSED, engineUrl: CLOSED, engine: 'external' });
+}
+
 function makeServer(stateDir: string) {
   const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0' } });
   return createServer({ ...values, stateDir }, { log, env: {} });
@@ -56,4 +61,21 @@ describe('a server or client inside a program', () => {
       if (url !== undefined) await assert.rejects(fetch(url), TypeError);
     });
   }
+
+  it('a client is made of the settings that differ from the defaults', async () => {
+    const client = makeShortClient();
+    const { url } = await client.start();
+    assert.equal((await fetch(`${url}/ready`)).status, 503);
+    await assert.rejects(client.decide('a/b', 1, { waitMs: 0 }), { code: 'decision_not_ready' });
+    assert.equal((await client.decide('a/b', 1, { waitMs: 0, onUnavailable: 'deny' })).kind, 'unavailable');
+    await client.stop();
+  });
+
+  it('a setting that is not there, or is not valid, is refused when the client is made', () => {
+    const given = { serverURL: CLOSED, port: 70_000 } as object;
+    assert.throws(() => createClient(given), {
+      code: 'config_invalid',
+      message: /no setting serverURL: did you mean serverUrl\?\s+port must be a whole number between 0 and 65535/,
+    });
+  });
 });
