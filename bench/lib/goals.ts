@@ -22,7 +22,9 @@ export function verdicts(
   figures: readonly Figure[],
   { isCheck }: { isCheck: boolean },
 ): Verdict[] {
-  const goals = scenario.goals.filter((goal) => goal.for === undefined || goal.for === system);
+  const goals = scenario.goals.filter(
+    (goal) => goal.for === undefined || (goal.for === 'embedded') === (system === 'embedded'),
+  );
   return goals.flatMap((goal) => {
     const limit = limitOf(goal, isCheck);
     const other = otherFigure(goal, system, figures);

@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-/** The same GET over and over on some connections. */
+/** The same question over and over on some connections: a GET, or with bodies a POST. */
 export interface LoadOptions {
   /** URL with path and query. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** JSON bodies that each connection sends in turn. */
+  readonly bodies?: readonly string[];
   readonly connections: number;
   /** Of each answer; another one is a failure. */
   readonly status: number;
@@ -27,13 +29,18 @@ export interface Load {
 export async function load(options: LoadOptions): Promise<Load> {
   const { hostname, port, pathname, search } = new URL(options.url);
   const lines = Object.entries(options.headers ?? {}).map(([name, value]) => `${name}: ${value}\r\n`);
-  const question = Buffer.from(`GET ${pathname}${search} HTTP/1.1\r\nhost: ${hostname}\r\n${lines.join('')}\r\n`);
+  const request = (method: string, more: string): Buffer =>
+    Buffer.from(`${method} ${pathname}${search} HTTP/1.1\r\nhost: ${hostname}\r\n${lines.join('')}${more}`);
+  const posts = options.bodies?.map((body) =>
+    request('POST', `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`),
+  );
+  const questions = posts ?? [request('GET', '\r\n')];
   let answers = 0;
   const asking = await Promise.all(
     Array.from({ length: options.connections }, async () => {
       const socket = connect(Number(port), hostname).setNoDelay(true);
       await once(socket, 'connect');
-      return askOver(socket, question, options.status, () => answers++);
+      return askOver(socket, questions, options.status, () => answers++);
     }),
   );
   try {
@@ -56,10 +63,15 @@ export async function load(options: LoadOptions): Promise<Load> {
 /** Asks again as soon as the answer is whole. */
 function askOver(
   socket: Socket,
-  question: Buffer,
+  questions: readonly Buffer[],
   status: number,
   onAnswer: () => void,
 ): { failed: Promise<never>; end(): void } {
+  let asked = 0;
+  const ask = (): void => {
+    const question = questions[asked++ % questions.length];
+    if (question !== undefined) socket.write(question);
+  };
   const state = { head: '', bodyLeft: 0, inBody: false, ended: false };
   const failed = new Promise<never>((_, reject) => {
     const take = (chunk: Buffer): void => {
@@ -87,7 +99,7 @@ function askOver(
         if (state.bodyLeft > 0) return;
         state.inBody = false;
         onAnswer();
-        socket.write(question);
+        ask();
       }
     };
     socket.on('data', take);
@@ -97,7 +109,7 @@ function askOver(
     });
   });
   failed.catch(() => undefined); // looked at by the race, which may be over
-  socket.write(question);
+  ask();
   return {
     failed,
     end: () => {

@@ -15,8 +15,32 @@ export function dataFiles(count: number): Record<string, string> {
   );
 }
 
+/** The same with small modules of four rules each. */
+export function smallModules(count: number): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: count }, (_, at) => [modulePath(at), smallModuleText(at, 1)]));
+}
+
 export function modulePath(at: number): string {
   return `services/s${at % 20}/m${at}.rego`;
+}
+
+/** A module of four rules; `version` is what its rule `version` answers. */
+export function smallModuleText(at: number, version: number): string {
+  return `package services.s${at % 20}.m${at}
+
+import rego.v1
+
+version := ${version}
+
+default allow := false
+
+allow if input.action in data.grants[input.user]
+
+allow if {
+	input.action == "read"
+	input.resource.owner == input.user
+}
+`;
 }
 
 /** `version` is what its rule `version` answers. */

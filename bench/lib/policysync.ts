@@ -50,6 +50,7 @@ export function policySync(name: string, { cliDir, opa, profileDir }: PolicySync
         ...(opa === undefined ? { SYNC_ENGINE: 'embedded' } : { SYNC_INLINE_ENGINE_EXEC_PATH: opa }),
         ...(healthDocument ? { SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED: 'true' } : {}),
         ...prefixed('SYNC_', 'policysync', settings),
+        ...(opa === undefined ? prefixed('SYNC_', 'embedded', { own: settings.own ?? {} }) : {}),
       });
       return { ...program, apiUrl, engineUrl, ready: () => answers(program, `${apiUrl}/ready`) };
     },

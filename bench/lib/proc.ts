@@ -58,6 +58,12 @@ export function usageOf(pid: number): Usage {
   return { cpuMs, rssBytes, peakBytes };
 }
 
+/** Resident memory of a process and all below it that still run, OPA with them. */
+export function rssWithOpa(pid: number): number {
+  const own = kilobytes(read(pid, 'status') ?? '', 'VmRSS');
+  return childrenOf(pid).reduce((sum, child) => sum + rssWithOpa(child), own);
+}
+
 /** From now on {@link Usage.peakBytes} is the peak since this moment. */
 export function resetPeak(pid: number): void {
   for (const id of familyOf(pid)) {

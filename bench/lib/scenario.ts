@@ -18,8 +18,8 @@ export interface Bench {
 
 /** What a figure of our own system is held against. */
 export interface Goal {
-  /** The only system that it is a goal of. Default: each of ours. */
-  readonly for?: 'embedded';
+  /** The engine of the systems that it is a goal of. Default: any. */
+  readonly for?: 'inline' | 'embedded';
   readonly metric: string;
   readonly statistic: Statistic;
   /**

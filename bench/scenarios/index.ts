@@ -1,11 +1,13 @@
 import type { Scenario } from '../lib/scenario.js';
 import { bundleScenario } from './bundle.js';
 import { clientStartModulesScenario } from './client-start-modules.js';
+import { decisionsScenario } from './decisions.js';
 import { deltaScenario } from './delta.js';
 import { fanOutScenario, idleSubscribersScenario } from './fan-out.js';
 import { largeDocumentScenario } from './large-document.js';
 import { manySubscribersScenario } from './many-subscribers.js';
 import { manyUpdatesScenario } from './many-updates.js';
+import { policyChangeScenario } from './policy-change.js';
 import { publishToReadableScenario } from './publish-to-readable.js';
 import { publishWhileBusyScenario } from './publish-while-busy.js';
 import { reconnectScenario } from './reconnect.js';
@@ -33,4 +35,6 @@ export const SCENARIOS: readonly Scenario[] = [
   tenantsScenario,
   manySubscribersScenario,
   reconnectScenario,
+  decisionsScenario,
+  policyChangeScenario,
 ];

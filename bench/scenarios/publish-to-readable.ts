@@ -20,6 +20,7 @@ export const publishToReadableScenario: Scenario = {
     { metric: METRIC, statistic: 'median', of: { system: 'raw' }, atMost: 2, check: 6 },
     { metric: METRIC, statistic: 'median', of: { system: 'opal' }, atMost: 1 / 4 },
     { metric: METRIC, statistic: 'p99', of: { system: 'opal' }, atMost: 1 / 8 },
+    { for: 'embedded', metric: METRIC, statistic: 'median', of: { system: 'policysync' }, atMost: 0.6, check: 1.5 },
   ],
   raw: async (bench) => measured(bench, await startBareStage(bench, { durable: true })),
   measure: async (bench, system) => measured(bench, await startStage(bench, system)),
