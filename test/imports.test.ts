@@ -40,7 +40,7 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
  */
 const ORDER: Record<string, readonly string[]> = {
   client: [
-    ...['topics', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report'],
+    ...['topics', 'temporary-folder', 'server-load', 'desired', 'status', 'outbound', 'fetch', 'report', 'authzen'],
     ...['options', 'server-api', 'engine', 'start-facts', 'position', 'reconcile', 'drift', 'health', 'offline'],
     'decisions',
     ...['follower', 'client-metrics', 'routes', 'http', 'client'],

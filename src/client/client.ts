@@ -12,6 +12,7 @@ import { endpointOf } from '../lib/proxy.js';
 import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
+import { authzenOffer } from './authzen/settings.js';
 import { type ClientMetrics, createClientMetrics } from './client-metrics.js';
 import type { Decider, DecisionDefaults, DecisionPosition } from './decisions/decision.js';
 import { Decisions } from './decisions/decisions.js';
@@ -138,6 +139,7 @@ async function compose(
   const { log, env } = deps;
   const clientId = clientIdOf(settings);
   logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
+  const authzen = authzenOffer(settings);
   const choosing = chooseEngine(settings, { log: log.child({ component: 'engine' }), env, signal: parts.signal });
   choosing.catch(() => undefined); // awaited below
   // Loaded while the OPA program is asked for its version.
@@ -179,7 +181,7 @@ async function compose(
   const [{ clientHttp }, { closeHttpApp, listenHttp }] = await loading;
   const app = clientHttp(settings, {
     ...{ authenticator, tls, metrics, status, engine, healthWriter, drift, follower, policy, data, waits },
-    ...{ reporter, offline, decisions: deps.decider, log: logOf('http') },
+    ...{ reporter, offline, authzen, decisions: deps.decider, log: logOf('http') },
   });
   parts.add(app, (one) => closeHttpApp(one));
   const address = await listenHttp(app, { host: settings.host, port: settings.port });

@@ -4,10 +4,13 @@ import { createHttpApp } from '../http/app.js';
 import { docsRoutes } from '../http/docs.js';
 import { metricsRoute } from '../http/metrics-route.js';
 import { createHostCheck } from '../http/request-guards.js';
+import { JsonText } from '../lib/json-text.js';
 import type { Logger } from '../lib/log.js';
 import type { Metrics } from '../lib/metrics.js';
 import type { TlsFiles } from '../lib/tls.js';
 import { packageVersion } from '../lib/version.js';
+import type { AskPolicy } from './authzen/evaluate.js';
+import type { AuthzenOffer } from './authzen/settings.js';
 import { addClientReadings } from './client-metrics.js';
 import type { Decisions } from './decisions/decisions.js';
 import type { DriftCheck } from './drift/drift-check.js';
@@ -20,6 +23,7 @@ import type { PositionWaits } from './position/position-waits.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
 import type { PolicyUpdater } from './reconcile/policy-updater.js';
 import type { Reporter } from './report/reporter.js';
+import { authzenRoutes } from './routes/authzen.js';
 import { callbackRoutes } from './routes/callbacks.js';
 import { connectivityRoutes } from './routes/connectivity.js';
 import { healthRoutes } from './routes/health.js';
@@ -49,6 +53,8 @@ export interface ClientHttpDeps {
   readonly reporter: Reporter;
   readonly decisions: Decisions;
   readonly offline: Offline;
+  /** Undefined: AuthZEN is off. */
+  readonly authzen: AuthzenOffer | undefined;
   readonly log: Logger;
 }
 
@@ -65,7 +71,14 @@ export function clientHttp(settings: ClientSettings, deps: ClientHttpDeps): Fast
   metricsRoute(app, settings.metricsAccess, metrics);
   connectivityRoutes(app, deps);
   storeConfigRoute(app, settings, authenticator.enabled && !settings.excludeStoreSecrets);
+  if (deps.authzen !== undefined) authzenRoutes(app, deps.authzen, { ask: asking(deps.decisions) });
   const description = 'Says how policy and data of one engine stand, and steers the client.';
   docsRoutes(app, { title: 'PolicySync client', version: packageVersion(), description });
   return app;
+}
+
+/** Asks for decisions on behalf of callers over HTTP: without an answer they get none, whatever an application does then, and at once. */
+function asking(decisions: Pick<Decisions, 'decide'>): AskPolicy {
+  const options = { onUnavailable: 'error', waitMs: 0 } as const;
+  return async (path, input) => (await decisions.decide(path, JsonText.trusted(input), options)).text;
 }

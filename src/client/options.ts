@@ -18,6 +18,7 @@ import {
 } from '../lib/options.js';
 import { placeRule } from '../lib/place-rules.js';
 import { FETCH_METHODS } from '../wire/data.js';
+import { actionSearchRules, decisionRules, rulesText } from './authzen/decision-rules.js';
 import { callbackConfig, configuredCallbacks } from './report/callbacks.js';
 import { HASH_FORMS } from './report/report-hash.js';
 
@@ -271,6 +272,48 @@ export const CLIENT_SETTINGS = {
     excludeStoreSecrets: flagSetting(
       'SYNC_EXCLUDE_POLICY_STORE_SECRETS',
       'Leave secrets out of GET /policy-store/config. Without authentication they always are.',
+    ),
+  }),
+  ...inGroup('AuthZEN', {
+    authzenDecision: jsonSetting(
+      'SYNC_AUTHZEN_DECISION',
+      'Turns the AuthZEN API on: the rule that decides, for example authzen/allow, or a list that chooses one; see docs/authzen.md.',
+      { opal: null, schema: decisionRules, form: 'path|JSON', parseText: rulesText },
+    ),
+    authzenSearchSubject: jsonSetting(
+      'SYNC_AUTHZEN_SEARCH_SUBJECT',
+      'The rule that lists subjects, in the same form. Unset: there is no subject search.',
+      { opal: null, schema: decisionRules, form: 'path|JSON', parseText: rulesText },
+    ),
+    authzenSearchResource: jsonSetting(
+      'SYNC_AUTHZEN_SEARCH_RESOURCE',
+      'The rule that lists resources, in the same form. Unset: there is no resource search.',
+      { opal: null, schema: decisionRules, form: 'path|JSON', parseText: rulesText },
+    ),
+    authzenSearchAction: jsonSetting(
+      'SYNC_AUTHZEN_SEARCH_ACTION',
+      'The rule that lists actions, in the same form without "action". Unset: there is no action search.',
+      { opal: null, schema: actionSearchRules, form: 'path|JSON', parseText: rulesText },
+    ),
+    authzenUrl: urlSetting(
+      'SYNC_AUTHZEN_URL',
+      'Public address of this client for the AuthZEN configuration, for example https://pdp.example.com. Default: as it was asked for.',
+      { opal: null },
+    ),
+    authzenMaxEvaluations: numberSetting(
+      'SYNC_AUTHZEN_MAX_EVALUATIONS',
+      'Maximum number of evaluations in a request.',
+      {
+        opal: null,
+        default: 1000,
+        min: 1,
+        max: 100_000,
+      },
+    ),
+    authzenMaxResults: numberSetting(
+      'SYNC_AUTHZEN_MAX_RESULTS',
+      'Maximum number of results in a response to a search; the next page has more.',
+      { opal: null, default: 1000, min: 1, max: 100_000 },
     ),
   }),
   ...inGroup('Policy', {

@@ -361,8 +361,9 @@ export const ERROR_CODES = {
   },
   decision_result_invalid: {
     status: 502,
-    cause: 'The result of a decision is not what the parser of the application accepts.',
-    remedy: 'Correct the policy, or the parser that is given to `decide`. The message has what is wrong.',
+    cause: 'The result of a decision is not what the parser of the application, or AuthZEN, accepts.',
+    remedy:
+      'Correct the policy, or the parser that is given to `decide`; docs/authzen.md has what AuthZEN accepts. The message has what is wrong.',
   },
   epoch_differs: {
     status: 409,

@@ -114,10 +114,10 @@ function assertWithin(text: string, at: number): number {
 }
 
 /**
- * The members of a JSON object text, values as written. Of a repeated name the last wins, as in OPA. The text was checked
- * before; one that ends too early is a `SyntaxError` all the same.
+ * The members of a JSON object text, values as written. Of a repeated name the last wins, as in OPA; `onRepeated` gets it. The text
+ * was checked before; one that ends too early is a `SyntaxError` all the same.
  */
-export function members(text: string): Map<string, string> {
+export function members(text: string, onRepeated?: (name: string) => void): Map<string, string> {
   const found = new Map<string, string>();
   let at = skipSpace(text, 1);
   while (text.charCodeAt(assertWithin(text, at)) !== CLOSE_OBJECT) {
@@ -125,6 +125,7 @@ export function members(text: string): Map<string, string> {
     const key = JSON.parse(text.slice(at, keyEnd)) as string;
     const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
     const end = skipValue(text, start);
+    if (found.has(key)) onRepeated?.(key);
     found.set(key, text.slice(start, end));
     at = skipSpace(text, end);
     if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);

@@ -4,6 +4,7 @@ import { decodeJwt } from 'jose';
 import type { PeerType } from '../../src/auth/caller.js';
 import type { RouteDeclaration } from '../../src/http/route.js';
 import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
+import { ALL_OFFERED } from '../support/authzen.js';
 import { field, request } from '../support/http.js';
 import {
   CLIENT_SETTINGS,
@@ -70,6 +71,12 @@ const CLIENT: Readonly<Record<string, Row>> = {
   'GET /opal-server/connectivity': 'listener',
   'POST /opal-server/connectivity/enable': 'listener',
   'POST /opal-server/connectivity/disable': 'listener',
+  'GET /.well-known/authzen-configuration': 'everyone',
+  'POST /access/v1/evaluation': 'listener',
+  'POST /access/v1/evaluations': 'listener',
+  'POST /access/v1/search/subject': 'listener',
+  'POST /access/v1/search/resource': 'listener',
+  'POST /access/v1/search/action': 'listener',
 };
 
 const CALLERS = ['nobody', 'nonsense', 'foreign', 'expired', 'client', 'datasource', 'listener'] as const;
@@ -123,6 +130,7 @@ async function startClient(env: Record<string, string>) {
       SYNC_SERVER_URL: closed,
       SYNC_POLICY_STORE_URL: closed,
       SYNC_INLINE_ENGINE_ENABLED: 'false',
+      ...ALL_OFFERED,
       ...env,
     },
   });

@@ -5,6 +5,7 @@ import { after, before, describe, it, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { errorText } from '../../src/lib/errors.js';
 import { bearer, keyPair, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
+import { ALL_OFFERED } from '../support/authzen.js';
 import { type StartedCommand, startCommand } from '../support/command.js';
 import { type DeclaredApi, declaredApi, type Operation } from '../support/declared-api.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
@@ -43,7 +44,16 @@ const SERVER_ASKS: Readonly<Record<string, readonly Ask[]>> = {
   'POST /token': [{ headers: bearer(MASTER_TOKEN), body: { type: 'client' } }],
 };
 
+const SUBJECT = { type: 'user', id: 'ann' };
+const RESOURCE = { type: 'todo', id: '1' };
+const EVALUATION = { subject: SUBJECT, action: { name: 'read' }, resource: RESOURCE };
+
 const CLIENT_ASKS: Readonly<Record<string, readonly Ask[]>> = {
+  'POST /access/v1/evaluation': [{ body: EVALUATION }],
+  'POST /access/v1/evaluations': [{ body: EVALUATION }, { body: { ...EVALUATION, evaluations: [{}, {}] } }],
+  'POST /access/v1/search/subject': [{ body: EVALUATION }, { body: { ...EVALUATION, page: { limit: 1 } } }],
+  'POST /access/v1/search/resource': [{ body: EVALUATION }],
+  'POST /access/v1/search/action': [{ body: EVALUATION }],
   'POST /callbacks': [{ body: { url: 'http://127.0.0.1:9/callback', key: 'packaged' } }],
   'GET /callbacks/{key}': [{ path: '/callbacks/packaged' }],
   'DELETE /callbacks/{key}': [{ path: '/callbacks/packaged' }],
@@ -81,6 +91,7 @@ describe('every route of the programs of the package answers as it declares', ()
       SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
       SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
       SYNC_OFFLINE_MODE_ENABLED: 'true',
+      ...ALL_OFFERED,
       SYNC_STORE_BACKUP_PATH: join(dir.path, 'backup.json'),
     });
     await until(async () => (await request(`${client.url}/healthy`)).status === 200, {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { Agent, request } from 'undici';
 import * as z from 'zod';
 import { withAnySignal } from '../../lib/async.js';
@@ -38,6 +39,7 @@ export class OpaDecisions implements DecisionEngine {
 
   constructor(options: OpaDecisionsOptions) {
     this.#options = options;
+    setMaxListeners(0, this.#closing.signal); // one for each question under way
     this.#agent = new Agent({
       connect: httpConnector({ timeoutMs: options.timeoutMs, tls: options.tls }),
       connections: CONNECTIONS,

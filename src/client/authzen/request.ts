@@ -1,0 +1,299 @@
+import { SyncError } from '../../lib/errors.js';
+import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
+import { elements, jsonKind, members, objectText } from '../../lib/json-text.js';
+
+/**
+ * Requests of the AuthZEN Authorization API 1.0, read from text. What the policy gets are the parts as they were written: no number
+ * changes, and no member is lost. Unknown members are ignored; an optional member that is null counts as absent.
+ */
+
+/** Most levels of nested objects and arrays in a request. */
+export const MAX_DEPTH = 64;
+
+const SEMANTICS = ['execute_all', 'deny_on_first_deny', 'permit_on_first_permit'] as const;
+/** When the evaluations of a request end (section 7.1.2.1). */
+export type Semantic = (typeof SEMANTICS)[number];
+
+/** A subject, resource or action: its text, and what a mapping looks at. */
+interface Entity {
+  readonly text: string;
+  /** `type` of a subject or resource, `name` of an action. */
+  readonly kind: string;
+}
+
+/** One question to the policy. */
+export interface Evaluation {
+  readonly subject: Entity;
+  readonly action: Entity;
+  readonly resource: Entity;
+  readonly context: string | undefined;
+}
+
+/** An evaluation, or why it is none. */
+export type EvaluationItem = Evaluation | { readonly problem: string };
+
+/** A request to `/access/v1/evaluations`; `single`: it is answered as one to `/access/v1/evaluation`. */
+export type EvaluationsRequest =
+  | { readonly single: Evaluation }
+  | { readonly items: readonly EvaluationItem[]; readonly semantic: Semantic };
+
+/** What a search looks for. */
+export type SearchKind = 'subject' | 'resource' | 'action';
+
+/** A request to `/access/v1/search/...`. */
+export interface SearchRequest {
+  readonly subject: Entity;
+  /** Undefined in a search of actions. */
+  readonly action: Entity | undefined;
+  readonly resource: Entity;
+  readonly context: string | undefined;
+  /** Undefined: the request has no `page`. */
+  readonly page: { readonly token: string | undefined; readonly limit: number | undefined } | undefined;
+  /** The `properties` of the page, which belong to what a token stands for. */
+  readonly pageProperties: string | undefined;
+}
+
+/** The body of a response with status 400. */
+export function badRequest(message: string, cause?: unknown): SyncError {
+  return new SyncError('request_invalid', message, { status: 400, cause });
+}
+
+/** `POST /access/v1/evaluation`. */
+export function readEvaluation(body: Buffer): Evaluation {
+  return evaluationOf(bodyMembers(body));
+}
+
+/** `POST /access/v1/evaluations`. */
+export function readEvaluations(
+  body: Buffer,
+  limits: { readonly maxEvaluations: number; readonly maxTotalLength: number },
+): EvaluationsRequest {
+  const request = bodyMembers(body);
+  const list = optional(request, 'evaluations');
+  if (list !== undefined && jsonKind(list) !== 'array') throw wrongType('evaluations', 'a list', list);
+  const semantic = semanticOf(request);
+  const items = list === undefined ? [] : elements(list);
+  if (items.length === 0) return { single: evaluationOf(request) };
+  if (items.length > limits.maxEvaluations) {
+    throw badRequest(`evaluations: has ${items.length} elements, at most ${limits.maxEvaluations} are allowed`);
+  }
+  const defaults = new Defaults(request);
+  const read = items.map((item, index) => itemOf(item, index, defaults));
+  const length = read.reduce((sum, item) => sum + ('problem' in item ? 0 : lengthOf(item)), 0);
+  if (length > limits.maxTotalLength) {
+    throw badRequest(
+      `evaluations: have ${length} characters in all with their defaults, at most ${limits.maxTotalLength} are allowed`,
+    );
+  }
+  return { items: read, semantic };
+}
+
+/** `POST /access/v1/search/{subject,resource,action}`. */
+export function readSearch(body: Buffer, kind: SearchKind): SearchRequest {
+  const request = bodyMembers(body);
+  const page = pageOf(request);
+  return {
+    subject: kind === 'subject' ? sought(request, 'subject') : entity(required(request, 'subject'), 'subject'),
+    action: kind === 'action' ? undefined : entity(required(request, 'action'), 'action'),
+    resource: kind === 'resource' ? sought(request, 'resource') : entity(required(request, 'resource'), 'resource'),
+    context: contextOf(request),
+    page: page?.values,
+    pageProperties: page?.properties,
+  };
+}
+
+/** What the policy gets as `input`. */
+export function inputOf({
+  subject,
+  action,
+  resource,
+  context,
+}: Omit<Evaluation, 'action'> & { action?: Entity | undefined }): string {
+  const entries: [string, string][] = [['subject', subject.text]];
+  if (action !== undefined) entries.push(['action', action.text]);
+  entries.push(['resource', resource.text]);
+  if (context !== undefined) entries.push(['context', context]);
+  return objectText(entries);
+}
+
+type Members = ReadonlyMap<string, string>;
+
+function bodyMembers(body: Buffer): Members {
+  if (body.length === 0) throw badRequest('a JSON object is required as body');
+  const check = new JsonCheck({ maxDepth: MAX_DEPTH });
+  try {
+    check.push(body);
+    check.end();
+  } catch (cause) {
+    if (!(cause instanceof JsonSyntaxError)) throw cause;
+    throw badRequest(`the body is not JSON: ${cause.message}`, cause);
+  }
+  return objectMembers(body.toString().trim(), 'the body');
+}
+
+/** The members of an object; a name that stands twice could mean one thing here and another to who read it before (RFC 7493). */
+function objectMembers(text: string, what: string): Members {
+  if (jsonKind(text) !== 'object') throw wrongType(what, 'an object', text);
+  return members(text, (name) => {
+    throw badRequest(`${what}: the member ${JSON.stringify(name.slice(0, 100))} stands in it twice`);
+  });
+}
+
+function optional(from: Members, name: string): string | undefined {
+  const text = from.get(name);
+  return text === 'null' ? undefined : text;
+}
+
+function required(from: Members, name: string): string {
+  const text = optional(from, name);
+  if (text === undefined) throw badRequest(`${name}: is missing`);
+  return text;
+}
+
+function string(from: Members, name: string, what: string): string {
+  const text = optional(from, name);
+  if (text === undefined) throw badRequest(`${what}.${name}: is missing`);
+  const value: unknown = text.startsWith('"') ? JSON.parse(text) : undefined;
+  if (typeof value !== 'string') throw wrongType(`${what}.${name}`, 'a string', text);
+  if (/\p{Surrogate}/u.test(value)) throw badRequest(`${what}.${name}: has half a surrogate pair`);
+  return value;
+}
+
+function objectOrAbsent(from: Members, name: string, what: string): string | undefined {
+  const text = optional(from, name);
+  if (text !== undefined && jsonKind(text) !== 'object') throw wrongType(`${what}${name}`, 'an object', text);
+  return text;
+}
+
+function evaluationOf(request: Members): Evaluation {
+  return {
+    subject: entity(required(request, 'subject'), 'subject'),
+    action: entity(required(request, 'action'), 'action'),
+    resource: entity(required(request, 'resource'), 'resource'),
+    context: contextOf(request),
+  };
+}
+
+function contextOf(request: Members): string | undefined {
+  return objectOrAbsent(request, 'context', '');
+}
+
+function entity(text: string, what: SearchKind): Entity {
+  const from = objectMembers(text, what);
+  objectOrAbsent(from, 'properties', `${what}.`);
+  if (what === 'action') return { text, kind: string(from, 'name', what) };
+  const kind = string(from, 'type', what);
+  string(from, 'id', what);
+  return { text, kind };
+}
+
+/** What is searched for has a type; its `id` is ignored, so that the policy does not see one either. */
+function sought(request: Members, what: 'subject' | 'resource'): Entity {
+  const from = objectMembers(required(request, what), what);
+  objectOrAbsent(from, 'properties', `${what}.`);
+  const kind = string(from, 'type', what);
+  return { text: objectText([...from].filter(([name]) => name !== 'id')), kind };
+}
+
+const MEMBERS = ['subject', 'action', 'resource', 'context'] as const;
+type Member = (typeof MEMBERS)[number];
+
+/**
+ * The defaults of an evaluations request. One of a wrong type is an error of the whole request; one that is incomplete (the interop
+ * scenario sends `"resource":{}`) only where an evaluation takes it, then also of the whole request.
+ */
+class Defaults {
+  readonly #request: Members;
+  readonly #entities = new Map<Exclude<Member, 'context'>, Entity>();
+
+  constructor(request: Members) {
+    for (const name of MEMBERS) objectOrAbsent(request, name, '');
+    this.#request = request;
+  }
+
+  get context(): string | undefined {
+    return optional(this.#request, 'context');
+  }
+
+  /** Undefined: there is no default. */
+  entity(name: Exclude<Member, 'context'>): Entity | undefined {
+    const text = optional(this.#request, name);
+    if (text === undefined) return undefined;
+    const known = this.#entities.get(name) ?? entity(text, name);
+    this.#entities.set(name, known);
+    return known;
+  }
+}
+
+/** A member of an evaluation replaces its default as a whole. What is wrong in one evaluation is an error of that one. */
+function itemOf(text: string, index: number, defaults: Defaults): EvaluationItem {
+  if (jsonKind(text) !== 'object') throw wrongType(`evaluations.${index}`, 'an object', text);
+  const problems: string[] = [];
+  /** Runs what reads the item alone. */
+  const own = <T>(read: () => T): T | undefined => {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      problems.push(error.message);
+      return undefined;
+    }
+  };
+  const item = own(() => objectMembers(text, 'the evaluation')) ?? new Map<string, string>();
+  const part = (name: Exclude<Member, 'context'>): Entity | undefined => {
+    const given = optional(item, name);
+    if (given !== undefined) return own(() => entity(given, name));
+    return defaults.entity(name) ?? own(() => entity(required(item, name), name));
+  };
+  const isRead = problems.length === 0;
+  const subject = isRead ? part('subject') : undefined;
+  const action = isRead ? part('action') : undefined;
+  const resource = isRead ? part('resource') : undefined;
+  const context = own(() => contextOf(item)) ?? defaults.context;
+  if (problems.length > 0 || subject === undefined || action === undefined || resource === undefined) {
+    return { problem: problems.join('; ') };
+  }
+  return { subject, action, resource, context };
+}
+
+function semanticOf(request: Members): Semantic {
+  const options = objectOrAbsent(request, 'options', '');
+  if (options === undefined) return 'execute_all';
+  const own = objectMembers(options, 'options');
+  if (optional(own, 'evaluations_semantic') === undefined) return 'execute_all';
+  const given = string(own, 'evaluations_semantic', 'options');
+  const found = SEMANTICS.find((one) => one === given);
+  if (found === undefined) throw badRequest(`options.evaluations_semantic: must be one of ${SEMANTICS.join(', ')}`);
+  return found;
+}
+
+function pageOf(
+  request: Members,
+): { values: NonNullable<SearchRequest['page']>; properties: string | undefined } | undefined {
+  const text = objectOrAbsent(request, 'page', '');
+  if (text === undefined) return undefined;
+  const page = objectMembers(text, 'page');
+  const limit = optional(page, 'limit');
+  if (limit !== undefined && !/^(0|[1-9]\d{0,14})$/.test(limit))
+    throw badRequest('page.limit: must be a whole number of 0 or more');
+  const token = optional(page, 'token') === undefined ? undefined : string(page, 'token', 'page');
+  return {
+    values: { token, limit: limit === undefined ? undefined : Number(limit) },
+    properties: objectOrAbsent(page, 'properties', 'page.'),
+  };
+}
+
+function lengthOf({ subject, action, resource, context = '' }: Evaluation): number {
+  return subject.text.length + action.text.length + resource.text.length + context.length;
+}
+
+function wrongType(what: string, wanted: string, text: string): SyncError {
+  return badRequest(`${what}: must be ${wanted}, and is ${typeName(text)}`);
+}
+
+function typeName(text: string): string {
+  const kind = jsonKind(text);
+  if (kind !== 'scalar') return kind === 'object' ? 'an object' : 'a list';
+  if (text.startsWith('"')) return 'a string';
+  return text === 'null' ? 'null' : text === 'true' || text === 'false' ? 'a boolean' : 'a number';
+}

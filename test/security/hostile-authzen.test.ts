@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { ALL_OFFERED, ENGINES, type StartedPdp, startPdp } from '../support/authzen.js';
+import { CERTIFICATION_FILES } from '../support/authzen-scenarios.js';
+import { makeAuthority, type TestAuthority } from '../support/certificates.js';
+import { field } from '../support/http.js';
+
+/**
+ * What a caller of the AuthZEN API can send to get a permit that the policy does not give, to reach another rule, or to keep client and
+ * engine busy: duplicate and prototype names, paths in place of types, depth, long lists, defaults that multiply.
+ */
+
+const EVALUATION = '/access/v1/evaluation';
+const EVALUATIONS = '/access/v1/evaluations';
+
+const ALICE = '{"type":"user","id":"alice"}';
+const BOB = '{"type":"user","id":"bob"}';
+const RECORD = '{"type":"record","id":"record-1"}';
+const WRITE = '{"name":"write"}';
+const PERMITTED = `{"subject":${ALICE},"action":${WRITE},"resource":${RECORD}}`;
+const DENIED = `{"subject":${BOB},"action":${WRITE},"resource":${RECORD}}`;
+
+let authority: TestAuthority;
+before(async () => {
+  authority = await makeAuthority('hostile');
+});
+after(async () => {
+  await authority[Symbol.asyncDispose]();
+});
+
+for (const engine of ENGINES) {
+  describe(`hostile AuthZEN requests, ${engine} engine`, () => {
+    let pdp: StartedPdp;
+    let ownNames: readonly string[];
+    before(async () => {
+      ownNames = Object.getOwnPropertyNames(Object.prototype);
+      pdp = await startPdp(engine, authority, {
+        ...ALL_OFFERED,
+        SYNC_AUTHZEN_DECISION: JSON.stringify([
+          { resource_type: 'open', path: 'open/allow' },
+          { path: 'authzen/allow' },
+        ]),
+      });
+      await pdp.use({ ...CERTIFICATION_FILES, 'open.rego': 'package open\n\nallow := true\n' });
+    });
+    after(async () => {
+      await pdp?.[Symbol.asyncDispose]();
+    });
+
+    async function assertSound(): Promise<void> {
+      assert.deepEqual((await pdp.post(EVALUATION, PERMITTED)).json, { decision: true });
+      assert.deepEqual((await pdp.post(EVALUATION, DENIED)).json, { decision: false });
+      assert.deepEqual(Object.getOwnPropertyNames(Object.prototype), ownNames);
+      assert.equal(({} as Record<string, unknown>).polluted, undefined);
+    }
+
+    it('a name that stands twice never means one thing here and another elsewhere', async () => {
+      for (const body of [
+        `{"subject":${BOB},"action":${WRITE},"resource":${RECORD},"subject":${ALICE}}`,
+        `{"subject":${BOB},"action":${WRITE},"resource":${RECORD},"\\u0073ubject":${ALICE}}`,
+        `{"subject":{"type":"user","id":"bob","id":"alice"},"action":${WRITE},"resource":${RECORD}}`,
+        `{"subject":${BOB},"action":{"name":"write","name":"read"},"resource":${RECORD}}`,
+      ]) {
+        assert.equal((await pdp.post(EVALUATION, body)).status, 400, body);
+      }
+      const inBatch = `{"action":${WRITE},"resource":${RECORD},"evaluations":[{"subject":${BOB},"subject":${ALICE}}]}`;
+      const answer = await pdp.post(EVALUATIONS, inBatch);
+      assert.equal(field(answer.json, 'evaluations', 0, 'decision'), false, answer.text);
+      assert.equal(field(answer.json, 'evaluations', 0, 'context', 'error', 'status'), 400, answer.text);
+    });
+
+    it('names of prototypes are names like all others, and stand for nothing', async () => {
+      for (const name of ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty']) {
+        for (const body of [
+          `{"${name}":${PERMITTED}}`,
+          `{"subject":{"${name}":${ALICE}},"action":${WRITE},"resource":${RECORD}}`,
+          `{"subject":${ALICE},"action":{"${name}":{"name":"write"}},"resource":${RECORD}}`,
+        ]) {
+          assert.equal((await pdp.post(EVALUATION, body)).status, 400, body);
+        }
+        const inside = `{"subject":{"type":"user","id":"bob","properties":{"${name}":{"role":"admin","polluted":1}}},"action":${WRITE},"resource":${RECORD},"context":{"${name}":{"polluted":1}}}`;
+        assert.deepEqual((await pdp.post(EVALUATION, inside)).json, { decision: false }, inside);
+        const unknown = `{"subject":{"type":"user","id":"${name}"},"action":{"name":"${name}"},"resource":{"type":"${name}","id":"${name}"}}`;
+        assert.deepEqual((await pdp.post(EVALUATION, unknown)).json, { decision: false }, unknown);
+        const semantic = `{"subject":${BOB},"action":${WRITE},"resource":${RECORD},"evaluations":[{}],"options":{"evaluations_semantic":"${name}"}}`;
+        assert.equal((await pdp.post(EVALUATIONS, semantic)).status, 400, semantic);
+      }
+      await assertSound();
+    });
+
+    it('no text of a request leads to another rule', async () => {
+      const texts = [
+        ...[
+          '../open',
+          'open/../open',
+          '../../open/allow',
+          'open%2fallow',
+          'open/allow',
+          'open?x',
+          'open#',
+          'OPEN',
+          ' open',
+        ],
+        ...['open\u0000', 'data.open.allow', '"},"x":{"', '\u2028open', 'open\n'],
+      ];
+      for (const text of texts) {
+        const json = JSON.stringify(text);
+        for (const body of [
+          `{"subject":${BOB},"action":${WRITE},"resource":{"type":${json},"id":"record-1"}}`,
+          `{"subject":{"type":${json},"id":"bob"},"action":${WRITE},"resource":${RECORD}}`,
+          `{"subject":${BOB},"action":{"name":${json}},"resource":${RECORD}}`,
+          `{"subject":${BOB},"action":${WRITE},"resource":{"type":"record","id":${json}}}`,
+        ]) {
+          const answer = await pdp.post(EVALUATION, body);
+          assert.deepEqual(answer.json, { decision: false }, `${body}: ${answer.text}`);
+        }
+      }
+      const chosen = `{"subject":${BOB},"action":${WRITE},"resource":{"type":"open","id":"x"}}`;
+      assert.deepEqual((await pdp.post(EVALUATION, chosen)).json, { decision: true });
+    });
+
+    it('depth, long lists and defaults that multiply are refused before the engine is asked', async () => {
+      const nested = (open: string, close: string): string =>
+        `{"subject":${ALICE},"action":${WRITE},"resource":${RECORD},"context":{"x":${open.repeat(100_000)}1${close.repeat(100_000)}}}`;
+      const many = `{"subject":${ALICE},"action":${WRITE},"resource":${RECORD},"evaluations":[${'{},'.repeat(300_000)}{}]}`;
+      const pad = 'x'.repeat(900_000);
+      const multiplied = `{"subject":${ALICE},"action":${WRITE},"resource":${RECORD},"context":{"pad":"${pad}"},"evaluations":[${'{},'.repeat(900)}{}]}`;
+      for (const body of [nested('[', ']'), nested('{"a":', '}'), many, multiplied]) {
+        for (const path of [EVALUATIONS, ...(body === many || body === multiplied ? [] : [EVALUATION])]) {
+          const answer = await pdp.post(path, body);
+          assert.equal(answer.status, 400, `${path}: ${answer.text.slice(0, 200)}`);
+          assert(answer.text.length < 1000, 'a short answer');
+        }
+      }
+      const large = `{"subject":${ALICE},"action":${WRITE},"resource":${RECORD},"context":{"pad":"${'x'.repeat(2 * 1024 * 1024)}"}}`;
+      assert.equal((await pdp.post(EVALUATION, large)).status, 413);
+      await assertSound();
+    });
+
+    it('bytes that are no text, and numbers of any size, do no harm', async () => {
+      for (const number of ['1e400', '-1e400', '1e-400', '9'.repeat(10_000), '0.1e1', '-0']) {
+        const body = `{"subject":{"type":"user","id":"bob","properties":{"n":${number}}},"action":${WRITE},"resource":${RECORD}}`;
+        const answer = await pdp.post(EVALUATION, body);
+        assert.notEqual(field(answer.json, 'decision'), true, `${number.slice(0, 20)}: ${answer.text}`);
+      }
+      for (const text of ['\\ud800', '\\udfff\\ud800', 'ann\\udc00']) {
+        const body = `{"subject":{"type":"user","id":"${text}"},"action":${WRITE},"resource":${RECORD}}`;
+        assert.equal((await pdp.post(EVALUATION, body)).status, 400, text);
+      }
+      await assertSound();
+    });
+
+    it('a page token that is made up leads nowhere', async () => {
+      const search = (page: unknown) =>
+        pdp.post('/access/v1/search/subject', {
+          subject: { type: 'user' },
+          action: { name: 'read' },
+          resource: { type: 'record', id: 'record-1' },
+          page,
+        });
+      const good = String(field((await search({ limit: 1 })).json, 'page', 'next_token'));
+      const text = Buffer.from(good, 'base64url').toString();
+      for (const forged of ['', '-1', '1e9', '__proto__', '999999999999999']) {
+        const token = Buffer.from(text.replace(/^\d+/, forged)).toString('base64url');
+        const answer = await search({ limit: 1, token });
+        const isEmpty = answer.status === 200 && JSON.stringify(field(answer.json, 'results')) === '[]';
+        assert(answer.status === 400 || isEmpty, `${forged}: ${answer.text}`);
+      }
+      for (const token of ['../..', 'x'.repeat(100_000), '\u0000', {}, 1]) {
+        assert.equal((await search({ limit: 1, token })).status, 400);
+      }
+      await assertSound();
+    });
+
+    it('a web page of another site asks nothing, with or without asking the browser first', async () => {
+      const origin = { origin: 'https://evil.example' };
+      assert.equal((await pdp.post(EVALUATION, PERMITTED, origin)).status, 403);
+      for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {
+        assert.equal((await pdp.post(EVALUATION, PERMITTED, { 'content-type': type })).status, 400);
+      }
+    });
+  });
+}
