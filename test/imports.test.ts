@@ -28,6 +28,10 @@ const TABLE: Record<string, { may: readonly string[]; rule: string }> = {
     rule: 'server and client never import each other',
   },
   cli: { may: ['lib', 'wire', 'auth', 'pubsub', 'server', 'client'], rule: 'cli and index.ts never import each other' },
+  middleware: {
+    may: ['lib', 'client/decisions'],
+    rule: 'middleware asks a client for decisions: it knows nothing of the engine',
+  },
   index: {
     may: ['lib', 'wire', 'auth', 'pubsub', 'server', 'client'],
     rule: 'cli and index.ts never import each other',

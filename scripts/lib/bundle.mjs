@@ -4,6 +4,8 @@ import { join, resolve } from 'node:path';
 /** What the package is started from or imported by: each file of the output and its source. */
 const ENTRIES = {
   index: 'src/index.ts',
+  'middleware/express': 'src/middleware/express.ts',
+  'middleware/fastify': 'src/middleware/fastify.ts',
   'cli/server': 'src/cli/server.ts',
   'cli/client': 'src/cli/client.ts',
   // Beside the chunk that starts it, by its name (sqlite-thread.ts).

@@ -1,0 +1,125 @@
+import type { DecideOptions, Decider, Decision } from '../client/decisions/decision.js';
+import type { SyncError } from '../lib/errors.js';
+
+/** What the policy learns of a request, unless the application says otherwise. */
+export interface RequestInput {
+  /** In upper case. */
+  readonly method: string;
+  /** Decoded segments of the URL's path, empty ones left out: `/documents/a%2Fb/` is `["documents", "a/b"]`. */
+  readonly path: readonly string[];
+  /** The route that answers, as it is declared: `/documents/:id`; null where that is not known. */
+  readonly route: string | null;
+  /** Its parameters. */
+  readonly params: unknown;
+  readonly query: unknown;
+  /** What the option `user` returns; left out without it. */
+  readonly user?: unknown;
+}
+
+/** Options of a guard, whichever the framework. */
+export interface GuardOptions<R> {
+  /** The client that decides. */
+  readonly client: Pick<Decider, 'decide'>;
+  /** Returns who asks, from what the application's authentication left in the request. */
+  readonly user?: ((request: R) => unknown) | undefined;
+  /** Returns the input of the decision. Default: {@link RequestInput}, which it gets as second argument. */
+  readonly input?: ((request: R, usual: RequestInput) => unknown) | undefined;
+  /** Whether a decision lets the request pass. Default: `decision.allowed`. */
+  readonly isAllowed?: ((decision: Decision) => boolean) | undefined;
+  /** Options of each decision, for example `{ onUnavailable: 'last' }`. */
+  readonly decide?: DecideOptions | undefined;
+}
+
+/** A response in place of the application's. */
+export interface GuardResponse {
+  readonly status: 403 | 503;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: {
+    readonly error: 'forbidden' | 'no_decision';
+    readonly message: string;
+    /** Why there is no decision: a code of docs/errors.md. */
+    readonly code?: string;
+    readonly decision_id?: string;
+  };
+}
+
+/** What a guard found. Without `response` the request passes. */
+export interface Verdict {
+  readonly decision: Decision | undefined;
+  readonly response: GuardResponse | undefined;
+  /** Why there is no decision. */
+  readonly error: SyncError | undefined;
+}
+
+/** The header that has the id of the decision, in each response to a request that was decided about. */
+export const DECISION_HEADER = 'x-decision-id';
+
+const NO_STORE = { 'cache-control': 'no-store' };
+const RETRY_AFTER_SECONDS = 1;
+
+/**
+ * Asks for the decision about a request. Rejects with an error that is no answer to a caller if the application asks what no engine
+ * can be asked (`request_invalid`), or if a function of its own throws.
+ */
+export async function judge<R>(
+  options: GuardOptions<R>,
+  path: string,
+  request: R,
+  facts: Omit<RequestInput, 'user'>,
+): Promise<Verdict> {
+  const usual: RequestInput = options.user === undefined ? facts : { ...facts, user: await options.user(request) };
+  const input = options.input === undefined ? usual : await options.input(request, usual);
+  let decision: Decision;
+  try {
+    decision = await options.client.decide(path, input, options.decide);
+  } catch (error) {
+    if (!isNoAnswer(error)) throw new Error(`the decision ${path} cannot be asked for`, { cause: error });
+    return { decision: undefined, response: noDecision(error, undefined), error };
+  }
+  if (decision.kind === 'unavailable') {
+    return { decision, response: noDecision(decision.error, decision.id), error: decision.error };
+  }
+  const isAllowed = options.isAllowed?.(decision) ?? decision.allowed;
+  return { decision, response: isAllowed ? undefined : forbidden(decision.id), error: undefined };
+}
+
+/** Decoded segments of a path; a segment that cannot be decoded stays as it is. */
+export function pathSegments(url: string): string[] {
+  const path = url.split(/[?#]/, 1)[0] ?? '';
+  return path
+    .split('/')
+    .filter((segment) => segment !== '')
+    .map((segment) => {
+      try {
+        return decodeURIComponent(segment);
+      } catch {
+        return segment; // no text has such an escape, so that no rule means it
+      }
+    });
+}
+
+/** By its name: the client may come from another copy of this package, whose class is another one. */
+function isNoAnswer(error: unknown): error is SyncError {
+  return error instanceof Error && error.name === 'SyncError' && (error as SyncError).code !== 'request_invalid';
+}
+
+function forbidden(id: string): GuardResponse {
+  const message = 'The policy does not allow this request.';
+  return { status: 403, headers: headersOf(id), body: { error: 'forbidden', message, decision_id: id } };
+}
+
+function noDecision(
+  { code, retryAfterSeconds = RETRY_AFTER_SECONDS }: SyncError,
+  id: string | undefined,
+): GuardResponse {
+  const message = 'No decision about this request can be made now. Try again soon.';
+  return {
+    status: 503,
+    headers: { ...headersOf(id), 'retry-after': String(retryAfterSeconds) },
+    body: { error: 'no_decision', message, code, ...(id === undefined ? {} : { decision_id: id }) },
+  };
+}
+
+function headersOf(id: string | undefined): Record<string, string> {
+  return id === undefined ? NO_STORE : { ...NO_STORE, [DECISION_HEADER]: id };
+}
