@@ -18,7 +18,8 @@ import type { Decider, DecisionDefaults, DecisionPosition } from './decisions/de
 import { Decisions } from './decisions/decisions.js';
 import { DriftCheck } from './drift/drift-check.js';
 import { chooseEngine, type EngineChoice } from './engine/choose-engine.js';
-import { createEngine, type RunningEngine } from './engine/create-engine.js';
+import { createEngine } from './engine/create-engine.js';
+import type { RunningEngine } from './engine/running-engine.js';
 import { createHttpProvider } from './fetch/http-fetch.js';
 import { createPostgresProvider } from './fetch/postgres-provider.js';
 import { type FetchProvider, loadProviderModules } from './fetch/provider.js';
@@ -240,7 +241,7 @@ async function openEngine(
   const log = logOf('engine');
   const engine = parts.add(
     await createEngine(settings, {
-      ...{ log, env, signal: parts.signal, outgoing: outbound.tls, choice },
+      ...{ log, env, signal: parts.signal, outgoing: outbound.tls, choice, outbound, gate },
       decisionTimeoutMs,
       reserved: healthPaths(healthDocument),
     }),

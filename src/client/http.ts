@@ -14,7 +14,7 @@ import type { AuthzenOffer } from './authzen/settings.js';
 import { addClientReadings } from './client-metrics.js';
 import type { Decisions } from './decisions/decisions.js';
 import type { DriftCheck } from './drift/drift-check.js';
-import type { RunningEngine } from './engine/create-engine.js';
+import type { RunningEngine } from './engine/running-engine.js';
 import type { Follower } from './follower.js';
 import type { HealthWriter } from './health/health-writer.js';
 import type { Offline } from './offline/offline.js';

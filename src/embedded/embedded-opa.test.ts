@@ -23,7 +23,7 @@ class World implements AsyncDisposable {
   constructor(options: Partial<EmbeddedOpaOptions> = {}) {
     this.opa = new EmbeddedOpa(
       {
-        ...{ decisionMs: 60_000, workMs: 60_000, idleMs: 60_000, memoryLimitBytes: 1_000_000 },
+        ...{ decisionMs: 60_000, workMs: 60_000, idleMs: 60_000 },
         ...{ maxEntrypoints: 10, entrypoints: [], backoff: { minMs: 1, maxMs: 2 } },
         ...options,
       },
@@ -290,16 +290,6 @@ test('a Go part that cannot be started makes the engine fail, and it comes back 
   assert.match(world.failing[0] ?? '', /no memory/);
   assert.equal(world.failing[1], undefined);
   await world.opa.start();
-});
-
-test('a Go part with more memory than its limit is started again', async () => {
-  await using world = new World();
-  await world.opa.activate(policy('one', 'go:app/allow = x'), APP, []);
-  await world.put('x', '1');
-  world.go.memoryBytes = 2_000_000;
-  await world.ask('app/allow');
-  assert.equal(await world.ask('app/allow'), 1);
-  assert.equal(world.gos.length, 2);
 });
 
 test('tells what changed', async () => {

@@ -8,8 +8,6 @@ import { type DocumentOp, type GoEngine, WorkerFailure } from './types.js';
 export interface GoKeeperOptions extends GoLimits {
   /** The thread is ended after this time without a call. */
   readonly idleMs: number;
-  /** A thread with more memory is ended, and started again when it is needed. */
-  readonly memoryLimitBytes: number;
   readonly backoff: BackoffOptions;
 }
 
@@ -97,8 +95,6 @@ export class GoKeeper {
       } catch (error) {
         const isElsewhere = error instanceof WorkerFailure && error.kind === 'ended' && !this.#stop.signal.aborted;
         if (!isElsewhere || attempt === MAX_ATTEMPTS) throw error;
-      } finally {
-        this.#checkMemory(go);
       }
     }
   }
@@ -199,8 +195,6 @@ export class GoKeeper {
       await this.#deps.fill(go);
       for (let ops = life.since.shift(); ops !== undefined; ops = life.since.shift()) await go.write(ops);
       if (end !== undefined) throw new WorkerFailure('ended', end);
-      if (this.#isTooLarge(go))
-        throw new Error(`policy and documents need ${go.memoryBytes} bytes: ${this.#limitText}`);
     } catch (error) {
       await go.kill('it could not be filled');
       throw error;
@@ -238,24 +232,6 @@ export class GoKeeper {
     this.#forget();
     this.#failedEnds++;
     this.#deps.log.warn({ reason }, 'the Go part of the engine ended: it is started again when it is needed');
-  }
-
-  #checkMemory(go: TimedGo): void {
-    if (!this.#isTooLarge(go) || !this.isCurrent(go)) return;
-    this.#deps.log.warn(
-      { memory_bytes: go.memoryBytes, limit_bytes: this.#options.memoryLimitBytes },
-      'the Go part of the engine has more memory than its limit: it is started again when it is needed',
-    );
-    this.#failedEnds++;
-    this.drop('it has more memory than its limit');
-  }
-
-  #isTooLarge({ memoryBytes }: TimedGo): boolean {
-    return memoryBytes > this.#options.memoryLimitBytes;
-  }
-
-  get #limitText(): string {
-    return `SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT is ${this.#options.memoryLimitBytes}`;
   }
 
   #forget(): void {

@@ -9,9 +9,9 @@ import { layer, policy } from '../support/layers.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
 import { tempDir } from '../support/temp-dir.js';
 
-/** An engine in either mode; the external one is an OPA of its own. */
-async function startMode(mode: 'inline' | 'external'): Promise<TestEngine & { opa: TestOpa | undefined }> {
-  if (mode === 'inline') return Object.assign(await startEngine(), { opa: undefined });
+/** An engine in each mode; the external one is an OPA of its own. */
+async function startMode(mode: 'inline' | 'external' | 'embedded'): Promise<TestEngine & { opa: TestOpa | undefined }> {
+  if (mode !== 'external') return Object.assign(await startEngine({ kind: mode }), { opa: undefined });
   const opa = await startOpa({ args: ['--v0-compatible'] });
   const engine = await startEngine({ externalUrl: opa.url });
   const dispose = engine[Symbol.asyncDispose].bind(engine);
@@ -64,7 +64,7 @@ server.listen(Number(address.split(':').at(-1)), '127.0.0.1');
 
 const ALLOW = 'package app.rbac\ndefault allow = false\nallow { data.users[input.user].admin }';
 
-for (const mode of ['inline', 'external'] as const) {
+for (const mode of ['inline', 'external', 'embedded'] as const) {
   describe(`documents and policy in an engine (${mode})`, () => {
     it('static data lies below dynamic documents, whichever comes first', async () => {
       await using engine = await startMode(mode);

@@ -86,12 +86,17 @@ export async function startEngine(
     status,
     pid: () => running.pid(),
     data: async (path) => {
+      if (running.embedded !== undefined) return resultOf(await running.engine.read(path, stop.signal));
       const text = await rest.getData(path, stop.signal);
       return text === undefined ? undefined : (JSON.parse(text) as unknown);
     },
     query: async (path, input) => {
+      if (running.embedded !== undefined) {
+        const { text } = await running.embedded.decide({ path, input: JSON.stringify(input) });
+        return text === undefined ? undefined : (JSON.parse(text) as unknown);
+      }
       const response = await fetch(`${url}/v1/data/${path}`, { method: 'POST', body: JSON.stringify({ input }) });
-      return ((await response.json()) as { result?: unknown }).result;
+      return resultOf(await response.text());
     },
     async [Symbol.asyncDispose]() {
       stop.abort();
@@ -100,4 +105,8 @@ export async function startEngine(
       await rest.close();
     },
   };
+}
+
+function resultOf(text: string): unknown {
+  return (JSON.parse(text) as { result?: unknown }).result;
 }

@@ -166,7 +166,7 @@ export class FakeGo implements GoEngine {
   async decide(path: string): Promise<string | undefined> {
     await this.#begin('decide');
     if (this.hangs.has(path)) return this.#life.hang();
-    return this.#documents.read(segments(this.#rules.get(path)?.reads ?? path));
+    return this.#documents.read(segments(this.#rules.get(path)?.reads ?? decodeURIComponent(path)));
   }
 
   async http({ method, url }: OpaRequest): Promise<OpaResponse> {

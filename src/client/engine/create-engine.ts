@@ -1,17 +1,13 @@
 import { aborted } from '../../lib/async.js';
 import { assertNotOurs, childEnv } from '../../lib/child-env.js';
 import { errorText, SyncError } from '../../lib/errors.js';
-import type { Logger } from '../../lib/log.js';
-import type { Endpoint, OutgoingTls } from '../../lib/tls.js';
-import type { DocPath } from '../../wire/doc-path.js';
+import type { OutgoingTls } from '../../lib/tls.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
-import type { EngineChoice } from './choose-engine.js';
-import type { DecisionEngine } from './decision-engine.js';
-import type { PolicyEngine } from './engine.js';
+
+import { createEmbedded } from './create-embedded.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
-import type { EngineKind } from './engine-kind.js';
 import { ExternalOpa } from './external-opa.js';
 import { InlineOpa } from './inline-opa.js';
 import { listenAddress, splitAddress } from './opa-args.js';
@@ -22,7 +18,8 @@ import { createOpaProcess, type OpaProcess } from './opa-process.js';
 import { capabilitiesWithout, type OpaProgram, opaCheck, opaParser, type PolicyCheck } from './opa-program.js';
 import { OpaRest } from './opa-rest.js';
 import type { OpaSearch } from './opa-search.js';
-import { type RegoCounts, type RegoMode, RegoVersions } from './rego-versions.js';
+import { RegoVersions, regoMode } from './rego-versions.js';
+import type { CreateEngineDeps, RunningEngine } from './running-engine.js';
 
 /** A bundle of thousands of modules compiles longer than any single request takes. */
 const ACTIVATION_FACTOR = 4;
@@ -30,48 +27,8 @@ const ACTIVATION_FACTOR = 4;
 /** After this many timeouts, a request without a response has taken effect or never will. */
 const DOUBT_FACTOR = 2;
 
-/** An engine and the process that runs it. */
-export interface RunningEngine {
-  readonly kind: EngineKind;
-  readonly engine: PolicyEngine;
-  /** Answers questions. */
-  readonly decisions: DecisionEngine;
-  /** Who may use the engine, and how. */
-  readonly access: EngineAccessKind;
-  /** Version of OPA; undefined until it is found, and for an external engine. */
-  version(): string | undefined;
-  /** The Rego versions of the modules in the engine; undefined before the first ones, and for an external engine. */
-  rego(): ({ readonly mode: RegoMode } & RegoCounts) | undefined;
-  /** Progress of finding, downloading or building the OPA program, as text; undefined once there is one. */
-  getting(): string | undefined;
-  /**
-   * Runs the engine until the signal aborts, once there is an OPA program. Calls `onStarted` when it responds, still empty, and
-   * `onGone` when it ends. Rejects if it cannot be found or started at all.
-   */
-  run(listen: { onStarted(): void; onGone(reason: string): void }, signal: AbortSignal): Promise<void>;
-  /** Addresses of the inline engine and its bundle server, other than SYNC_POLICY_STORE_URL. */
-  readonly listeners: readonly { readonly what: string; readonly place: Endpoint }[];
-  /** Process id of the inline engine while it runs. */
-  pid(): number | undefined;
-  close(): Promise<void>;
-}
-
 /** An OPA process, which is asked over REST. */
 type RunningOpa = Omit<RunningEngine, 'decisions'>;
-
-/** Dependencies of {@link createEngine}. */
-export interface CreateEngineDeps {
-  readonly log: Logger;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly signal: AbortSignal;
-  readonly choice: EngineChoice;
-  /** Documents that the client reserves in the engine, in addition to its marker. */
-  readonly reserved: readonly DocPath[];
-  /** Timeout of a question to an OPA over REST. Default: SYNC_POLICY_STORE_TIMEOUT. */
-  readonly decisionTimeoutMs?: number | undefined;
-  /** TLS for the OAuth server of the engine. Default: the well-known authorities. */
-  readonly outgoing?: OutgoingTls;
-}
 
 /** Creates the chosen engine. An inline one may still search for its OPA program: calls to the engine wait for it. */
 export async function createEngine(settings: ClientSettings, deps: CreateEngineDeps): Promise<RunningEngine> {
@@ -84,9 +41,7 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
       'SYNC_INLINE_ENGINE_BUILTINS_OFF is of no use with an open engine: whoever reaches it can put policies there; leave SYNC_INLINE_ENGINE_OPEN, authentication and authorization unset',
     );
   }
-  if (choice.kind === 'embedded') {
-    throw new SyncError('config_invalid', 'SYNC_ENGINE=embedded is not available in this version: unset it');
-  }
+  if (choice.kind === 'embedded') return createEmbedded(settings, deps);
   const access = await openEngineAccess(settings, { ...deps, kind: choice.kind });
   const authz = kind === 'token' ? makeAuthz(settings) : undefined;
   const auth = authz === undefined ? access.auth : fixedAuth(authz.token);
@@ -224,12 +179,6 @@ async function inlineEngine(
       await capabilities.close();
     },
   };
-}
-
-/** The Rego version that the settings select. */
-function regoMode({ inlineEngineConfig, engineV0Compat }: ClientSettings): RegoMode {
-  const compat = inlineEngineConfig?.v0_compatible?.toString() ?? engineV0Compat;
-  return compat === 'auto' ? 'auto' : compat === 'true' ? 'v0' : 'v1';
 }
 
 function engineListeners(address: string | undefined): RunningEngine['listeners'] {

@@ -1,7 +1,17 @@
+import type { ClientSettings } from '../options.js';
 import { EngineRefusal, type PolicySet } from './engine.js';
 
 /** SYNC_ENGINE_V0_COMPAT: `auto`: each module as v1 if it can be parsed so, otherwise as v0; `v0`, `v1`: all modules. */
 export type RegoMode = 'auto' | 'v0' | 'v1';
+
+/** The Rego version that the settings select. */
+export function regoMode({
+  inlineEngineConfig,
+  engineV0Compat,
+}: Pick<ClientSettings, 'inlineEngineConfig' | 'engineV0Compat'>): RegoMode {
+  const compat = inlineEngineConfig?.v0_compatible?.toString() ?? engineV0Compat;
+  return compat === 'auto' ? 'auto' : compat === 'true' ? 'v0' : 'v1';
+}
 
 /** Paths of the modules that are read as Rego v0; all others are v1. */
 export type V0Modules = ReadonlySet<string>;

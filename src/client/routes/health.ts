@@ -4,7 +4,7 @@ import { addRoute, type ResponseDeclaration } from '../../http/route.js';
 import { type ClientHealth, clientHealth } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { DriftCheck } from '../drift/drift-check.js';
-import type { RunningEngine } from '../engine/create-engine.js';
+import type { RunningEngine } from '../engine/running-engine.js';
 import type { Follower } from '../follower.js';
 import type { HealthWriter } from '../health/health-writer.js';
 import type { Offline } from '../offline/offline.js';
