@@ -1,6 +1,6 @@
 /** The part of the WebAssembly API that is used here: the types of Node leave it out, and those of browsers have much more. */
 declare namespace WebAssembly {
-  type ExportValue = Function | Global | Memory | Table;
+  type ExportValue = ((...args: never) => unknown) | Global | Memory | Table;
   type Exports = Record<string, ExportValue>;
   type Imports = Record<string, Record<string, ExportValue | number>>;
 

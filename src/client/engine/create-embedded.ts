@@ -1,11 +1,8 @@
 import { EngineArtifact } from '../../embedded/artifact.js';
 import { EmbeddedOpa } from '../../embedded/embedded-opa.js';
-import { EvaluatorThread } from '../../embedded/evaluator/evaluator-thread.js';
-import { LocalEvaluator } from '../../embedded/evaluator/local-evaluator.js';
+import { type EvaluatorOptions, startEvaluator } from '../../embedded/evaluator/start-evaluator.js';
 import type { GoHost } from '../../embedded/go/go-host.js';
 import { GoThread } from '../../embedded/go/go-thread.js';
-import type { StartEvaluator } from '../../embedded/replica.js';
-import { WorkerFailure } from '../../embedded/types.js';
 import { aborted } from '../../lib/async.js';
 import { errorCode, errorText } from '../../lib/errors.js';
 import type { ClientSettings } from '../options.js';
@@ -27,6 +24,12 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
   const artifact = new EngineArtifact();
   const sending = settings.embeddedHttpSend ? openSending(settings, deps) : undefined;
   const known = new EntrypointFile(settings.clientId ?? `${settings.serverUrl} ${settings.engineUrl}`, { env, log });
+  const evaluators: EvaluatorOptions = {
+    thread: settings.embeddedThread,
+    memoryLimitBytes: settings.embeddedMemoryLimitBytes,
+    timeLimitMs: settings.embeddedDecisionTimeoutMs,
+    loadProgram: () => artifact.load(),
+  };
   let listen: { onStarted(): void; onGone(reason: string): void } | undefined;
   const opa = new EmbeddedOpa(
     {
@@ -45,7 +48,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
           host: sending?.host,
           memoryLimitBytes: settings.embeddedMemoryLimitBytes,
         }),
-      startEvaluator: evaluatorStarter(settings),
+      startEvaluator: (content) => startEvaluator(evaluators, content),
       releaseGo: () => artifact.release(),
       onFailing: (reason) => {
         if (reason === undefined) listen?.onStarted();
@@ -101,25 +104,6 @@ async function startOrTell(opa: EmbeddedOpa, onGone: (reason: string) => void, s
     onGone(errorText(error));
     return false;
   }
-}
-
-/** Starts evaluators in threads of their own, or in this one where the settings say so and no built-in function of Go is needed. */
-function evaluatorStarter({
-  embeddedThread,
-  embeddedMemoryLimitBytes: memoryLimitBytes,
-  embeddedDecisionTimeoutMs: timeLimitMs,
-}: ClientSettings): StartEvaluator {
-  return async ({ wasm, documents }) => {
-    const module = await WebAssembly.compile(wasm);
-    if (embeddedThread === 'main') {
-      try {
-        return new LocalEvaluator({ module, documents, memoryLimitBytes });
-      } catch (error) {
-        if (!(error instanceof WorkerFailure)) throw error; // a thread may have what is missing here
-      }
-    }
-    return EvaluatorThread.start({ module, documents, memoryLimitBytes, timeLimitMs });
-  };
 }
 
 /** Where `http.send` goes: like all requests to addresses that a peer names. */

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { DocPath } from '../../wire/doc-path.js';
+import type { GoProgram } from '../artifact.js';
 import { type DocumentOp, type Evaluator, type EvaluatorEnd, WorkerFailure } from '../types.js';
 import { Fifo } from './fifo.js';
 import {
@@ -7,7 +8,9 @@ import {
   type EvaluatorAnswers,
   type EvaluatorCall,
   type EvaluatorFailure,
+  type EvaluatorMessage,
   type EvaluatorSetup,
+  NEEDS_GO,
   Progress,
 } from './messages.js';
 import { Watch } from './watch.js';
@@ -21,6 +24,8 @@ export interface EvaluatorThreadOptions {
   readonly memoryLimitBytes: number;
   /** How long one decision may take; waiting for others does not count. */
   readonly timeLimitMs: number;
+  /** Asked for if the policy calls built-in functions of Go. */
+  readonly loadProgram: () => Promise<GoProgram>;
 }
 
 /** A call without an answer. */
@@ -53,7 +58,7 @@ export class EvaluatorThread implements Evaluator {
   #end: EvaluatorEnd | undefined;
   #isClosing = false;
 
-  private constructor(setup: Omit<EvaluatorSetup, 'progress'>, timeLimitMs: number) {
+  private constructor({ timeLimitMs, loadProgram, ...setup }: EvaluatorThreadOptions) {
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
     });
@@ -67,7 +72,10 @@ export class EvaluatorThread implements Evaluator {
       workerData: { ...setup, progress: this.#progress.shared } satisfies EvaluatorSetup,
       resourceLimits: { maxOldGenerationSizeMb: heapMb },
     });
-    this.#worker.on('message', (answers: EvaluatorAnswers) => this.#settle(answers));
+    this.#worker.on('message', (message: EvaluatorAnswers | typeof NEEDS_GO) => {
+      if (message === NEEDS_GO) void this.#give(loadProgram);
+      else this.#settle(message);
+    });
     this.#worker.on('error', (error: Error & { code?: string }) => {
       this.#fail({ kind: error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'memory' : 'crashed', message: error.message });
     });
@@ -75,8 +83,8 @@ export class EvaluatorThread implements Evaluator {
   }
 
   /** Starts the thread with its documents. Rejects with a {@link WorkerFailure} if they cannot be loaded. */
-  static async start({ timeLimitMs, ...setup }: EvaluatorThreadOptions): Promise<EvaluatorThread> {
-    const thread = new EvaluatorThread(setup, timeLimitMs);
+  static async start(options: EvaluatorThreadOptions): Promise<EvaluatorThread> {
+    const thread = new EvaluatorThread(options);
     await thread.#answer();
     return thread;
   }
@@ -129,11 +137,20 @@ export class EvaluatorThread implements Evaluator {
     return this.#answer();
   }
 
+  async #give(loadProgram: () => Promise<GoProgram>): Promise<void> {
+    try {
+      const program = await loadProgram();
+      if (this.#end === undefined) this.#worker.postMessage({ program } satisfies EvaluatorMessage);
+    } catch (error) {
+      this.#fail({ kind: 'crashed', message: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
   #send(): void {
     if (this.#batch.length === 0 || this.#end !== undefined) return;
     const batch = this.#batch;
     this.#batch = [];
-    this.#worker.postMessage(batch satisfies EvaluatorCall);
+    this.#worker.postMessage(batch satisfies EvaluatorMessage);
   }
 
   #settle(answers: EvaluatorAnswers): void {

@@ -1,12 +1,15 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import type { GoProgram } from '../artifact.js';
 import { CompiledPolicy } from '../compiled/compiled-policy.js';
 import { EvaluationError } from '../compiled/evaluation-error.js';
+import type { GoOpa } from '../go/go-opa.js';
 import {
   type DecisionBatch,
   type EvaluatorAnswer,
   type EvaluatorCall,
   type EvaluatorFailure,
   type EvaluatorSetup,
+  NEEDS_GO,
   Progress,
 } from './messages.js';
 
@@ -66,16 +69,41 @@ class Calls {
   }
 }
 
-function main({ module, documents, memoryLimitBytes, progress }: EvaluatorSetup): void {
-  let calls: Calls | undefined;
-  const answer = attempt(() => {
-    const policy = new CompiledPolicy(module, { memoryLimitBytes, documentBytes: documents.length });
-    policy.setDocuments(documents);
-    calls = new Calls(policy, new Progress(progress));
-    return undefined;
+/** Starts Go in this thread, with the program that the owner sends. */
+async function startGo(memoryLimitBytes: number): Promise<GoOpa> {
+  const { GoOpa: Go } = await import('../go/go-opa.js'); // most policies do not need it
+  parentPort?.postMessage(NEEDS_GO);
+  const program = await new Promise<GoProgram>((resolve) => {
+    parentPort?.once('message', (message: { program: GoProgram }) => resolve(message.program));
   });
-  parentPort?.on('message', (call: EvaluatorCall) => calls?.carryOut(call));
+  const go = await Go.start({ program, memoryLimitBytes });
+  void go.ended.then((reason) => {
+    throw new Error(reason); // ends the thread
+  });
+  return go;
+}
+
+async function start({ module, documents, memoryLimitBytes, progress }: EvaluatorSetup): Promise<Calls> {
+  let go: GoOpa | undefined;
+  const policy = new CompiledPolicy(module, {
+    memoryLimitBytes,
+    documentBytes: documents.length,
+    callBuiltin: (...call) => go?.callBuiltin(...call),
+  });
+  if (policy.needs.length > 0) go = await startGo(memoryLimitBytes);
+  policy.setDocuments(documents);
+  return new Calls(policy, new Progress(progress));
+}
+
+async function main(setup: EvaluatorSetup): Promise<void> {
+  let answer: EvaluatorAnswer;
+  try {
+    const calls = await start(setup);
+    parentPort?.on('message', (call: EvaluatorCall) => calls.carryOut(call));
+  } catch (error) {
+    answer = { ...failure(error), ends: 'crashed' };
+  }
   parentPort?.postMessage([answer]);
 }
 
-main(workerData as EvaluatorSetup);
+await main(workerData as EvaluatorSetup);

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { compileRego } from '../../../test/support/compile-rego.js';
+import { compiledRego, compileRego } from '../../../test/support/compile-rego.js';
+import { EngineArtifact } from '../artifact.js';
 import type { Evaluator } from '../types.js';
 import { EvaluatorThread } from './evaluator-thread.js';
 import { LocalEvaluator } from './local-evaluator.js';
+import { type EvaluatorOptions, startEvaluator } from './start-evaluator.js';
 
 const REGO = `package t
 
@@ -20,6 +22,14 @@ slow if {
 large := count(numbers.range(1, 100000000)) if input
 `;
 const NAMES = ['allow', 'echo', 'conflict', 'slow', 'large'];
+const WITH_GO = `package t
+
+compared := semver.compare(input.a, input.b)
+clock := time.now_ns()
+same if clock == time.now_ns()
+names := {sprintf("%s-%v", [upper(x), i]) | some i, x in input}
+`;
+const PROGRAM = new EngineArtifact();
 const MEMORY = 64 * 1024 * 1024;
 const DOCUMENTS = '{"users":["ann"]}';
 
@@ -39,7 +49,13 @@ async function thread({
   timeLimitMs = 60_000,
   memoryLimitBytes = MEMORY,
 } = {}): Promise<Started & { evaluator: EvaluatorThread }> {
-  const evaluator = await EvaluatorThread.start({ module, documents: DOCUMENTS, memoryLimitBytes, timeLimitMs });
+  const evaluator = await EvaluatorThread.start({
+    module,
+    documents: DOCUMENTS,
+    memoryLimitBytes,
+    timeLimitMs,
+    loadProgram: () => assert.fail('no function of Go is needed'),
+  });
   return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
 }
 
@@ -126,9 +142,18 @@ describe('an evaluator in a thread', () => {
 
   it('cannot start with documents that do not fit', async () => {
     const documents = JSON.stringify({ users: ['x'.repeat(MEMORY)] });
-    await assert.rejects(EvaluatorThread.start({ module, documents, memoryLimitBytes: MEMORY, timeLimitMs: 1000 }), {
-      kind: 'erred',
-    });
+    await assert.rejects(
+      EvaluatorThread.start({
+        module,
+        documents,
+        memoryLimitBytes: MEMORY,
+        timeLimitMs: 1000,
+        loadProgram: () => PROGRAM.load(),
+      }),
+      {
+        kind: 'erred',
+      },
+    );
     assert.throws(() => new LocalEvaluator({ module, documents, memoryLimitBytes: MEMORY }), { kind: 'erred' });
   });
 
@@ -140,5 +165,48 @@ describe('an evaluator in a thread', () => {
     assert.equal(await evaluator.decide('t/echo', '1'), '1');
     await assert.rejects(evaluator.patch([{ path: ['deep'], text: deep }]), { kind: 'erred' });
     assert.equal((await evaluator.ended).kind, 'crashed');
+  });
+});
+
+describe('an evaluator of a policy with built-in functions of Go', () => {
+  const options: EvaluatorOptions = {
+    thread: 'main',
+    memoryLimitBytes: 4 * MEMORY,
+    timeLimitMs: 60_000,
+    loadProgram: () => PROGRAM.load(),
+  };
+
+  it('calls them in its own thread', async () => {
+    const wasm = await compiledRego(WITH_GO, ['t/compared', 't/clock', 't/same', 't/names']);
+    const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
+    assert(evaluator instanceof EvaluatorThread);
+    assert.equal(await evaluator.decide('t/compared', '{"a":"1.10.0","b":"1.9.9"}'), '1');
+    assert.equal(await evaluator.decide('t/compared', '{"a":"none","b":"1.9.9"}'), undefined);
+    assert.equal(await evaluator.decide('t/names', '["<b>","a"]'), '["\\u003cB\\u003e-0","A-1"]');
+    assert.equal(await evaluator.decide('t/same', undefined), 'true');
+    const [first, second] = [
+      await evaluator.decide('t/clock', undefined),
+      await evaluator.decide('t/clock', undefined),
+    ];
+    assert.notEqual(first, second);
+    await evaluator.close();
+  });
+
+  it("is in the caller's thread where there are none", async () => {
+    const wasm = await compiledRego(REGO, ['t/echo']);
+    const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
+    assert(evaluator instanceof LocalEvaluator);
+    assert.equal(evaluator.decideNow('t/echo', '{}'), '{}');
+    await evaluator.close();
+  });
+
+  it('does not start without them', async () => {
+    const wasm = await compiledRego(WITH_GO, ['t/compared']);
+    const loadProgram = () => Promise.reject(new Error('the file is missing'));
+    await assert.rejects(startEvaluator({ ...options, loadProgram }, { wasm, documents: '{}' }), /the file is missing/);
+    assert.throws(
+      () => new LocalEvaluator({ module: new WebAssembly.Module(wasm), documents: '{}', memoryLimitBytes: MEMORY }),
+      /semver\.compare/,
+    );
   });
 });

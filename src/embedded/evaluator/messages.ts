@@ -1,4 +1,5 @@
 import type { DocPath } from '../../wire/doc-path.js';
+import type { GoProgram } from '../artifact.js';
 import type { DocumentOp } from '../types.js';
 
 /**
@@ -19,7 +20,13 @@ export interface EvaluatorSetup {
 /** Decisions of one turn of the owner's loop, as a list of path, input, path, input: the cheapest form to copy. */
 export type DecisionBatch = readonly (string | undefined)[];
 
+/** The worker's first message where the policy calls built-in functions of Go; {@link GoProgram} is the answer. */
+export const NEEDS_GO = 'needs go';
+
 /** A message to the worker. */
+export type EvaluatorMessage = EvaluatorCall | { readonly program: GoProgram };
+
+/** What the worker carries out. */
 export type EvaluatorCall = DecisionBatch | { readonly patch: readonly DocumentOp[] } | { readonly read: DocPath };
 
 /** Why a call failed. `ends`: so did the evaluator. */
@@ -31,7 +38,7 @@ export interface EvaluatorFailure {
 /** The answer to one call. */
 export type EvaluatorAnswer = string | undefined | EvaluatorFailure;
 
-/** A message of the worker; the first one has the answer to its start. */
+/** A message of the worker; the first one of this kind has the answer to its start. */
 export type EvaluatorAnswers = readonly EvaluatorAnswer[];
 
 /** The decision under way, in memory that both sides see: the owner tells one that takes too long from a queue that is long. */
