@@ -302,7 +302,7 @@ export const ERROR_CODES = {
   },
   engine_address_in_use: {
     status: 500,
-    cause: 'Another program listens at the address of the inline engine.',
+    cause: 'Another program listens at the address of the inline or embedded engine.',
     remedy: 'End that program, or set SYNC_POLICY_STORE_URL to a free port.',
   },
   engine_start_failed: {

@@ -16,7 +16,7 @@ export interface TestFront extends AsyncDisposable {
 /** Starts a front on loopback. The source answers with the input, and with the path of a request to OPA's handler. */
 export async function startFront(
   options: Partial<OpaFrontOptions> = {},
-  source: Partial<DecisionSource> & { isReady?: () => boolean } = {},
+  source: Partial<DecisionSource> & { isReady?(): boolean } = {},
 ): Promise<TestFront> {
   const questions: Question[] = [];
   const requests: OpaRequest[] = [];
@@ -33,7 +33,7 @@ export async function startFront(
   };
   const host = '127.0.0.1';
   const front = createOpaFront(
-    { host, port: 0, origins: ['http://localhost:8181'], freeQueries: true, ...options },
+    { host, port: 0, origins: ['http://localhost:8181'], ...options },
     {
       source: asked,
       log: silentLogger(),

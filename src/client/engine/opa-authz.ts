@@ -61,7 +61,9 @@ export function makeAuthz(settings: AuthzSettings): OpaAuthz {
 }
 
 /** Returns the origins of pages that the engine itself serves, and those that the operator lists. */
-function ownOrigins(settings: AuthzSettings): string[] {
+export function ownOrigins(
+  settings: Pick<AuthzSettings, 'engineUrl' | 'inlineEngineConfig' | 'inlineEngineOrigins'>,
+): string[] {
   const { engineUrl, inlineEngineConfig: config = {} } = settings;
   const { origin, protocol } = new URL(engineUrl);
   const port = splitAddress(listenAddress({ engineUrl, config }))?.port;

@@ -6,14 +6,16 @@ import type { Logger } from '../../lib/log.js';
 import type { Endpoint } from '../../lib/tls.js';
 import type { DecisionSource } from '../types.js';
 import { type ArrivedBody, BodyReader } from './body-reader.js';
-import { mayAsk, type RestAccess } from './rest-access.js';
+import { mayAsk } from './rest-access.js';
 import { errorAnswer, REFUSED, type RestAnswer, TOO_LARGE } from './rest-answers.js';
 import { RestApi, type RestRequest } from './rest-api.js';
 import { RestFigures } from './rest-figures.js';
 import { handlerLabel, restRoute, restTarget } from './rest-target.js';
 
 /** Options of {@link createOpaFront}. */
-export interface OpaFrontOptions extends RestAccess {
+export interface OpaFrontOptions {
+  /** Origins whose web pages may ask (`*`: all). */
+  readonly origins: readonly string[];
   /** Undefined: all addresses. */
   readonly host: string | undefined;
   /** 0: any that is free. */
@@ -149,7 +151,7 @@ class Front {
     const foreign = this.#foreignName(request);
     if (foreign !== undefined) return this.#send(response, foreign);
     const { query } = asked.target;
-    if (!mayAsk(asked.route, { method, query, headers }, this.#options)) return this.#send(response, REFUSED);
+    if (!mayAsk(asked.route, { method, query, headers }, this.#options.origins)) return this.#send(response, REFUSED);
     if (method === 'GET')
       return this.#send(response, await this.#api.answer({ ...asked, method, headers, body: undefined }));
     const body = await this.#bodies.read(request);

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mayAsk, type RestAccess } from './rest-access.js';
+import { mayAsk } from './rest-access.js';
 import { restRoute } from './rest-target.js';
 
-const ACCESS: RestAccess = { origins: ['http://localhost:8181', 'https://app.example'], freeQueries: true };
+const ORIGINS = ['http://localhost:8181', 'https://app.example'];
 
-function may(method: string, url: string, headers: Record<string, string> = {}, access = ACCESS): boolean {
+function may(method: string, url: string, headers: Record<string, string> = {}, origins = ORIGINS): boolean {
   const [path = '', query = ''] = url.split('?', 2);
   const route = restRoute(method, path);
   assert(route !== undefined, url);
-  return mayAsk(route, { method, query, headers }, access);
+  return mayAsk(route, { method, query, headers }, origins);
 }
 
 test('programs may ask; pages of listed origins too', () => {
   for (const path of ['/v1/data/a', '/v1/policies', '/health', '/']) assert(may('GET', path), path);
-  for (const origin of ACCESS.origins) assert(may('POST', '/v1/data/a', { origin }), origin);
+  for (const origin of ORIGINS) assert(may('POST', '/v1/data/a', { origin }), origin);
   assert(may('GET', '/v1/data', { 'sec-fetch-site': 'same-origin' }));
   assert(may('GET', '/v1/data', { 'sec-fetch-site': 'none' }));
 });
@@ -30,8 +30,7 @@ test('pages of other origins may not, by Origin or by Sec-Fetch-Site', () => {
 });
 
 test('with * all pages may', () => {
-  const all = { ...ACCESS, origins: ['*'] };
-  assert(may('POST', '/v1/data', { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }, all));
+  assert(may('POST', '/v1/data', { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }, ['*']));
 });
 
 test('a query in a URL that could reach out is for nobody, however it is spelled', () => {
@@ -49,16 +48,4 @@ test('a query in a URL that could reach out is for nobody, however it is spelled
   assert(!may('GET', '/v1/query?q=a+http+b'));
   for (const q of ['data.app.allow', 'x:=httpx', 'x:=%22internet%22', '']) assert(may('GET', `/v1/query?q=${q}`), q);
   assert(may('POST', '/v1/query?q=http'), 'only a GET can come from a page without an origin');
-});
-
-test('free queries can be off', () => {
-  const off = { ...ACCESS, freeQueries: false };
-  for (const [method, path] of [
-    ['GET', '/v1/query?q=1'],
-    ['POST', '/v1/query'],
-    ['POST', '/v1/compile'],
-    ['POST', '/v1/compile/app/filter'],
-  ] as const)
-    assert(!may(method, path, {}, off), path);
-  assert(may('POST', '/v1/data/a', {}, off));
 });

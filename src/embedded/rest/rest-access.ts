@@ -1,29 +1,20 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { RestRoute } from './rest-target.js';
 
-/** Who may ask. */
-export interface RestAccess {
-  /** Origins whose web pages may ask (`*`: all). */
-  readonly origins: readonly string[];
-  /** Whether free queries are allowed: they can call any built-in function. */
-  readonly freeQueries: boolean;
-}
-
 /** Words of a free query that could send a request, or show the configuration. */
 const REACHES_OUT = /\b(?:http|net|opa)\b/;
 const OTHER_SITES: ReadonlySet<string> = new Set(['cross-site', 'same-site']);
 
-/** Whether a request may be answered: the rules of the inline engine's authorization policy (`client/engine/opa-authz.ts`). */
+/** Whether a request may be answered; `origins`: those whose web pages may ask (`*`: all). The rules are those of the inline engine's authorization policy (`client/engine/opa-authz.ts`). */
 export function mayAsk(
   route: RestRoute,
   request: { readonly method: string; readonly query: string; readonly headers: IncomingHttpHeaders },
-  access: RestAccess,
+  origins: readonly string[],
 ): boolean {
-  if (isForeignPage(request.headers, access.origins)) return false;
-  if (route.kind !== 'query' && route.kind !== 'compile') return true;
-  if (!access.freeQueries) return false;
+  if (isForeignPage(request.headers, origins)) return false;
   // A page of a name that leads here sends no Origin with a GET.
-  return request.method !== 'GET' || !new URLSearchParams(request.query).getAll('q').some((q) => REACHES_OUT.test(q));
+  if (route.kind !== 'query' || request.method !== 'GET') return true;
+  return !new URLSearchParams(request.query).getAll('q').some((q) => REACHES_OUT.test(q));
 }
 
 /** Whether a browser says that a page of another site asks. */

@@ -32,6 +32,13 @@ export function errorAnswer(status: number, code: string, message: string, more:
 /** The response to whatever is not for the caller, as of OPA with an authorization policy. */
 export const REFUSED = errorAnswer(401, 'unauthorized', 'request rejected by administrative policy');
 
+/** The response of Go to a request that it cannot read. */
+export const BAD_REQUEST: RestAnswer = {
+  status: 400,
+  headers: ['Content-Type', 'text/plain; charset=utf-8', 'Connection', 'close'],
+  body: '400 Bad Request',
+};
+
 /** The response to a body beyond the limit. */
 export const TOO_LARGE = errorAnswer(400, 'invalid_parameter', 'request body too large');
 

@@ -2,10 +2,17 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type DecisionSource, GoRefusal, type OpaResponse } from '../types.js';
 import { type PlainQuestion, plainQuestion } from './plain-question.js';
-import { bareAnswer, dataAnswer, errorAnswer, INFLATES_TOO_LARGE, type RestAnswer } from './rest-answers.js';
+import {
+  BAD_REQUEST,
+  bareAnswer,
+  dataAnswer,
+  errorAnswer,
+  INFLATES_TOO_LARGE,
+  type RestAnswer,
+} from './rest-answers.js';
 import { acceptsGzip, gzipped, inflated, isWorthGzip } from './rest-gzip.js';
 import { RestHealth } from './rest-health.js';
-import type { RestRoute, RestTarget } from './rest-target.js';
+import { hasBrokenEscape, type RestRoute, type RestTarget, targetUrl } from './rest-target.js';
 
 /** A request that is let in, with its whole body. */
 export interface RestRequest {
@@ -67,6 +74,7 @@ export class RestApi {
       const answer = await this.#health.ofPolicy(route.path);
       if (answer !== undefined) return answer;
     }
+    if (hasBrokenEscape(target.path)) return BAD_REQUEST;
     const body = await this.#unpacked(request);
     if (body === 'too large') return INFLATES_TOO_LARGE;
     const question = plainQuestion(route, target, body);
@@ -99,13 +107,14 @@ export class RestApi {
   }
 
   async #ask({ method, target, headers, body }: RestRequest): Promise<RestAnswer> {
-    const { path, query } = target;
     const read = READ_HEADERS.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]));
-    const url = query === '' ? path : `${path}?${query}`;
-    return answerOf(await this.#deps.source.http({ method, url, headers: Object.fromEntries(read), body }));
+    return answerOf(
+      await this.#deps.source.http({ method, url: targetUrl(target), headers: Object.fromEntries(read), body }),
+    );
   }
 }
 
+const PAGE_TYPE: readonly [string, string] = ['Content-Type', 'text/html; charset=utf-8'];
 const METRICS_TYPE: readonly string[] = [
   'Content-Type',
   'text/plain; version=0.0.4; charset=utf-8; escaping=underscores',
@@ -113,7 +122,9 @@ const METRICS_TYPE: readonly string[] = [
 
 function answerOf({ status, headers, body }: OpaResponse): RestAnswer {
   const kept = Object.entries(headers).filter(([name]) => !OWN_HEADERS.has(name.toLowerCase()));
-  return { status, headers: kept.flat(), body };
+  const hasType = body.length === 0 || kept.some(([name]) => name.toLowerCase() === 'content-type');
+  // Only OPA's own page has no type: Go's server finds out.
+  return { status, headers: [...kept, ...(hasType ? [] : [PAGE_TYPE])].flat(), body };
 }
 
 /** The engine has no answer: that is not a decision, so it is an error in OPA's form. */

@@ -53,6 +53,17 @@ export function restRoute(method: string, path: string): RestRoute | undefined {
   return undefined;
 }
 
+/** Whether a path has a percent sign that escapes nothing: no server of Go reads such a request. */
+export function hasBrokenEscape(path: string): boolean {
+  return path.includes('%') && /%(?![\da-fA-F]{2})/.test(path);
+}
+
+/** The target as a URL: bytes beyond ASCII, and `#`, which would begin a fragment, are escaped. */
+export function targetUrl({ path, query }: RestTarget): string {
+  const url = query === '' ? path : `${path}?${query}`;
+  return url.replaceAll(/[#\x80-\xff]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
 /** The label `handler` of OPA's metrics. */
 export function handlerLabel(route: RestRoute | undefined): string {
   if (route === undefined) return 'authz';

@@ -1,0 +1,37 @@
+import { EngineArtifact } from '../../src/embedded/artifact.js';
+import { EmbeddedOpa, type EmbeddedOpaOptions } from '../../src/embedded/embedded-opa.js';
+import { startEvaluator } from '../../src/embedded/evaluator/start-evaluator.js';
+import { GoThread } from '../../src/embedded/go/go-thread.js';
+import { silentLogger } from '../../src/lib/log.js';
+
+const MEMORY_LIMIT_BYTES = 1024 ** 3;
+const TIME_LIMIT_MS = 60_000;
+
+/** An embedded OPA with its threads, without a client around it. */
+export async function startEmbeddedOpa(
+  options: Partial<EmbeddedOpaOptions> = {},
+): Promise<{ readonly opa: EmbeddedOpa } & AsyncDisposable> {
+  const artifact = new EngineArtifact();
+  const loadProgram = () => artifact.load();
+  const opa = new EmbeddedOpa(
+    {
+      ...{ decisionMs: TIME_LIMIT_MS, workMs: TIME_LIMIT_MS, idleMs: 10 * TIME_LIMIT_MS },
+      ...{ memoryLimitBytes: MEMORY_LIMIT_BYTES, maxEntrypoints: 100, entrypoints: [] },
+      backoff: { minMs: 10, maxMs: 100 },
+      ...options,
+    },
+    {
+      startGo: async () => GoThread.start({ program: await loadProgram() }),
+      startEvaluator: (content) =>
+        startEvaluator(
+          { thread: 'worker', memoryLimitBytes: MEMORY_LIMIT_BYTES, timeLimitMs: TIME_LIMIT_MS, loadProgram },
+          content,
+        ),
+      releaseGo: () => artifact.release(),
+      onFailing: () => undefined,
+      log: silentLogger(),
+    },
+  );
+  await opa.start();
+  return { opa, [Symbol.asyncDispose]: () => opa.close() };
+}
