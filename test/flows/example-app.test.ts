@@ -81,7 +81,7 @@ async function startApp(dir: TempDir, env: Record<string, string>) {
 }
 
 describe('the example application', () => {
-  for (const engine of ['inline'] as const) {
+  for (const engine of ['embedded', 'inline'] as const) {
     const env = async (): Promise<Record<string, string>> =>
       engine === 'inline' ? { SYNC_ENGINE: 'inline', SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa() } : {};
 
