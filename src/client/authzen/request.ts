@@ -49,8 +49,6 @@ export interface SearchRequest {
   readonly context: string | undefined;
   /** Undefined: the request has no `page`. */
   readonly page: { readonly token: string | undefined; readonly limit: number | undefined } | undefined;
-  /** The `properties` of the page, which belong to what a token stands for. */
-  readonly pageProperties: string | undefined;
 }
 
 /** The body of a response with status 400. */
@@ -91,14 +89,12 @@ export function readEvaluations(
 /** `POST /access/v1/search/{subject,resource,action}`. */
 export function readSearch(body: Buffer, kind: SearchKind): SearchRequest {
   const request = bodyMembers(body);
-  const page = pageOf(request);
   return {
     subject: kind === 'subject' ? sought(request, 'subject') : entity(required(request, 'subject'), 'subject'),
     action: kind === 'action' ? undefined : entity(required(request, 'action'), 'action'),
     resource: kind === 'resource' ? sought(request, 'resource') : entity(required(request, 'resource'), 'resource'),
     context: contextOf(request),
-    page: page?.values,
-    pageProperties: page?.properties,
+    page: pageOf(request),
   };
 }
 
@@ -267,20 +263,17 @@ function semanticOf(request: Members): Semantic {
   return found;
 }
 
-function pageOf(
-  request: Members,
-): { values: NonNullable<SearchRequest['page']>; properties: string | undefined } | undefined {
+/** Its `properties` must be an object, and have no effect. */
+function pageOf(request: Members): SearchRequest['page'] {
   const text = objectOrAbsent(request, 'page', '');
   if (text === undefined) return undefined;
   const page = objectMembers(text, 'page');
+  objectOrAbsent(page, 'properties', 'page.');
   const limit = optional(page, 'limit');
   if (limit !== undefined && !/^(0|[1-9]\d{0,14})$/.test(limit))
     throw badRequest('page.limit: must be a whole number of 0 or more');
   const token = optional(page, 'token') === undefined ? undefined : string(page, 'token', 'page');
-  return {
-    values: { token, limit: limit === undefined ? undefined : Number(limit) },
-    properties: objectOrAbsent(page, 'properties', 'page.'),
-  };
+  return { token, limit: limit === undefined ? undefined : Number(limit) };
 }
 
 function lengthOf({ subject, action, resource, context = '' }: Evaluation): number {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonText } from '../../lib/json-text.js';
 import { readSearch } from './request.js';
-import { pageOf, startOf } from './search.js';
+import { pageOf, partOf } from './search.js';
 
 const ALL = ['a', 'b', 'c', 'd', 'e'].map((name) => JsonText.of({ name }));
 
@@ -17,8 +17,8 @@ function request(page?: object, more: object = {}, spaces?: number) {
 }
 
 function ask(asked: ReturnType<typeof request>, { maxResults = 100, all = ALL } = {}) {
-  const start = startOf('action', asked);
-  const { page, results } = pageOf({ kind: 'action', start, maxResults }, asked, { results: all, context: undefined });
+  const part = partOf('action', asked);
+  const { page, results } = pageOf({ kind: 'action', part, maxResults }, asked, { results: all, context: undefined });
   return { page, names: results.map((one) => (one.value() as { name: string }).name).join('') };
 }
 
@@ -60,17 +60,21 @@ test('what was removed meanwhile ends the pages', () => {
 });
 
 test('a token goes with its own request, however that is written', () => {
-  const token = ask(request({ limit: 2, properties: { sort: 'x' } })).page?.next_token;
-  const same = { limit: 2, properties: { sort: 'x' }, token };
+  const token = ask(request({ limit: 2 })).page?.next_token;
+  const same = { limit: 2, token };
   assert.equal(ask(request(same, {}, 2)).names, 'cd');
   assert.equal(
     ask(request(same, { subject: { properties: { y: [{ b: 2, a: 1 }], x: 1 }, id: 'ann', type: 'user' } })).names,
     'cd',
   );
+  const { page: second, names } = ask(request({ token }));
+  assert.deepEqual(
+    [names, ask(request({ token: second?.next_token })).names],
+    ['cd', 'e'],
+    'the limit goes with the token',
+  );
   for (const [page, more] of [
     [{ ...same, limit: 3 }, {}],
-    [{ token }, {}],
-    [{ ...same, properties: { sort: 'y' } }, {}],
     [same, { resource: { type: 'todo', id: '2' } }],
     [same, { context: {} }],
   ] as const) {

@@ -10,32 +10,45 @@ export interface SearchResponse {
   readonly results: readonly JsonText[];
 }
 
-const TOKEN = /^(0|[1-9]\d{0,14})\.([0-9a-f]{32})$/;
+const TOKEN = /^(0|[1-9]\d{0,14})\.(\d{0,15})\.([0-9a-f]{32})$/;
 
-/** Where the page of a request begins. Throws a 400 for a token that is not one, or of another request. */
-export function startOf(kind: SearchKind, request: SearchRequest): number {
-  const token = request.page?.token;
-  if (token === undefined || token === '') return 0;
-  const [, offset, asked] = TOKEN.exec(Buffer.from(token.slice(0, 100), 'base64url').toString('latin1')) ?? [];
-  if (offset === undefined) throw badRequest('page.token: is not a next_token of a response');
-  if (asked !== digestOf(kind, request)) {
+/** Which part of what is found a request asks for. */
+export interface Part {
+  readonly start: number;
+  /** Undefined: as many as a response may have. */
+  readonly limit: number | undefined;
+}
+
+/**
+ * The part that a request asks for. With a token it is that of the token, and its limit need not be sent again. Throws a 400 for a
+ * token that is not one, or of another request.
+ */
+export function partOf(kind: SearchKind, request: SearchRequest): Part {
+  const { token = '', limit } = request.page ?? {};
+  if (token === '') return { start: 0, limit };
+  const [, start, before = '', asked] =
+    TOKEN.exec(Buffer.from(token.slice(0, 100), 'base64url').toString('latin1')) ?? [];
+  if (start === undefined) throw badRequest('page.token: is not a next_token of a response');
+  const first = before === '' ? undefined : Number(before);
+  if (asked !== digestOf(kind, request) || (limit !== undefined && limit !== first)) {
     throw badRequest('page.token: belongs to another request; all members but the token must stay the same');
   }
-  return Number(offset);
+  return { start: Number(start), limit: first };
 }
 
 /** The page of what was found that the request asks for; without a `page` where it asks for none and everything fits. */
 export function pageOf(
-  { kind, start, maxResults }: { kind: SearchKind; start: number; maxResults: number },
+  { kind, part, maxResults }: { kind: SearchKind; part: Part; maxResults: number },
   request: SearchRequest,
   found: Found,
 ): SearchResponse {
-  const limit = Math.min(request.page?.limit ?? maxResults, maxResults);
+  const { start } = part;
+  const limit = Math.min(part.limit ?? maxResults, maxResults);
   const results = found.results.slice(start, start + limit);
   const total = found.results.length;
   const end = Math.min(start + limit, total);
   const isWhole = request.page === undefined && end === total;
-  const next = Buffer.from(`${end}.${digestOf(kind, request)}`, 'latin1').toString('base64url');
+  const next = Buffer.from(`${end}.${part.limit ?? ''}.${digestOf(kind, request)}`, 'latin1').toString('base64url');
   return {
     ...(!isWhole && { page: { next_token: end >= total ? '' : next, count: results.length, total } }),
     ...(found.context !== undefined && { context: found.context }),
@@ -44,9 +57,9 @@ export function pageOf(
 }
 
 /** What makes two requests the same: not white space and the order of members, which may differ from one sending to the next. */
-function digestOf(kind: SearchKind, { page, pageProperties, ...request }: SearchRequest): string {
-  const parts = [inputOf(request), pageProperties ?? 'null'].map((text) => inOrder(JSON.parse(text)));
-  return hash('sha256', JSON.stringify([kind, page?.limit ?? null, ...parts]), 'hex').slice(0, 32);
+function digestOf(kind: SearchKind, request: SearchRequest): string {
+  const input = inOrder(JSON.parse(inputOf(request)));
+  return hash('sha256', JSON.stringify([kind, input]), 'hex').slice(0, 32);
 }
 
 /** The value with the members of each object in one order. Its depth is bounded: the request was checked. */

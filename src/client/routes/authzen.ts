@@ -15,7 +15,7 @@ import {
   readEvaluations,
   readSearch,
 } from '../authzen/request.js';
-import { pageOf, startOf } from '../authzen/search.js';
+import { pageOf, partOf } from '../authzen/search.js';
 import type { AuthzenOffer } from '../authzen/settings.js';
 
 /**
@@ -136,7 +136,7 @@ export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: {
       },
       async ({ raw, reply }) => {
         const asked = readSearch(raw, kind);
-        const start = startOf(kind, asked);
+        const part = partOf(kind, asked);
         const { subject, resource } = asked;
         const path = pathOf(rules, {
           subjectType: subject.kind,
@@ -145,7 +145,7 @@ export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: {
         });
         const value = await ask(path, inputOf(asked));
         const all = foundOf(path, value, { kind, type: kind === 'resource' ? resource.kind : subject.kind });
-        return sendJson(reply, pageOf({ kind, start, maxResults: offer.maxResults }, asked, all));
+        return sendJson(reply, pageOf({ kind, part, maxResults: offer.maxResults }, asked, all));
       },
     );
   }
@@ -164,7 +164,7 @@ export function authzenRoutes(app: FastifyInstance, offer: AuthzenOffer, deps: {
     ({ request, reply }) => {
       const caching = offer.url === undefined ? 'no-store' : `max-age=${CONFIGURATION_MAX_AGE_SECONDS}`;
       reply.header('cache-control', caching);
-      return configurationOf(offer.url ?? addressOf(request), offer);
+      return sendJson(reply, configurationOf(offer.url ?? addressOf(request), offer));
     },
   );
 }
@@ -199,7 +199,7 @@ function isAuthzen(url: string): boolean {
   return url.startsWith('/access/v1/') || url.startsWith(AUTHZEN_PATHS.configuration);
 }
 
-/** Sends a value with its texts as they were written. */
+/** Sends a value with its texts as they were written, as bytes: a text would get a charset, which the specification does not have. */
 function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply.type('application/json; charset=utf-8').send(printJson(value));
+  return reply.type('application/json').send(Buffer.from(printJson(value)));
 }
