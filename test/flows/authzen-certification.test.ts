@@ -106,6 +106,17 @@ const BATCHES: readonly (readonly [section: string, request: object, decisions: 
     [true, false],
   ],
   [
+    'the type of a default',
+    {
+      subject: ALICE,
+      action: WRITE,
+      resource: { type: 'record' },
+      evaluations: [{ resource: { id: 'record-1', properties: { status: 'active' } } }, { resource: ARCHIVED }],
+    },
+    [true, false],
+  ],
+  ['3.4.1 one without subject', { action: READ, evaluations: [{ resource: RECORD_1 }] }, [false]],
+  [
     '3.4.1 one without resource',
     {
       subject: ALICE,

@@ -125,19 +125,33 @@ test('what is wrong with one evaluation is an error of that one', () => {
   const text = `{"subject":${SUBJECT},"action":${ACTION},"evaluations":[{"resource":${RESOURCE}},{},{"resource":{"type":"x"},"context":1}]}`;
   const [first, ...others] = inputsOf(many(text));
   assert.equal(typeof first, 'object');
-  assert.deepEqual(others, [
-    'resource: is missing',
-    'resource.id: is missing; context: must be an object, and is a number',
-  ]);
+  assert.deepEqual(others, ['resource: is missing', 'resource.id: is missing']);
 });
 
-test('a default that no evaluation takes may be incomplete, another one is an error of the request', () => {
+test('a default may be incomplete; a wrong one is an error of the request', () => {
   const own = `{"resource":${RESOURCE}}`;
   const request = (resource: string, evaluations: string): string =>
     `{"subject":${SUBJECT},"action":${ACTION},"resource":${resource},"evaluations":[${evaluations}]}`;
-  assert.equal(inputsOf(many(request('{}', own))).length, 1);
-  refuses(() => many(request('{}', `${own},{}`)), /resource\.type: is missing/);
+  assert.equal(typeof inputsOf(many(request('{}', own)))[0], 'object');
+  assert.equal(inputsOf(many(request('{}', `${own},{}`)))[1], 'resource.type: is missing');
+  assert.equal(inputsOf(many(request('{"id":"1","id":"2"}', '{}')))[0], 'resource: the member "id" stands in it twice');
   refuses(() => many(request('"x"', own)), /resource: must be an object/);
+});
+
+test('a subject or resource without a type takes that of its default, and nothing else', () => {
+  const resources = (given: string): unknown[] =>
+    inputsOf(
+      many(
+        `{"subject":${SUBJECT},"action":${ACTION},"resource":{"type":"todo","id":"1","properties":{"a":1}},"evaluations":[{"resource":${given}}]}`,
+      ),
+    ).map((input) => (typeof input === 'string' ? input : (input as { resource: unknown }).resource));
+  assert.deepEqual(resources('{"id":"2"}'), [{ type: 'todo', id: '2' }]);
+  assert.deepEqual(resources('{"type":null,"id":"2","properties":{"b":1}}'), [
+    { type: 'todo', id: '2', properties: { b: 1 } },
+  ]);
+  assert.deepEqual(resources('{"type":"note"}'), ['resource.id: is missing']);
+  assert.deepEqual(resources('{}'), ['resource.id: is missing']);
+  assert.deepEqual(resources('{"type":7,"id":"2"}'), ['resource.type: must be a string, and is a number']);
 });
 
 test('evaluations that are no list of objects, and options that are wrong, are errors of the request', () => {

@@ -75,8 +75,8 @@ export function readEvaluations(
   if (items.length > limits.maxEvaluations) {
     throw badRequest(`evaluations: has ${items.length} elements, at most ${limits.maxEvaluations} are allowed`);
   }
-  const defaults = new Defaults(request);
-  const read = items.map((item, index) => itemOf(item, index, defaults));
+  const reader = new ItemReader(request);
+  const read = items.map((item, index) => reader.read(item, index));
   const length = read.reduce((sum, item) => sum + ('problem' in item ? 0 : lengthOf(item)), 0);
   if (length > limits.maxTotalLength) {
     throw badRequest(
@@ -191,65 +191,59 @@ function sought(request: Members, what: 'subject' | 'resource'): Entity {
   return { text: objectText([...from].filter(([name]) => name !== 'id')), kind };
 }
 
-const MEMBERS = ['subject', 'action', 'resource', 'context'] as const;
-type Member = (typeof MEMBERS)[number];
+type EntityName = 'subject' | 'action' | 'resource';
 
 /**
- * The defaults of an evaluations request. One of a wrong type is an error of the whole request; one that is incomplete (the interop
- * scenario sends `"resource":{}`) only where an evaluation takes it, then also of the whole request.
+ * Reads the evaluations of a request. Its members are their defaults: a member of an evaluation replaces its default as a whole; a
+ * subject or resource without a `type` takes that of its default, as the certification suite expects. A default of a wrong type is an
+ * error of the request. Everything else that is wrong is an error of the evaluation: a default may be incomplete as long as none takes
+ * it (the interop scenario sends `"resource":{}`).
  */
-class Defaults {
-  readonly #request: Members;
-  readonly #entities = new Map<Exclude<Member, 'context'>, Entity>();
+class ItemReader {
+  readonly #defaults: Members;
+  /** The defaults that were read, so that a thousand evaluations do not read them again. */
+  readonly #entities = new Map<EntityName, Entity>();
 
-  constructor(request: Members) {
-    for (const name of MEMBERS) objectOrAbsent(request, name, '');
-    this.#request = request;
+  constructor(defaults: Members) {
+    for (const name of ['subject', 'action', 'resource', 'context']) objectOrAbsent(defaults, name, '');
+    this.#defaults = defaults;
   }
 
-  get context(): string | undefined {
-    return optional(this.#request, 'context');
+  /** Throws a 400 for an evaluation that is no object. */
+  read(text: string, index: number): EvaluationItem {
+    if (jsonKind(text) !== 'object') throw wrongType(`evaluations.${index}`, 'an object', text);
+    try {
+      const item = objectMembers(text, 'the evaluation');
+      return {
+        subject: this.#entity(item, 'subject'),
+        action: this.#entity(item, 'action'),
+        resource: this.#entity(item, 'resource'),
+        context: contextOf(item) ?? optional(this.#defaults, 'context'),
+      };
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      return { problem: error.message };
+    }
   }
 
-  /** Undefined: there is no default. */
-  entity(name: Exclude<Member, 'context'>): Entity | undefined {
-    const text = optional(this.#request, name);
-    if (text === undefined) return undefined;
-    const known = this.#entities.get(name) ?? entity(text, name);
+  #entity(item: Members, name: EntityName): Entity {
+    const given = optional(item, name);
+    if (given !== undefined) return entity(name === 'action' ? given : this.#typed(given, name), name);
+    const known = this.#entities.get(name) ?? entity(required(this.#defaults, name), name);
     this.#entities.set(name, known);
     return known;
   }
-}
 
-/** A member of an evaluation replaces its default as a whole. What is wrong in one evaluation is an error of that one. */
-function itemOf(text: string, index: number, defaults: Defaults): EvaluationItem {
-  if (jsonKind(text) !== 'object') throw wrongType(`evaluations.${index}`, 'an object', text);
-  const problems: string[] = [];
-  /** Runs what reads the item alone. */
-  const own = <T>(read: () => T): T | undefined => {
-    try {
-      return read();
-    } catch (error) {
-      if (!(error instanceof SyncError)) throw error;
-      problems.push(error.message);
-      return undefined;
-    }
-  };
-  const item = own(() => objectMembers(text, 'the evaluation')) ?? new Map<string, string>();
-  const part = (name: Exclude<Member, 'context'>): Entity | undefined => {
-    const given = optional(item, name);
-    if (given !== undefined) return own(() => entity(given, name));
-    return defaults.entity(name) ?? own(() => entity(required(item, name), name));
-  };
-  const isRead = problems.length === 0;
-  const subject = isRead ? part('subject') : undefined;
-  const action = isRead ? part('action') : undefined;
-  const resource = isRead ? part('resource') : undefined;
-  const context = own(() => contextOf(item)) ?? defaults.context;
-  if (problems.length > 0 || subject === undefined || action === undefined || resource === undefined) {
-    return { problem: problems.join('; ') };
+  /** A subject or resource with the type of its default, if it has none. */
+  #typed(text: string, name: 'subject' | 'resource'): string {
+    const own = objectMembers(text, name);
+    const fallback = optional(this.#defaults, name);
+    const type =
+      optional(own, 'type') === undefined && fallback !== undefined ? members(fallback).get('type') : undefined;
+    return type === undefined
+      ? text
+      : objectText([['type', type], ...[...own].filter(([member]) => member !== 'type')]);
   }
-  return { subject, action, resource, context };
 }
 
 function semanticOf(request: Members): Semantic {
