@@ -1,7 +1,9 @@
+import type { EmbeddedOpa } from '../embedded/embedded-opa.js';
 import { type Histogram, type Metrics, timed } from '../lib/metrics.js';
 import { withOverrides } from '../lib/with-overrides.js';
 import type { Decisions } from './decisions/decisions.js';
 import type { PolicyEngine } from './engine/engine.js';
+import type { RunningEngine } from './engine/running-engine.js';
 import type { Follower } from './follower.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
 import type { Reporter } from './report/reporter.js';
@@ -44,13 +46,15 @@ export interface ClientReadings {
   readonly data: Pick<DataUpdater, 'logPosition'>;
   readonly reporter: Pick<Reporter, 'details'>;
   readonly decisions: Pick<Decisions, 'counts'>;
+  readonly engine: Pick<RunningEngine, 'embedded'>;
 }
 
 /** Adds the figures that parts keep and that are read when somebody asks for them. */
 export function addClientReadings(
   metrics: Metrics,
-  { status, follower, data, reporter, decisions }: ClientReadings,
+  { status, follower, data, reporter, decisions, engine: { embedded } }: ClientReadings,
 ): void {
+  if (embedded !== undefined) addEmbeddedReadings(metrics, embedded);
   metrics.gauge('policysync_applied_through', 'Place in the update log up to which all is applied or known', () => {
     const at = data.logPosition;
     return at === undefined ? [] : [{ value: at.applied_through }];
@@ -82,4 +86,32 @@ export function addClientReadings(
     return Object.entries({ delivered, failed, dropped }).map(([outcome, value]) => ({ labels: { outcome }, value }));
   });
   metrics.gauge('policysync_reports_queued', 'Update reports that wait to be sent', () => reporter.details.queued);
+}
+
+/** Adds the figures of an embedded engine. */
+function addEmbeddedReadings(metrics: Metrics, opa: Pick<EmbeddedOpa, 'state'>): void {
+  metrics.total('policysync_engine_decisions_total', 'Decisions of the embedded engine, by what answered', () =>
+    Object.entries(opa.state.decisions).map(([by, value]) => ({ labels: { by }, value })),
+  );
+  metrics.total('policysync_engine_restarts_total', 'Threads that ended by a limit or a failure', () => {
+    const { go, evaluator } = opa.state;
+    return [
+      { labels: { part: 'go' }, value: go.failedEnds },
+      { labels: { part: 'evaluator' }, value: evaluator.failedEnds },
+    ];
+  });
+  metrics.gauge('policysync_engine_memory_bytes', 'Memory of WebAssembly in the embedded engine', () => {
+    const { go, evaluator } = opa.state;
+    return [
+      { labels: { part: 'go' }, value: go.memoryBytes },
+      { labels: { part: 'evaluator' }, value: evaluator.memoryBytes },
+    ];
+  });
+  metrics.gauge('policysync_engine_entrypoints', 'Paths that were asked for, by what answers them', () => {
+    const { compiled, withGo } = opa.state;
+    return [
+      { labels: { by: 'compiled' }, value: compiled.length },
+      { labels: { by: 'go' }, value: withGo.length },
+    ];
+  });
 }

@@ -122,6 +122,11 @@ export class EmbeddedOpa implements DecisionSource {
     };
   }
 
+  /** Hash of the active policy; undefined before the first one. */
+  get policy(): string | undefined {
+    return this.#policy?.hash;
+  }
+
   /** Starts the Go part, which says whether this engine can work at all. */
   start(): Promise<void> {
     return this.#go.use(() => Promise.resolve());

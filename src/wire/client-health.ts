@@ -4,6 +4,19 @@ import { FAILURE_KINDS } from './session.js';
 
 /** What a client tells of itself over its API, as the client writes it and `sync-client status` reads it. Times are ISO 8601. */
 
+const embeddedFacts = z.object({
+  decisions: z
+    .object({ compiled: z.number(), go: z.number(), failed: z.number() })
+    .describe('Since the start, by what answered: compiled policy, or OPA in Go; failed: with an error'),
+  restarts: z.number().describe('Threads that ended by a time or memory limit, or by a failure'),
+  compiler_loaded: z.boolean().describe('Whether the Go part is in memory'),
+  memory_bytes: z.number().describe('Memory of WebAssembly'),
+  compiled: z.number().describe('Paths that are compiled'),
+  with_go: z
+    .array(z.object({ path: z.string(), reason: z.string() }))
+    .describe('Paths that Go answers, and why: the first 50'),
+});
+
 const engineFacts = z.object({
   kind: z
     .enum(['inline', 'external', 'embedded'])
@@ -23,6 +36,7 @@ const engineFacts = z.object({
     .string()
     .nullable()
     .describe('What is done to get the OPA program, with its progress; null once it is there'),
+  embedded: embeddedFacts.optional().describe('Of an embedded engine'),
 });
 
 const lastTransaction = z

@@ -8,6 +8,7 @@ import { errorCode, errorText } from '../../lib/errors.js';
 import type { ClientSettings } from '../options.js';
 import { embeddedDecisions } from './embedded-decisions.js';
 import { EmbeddedEngine } from './embedded-engine.js';
+import { createEngineFront } from './engine-front.js';
 import { EntrypointFile } from './entrypoint-file.js';
 import { httpSendHost } from './http-send-host.js';
 import { type RegoParser, RegoVersions, regoMode } from './rego-versions.js';
@@ -66,6 +67,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     onRead: (counts) => log.info({ ...counts }, 'modules by the version of Rego that they are read as'),
   });
   const engine = new EmbeddedEngine(opa, { reserved, versions });
+  const front = createEngineFront(settings, { source: opa, isReady: () => opa.policy !== undefined, log });
   return {
     kind: 'embedded',
     engine,
@@ -75,11 +77,13 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     version: () => opa.state.go.version,
     rego: () => (versions.counts === undefined ? undefined : { mode: versions.mode, ...versions.counts }),
     getting: () => undefined,
-    listeners: [],
+    listeners: [{ what: 'the policy engine of this client', place: front.place }],
     pid: () => undefined,
     run: async ({ onStarted, onGone }, signal) => {
       const isBack = await startOrTell(opa, onGone, signal);
+      if (signal.aborted) return;
       listen = { onStarted, onGone };
+      await front.listen(signal);
       if (isBack) onStarted();
       await aborted(signal);
       listen = undefined;
@@ -87,6 +91,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     close: async () => {
       engine.marker.clear();
       await known.write(opa.state.compiled);
+      await front.close();
       await opa.close();
       await sending?.close();
     },

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
+import type { EmbeddedState } from '../../embedded/embedded-opa.js';
 import { addRoute, type ResponseDeclaration } from '../../http/route.js';
 import { type ClientHealth, clientHealth } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
@@ -22,7 +23,7 @@ export interface HealthRoutesDeps {
   /** Undefined where it is off. */
   readonly drift: Pick<DriftCheck, 'state'> | undefined;
   readonly follower: Pick<Follower, 'server'>;
-  readonly engine: Pick<RunningEngine, 'kind' | 'access' | 'version' | 'rego' | 'getting'> & {
+  readonly engine: Pick<RunningEngine, 'kind' | 'access' | 'version' | 'rego' | 'getting' | 'embedded'> & {
     readonly engine: Pick<RunningEngine['engine'], 'policyMode'>;
   };
   readonly offline: Pick<Offline, 'view'>;
@@ -146,6 +147,27 @@ function engineOf({ status, engine }: HealthRoutesDeps): ClientHealth['engine'] 
     version: engine.version() ?? null,
     rego: engine.rego() ?? null,
     getting,
+    ...(engine.embedded !== undefined && { embedded: embeddedOf(engine.embedded.state) }),
+  };
+}
+
+/** Paths with Go that are listed. */
+const SHOWN_WITH_GO = 50;
+
+function embeddedOf({
+  go,
+  evaluator,
+  decisions,
+  compiled,
+  withGo,
+}: EmbeddedState): NonNullable<ClientHealth['engine']['embedded']> {
+  return {
+    decisions: { ...decisions },
+    restarts: go.failedEnds + evaluator.failedEnds,
+    compiler_loaded: go.loaded,
+    memory_bytes: go.memoryBytes + evaluator.memoryBytes,
+    compiled: compiled.length,
+    with_go: withGo.slice(0, SHOWN_WITH_GO).map(({ path, reason }) => ({ path, reason })),
   };
 }
 
