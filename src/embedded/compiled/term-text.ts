@@ -17,8 +17,18 @@ const CLOSE_ARRAY = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
-
-const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const PLUS = 0x2b;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const LETTER_E = 0x65;
+const LETTER_F = 0x66;
+const LETTER_N = 0x6e;
+const LETTER_S = 0x73;
+const LETTER_T = 0x74;
+/** Makes a letter a small one. */
+const LOWER_CASE = 0x20;
 
 class TermReader {
   readonly #text: string;
@@ -35,18 +45,24 @@ class TermReader {
 
   value(): Term {
     const code = this.#next();
-    if (code === QUOTE) return this.#string();
-    if (code === OPEN_BRACE) return this.#braces();
-    if (code === OPEN_ARRAY) return this.#array();
-    if (this.#skips('true')) return true;
-    if (this.#skips('false')) return false;
-    if (this.#skips('null')) return null;
-    if (this.#skips('set()')) return new SetTerm([]);
-    NUMBER.lastIndex = this.#at;
-    const number = NUMBER.exec(this.#text)?.[0];
-    if (number === undefined) throw this.#unexpected();
-    this.#at += number.length;
-    return new NumberTerm(number);
+    switch (code) {
+      case QUOTE:
+        return this.#string();
+      case OPEN_BRACE:
+        return this.#braces();
+      case OPEN_ARRAY:
+        return this.#array();
+      case LETTER_T:
+        return this.#word('true', true);
+      case LETTER_F:
+        return this.#word('false', false);
+      case LETTER_N:
+        return this.#word('null', null);
+      case LETTER_S:
+        return this.#word('set()', new SetTerm([]));
+      default:
+        return this.#number();
+    }
   }
 
   /** The next character that is no space. */
@@ -55,10 +71,25 @@ class TermReader {
     return this.#text.charCodeAt(this.#at);
   }
 
-  #skips(word: string): boolean {
-    if (!this.#text.startsWith(word, this.#at)) return false;
+  #word(word: string, term: Term): Term {
+    if (!this.#text.startsWith(word, this.#at)) throw this.#unexpected();
     this.#at += word.length;
-    return true;
+    return term;
+  }
+
+  /** The module prints numbers as it read them, or made them: they are not checked again. */
+  #number(): NumberTerm {
+    const start = this.#at;
+    let at = start;
+    for (;;) {
+      const code = this.#text.charCodeAt(at);
+      const isOfNumber = (code >= ZERO && code <= NINE) || code === MINUS || code === DOT || code === PLUS;
+      if (!isOfNumber && (at === start || (code | LOWER_CASE) !== LETTER_E)) break;
+      at++;
+    }
+    if (at === start) throw this.#unexpected();
+    this.#at = at;
+    return new NumberTerm(this.#text.slice(start, at));
   }
 
   /** Whether the next character is the one; reads it if so. */

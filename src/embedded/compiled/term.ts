@@ -77,12 +77,12 @@ function compareLists(a: readonly Term[], b: readonly Term[]): number {
 
 /** Key, value, key, value ... in the order of the keys. */
 function compareObjects(a: ObjectTerm, b: ObjectTerm): number {
-  return compareLists(sortedMembers(a).flat(), sortedMembers(b).flat());
+  return compareLists(sortedMembers(a.members).flat(), sortedMembers(b.members).flat());
 }
 
-/** The members in the order of their keys. */
-export function sortedMembers(object: ObjectTerm): readonly Member[] {
-  return object.members.toSorted(([a], [b]) => compareTerms(a, b));
+/** Members in the order of their keys. */
+export function sortedMembers(members: readonly Member[]): readonly Member[] {
+  return members.toSorted(([a], [b]) => compareTerms(a, b));
 }
 
 /** The order of strings by their UTF-8 bytes, which is that of their code points. */
