@@ -2,7 +2,7 @@ import type { DocPath } from '../wire/doc-path.js';
 import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, type Evaluator, WorkerFailure } from './types.js';
 
 /** Starts an evaluator with a compiled policy and all documents as one JSON text. */
-export type StartEvaluator = (content: { readonly wasm: Uint8Array; readonly documents: string }) => Promise<Evaluator>;
+export type StartEvaluator = (content: CompiledModule & { readonly documents: string }) => Promise<Evaluator>;
 
 /** A compiled set that has a module. */
 export type CompiledModule = CompiledSet & { readonly wasm: Uint8Array };
@@ -29,7 +29,7 @@ export class Replica {
   constructor(set: CompiledModule, documents: string, start: StartEvaluator, onEnd: (reason: string) => void) {
     this.set = set;
     this.#entrypoints = new Map(set.entrypoints.filter(({ compiled }) => compiled).map((one) => [one.path, one]));
-    this.#starting = start({ wasm: set.wasm, documents });
+    this.#starting = start({ ...set, documents });
     this.ready = this.#getReady(onEnd);
     this.ready.catch(() => undefined); // whoever made it awaits it
   }

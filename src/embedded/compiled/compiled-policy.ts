@@ -4,6 +4,7 @@ import { type Address, instantiate, MOST_PAGES, PAGE_BYTES, type PolicyExports }
 import { EvaluationError } from './evaluation-error.js';
 import { copyOfStash, findStash, reserve } from './free-blocks.js';
 import { goJson } from './go-json.js';
+import { OddNumbers } from './odd-numbers.js';
 import { isPlainJson, withoutLoneSurrogates } from './plain-json.js';
 import { PolicyMemory } from './policy-memory.js';
 import { parseTerm } from './term-text.js';
@@ -20,6 +21,8 @@ export type CallBuiltin = (name: string, args: string, isFresh: boolean) => stri
 export interface CompiledPolicyOptions {
   /** Needed if {@link CompiledPolicy.needs} has names. */
   readonly callBuiltin?: CallBuiltin;
+  /** Documents that an entrypoint depends on; one without an entry may depend on all. */
+  readonly reads?: ReadonlyMap<string, readonly DocPath[]> | undefined;
   readonly memoryLimitBytes: number;
   /** About how many bytes of JSON the documents will have. */
   readonly documentBytes: number;
@@ -53,6 +56,7 @@ export class CompiledPolicy {
   readonly #memory: PolicyMemory;
   readonly #mostPages: number;
   readonly #callBuiltin: CallBuiltin | undefined;
+  readonly #reads: ReadonlyMap<string, readonly DocPath[]>;
   readonly #ids: ReadonlyMap<string, number>;
   readonly #builtins: ReadonlyMap<number, string>;
   /** End of the heap without documents. */
@@ -61,6 +65,9 @@ export class CompiledPolicy {
   #exports: PolicyExports;
   /** The root of the documents. */
   #document: Address = 0;
+  #odd = new OddNumbers('{}');
+  /** Entrypoints that depend on {@link OddNumbers}. */
+  #forGo: ReadonlySet<string> = new Set();
   /** End of the heap with documents. */
   #heap: Address;
   #isFresh = true;
@@ -70,6 +77,7 @@ export class CompiledPolicy {
   constructor(module: WebAssembly.Module, options: CompiledPolicyOptions) {
     this.#module = module;
     this.#callBuiltin = options.callBuiltin;
+    this.#reads = options.reads ?? new Map();
     this.#mostPages = Math.min(MOST_PAGES, Math.floor(options.memoryLimitBytes / PAGE_BYTES));
     const wanted = Math.ceil((WORK_BYTES + options.documentBytes * HEAP_PER_JSON_BYTE) / PAGE_BYTES);
     const initial = Math.min(wanted, this.#mostPages);
@@ -105,6 +113,8 @@ export class CompiledPolicy {
       exports.opa_heap_ptr_set(this.#base);
       this.#document = this.#value(withoutLoneSurrogates(text));
     });
+    this.#odd = new OddNumbers(text);
+    this.#findForGo();
   }
 
   /**
@@ -116,17 +126,21 @@ export class CompiledPolicy {
       if (path.length === 0) this.setDocuments(text ?? '{}');
       else this.#changing(() => this.#patch(path, text));
     }
+    if (this.#odd.patch(ops)) this.#findForGo();
   }
 
   /**
    * The result of an entrypoint as OPA's REST API prints it; undefined if the decision is undefined. Throws for an input that is not
-   * plain JSON (see `isPlainJson`) and for an error of the policy; the instance remains usable unless the error says otherwise.
+   * plain JSON (see `isPlainJson`), for documents that may mean something else to Go (see `OddNumbers`), and for an error of the policy;
+   * the instance remains usable unless the error says otherwise.
    */
   evaluate(entrypoint: string, input: string | undefined): string | undefined {
     const id = this.#ids.get(entrypoint);
     if (id === undefined) throw new EvaluationError('entrypoint', `${entrypoint} is not compiled`);
     if (input !== undefined && !isPlainJson(input))
       throw new EvaluationError('input', 'the input is not JSON, or may mean something else to the compiled policy');
+    if (this.#forGo.has(entrypoint))
+      throw new EvaluationError('documents', `${entrypoint} depends on numbers that may mean something else to it`);
     this.#assertUsable();
     try {
       return this.#result(this.#eval(id, input));
@@ -149,6 +163,10 @@ export class CompiledPolicy {
     } catch (error) {
       throw this.#failed(error);
     }
+  }
+
+  #findForGo(): void {
+    this.#forGo = new Set(this.entrypoints.filter((name) => this.#odd.areIn(this.#reads.get(name) ?? [[]])));
   }
 
   #instantiate(): PolicyExports {

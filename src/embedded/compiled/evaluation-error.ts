@@ -1,9 +1,9 @@
 /**
  * Why a compiled evaluation gave no answer: what the policy or a built-in function says (`policy`: conflicts, errors that end an
- * evaluation), an input that the module cannot read (`input`), a path that is not compiled (`entrypoint`), the memory limit
+ * evaluation), documents or an input that it may take for something else (`documents`, `input`), a path that is not compiled (`entrypoint`), the memory limit
  * (`memory`), anything else that ends WebAssembly code (`trap`).
  */
-export type EvaluationProblem = 'policy' | 'input' | 'entrypoint' | 'memory' | 'trap';
+export type EvaluationProblem = 'policy' | 'documents' | 'input' | 'entrypoint' | 'memory' | 'trap';
 
 /**
  * A compiled evaluation without an answer: OPA's Go code may have one. After `isBroken` nothing more can be asked of this instance,

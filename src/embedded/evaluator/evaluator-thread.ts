@@ -20,6 +20,8 @@ export interface EvaluatorThreadOptions {
   readonly module: WebAssembly.Module;
   /** All documents: one JSON object. */
   readonly documents: string;
+  /** Documents that an entrypoint depends on; one without an entry may depend on all. */
+  readonly reads?: ReadonlyMap<string, readonly DocPath[]> | undefined;
   /** Of the policy with its documents; what JavaScript needs has the same limit. */
   readonly memoryLimitBytes: number;
   /** How long one decision may take; waiting for others does not count. */

@@ -83,11 +83,12 @@ async function startGo(memoryLimitBytes: number): Promise<GoOpa> {
   return go;
 }
 
-async function start({ module, documents, memoryLimitBytes, progress }: EvaluatorSetup): Promise<Calls> {
+async function start({ module, documents, reads, memoryLimitBytes, progress }: EvaluatorSetup): Promise<Calls> {
   let go: GoOpa | undefined;
   const policy = new CompiledPolicy(module, {
     memoryLimitBytes,
     documentBytes: documents.length,
+    reads,
     callBuiltin: (...call) => go?.callBuiltin(...call),
   });
   if (policy.needs.length > 0) go = await startGo(memoryLimitBytes);

@@ -200,6 +200,20 @@ describe('an evaluator of a policy with built-in functions of Go', () => {
     await evaluator.close();
   });
 
+  it('leaves to Go what depends on odd numbers in documents', async () => {
+    const wasm = await compiledRego(REGO, ['t/allow', 't/echo']);
+    for (const thread of ['main', 'worker'] as const) {
+      const entrypoints = [{ path: 't/echo', compiled: true, reads: [] }];
+      const documents = '{"users":["ann"],"n":1.0}';
+      const evaluator = await startEvaluator({ ...options, thread }, { wasm, documents, entrypoints });
+      assert.equal(await evaluator.decide('t/echo', '1'), '1');
+      await assert.rejects(evaluator.decide('t/allow', '{"user":"ann"}'), { kind: 'erred' });
+      await evaluator.patch([{ path: ['n'], text: undefined }]);
+      assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
+      await evaluator.close();
+    }
+  });
+
   it('does not start without them', async () => {
     const wasm = await compiledRego(WITH_GO, ['t/compared']);
     const loadProgram = () => Promise.reject(new Error('the file is missing'));

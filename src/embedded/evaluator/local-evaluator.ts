@@ -8,6 +8,8 @@ export interface LocalEvaluatorOptions {
   readonly module: WebAssembly.Module;
   /** All documents: one JSON object. */
   readonly documents: string;
+  /** Documents that an entrypoint depends on; one without an entry may depend on all. */
+  readonly reads?: ReadonlyMap<string, readonly DocPath[]> | undefined;
   readonly memoryLimitBytes: number;
 }
 
@@ -24,12 +26,12 @@ export class LocalEvaluator implements Evaluator {
   #end: EvaluatorEnd | undefined;
 
   /** Throws a {@link WorkerFailure} if the module or the documents cannot be loaded, or need what is not here. */
-  constructor({ module, documents, memoryLimitBytes }: LocalEvaluatorOptions) {
+  constructor({ module, documents, reads, memoryLimitBytes }: LocalEvaluatorOptions) {
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
     });
     try {
-      this.#policy = new CompiledPolicy(module, { memoryLimitBytes, documentBytes: documents.length });
+      this.#policy = new CompiledPolicy(module, { memoryLimitBytes, documentBytes: documents.length, reads });
       this.#policy.setDocuments(documents);
     } catch (error) {
       throw failureOf(error);

@@ -12,6 +12,8 @@ export interface EvaluatorSetup {
   readonly module: WebAssembly.Module;
   /** All documents: one JSON object. */
   readonly documents: string;
+  /** See `CompiledPolicyOptions`. */
+  readonly reads?: ReadonlyMap<string, readonly DocPath[]> | undefined;
   readonly memoryLimitBytes: number;
   /** See {@link Progress}. */
   readonly progress: SharedArrayBuffer;

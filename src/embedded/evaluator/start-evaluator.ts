@@ -1,5 +1,5 @@
 import type { GoProgram } from '../artifact.js';
-import type { Evaluator } from '../types.js';
+import type { CompiledEntrypoint, Evaluator } from '../types.js';
 import { EvaluatorThread } from './evaluator-thread.js';
 import { LocalEvaluator } from './local-evaluator.js';
 
@@ -13,12 +13,24 @@ export interface EvaluatorOptions {
   readonly loadProgram: () => Promise<GoProgram>;
 }
 
-/** Starts an evaluator with a compiled policy and all documents (one JSON object). Rejects if they cannot be loaded. */
+/** What an evaluator is started with. */
+export interface EvaluatorContent {
+  readonly wasm: Uint8Array;
+  /** All documents: one JSON object. */
+  readonly documents: string;
+  /** For what they read: one that is not among them may read all documents. */
+  readonly entrypoints?: readonly CompiledEntrypoint[];
+}
+
+/** Starts an evaluator. Rejects if the policy or its documents cannot be loaded. */
 export async function startEvaluator(
   { thread, ...options }: EvaluatorOptions,
-  { wasm, documents }: { readonly wasm: Uint8Array; readonly documents: string },
+  { wasm, documents, entrypoints = [] }: EvaluatorContent,
 ): Promise<Evaluator> {
   const module = await WebAssembly.compile(wasm);
-  if (thread === 'main' && LocalEvaluator.canRun(module)) return new LocalEvaluator({ ...options, module, documents });
-  return EvaluatorThread.start({ ...options, module, documents });
+  const reads = new Map(entrypoints.map((one) => [one.path, one.reads]));
+  const content = { ...options, module, documents, reads };
+  return thread === 'main' && LocalEvaluator.canRun(module)
+    ? new LocalEvaluator(content)
+    : EvaluatorThread.start(content);
 }
