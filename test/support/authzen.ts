@@ -9,7 +9,7 @@ import { type StartedServer, startServer } from './start-server.js';
 import { requestBy } from './tls-request.js';
 
 /** The engines that AuthZEN is tested with. */
-export const ENGINES = ['inline', 'external'] as const;
+export const ENGINES = ['inline', 'external', 'embedded'] as const;
 export type EngineName = (typeof ENGINES)[number];
 
 /** Settings that offer everything, by the rules of the scenarios. */
@@ -59,6 +59,7 @@ export async function startPdp(
       startClient({
         serverUrl: server.url,
         ...(opa !== undefined && { engineUrl: opa.url }),
+        ...(kind === 'embedded' && { engine: kind }),
         ask: requestBy({ ca: authority.file }),
         env: { SYNC_CLIENT_API_TLS_CERT_FILE: pair.cert, SYNC_CLIENT_API_TLS_KEY_FILE: pair.key, ...env },
       }),
