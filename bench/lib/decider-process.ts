@@ -53,6 +53,14 @@ async function count(
   return perSecond;
 }
 
+async function askAll(decide: Decide, { inFlight, decisions }: { inFlight: number; decisions: number }): Promise<void> {
+  let left = decisions;
+  const ask = async (): Promise<void> => {
+    while (left-- > 0) await decide(RBAC_INPUTS[left % RBAC_INPUTS.length] ?? {});
+  };
+  await Promise.all(Array.from({ length: inFlight }, ask));
+}
+
 let decide: Decide | undefined;
 
 async function carryOut(order: Order): Promise<readonly number[]> {
@@ -61,13 +69,16 @@ async function carryOut(order: Order): Promise<readonly number[]> {
     return [];
   }
   if (decide === undefined) throw new Error('it was not started');
-  return await count(decide, order);
+  if (order.do === 'memory') return [process.memoryUsage().rss];
+  if (order.do === 'count') return await count(decide, order);
+  await askAll(decide, order);
+  return [];
 }
 
 process.on('message', (order: Order) => {
   const report = (what: Report): void => void process.send?.(what);
   carryOut(order).then(
-    (perSecond) => report({ perSecond }),
+    (values) => report({ values }),
     (error: unknown) => report({ failed: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
   );
 });

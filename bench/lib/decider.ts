@@ -4,6 +4,10 @@ import { type Child, type Failed, startChild } from './child.js';
 export interface Decider extends AsyncDisposable {
   /** Asks so many questions at a time, over and over. Returns decisions per second, for each slice. */
   count(asking: Asking): Promise<readonly number[]>;
+  /** Asks so many questions in all. */
+  decide(asking: Pick<Asking, 'inFlight'> & { readonly decisions: number }): Promise<void>;
+  /** Resident memory of the process. */
+  memoryBytes(): Promise<number>;
 }
 
 /** How much is asked. */
@@ -21,9 +25,13 @@ export type DeciderKind =
   | { readonly what: 'opa-wasm'; readonly wasmFile: string; readonly dataFile: string };
 
 /** What the process is told. */
-export type Order = ({ readonly do: 'start' } & DeciderKind) | ({ readonly do: 'count' } & Asking);
+export type Order =
+  | ({ readonly do: 'start' } & DeciderKind)
+  | ({ readonly do: 'count' } & Asking)
+  | { readonly do: 'decide'; readonly inFlight: number; readonly decisions: number }
+  | { readonly do: 'memory' };
 /** What it answers. */
-export type Report = { readonly perSecond: readonly number[] } | Failed;
+export type Report = { readonly values: readonly number[] } | Failed;
 
 /** Starts the process. Rejects if it cannot decide. */
 export async function startDecider(kind: DeciderKind): Promise<Decider> {
@@ -35,7 +43,9 @@ export async function startDecider(kind: DeciderKind): Promise<Decider> {
     throw error;
   }
   return {
-    count: async (asking) => (await child.order({ do: 'count', ...asking })).perSecond,
+    count: async (asking) => (await child.order({ do: 'count', ...asking })).values,
+    decide: async (asking) => void (await child.order({ do: 'decide', ...asking })),
+    memoryBytes: async () => (await child.order({ do: 'memory' })).values[0] ?? 0,
     [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   };
 }

@@ -12,6 +12,7 @@ import { publishToReadableScenario } from './publish-to-readable.js';
 import { publishWhileBusyScenario } from './publish-while-busy.js';
 import { reconnectScenario } from './reconnect.js';
 import { refreshedSourceScenario } from './refreshed-source.js';
+import { soakScenario } from './soak.js';
 import { stalledSubscriberScenario } from './stalled-subscriber.js';
 import { startScenario } from './start.js';
 import { tenantsScenario } from './tenants.js';
@@ -37,4 +38,5 @@ export const SCENARIOS: readonly Scenario[] = [
   reconnectScenario,
   decisionsScenario,
   policyChangeScenario,
+  soakScenario,
 ];
