@@ -1,4 +1,4 @@
-// Shows the whole of it on this machine: builds, gets an OPA, makes a policy repository and a data source in a temporary
+// Shows the whole of it on this machine: builds, looks for an OPA, makes a policy repository and a data source in a temporary
 // folder, starts server and client, and changes data and policy while authorization decisions are watched.
 //
 //   npm run demo                  stays up until Ctrl-C, for trying things out

@@ -15,7 +15,7 @@ import { promisify } from 'node:util';
 import { compile } from './lib/compile.mjs';
 import { nodeProgram } from './lib/node-versions.mjs';
 import { Fatal, main, run } from './lib/run.mjs';
-import { groupTests, testFiles } from './lib/test-files.mjs';
+import { groupTests, needOpa, testFiles } from './lib/test-files.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = join(ROOT, 'build');
@@ -41,7 +41,10 @@ function options(args) {
   };
 }
 
-/** Path of the OPA for the tests: SYNC_TEST_OPA, else what the product's own search gives. */
+/**
+ * The OPA for the tests, `{path}`: SYNC_TEST_OPA, else what the product's own search gives. `{missing}` says why there is none, where
+ * neither is configured.
+ */
 async function opa() {
   const engine = join(BUILD, 'src', 'client', 'engine');
   const { acquireOpa } = await import(pathToFileURL(join(engine, 'acquire-opa.js')));
@@ -54,8 +57,9 @@ async function opa() {
       allowDownload: true,
       onProgress: progressPrinter(process.stdout),
     });
-    return found.path;
+    return { path: found.path };
   } catch (error) {
+    if (error.code === 'engine_not_found') return { missing: error.message };
     throw new Fatal(`The tests need OPA: ${error.message}`, { cause: error });
   }
 }
@@ -99,7 +103,7 @@ async function runFiles(files, { long, node }, opaPath) {
         `--test-reporter-destination=${totals}`,
         ...files.map((file) => join(BUILD, file)),
       ],
-      { cwd: ROOT, env: { ...process.env, SYNC_TEST_OPA: opaPath, ...(long ? { SYNC_TEST_LONG: '1' } : {}) } },
+      { cwd: ROOT, env: { ...process.env, SYNC_TEST_OPA: opaPath ?? '', ...(long ? { SYNC_TEST_LONG: '1' } : {}) } },
     );
     // After failures the reporter prints them again below its totals; the totals are what a reader looks for last.
     if (code !== 0 && existsSync(totals)) {
@@ -125,8 +129,16 @@ await main(async () => {
     );
   }
   const isWhole = chosen.suites.main && chosen.filters.length === 0;
-  const [opaPath] = await Promise.all([opa(), isWhole ? backboneServers() : undefined]);
+  const [{ path: opaPath, missing }] = await Promise.all([opa(), isWhole ? backboneServers() : undefined]);
+  const skipped = missing === undefined ? [] : needOpa(BUILD, files);
+  const left = files.filter((file) => !skipped.includes(file));
   const { node = process.execPath } = chosen;
-  console.log(`running ${files.length} test files on ${node} (${await versionOf(node)}) ...`);
-  return runFiles(isWhole ? groupTests(BUILD, files) : files, chosen, opaPath);
+  console.log(`running ${left.length} test files on ${node} (${await versionOf(node)}) ...`);
+  const code = left.length === 0 ? 0 : await runFiles(isWhole ? groupTests(BUILD, left) : left, chosen, opaPath);
+  if (skipped.length > 0) {
+    console.log(
+      `\nℹ ${skipped.length} test files were skipped, since they need OPA:\nℹ   ${skipped.join('\nℹ   ')}\n${missing}`,
+    );
+  }
+  return code;
 });

@@ -14,7 +14,6 @@ const ENTRIES = {
   'chunks/evaluator-worker': 'src/embedded/evaluator/evaluator-worker.ts',
   // For the demo.
   'client/engine/acquire-opa': 'src/client/engine/acquire-opa.ts',
-  'client/engine/acquire-progress': 'src/client/engine/acquire-progress.ts',
 };
 
 /** Packages that every start loads: they go in. All others stay packages, and are loaded when they are needed. */

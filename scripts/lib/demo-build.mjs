@@ -30,26 +30,20 @@ export async function compile(root, { print, processes }) {
   print.line(`compiled src/ into dist/ in ${duration(performance.now() - startedMs)}`);
 }
 
-/**
- * Path of an OPA, found or made by the product's own module. `tempDir` takes the work of a Go build, which stays behind
- * when Go is interrupted and does not end soon.
- */
-export async function findOpa(root, { print, signal, tempDir }) {
+/** Path of an OPA program on this machine, found by the product's own module; undefined if there is none. */
+export async function findOpa(root, { print, signal }) {
   const load = (file) => import(pathToFileURL(join(root, 'dist', 'client', 'engine', file)));
   const { acquireOpa } = await load('acquire-opa.js');
-  const { progressPrinter } = await load('acquire-progress.js');
+  const execPath = process.env.SYNC_INLINE_ENGINE_EXEC_PATH || undefined;
   try {
-    const { path } = await acquireOpa({
-      execPath: process.env.SYNC_INLINE_ENGINE_EXEC_PATH || undefined,
-      env: { GOTMPDIR: tempDir, ...process.env },
-      allowDownload: true,
-      signal,
-      onProgress: progressPrinter(print.indented),
-    });
+    const { path, version } = await acquireOpa({ execPath, env: process.env, allowDownload: false, signal });
+    print.line(`OPA ${version} at ${path}, as a child process of the client`);
     return path;
   } catch (error) {
     signal.throwIfAborted();
-    throw new Fatal(`The demo needs OPA: ${error.message}`, { cause: error });
+    if (error.code !== 'engine_not_found') throw new Fatal(error.message, { cause: error });
+    print.line('OPA inside the process of the client: there is no OPA program on this machine, and none is needed');
+    return undefined;
   }
 }
 

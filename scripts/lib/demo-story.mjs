@@ -113,11 +113,7 @@ export class Story {
 
   async #getEngine() {
     this.#print.step('Policy engine (OPA)');
-    this.#opaPath = await findOpa(this.#root, {
-      print: this.#print,
-      signal: this.#signal,
-      tempDir: this.#tempDir,
-    });
+    this.#opaPath = await findOpa(this.#root, { print: this.#print, signal: this.#signal });
   }
 
   async #makeSources() {
@@ -154,7 +150,9 @@ export class Story {
         SYNC_SERVER_URL: this.#url('server'),
         SYNC_CLIENT_API_SERVER_PORT: String(this.#ports.client),
         SYNC_POLICY_STORE_URL: this.#url('engine'),
-        SYNC_INLINE_ENGINE_EXEC_PATH: this.#opaPath,
+        ...(this.#opaPath === undefined
+          ? { SYNC_ENGINE: 'embedded', XDG_CACHE_HOME: join(this.#dir, 'cache') }
+          : { SYNC_INLINE_ENGINE_EXEC_PATH: this.#opaPath }),
       };
     });
     this.#print.line(`sync-client  ${this.#url('client')}  keeps its OPA at ${this.#url('engine')} current`);

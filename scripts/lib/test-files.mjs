@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join, relative, sep } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, posix, relative, sep } from 'node:path';
 
 /** Files below a folder, with `/` in their names, sorted; none when there is no such folder. */
 export function filesBelow(folder) {
@@ -40,6 +40,26 @@ export function testFiles(build, { suites, filters }) {
     ...(suites.interop ? all.filter((file) => INTEROP_SUITE.test(file)) : []),
     ...(suites.main ? all.filter((file) => MAIN_SUITE.test(file)) : []),
   ];
+}
+
+/** Defines what calls OPA. */
+const OPA_SUPPORT = 'test/support/opa.js';
+const CALLS_OPA = /\b(testOpa|startOpa)\(/;
+
+/** Those of the compiled test files that call an OPA program, by themselves or by what they import. */
+export function needOpa(build, files) {
+  const known = new Map();
+  const needs = (file) => {
+    if (file === OPA_SUPPORT) return false; // it has more, such as free ports
+    if (known.has(file)) return known.get(file);
+    known.set(file, false); // ends a circle
+    const path = join(build, file);
+    const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+    const imported = [...text.matchAll(/\bfrom '(\.[^']+)'/g)].map(([, name]) => posix.join(posix.dirname(file), name));
+    known.set(file, CALLS_OPA.test(text) || imported.some(needs));
+    return known.get(file);
+  };
+  return files.filter(needs);
 }
 
 /**

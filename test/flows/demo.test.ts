@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -104,6 +104,25 @@ test('the demo shows a decision, changes it by data and by policy, and ends with
   assert.match(said, /May alice delete a document of her own\? {2}NO\n/);
   assert.match(said, /May alice delete a document of her own\? {2}YES {2}[\d.]+ m?s after the commit/);
   assert(!said.includes('\u001b'), 'no control codes where there is no terminal');
+  await demo.assertNothingLeft();
+});
+
+test('on a machine with Node and git alone, without a network, OPA runs inside the client', async (t) => {
+  const folder = await tempDir();
+  t.after(() => folder[Symbol.asyncDispose]());
+  const bin = join(folder.path, 'bin');
+  mkdirSync(bin);
+  symlinkSync(process.execPath, join(bin, 'node'));
+  symlinkSync((await run('sh', ['-c', 'command -v git'])).stdout.trim(), join(bin, 'git'));
+  const closed = 'http://127.0.0.1:1';
+  const demo = await startDemo(t, ['--once'], {
+    ...{ PATH: bin, HOME: folder.path, XDG_CACHE_HOME: join(folder.path, 'cache'), SYNC_INLINE_ENGINE_EXEC_PATH: '' },
+    ...{ HTTP_PROXY: closed, HTTPS_PROXY: closed, http_proxy: closed, https_proxy: closed, GOPROXY: closed },
+  });
+  assert.equal(await demo.ended, 0, demo.output());
+  assert.match(demo.output(), /OPA inside the process of the client: there is no OPA program on this machine/);
+  assert.match(demo.output(), /May alice delete a document of her own\? {2}YES {2}[\d.]+ m?s after the commit/);
+  assert(!existsSync(join(folder.path, 'cache', 'policysync', 'opa')), 'an OPA program was put into the cache');
   await demo.assertNothingLeft();
 });
 

@@ -25,6 +25,6 @@ export async function chooseEngine(settings: EngineKindSettings, deps: OpaSearch
     return { kind: 'inline', opa };
   } catch {
     deps.signal.throwIfAborted();
-    return { kind: 'inline', opa: searchOpa(settings, { allowDownload: true }, deps) };
+    return { kind: 'embedded', missing: opa.failures.join('; ') }; // the reasons of the error, one by one
   }
 }
