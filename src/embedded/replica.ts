@@ -4,6 +4,9 @@ import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, type Evalua
 /** Starts an evaluator with a compiled policy and all documents as one JSON text. */
 export type StartEvaluator = (content: CompiledModule & { readonly documents: string }) => Promise<Evaluator>;
 
+/** An evaluator that answers at once. */
+export type ImmediateEvaluator = Evaluator & Required<Pick<Evaluator, 'decideNow'>>;
+
 /** A compiled set that has a module. */
 export type CompiledModule = CompiledSet & { readonly wasm: Uint8Array };
 
@@ -53,6 +56,12 @@ export class Replica {
       this.#underWay--;
       if (this.#isRetired && this.#underWay === 0) this.#close();
     }
+  }
+
+  /** The evaluator, if it answers at once. */
+  get local(): ImmediateEvaluator | undefined {
+    const evaluator = this.#broken === undefined ? this.#evaluator : undefined;
+    return evaluator?.decideNow === undefined ? undefined : (evaluator as ImmediateEvaluator);
   }
 
   /** Only once it is {@link ready}. */

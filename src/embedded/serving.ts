@@ -1,7 +1,7 @@
 import { errorText, failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { DocPath } from '../wire/doc-path.js';
-import { type CompiledModule, Replica, type StartEvaluator } from './replica.js';
+import { type CompiledModule, type ImmediateEvaluator, Replica, type StartEvaluator } from './replica.js';
 import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, WorkerFailure } from './types.js';
 
 /** Dependencies of {@link Serving}. */
@@ -44,6 +44,12 @@ export class Serving {
   /** The compiled entrypoint of a path; undefined if Go answers it. */
   entrypoint(path: string): CompiledEntrypoint | undefined {
     return this.#current?.entrypoint(path);
+  }
+
+  /** The evaluator that serves, if it answers at once and has this path. */
+  localFor(path: string): ImmediateEvaluator | undefined {
+    const replica = this.#current;
+    return replica?.entrypoint(path) === undefined ? undefined : replica.local;
   }
 
   /** Rejects with a {@link WorkerFailure}; after `ended` the question can be asked again. */

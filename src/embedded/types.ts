@@ -145,6 +145,8 @@ export interface GoEngine {
 export interface Evaluator {
   /** Rejects with a {@link WorkerFailure}. */
   decide(path: string, input: string | undefined): Promise<string | undefined>;
+  /** As {@link decide}, at once, where the evaluator is on the caller's thread; throws. */
+  decideNow?(path: string, input: string | undefined): string | undefined;
   /** Changes documents in place. The caller has checked the operations: no path leads through a scalar or an array. */
   patch(ops: readonly DocumentOp[]): Promise<void>;
   /** The document at a path, as text; undefined if there is none. */

@@ -100,12 +100,14 @@ export class Decisions implements Decider {
     return this.#feed.subscribe(this.#questions.path(path), callback);
   }
 
-  async decide<T = unknown>(
-    path: string,
-    input?: unknown,
-    options: DecideOptions<T> = NO_OPTIONS,
-  ): Promise<Decision<T>> {
-    return this.#decide(this.#questions.question(path, input), options);
+  decide<T = unknown>(path: string, input?: unknown, options: DecideOptions<T> = NO_OPTIONS): Promise<Decision<T>> {
+    let question: EngineQuestion;
+    try {
+      question = this.#questions.question(path, input);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#decide(question, options);
   }
 
   decideMany<T = unknown>(path: string, inputs: readonly unknown[], options?: DecideOptions<T>): Promise<Decision<T>[]>;
@@ -229,9 +231,29 @@ function decisionOf(
   heldPolicy: string | undefined,
   position: DecisionPosition | undefined,
 ): Decision {
-  const result =
-    text === 'true' ? true : text === 'false' || text === undefined ? false : (JSON.parse(text) as unknown);
-  const facts = {
+  // Literals, since this is done for each decision: to spread what both have costs as much as all the rest.
+  if (text === undefined) {
+    return {
+      kind: 'undefined',
+      result: undefined,
+      text,
+      allowed: false,
+      by,
+      id: id ?? randomUUID(),
+      policy: policy ?? heldPolicy,
+      position,
+      stale: false,
+      ageMs: 0,
+      error: undefined,
+    };
+  }
+  const result = text === 'true' || (text === 'false' ? false : (JSON.parse(text) as unknown));
+  return {
+    kind: 'result',
+    result,
+    text,
+    allowed: isYes(result),
+    by,
     id: id ?? randomUUID(),
     policy: policy ?? heldPolicy,
     position,
@@ -239,9 +261,6 @@ function decisionOf(
     ageMs: 0,
     error: undefined,
   };
-  return text === undefined
-    ? { kind: 'undefined', result: undefined, text, allowed: false, by, ...facts }
-    : { kind: 'result', result, text, allowed: isYes(result), by, ...facts };
 }
 
 /** See `DecisionFacts.allowed`. */

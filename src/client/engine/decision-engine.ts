@@ -23,8 +23,8 @@ export interface EngineAnswer {
 /** The part of an engine that answers questions. Calls may be made at any time, and many at once. */
 export interface DecisionEngine {
   /**
-   * Answers a question, at once if the engine can. Throws, or rejects with, a `SyncError` that says why there is no answer:
-   * `decision_timeout`, `decision_failed`, `engine_unreachable` and others.
+   * Answers a question, at once if the engine can. Throws, or rejects with, a `SyncError` that says why there is no answer
+   * (`decision_timeout`, `engine_unreachable` and others); any other error counts as `decision_failed`.
    */
   decide(question: EngineQuestion): EngineAnswer | Promise<EngineAnswer>;
   /** The documents that the decision at a path reads; undefined if that is not known: then it may read all. */
