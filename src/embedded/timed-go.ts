@@ -24,20 +24,27 @@ export interface GoLimits {
 export class TimedGo implements GoEngine {
   readonly #go: GoEngine;
   readonly #limits: GoLimits;
-  readonly #deadlines: Deadlines;
+  /** Decisions are answered between the steps of other work, so they have a clock of their own. */
+  readonly #decisions: Deadlines;
+  readonly #work: Deadlines;
   /** When the last call ended, in `performance.now()` time. */
   #lastMs = performance.now();
 
   constructor(go: GoEngine, limits: GoLimits) {
     this.#go = go;
     this.#limits = limits;
-    this.#deadlines = new Deadlines(() => void this.kill('a call took longer than its time limit'));
-    void go.ended.then(() => this.#deadlines.close());
+    const onLate = (): void => void this.kill('a call took longer than its time limit');
+    this.#work = new Deadlines(onLate);
+    this.#decisions = new Deadlines(onLate, () => this.#work.size > 0);
+    void go.ended.then(() => {
+      this.#work.close();
+      this.#decisions.close();
+    });
   }
 
   /** How long nothing has been asked, in milliseconds; 0 while a call is under way. */
   get idleMs(): number {
-    return this.#deadlines.size > 0 ? 0 : performance.now() - this.#lastMs;
+    return this.#decisions.size + this.#work.size > 0 ? 0 : performance.now() - this.#lastMs;
   }
 
   get memoryBytes(): number {
@@ -53,52 +60,54 @@ export class TimedGo implements GoEngine {
   }
 
   parse(modules: readonly RegoModule[], version: 0 | 1): Promise<readonly string[]> {
-    return this.#work(() => this.#go.parse(modules, version));
+    return this.#working(() => this.#go.parse(modules, version));
   }
 
   check(policy: EmbeddedPolicy, documents: string): Promise<PolicyFacts> {
-    return this.#work(() => this.#go.check(policy, documents));
+    return this.#working(() => this.#go.check(policy, documents));
   }
 
   prepare(policy: EmbeddedPolicy, change: PreparedDocuments): Promise<PolicyFacts> {
-    return this.#work(() => this.#go.prepare(policy, change));
+    return this.#working(() => this.#go.prepare(policy, change));
   }
 
   commit(): Promise<void> {
-    return this.#work(() => this.#go.commit());
+    return this.#working(() => this.#go.commit());
   }
 
   abort(): Promise<void> {
-    return this.#work(() => this.#go.abort());
+    return this.#working(() => this.#go.abort());
   }
 
   write(ops: readonly DocumentOp[]): Promise<void> {
-    return this.#work(() => this.#go.write(ops));
+    return this.#working(() => this.#go.write(ops));
   }
 
   compile(entrypoints: readonly string[], of: 'active' | 'prepared'): Promise<CompiledSet> {
-    return this.#work(() => this.#go.compile(entrypoints, of));
+    return this.#working(() => this.#go.compile(entrypoints, of));
   }
 
   decide(path: string, input: string | undefined): Promise<string | undefined> {
-    return this.#timed(this.#limits.decisionMs, `the decision ${path}`, () => this.#go.decide(path, input));
+    return this.#timed(this.#decisions, this.#limits.decisionMs, `the decision ${path}`, () =>
+      this.#go.decide(path, input),
+    );
   }
 
   http(request: OpaRequest): Promise<OpaResponse> {
     const what = `${request.method} ${request.url.split('?', 1)[0]}`;
-    return this.#timed(this.#limits.decisionMs, what, () => this.#go.http(request));
+    return this.#timed(this.#decisions, this.#limits.decisionMs, what, () => this.#go.http(request));
   }
 
   kill(reason: string): Promise<void> {
     return this.#go.kill(reason);
   }
 
-  #work<T>(call: () => Promise<T>): Promise<T> {
-    return this.#timed(this.#limits.workMs, 'the work on a policy or on documents', call);
+  #working<T>(call: () => Promise<T>): Promise<T> {
+    return this.#timed(this.#work, this.#limits.workMs, 'the work on a policy or on documents', call);
   }
 
-  async #timed<T>(limitMs: number, what: string, call: () => Promise<T>): Promise<T> {
-    const timed = this.#deadlines.begin(limitMs);
+  async #timed<T>(clock: Deadlines, limitMs: number, what: string, call: () => Promise<T>): Promise<T> {
+    const timed = clock.begin(limitMs);
     try {
       return await call();
     } catch (cause) {
