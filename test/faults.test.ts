@@ -121,7 +121,15 @@ describe('the model of test:faults', () => {
 describe('a run of test:faults', () => {
   it('has its options from the command line; several instances need a backbone, and a backbone means two', () => {
     const read = (...args: string[]): unknown => readOptions(['--seed', '7', ...args], {});
-    const short = { seed: 7, seconds: 12, instances: 1, backbone: undefined, keep: false, verbose: false };
+    const short = {
+      seed: 7,
+      seconds: 12,
+      instances: 1,
+      backbone: undefined,
+      engine: 'inline',
+      keep: false,
+      verbose: false,
+    };
     assert.deepEqual(read(), short);
     assert.deepEqual(read('--long', '--backbone', 'redis'), {
       ...short,
@@ -130,6 +138,8 @@ describe('a run of test:faults', () => {
       backbone: 'Redis',
     });
     assert.deepEqual(readOptions(['--seed', '7'], { SYNC_TEST_LONG: '1' }), { ...short, seconds: 1800 });
+    assert.deepEqual(read('--engine', 'embedded'), { ...short, engine: 'embedded' });
+    assert.match(String(read('--engine', 'external')), /one of inline, embedded/);
     assert.deepEqual(read('--minutes', '5'), { ...short, seconds: 300 });
     assert.match(String(read('--instances', '2')), /needs a --backbone/);
     assert.match(String(read('--backbone', 'kafka')), /one of postgres, redis, nats/);

@@ -39,8 +39,8 @@ export interface Client extends AsyncDisposable {
 export interface ClientOptions {
   readonly at: number;
   readonly dir: string;
-  /** The OPA program. */
-  readonly opa: string;
+  /** The OPA program of an inline engine; undefined: an embedded one. */
+  readonly opa: string | undefined;
   /** The instance that it is connected to first. */
   readonly serverUrl: string;
   readonly topics: readonly string[];
@@ -67,7 +67,7 @@ export async function makeClient(options: ClientOptions, onEnded: (how: string) 
         SYNC_DATA_TOPICS: topics.join(','),
         SYNC_CLIENT_API_SERVER_PORT: String(apiPort),
         SYNC_POLICY_STORE_URL: `http://${address}`,
-        SYNC_INLINE_ENGINE_EXEC_PATH: opa,
+        ...(opa === undefined ? { SYNC_ENGINE: 'embedded' } : { SYNC_INLINE_ENGINE_EXEC_PATH: opa }),
         SYNC_ENGINE_V0_COMPAT: 'false',
         ...QUICK,
         ...(isOffline

@@ -8,6 +8,8 @@ export interface RunOptions {
   readonly seconds: number;
   readonly instances: number;
   readonly backbone: BackboneKind | undefined;
+  /** The engine of the clients. */
+  readonly engine: 'inline' | 'embedded';
   /** Keep timeline and logs of a run without failures, too. */
   readonly keep: boolean;
   /** Print the timeline as it happens. */
@@ -29,6 +31,7 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
       long: { type: 'boolean', default: env.SYNC_TEST_LONG === '1' },
       instances: { type: 'string' },
       backbone: { type: 'string' },
+      engine: { type: 'string', default: 'inline' },
       keep: { type: 'boolean', default: false },
       verbose: { type: 'boolean', default: false },
     },
@@ -36,6 +39,8 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
   const backbone = values.backbone === undefined ? undefined : BACKBONES[values.backbone];
   if (values.backbone !== undefined && backbone === undefined)
     return `--backbone is one of ${Object.keys(BACKBONES).join(', ')}`;
+  const { engine } = values;
+  if (engine !== 'inline' && engine !== 'embedded') return '--engine is one of inline, embedded';
   const seed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
   const given = values.minutes !== undefined ? Number(values.minutes) * 60 : Number(values.seconds ?? Number.NaN);
   const isGiven = values.minutes !== undefined || values.seconds !== undefined;
@@ -44,5 +49,5 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
   if (![seed, seconds, instances].every((value) => Number.isFinite(value) && value >= 0) || instances < 1)
     return '--seed, --seconds, --minutes and --instances take numbers';
   if (instances > 1 && backbone === undefined) return '--instances above 1 needs a --backbone';
-  return { seed, seconds, instances, backbone, keep: values.keep, verbose: values.verbose };
+  return { seed, seconds, instances, backbone, engine, keep: values.keep, verbose: values.verbose };
 }

@@ -40,6 +40,7 @@ export interface WorldOptions {
   readonly dir: string;
   readonly instances: number;
   readonly backbone: BackboneKind | undefined;
+  readonly engine: 'inline' | 'embedded';
   /** Rows of the log that were replaced and are kept: few, so that clients get the fold, or many. */
   readonly keptRecords: number;
 }
@@ -80,7 +81,7 @@ export async function startWorld(
   }
 
   async function start(): Promise<World> {
-    const opa = await testOpa();
+    const opa = options.engine === 'embedded' ? undefined : await testOpa();
     const sources = use(await startSources(draw.fork('sources')));
     const policy = await startPolicy(dir);
     const backbone =

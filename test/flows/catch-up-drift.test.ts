@@ -50,22 +50,23 @@ test('a document that somebody else changes, adds to or removes in the engine is
   assert.equal(await client.data('/foreign'), 1);
 });
 
-test('what the client itself writes is no drift, however often it changes', async () => {
-  await using server = await startFakeSessionServer();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  await client.healthy();
-  for (let n = 1; n <= 60; n++) {
-    server.publish([{ dst_path: '/a', data: { n } }]);
-    server.publish([{ dst_path: `/a/below${n % 3}`, data: 12345678901 + n }]);
-    if (n % 10 === 0) server.publish([{ dst_path: '/a', save_method: 'DELETE' }]);
-    await client.data('/a');
-  }
-  server.publish([{ dst_path: '/a', data: { last: 1.0 } }]);
-  await client.holds('/a', { last: 1 });
-  const health = await compared(client);
-  assert.deepEqual([drift(health, 'repaired'), drift(health, 'documents')], [0, 1]);
-  assert.equal(drift(health, 'error'), null);
-});
+for (const engine of ['inline', 'embedded'] as const)
+  test(`what the client itself writes is no drift, however often it changes, in an ${engine} engine`, async () => {
+    await using server = await startFakeSessionServer();
+    await using client = await startClient({ serverUrl: server.url, engine, env: ENV });
+    await client.healthy();
+    for (let n = 1; n <= 60; n++) {
+      server.publish([{ dst_path: '/a', data: { n } }]);
+      server.publish([{ dst_path: `/a/below${n % 3}`, data: 12345678901 + n }]);
+      if (n % 10 === 0) server.publish([{ dst_path: '/a', save_method: 'DELETE' }]);
+      await client.data('/a');
+    }
+    server.publish([{ dst_path: '/a', data: { last: 1.0 } }]);
+    await client.holds('/a', { last: 1 });
+    const health = await compared(client);
+    assert.deepEqual([drift(health, 'repaired'), drift(health, 'documents')], [0, 1]);
+    assert.equal(drift(health, 'error'), null);
+  });
 
 for (const kind of ['inline', 'external'] as const) {
   test(`members of a root data.json are compared, in an ${kind} engine`, async () => {

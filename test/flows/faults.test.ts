@@ -34,6 +34,10 @@ test('faults at random: one server, its log, clients, engines and sources fail, 
   await faults(['--seed', '1'], t);
 });
 
+test('faults at random: the same with engines inside the clients', async (t) => {
+  await faults(['--seed', '2', '--engine', 'embedded'], t);
+});
+
 const postgres = await backboneOffer('Postgres');
 test('faults at random: two server instances and their backbone fail, and nothing is lost or out of order', {
   skip: postgres.missing,

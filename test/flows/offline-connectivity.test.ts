@@ -16,7 +16,7 @@ import { until } from '../support/until.js';
 
 const MODULE = 'package app\n\nimport rego.v1\n\ndefault allow := false\n\nallow if data.users[input.user]\n';
 
-for (const kind of ['inline', 'external'] as const) {
+for (const kind of ['inline', 'external', 'embedded'] as const) {
   test(`an ${kind} engine: disconnected it keeps what it has and a backup is there; connected again it has all that it missed`, async () => {
     await using dir = await tempDir();
     await using repo = await gitRepo();
@@ -32,6 +32,7 @@ for (const kind of ['inline', 'external'] as const) {
       serverUrl: server.url,
       env: offlineIn(dir, { SYNC_STORE_BACKUP_INTERVAL: '3600' }),
       ...(opa === undefined ? {} : { engineUrl: opa.url }),
+      ...(kind === 'embedded' ? { engine: kind } : {}),
     });
     await client.healthy();
     await client.answers('/app/allow', { user: 'ann' }, true);

@@ -93,7 +93,7 @@ async function withBackup(): Promise<Made> {
   }
 }
 
-for (const kind of ['inline', 'external'] as const) {
+for (const kind of ['inline', 'external', 'embedded'] as const) {
   test(`a client that starts disconnected serves the backup and never asks the server, with an ${kind} engine`, async () => {
     await using made = await withBackup();
     await using deaf = await deafServer();
@@ -102,6 +102,7 @@ for (const kind of ['inline', 'external'] as const) {
       serverUrl: deaf.url,
       env: offlineIn(made.dir, DISCONNECTED),
       ...(opa === undefined ? {} : { engineUrl: opa.url }),
+      ...(kind === 'embedded' ? { engine: kind } : {}),
     });
     await servesAll(client);
     const health = await client.tells(

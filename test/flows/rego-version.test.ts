@@ -24,46 +24,47 @@ async function holdsCommit(client: StartedClient, hash: string): Promise<void> {
 }
 
 describe('SYNC_ENGINE_V0_COMPAT=auto', () => {
-  test('modules of both versions work in one repository, and /healthy and the log say what counted', async () => {
-    await using repo = await gitRepo();
-    await repo.commit({
-      'old.rego': V0,
-      'x/hidden*[1].rego': HIDDEN_V0,
-      'young.rego': V1,
-      'both.rego': BOTH,
-      'dropped.rego': DROPPED,
+  for (const engine of ['inline', 'embedded'] as const)
+    test(`modules of both versions work in one repository, and /healthy and the log say what counted (${engine})`, async () => {
+      await using repo = await gitRepo();
+      await repo.commit({
+        'old.rego': V0,
+        'x/hidden*[1].rego': HIDDEN_V0,
+        'young.rego': V1,
+        'both.rego': BOTH,
+        'dropped.rego': DROPPED,
+      });
+      await using server = await startServer(following(repo));
+      await using client = await startClient({ serverUrl: server.url, engine, env: AUTO });
+      await client.healthy();
+      await client.answers('/old/allow', { x: 1 }, true);
+      await client.answers('/hidden/allow', { x: 1 }, true);
+      await client.answers('/young/allow', { x: 1 }, true);
+      await client.answers('/both/allow', { x: 1 }, true);
+      await client.answers('/dropped/x', {}, true);
+      assert.deepEqual(await rego(client), { mode: 'auto', v0: 3, v1: 2 });
+      const line = client.log.findLast(({ msg }) => msg.startsWith('modules by the version of Rego'));
+      assert.deepEqual([line?.v0, line?.v1], [3, 2]);
+
+      // A deleted static document under a published one is judged by the program: with the same versions.
+      await publish(server.url, { dst_path: '/old/d', data: { n: 1 } });
+      await client.holds('/old/d', { n: 1 });
+      await holdsCommit(client, await repo.commit({ 'old/d/data.json': '{"n":2}' }));
+
+      // After the engine ended, all of it comes back.
+      if (engine === 'inline') killProcess(client.enginePid());
+      await client.healthy();
+      await client.answers('/hidden/allow', { x: 1 }, true);
+      await client.answers('/young/allow', { x: 1 }, true);
+
+      // A module that moves to v1.
+      await holdsCommit(
+        client,
+        await repo.commit({ 'old.rego': V0.replaceAll(' {', ' if {').replace('[msg]', ' contains msg') }),
+      );
+      assert.deepEqual(await rego(client), { mode: 'auto', v0: 2, v1: 3 });
+      await client.answers('/both/allow', { x: 1 }, true);
     });
-    await using server = await startServer(following(repo));
-    await using client = await startClient({ serverUrl: server.url, env: AUTO });
-    await client.healthy();
-    await client.answers('/old/allow', { x: 1 }, true);
-    await client.answers('/hidden/allow', { x: 1 }, true);
-    await client.answers('/young/allow', { x: 1 }, true);
-    await client.answers('/both/allow', { x: 1 }, true);
-    await client.answers('/dropped/x', {}, true);
-    assert.deepEqual(await rego(client), { mode: 'auto', v0: 3, v1: 2 });
-    const line = client.log.findLast(({ msg }) => msg.startsWith('modules by the version of Rego'));
-    assert.deepEqual([line?.v0, line?.v1], [3, 2]);
-
-    // A deleted static document under a published one is judged by the program: with the same versions.
-    await publish(server.url, { dst_path: '/old/d', data: { n: 1 } });
-    await client.holds('/old/d', { n: 1 });
-    await holdsCommit(client, await repo.commit({ 'old/d/data.json': '{"n":2}' }));
-
-    // After the engine ended, all of it comes back.
-    killProcess(client.enginePid());
-    await client.healthy();
-    await client.answers('/hidden/allow', { x: 1 }, true);
-    await client.answers('/young/allow', { x: 1 }, true);
-
-    // A module that moves to v1.
-    await holdsCommit(
-      client,
-      await repo.commit({ 'old.rego': V0.replaceAll(' {', ' if {').replace('[msg]', ' contains msg') }),
-    );
-    assert.deepEqual(await rego(client), { mode: 'auto', v0: 2, v1: 3 });
-    await client.answers('/both/allow', { x: 1 }, true);
-  });
 
   test('what is wrong in both versions is refused with file and line, and the last good commit stays', async () => {
     await using repo = await gitRepo();

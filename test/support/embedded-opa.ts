@@ -8,9 +8,12 @@ const MEMORY_LIMIT_BYTES = 1024 ** 3;
 const TIME_LIMIT_MS = 60_000;
 
 /** An embedded OPA with its threads, without a client around it. */
-export async function startEmbeddedOpa(
-  options: Partial<EmbeddedOpaOptions> = {},
-): Promise<{ readonly opa: EmbeddedOpa } & AsyncDisposable> {
+export async function startEmbeddedOpa({
+  evaluatorMs = TIME_LIMIT_MS,
+  ...options
+}: Partial<EmbeddedOpaOptions> & { evaluatorMs?: number } = {}): Promise<
+  { readonly opa: EmbeddedOpa } & AsyncDisposable
+> {
   const artifact = new EngineArtifact();
   const loadProgram = () => artifact.load();
   const opa = new EmbeddedOpa(
@@ -24,7 +27,7 @@ export async function startEmbeddedOpa(
       startGo: async () => GoThread.start({ program: await loadProgram() }),
       startEvaluator: (content) =>
         startEvaluator(
-          { thread: 'worker', memoryLimitBytes: MEMORY_LIMIT_BYTES, timeLimitMs: TIME_LIMIT_MS, loadProgram },
+          { thread: 'worker', memoryLimitBytes: MEMORY_LIMIT_BYTES, timeLimitMs: evaluatorMs, loadProgram },
           content,
         ),
       releaseGo: () => artifact.release(),
