@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall/js"
 
@@ -21,6 +22,9 @@ type compiledEntrypoint struct {
 	Compiled bool       `json:"compiled"`
 	Reason   string     `json:"reason,omitempty"`
 	Reads    [][]string `json:"reads"`
+	// Open has paths below which keys may be numbers: where a member there gets a number as its name, this entrypoint has to be
+	// compiled anew, to stay with Go.
+	Open [][]string `json:"open"`
 }
 
 // compile makes one WebAssembly module of several entrypoints, by paths as of a URL.
@@ -29,48 +33,39 @@ func (e *engine) compile(entrypointsText, of string) (any, error) {
 	if err := json.Unmarshal([]byte(entrypointsText), &paths); err != nil {
 		return nil, err
 	}
-	p := e.active
+	next := &change{policy: e.active}
 	if of == "prepared" {
 		if e.prepared == nil {
 			return nil, fmt.Errorf("no policy is prepared")
 		}
-		p = e.prepared.policy
+		next = e.prepared
+	}
+	p := next.policy
+	documents, err := e.newOverlay(next)
+	if err != nil {
+		return nil, err
 	}
 	e.turns.begin()
 	deps := newDependencies(p.compiler)
 	entrypoints := make([]compiledEntrypoint, len(paths))
-	var suitable []string
-	var needed []*ast.Rule
+	needed := map[string][]*ast.Rule{}
 	for i, path := range paths {
-		entrypoints[i] = compiledEntrypoint{Path: path, Reads: [][]string{}}
-		ref, err := refOf(path)
-		if err != nil {
-			entrypoints[i].Reason = err.Error()
-			continue
-		}
-		rules := deps.rulesOf(ref)
-		entrypoints[i].Reads = deps.readsOf(ref, rules)
-		if entrypoints[i].Reason = staysWithGo(p.compiler, path, ref, rules); entrypoints[i].Reason == "" {
-			suitable = append(suitable, path)
-			needed = append(needed, rules...)
+		found, rules := describe(path, p, deps, documents)
+		if entrypoints[i] = found; found.Reason == "" {
+			needed[path] = rules
 		}
 		e.turns.give()
 	}
-	result := js.Global().Get("Object").New()
-	if len(suitable) > 0 {
-		wasm, err := e.compileToWasm(p, suitable, needed)
-		if err != nil {
-			for i := range entrypoints {
-				if entrypoints[i].Reason == "" {
-					entrypoints[i].Reason = fmt.Sprintf("OPA's compiler: %v", err)
-				}
-			}
-		} else {
-			result.Set("wasm", bytesToJS(wasm))
-			for i := range entrypoints {
-				entrypoints[i].Compiled = entrypoints[i].Reason == ""
-			}
+	wasm, failed := e.compileAll(p, needed)
+	for i, path := range paths {
+		if err, ok := failed[path]; ok && entrypoints[i].Reason == "" {
+			entrypoints[i].Reason = fmt.Sprintf("OPA's compiler: %v", err)
 		}
+		entrypoints[i].Compiled = entrypoints[i].Reason == ""
+	}
+	result := js.Global().Get("Object").New()
+	if wasm != nil {
+		result.Set("wasm", bytesToJS(wasm))
 	}
 	text, err := jsonText(entrypoints)
 	if err != nil {
@@ -80,9 +75,66 @@ func (e *engine) compile(entrypointsText, of string) (any, error) {
 	return result, nil
 }
 
+// describe finds out about one entrypoint, and the rules that it needs.
+func describe(path string, p *policy, deps *ruleDependencies, documents *overlay) (compiledEntrypoint, []*ast.Rule) {
+	found := compiledEntrypoint{Path: path, Reads: [][]string{}, Open: [][]string{}}
+	ref, err := refOf(path)
+	if err != nil {
+		found.Reason = err.Error()
+		return found, nil
+	}
+	rules := deps.rulesOf(ref)
+	found.Reads = deps.readsOf(ref, rules)
+	open := deps.openOf(rules)
+	for _, one := range open {
+		found.Open = append(found.Open, one.path)
+	}
+	found.Open = withoutBelow(found.Open)
+	if found.Reason = staysWithGo(p.compiler, path, ref, rules); found.Reason == "" {
+		found.Reason = documents.numberKeyReason(open)
+	}
+	if found.Reason == "" {
+		question := ast.NewBody(ast.Equality.Expr(resultVar, ast.NewTerm(ref)))
+		if _, err := p.compiler.QueryCompiler().Compile(question); err != nil {
+			found.Reason = fmt.Sprintf("OPA's compiler: %v", err)
+		}
+	}
+	return found, rules
+}
+
+// compileAll compiles entrypoints together. Those that OPA's compiler refuses are left out, with its errors.
+func (e *engine) compileAll(p *policy, needed map[string][]*ast.Rule) ([]byte, map[string]error) {
+	failed := map[string]error{}
+	for len(needed) > 0 {
+		wasm, err := e.compileToWasm(p, needed)
+		if err == nil {
+			return wasm, failed
+		}
+		before := len(needed)
+		for path, rules := range needed {
+			e.turns.give()
+			_, alone := e.compileToWasm(p, map[string][]*ast.Rule{path: rules})
+			if alone == nil && before == 1 {
+				alone = err
+			}
+			if alone != nil {
+				failed[path] = alone
+				delete(needed, path)
+			}
+		}
+		if len(needed) == before { // each alone, but not together
+			for path := range needed {
+				failed[path] = err
+			}
+			return nil, failed
+		}
+	}
+	return nil, failed
+}
+
 // compileToWasm runs OPA's compile package, which compiles modules once more: it gets only the rules that are needed.
-func (e *engine) compileToWasm(p *policy, entrypoints []string, needed []*ast.Rule) ([]byte, error) {
-	modules, err := e.onlyRules(p, needed)
+func (e *engine) compileToWasm(p *policy, needed map[string][]*ast.Rule) ([]byte, error) {
+	modules, err := e.onlyRules(p, slices.Concat(slices.Collect(maps.Values(needed))...))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +144,7 @@ func (e *engine) compileToWasm(p *policy, entrypoints []string, needed []*ast.Ru
 	c := compile.New().
 		WithBundle(b).
 		WithTarget(compile.TargetWasm).
-		WithEntrypoints(slices.Compact(slices.Sorted(slices.Values(entrypoints)))...).
+		WithEntrypoints(util.KeysSorted(needed)...).
 		WithRegoVersion(ast.RegoV1).
 		WithPruneUnused(true)
 	if err := c.Build(e.ctx); err != nil {

@@ -9,15 +9,17 @@ import (
 	"github.com/open-policy-agent/opa/v1/dependencies"
 )
 
-// dependencies finds what an entrypoint depends on: rules by the compiler's graph, documents by the references of the rules.
+// ruleDependencies finds what an entrypoint depends on: rules by the compiler's graph, documents by the references of the rules.
 type ruleDependencies struct {
 	compiler *ast.Compiler
 	// reads has the documents that one rule names itself.
 	reads map[*ast.Rule][][]string
+	// open has the references of one rule with keys that may be numbers.
+	open map[*ast.Rule][]openRef
 }
 
 func newDependencies(c *ast.Compiler) *ruleDependencies {
-	return &ruleDependencies{compiler: c, reads: map[*ast.Rule][][]string{}}
+	return &ruleDependencies{compiler: c, reads: map[*ast.Rule][][]string{}, open: map[*ast.Rule][]openRef{}}
 }
 
 // rulesOf returns the rules of a reference and all that they depend on.
@@ -56,6 +58,33 @@ func (d *ruleDependencies) readsOf(ref ast.Ref, rules []*ast.Rule) [][]string {
 	for _, rule := range rules {
 		paths = append(paths, d.readsOfRule(rule)...)
 	}
+	return withoutBelow(paths)
+}
+
+// openOf returns the references of rules with keys that may be numbers.
+func (d *ruleDependencies) openOf(rules []*ast.Rule) []openRef {
+	var all []openRef
+	for _, rule := range rules {
+		found, ok := d.open[rule]
+		if !ok {
+			refs, err := dependencies.All(rule)
+			if err != nil {
+				refs = []ast.Ref{{ast.DefaultRootDocument, ast.VarTerm("unknown")}}
+			}
+			for _, ref := range refs {
+				if open, ok := d.openRefOf(ref); ok {
+					found = append(found, open)
+				}
+			}
+			d.open[rule] = found
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// withoutBelow sorts paths, and leaves out those below another one.
+func withoutBelow(paths [][]string) [][]string {
 	slices.SortFunc(paths, slices.Compare)
 	kept := [][]string{}
 	for _, path := range paths {

@@ -13,7 +13,6 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/plugins"
 	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/util"
 )
 
@@ -65,11 +64,8 @@ func (e *engine) check(modulesText, documentsText string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	scratch := inmem.NewFromObjectWithOpts(documents, inmem.OptRoundTripOnWrite(false))
-	err = storage.Txn(e.ctx, scratch, storage.TransactionParams{}, func(txn storage.Transaction) error {
-		return conflicts(p, storage.NonEmpty(e.ctx, scratch, txn))
-	})
-	if err != nil {
+	alone := &overlay{active: documents, next: &change{}}
+	if err := conflicts(p, alone.exists); err != nil {
 		return nil, err
 	}
 	return p.facts()
@@ -93,6 +89,9 @@ func (e *engine) prepare(modulesText, rootsText, documentsText string) (any, err
 		return nil, err
 	}
 	next := &change{policy: p, roots: roots, documents: documents}
+	if err := e.conflictsOf(next); err != nil {
+		return nil, err
+	}
 	txn, err := e.store.NewTransaction(e.ctx, storage.WriteParams)
 	if err != nil {
 		return nil, err
@@ -116,6 +115,9 @@ func (e *engine) commit() error {
 	e.prepared = nil
 	if next == nil {
 		return errors.New("no policy is prepared")
+	}
+	if err := e.conflictsOf(next); err != nil { // documents may have been written meanwhile
+		return err
 	}
 	params := storage.WriteParams
 	params.Context = storage.NewContext()
@@ -164,7 +166,7 @@ func (e *engine) apply(txn storage.Transaction, next *change) error {
 			return err
 		}
 	}
-	return conflicts(next.policy, storage.NonEmpty(e.ctx, e.store, txn))
+	return nil
 }
 
 func (e *engine) replaceModules(txn storage.Transaction, next *policy) error {
@@ -191,8 +193,8 @@ func (e *engine) replaceModules(txn storage.Transaction, next *policy) error {
 	return nil
 }
 
-func lookup(documents map[string]any, path []string) (any, bool) {
-	var at any = documents
+func lookup(documents any, path []string) (any, bool) {
+	at := documents
 	for _, key := range path {
 		object, ok := at.(map[string]any)
 		if !ok {
@@ -214,6 +216,15 @@ func (e *engine) put(txn storage.Transaction, path storage.Path, value any) erro
 	return e.store.Write(e.ctx, txn, storage.AddOp, path, value)
 }
 
+// decoded is the value of a change.
+func (o op) decoded() (any, error) {
+	value, err := decode(*o.Value)
+	if err != nil {
+		return nil, fmt.Errorf("document %s: %w", storage.Path(o.Path), err)
+	}
+	return value, nil
+}
+
 // write changes documents in one transaction, or none of them.
 func (e *engine) write(opsText string) error {
 	var ops []op
@@ -221,21 +232,8 @@ func (e *engine) write(opsText string) error {
 		return err
 	}
 	return storage.Txn(e.ctx, e.store, storage.WriteParams, func(txn storage.Transaction) error {
-		for _, one := range ops {
-			path := storage.Path(one.Path)
-			if one.Value == nil {
-				if err := e.store.Write(e.ctx, txn, storage.RemoveOp, path, nil); err != nil && !storage.IsNotFound(err) {
-					return err
-				}
-				continue
-			}
-			value, err := decode(*one.Value)
-			if err != nil {
-				return fmt.Errorf("document %s: %w", path, err)
-			}
-			if err := e.put(txn, path, value); err != nil {
-				return err
-			}
+		if err := e.writeOps(txn, ops); err != nil {
+			return err
 		}
 		exists := storage.NonEmpty(e.ctx, e.store, txn)
 		for _, one := range ops {
@@ -248,6 +246,40 @@ func (e *engine) write(opsText string) error {
 		}
 		return nil
 	})
+}
+
+func (e *engine) writeOps(txn storage.Transaction, ops []op) error {
+	if len(ops) >= batchFrom {
+		if err := e.writeBatch(txn, ops); !errors.Is(err, errArray) {
+			return err
+		}
+	}
+	for _, one := range ops {
+		if one.Value == nil {
+			err := e.store.Write(e.ctx, txn, storage.RemoveOp, one.Path, nil)
+			if err != nil && !storage.IsNotFound(err) {
+				return err
+			}
+			continue
+		}
+		value, err := one.decoded()
+		if err != nil {
+			return err
+		}
+		if err := e.put(txn, one.Path, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conflictsOf compares the rules of a change with the documents as they will be.
+func (e *engine) conflictsOf(next *change) error {
+	documents, err := e.newOverlay(next)
+	if err != nil {
+		return err
+	}
+	return conflicts(next.policy, documents.exists)
 }
 
 // conflicts compares all rules with the documents that exist.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"syscall/js"
 
 	"github.com/open-policy-agent/opa/v1/logging"
@@ -74,7 +75,7 @@ func refusal(err error) (any, error) {
 func answered(w *httptest.ResponseRecorder) (any, error) {
 	answer := response{Status: w.Code, Headers: map[string]string{}}
 	for name, values := range w.Header() {
-		answer.Headers[http.CanonicalHeaderKey(name)] = values[0]
+		answer.Headers[http.CanonicalHeaderKey(name)] = strings.Join(values, ", ")
 	}
 	text, err := json.Marshal(answer)
 	if err != nil {

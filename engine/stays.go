@@ -52,6 +52,7 @@ var withGo = map[string]string{
 	ast.HTTPSend.Name:        "needs the network",
 	ast.NetLookupIPAddr.Name: "needs the network",
 	ast.OPARuntime.Name:      "is about this engine",
+	ast.JSONUnmarshal.Name:   "reads numbers with large exponents differently when it is compiled",
 }
 
 // integerLikeKey finds a number, or a text that looks like one, in the name of a rule.

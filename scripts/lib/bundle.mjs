@@ -10,6 +10,7 @@ const ENTRIES = {
   'cli/client': 'src/cli/client.ts',
   // Beside the chunk that starts it, by its name (sqlite-thread.ts).
   'chunks/sqlite-worker': 'src/server/log/sqlite-worker.ts',
+  'chunks/artifact-worker': 'src/embedded/artifact-worker.ts',
   'chunks/go-worker': 'src/embedded/go/go-worker.ts',
   'chunks/evaluator-worker': 'src/embedded/evaluator/evaluator-worker.ts',
   // For the demo.

@@ -1,11 +1,8 @@
-import { webcrypto } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
-import { brotliDecompress, constants } from 'node:zlib';
+import { Worker } from 'node:worker_threads';
 import { SyncError } from '../lib/errors.js';
-import { ARTIFACT } from './artifact-sums.js';
 
 /** OPA's Go code, ready to be instantiated, and Go's own JavaScript that runs it. Threads share the module. */
 export interface GoProgram {
@@ -14,7 +11,8 @@ export interface GoProgram {
   readonly exec: string;
 }
 
-const decompress = promisify(brotliDecompress);
+/** What the thread that loads the artifact sends: the program, or what is wrong with a file. */
+export type Loaded = GoProgram | { readonly file: string; readonly problem: string };
 
 /** Where the artifact is in a package: beside its `package.json`. */
 const FOLDER = join('engine', 'dist');
@@ -50,34 +48,23 @@ export class EngineArtifact {
   }
 }
 
+/**
+ * Loads in a thread of its own, which ends then: what decompressing and compiling leave behind in memory ends with it. The files are
+ * compared with the sums there.
+ */
 async function loadProgram(folder: string): Promise<GoProgram> {
-  const [exec, packed] = await Promise.all([verified(folder, 'wasm_exec.js'), verified(folder, 'opa.wasm.br')]);
-  const wasm = await decompress(packed, {
-    chunkSize: ARTIFACT.wasmBytes, // one buffer, which is not copied
-    maxOutputLength: ARTIFACT.wasmBytes,
-    params: { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 0 },
-  });
-  return { module: await WebAssembly.compile(wasm), exec: new TextDecoder().decode(exec) };
-}
-
-async function verified(folder: string, name: keyof typeof ARTIFACT.sha256): Promise<Buffer> {
-  const file = join(folder, name);
-  let bytes: Buffer;
+  const worker = new Worker(new URL('./artifact-worker.js', import.meta.url), { workerData: folder, env: {} });
   try {
-    bytes = await readFile(file);
-  } catch (cause) {
-    throw invalid(file, 'cannot be read', cause);
+    const [loaded] = (await once(worker, 'message')) as [Loaded];
+    if ('problem' in loaded) throw invalid(loaded.file, loaded.problem);
+    return loaded;
+  } finally {
+    await worker.terminate();
   }
-  // Not createHash: this one works in a thread of its own.
-  const sum = Buffer.from(await webcrypto.subtle.digest('SHA-256', bytes)).toString('hex');
-  if (sum !== ARTIFACT.sha256[name]) throw invalid(file, `has SHA-256 ${sum} instead of ${ARTIFACT.sha256[name]}`);
-  return bytes;
 }
 
-function invalid(file: string, what: string, cause?: unknown): SyncError {
-  return new SyncError('engine_artifact_invalid', `${file} of the embedded engine ${what}: install the package again`, {
-    cause,
-  });
+function invalid(file: string, what: string): SyncError {
+  return new SyncError('engine_artifact_invalid', `${file} of the embedded engine ${what}: install the package again`);
 }
 
 /** The folder of the nearest package above this file that has the artifact; where it should be if none has. */

@@ -1,4 +1,5 @@
 import type { DocPath } from '../wire/doc-path.js';
+import { leaveNumberKeys } from './number-keys.js';
 import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, type Evaluator, WorkerFailure } from './types.js';
 
 /** Starts an evaluator with a compiled policy and all documents as one JSON text. */
@@ -15,10 +16,10 @@ export type CompiledModule = CompiledSet & { readonly wasm: Uint8Array };
  * ready, so it can be made while another one serves.
  */
 export class Replica {
-  readonly set: CompiledModule;
+  #set: CompiledModule;
   /** Rejects if it cannot be made. */
   readonly ready: Promise<void>;
-  readonly #entrypoints: ReadonlyMap<string, CompiledEntrypoint>;
+  #entrypoints: ReadonlyMap<string, CompiledEntrypoint>;
   readonly #starting: Promise<Evaluator>;
   #evaluator: Evaluator | undefined;
   #since: (readonly DocumentOp[])[] = [];
@@ -30,11 +31,16 @@ export class Replica {
 
   /** `onEnd`: it has ended, though it was not {@link retire}d. */
   constructor(set: CompiledModule, documents: string, start: StartEvaluator, onEnd: (reason: string) => void) {
-    this.set = set;
-    this.#entrypoints = new Map(set.entrypoints.filter(({ compiled }) => compiled).map((one) => [one.path, one]));
+    this.#set = set;
+    this.#entrypoints = compiledOnes(set);
     this.#starting = start({ ...set, documents });
     this.ready = this.#getReady(onEnd);
     this.ready.catch(() => undefined); // whoever made it awaits it
+  }
+
+  /** What it answers now: changes of the documents leave entrypoints to Go. */
+  get set(): CompiledModule {
+    return this.#set;
   }
 
   get memoryBytes(): number {
@@ -71,6 +77,11 @@ export class Replica {
 
   /** Follows a change of the documents: decisions from now on see it. Rejects if it cannot: then it has to be replaced. */
   async patch(ops: readonly DocumentOp[]): Promise<void> {
+    const set = leaveNumberKeys(this.#set, ops);
+    if (set !== this.#set) {
+      this.#set = set;
+      this.#entrypoints = compiledOnes(set);
+    }
     if (this.#evaluator === undefined) {
       this.#since.push(ops);
       return;
@@ -118,4 +129,8 @@ export class Replica {
     );
     this.#closing.catch(() => undefined); // it has ended already
   }
+}
+
+function compiledOnes({ entrypoints }: CompiledSet): Map<string, CompiledEntrypoint> {
+  return new Map(entrypoints.filter(({ compiled }) => compiled).map((one) => [one.path, one]));
 }

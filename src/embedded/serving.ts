@@ -1,6 +1,7 @@
 import { errorText, failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { DocPath } from '../wire/doc-path.js';
+import { leaveNumberKeys } from './number-keys.js';
 import { type CompiledModule, type ImmediateEvaluator, Replica, type StartEvaluator } from './replica.js';
 import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, WorkerFailure } from './types.js';
 
@@ -116,7 +117,7 @@ export class Serving {
     const replica = this.#current;
     if (replica === undefined) return;
     try {
-      if (isLarge) this.swap(await this.make(replica.set));
+      if (isLarge) this.swap(await this.make(leaveNumberKeys(replica.set, ops)));
       else await replica.patch(ops);
     } catch (error) {
       this.#ended(replica, errorText(error));

@@ -97,6 +97,8 @@ export interface CompiledEntrypoint {
   readonly reason?: string;
   /** Documents that its result depends on. */
   readonly reads: readonly DocPath[];
+  /** Documents that it looks into by keys that may be numbers (number-keys.ts). */
+  readonly open?: readonly DocPath[];
 }
 
 /** Entrypoints compiled to one module. `wasm` is undefined if none is compiled. */

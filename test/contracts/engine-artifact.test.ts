@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { OPA_SHA256 } from '../../src/client/engine/opa-version.js';
 import { ARTIFACT } from '../../src/embedded/artifact-sums.js';
 import { repoRoot } from '../support/repo.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -16,6 +17,16 @@ const DIST = join(ENGINE, 'dist');
 /** The part of scripts/lib/engine-wasm.mjs that is used here. */
 interface EngineWasm {
   buildWasm(folder: string, out: string): Promise<void>;
+}
+
+/** The part of scripts/lib/engine-pin.mjs that is used here. */
+interface EnginePin {
+  pinnedAssets(source: string): string[];
+  withPinnedOpa(source: string, version: string, sums: Readonly<Record<string, string>>): string;
+}
+
+function script<T>(name: string): Promise<T> {
+  return import(pathToFileURL(join(repoRoot(), 'scripts', 'lib', name)).href) as Promise<T>;
 }
 
 async function sha256(file: string): Promise<string> {
@@ -69,10 +80,25 @@ describe('the artifact of the embedded engine', () => {
     await using dir = await tempDir();
     const folder = join(dir.path, 'engine');
     await cp(ENGINE, folder, { recursive: true, filter: (file) => file !== DIST });
-    const script = pathToFileURL(join(repoRoot(), 'scripts', 'lib', 'engine-wasm.mjs'));
-    const { buildWasm } = (await import(script.href)) as EngineWasm;
+    const { buildWasm } = await script<EngineWasm>('engine-wasm.mjs');
     const out = join(dir.path, 'opa.wasm');
     await buildWasm(folder, out);
     assert.equal(await sha256(out), ARTIFACT.wasmSha256);
+  });
+});
+
+describe('an update of OPA', () => {
+  it('changes the pinned version and the sums that are known, and nothing else', async () => {
+    const { pinnedAssets, withPinnedOpa } = await script<EnginePin>('engine-pin.mjs');
+    const source = await readFile(join(repoRoot(), 'src', 'client', 'engine', 'opa-version.ts'), 'utf8');
+    assert.deepEqual(pinnedAssets(source), Object.keys(OPA_SHA256));
+    const sums = { opa_darwin_amd64: 'a'.repeat(64), 'opa_windows_amd64.exe': 'b'.repeat(64) };
+    const changed = withPinnedOpa(source, '9.8.7', sums).split('\n');
+    const lines = source.split('\n').flatMap((line, at) => (line === changed[at] ? [] : [changed[at]?.trim()]));
+    assert.deepEqual(lines, [
+      "export const OPA_VERSION = '9.8.7';",
+      `opa_darwin_amd64: '${sums.opa_darwin_amd64}',`,
+      `'opa_windows_amd64.exe': '${sums['opa_windows_amd64.exe']}',`,
+    ]);
   });
 });

@@ -152,6 +152,28 @@ describe("OPA's Go code in its thread", () => {
     assert.equal(await go.decide('app/rbac/beside', undefined), '1');
   });
 
+  it('writes many changes as it writes few', async () => {
+    await activate({}, '{"a":{"b":1,"list":[1,2]},"gone":1}');
+    const many = Array.from({ length: 100 }, (_, n) => ({ path: ['many', `k${n}`], text: `{"n":${n}}` }));
+    await go.write([
+      ...many,
+      { path: ['many', 'k7', 'deep', 'er'], text: 'true' },
+      { path: ['many', 'k8'], text: undefined },
+      { path: ['gone'], text: undefined },
+      { path: ['never', 'there'], text: undefined },
+    ]);
+    assert.equal(await go.decide('many/k7', undefined), '{"deep":{"er":true},"n":7}');
+    assert.equal(await go.decide('many/k8', undefined), undefined);
+    assert.equal(await go.decide('gone', undefined), undefined);
+    assert.equal(await go.decide('never', undefined), undefined);
+    const refused = await problemsOf(go.write([...many, { path: ['a', 'b', 'c'], text: '1' }]));
+    assert.deepEqual(refused, [
+      { code: 'storage_write_conflict_error', message: 'storage_write_conflict_error: /a/b' },
+    ]);
+    await go.write([...many, { path: ['a', 'list', '1'], text: undefined }]);
+    assert.equal(await go.decide('a/list', undefined), '[1]');
+  });
+
   it('writes all changes or none, and creates parents', async () => {
     await activate({}, '{"a":{"b":1}}');
     await go.write([
@@ -263,6 +285,48 @@ all := data.app.rooms
     assert.match(found.find(({ path }) => path === 'app/codes')?.reason ?? '', /^app\.rego:9: .*"0"/);
     assert.match(found.find(({ path }) => path === 'app/here')?.reason ?? '', /^app\.rego:7: opa\.runtime/);
     assert.match(found.find(({ path }) => path === 'users')?.reason ?? '', /no rule or package/);
+  });
+
+  it('an entrypoint that cannot be compiled is left out alone', async () => {
+    await activate({ 'rbac.rego': `${RBAC}\nlimit := 1\n` });
+    const { wasm, entrypoints } = await go.compile(['app/rbac/allow', 'app/rbac/limit/of', 'app/rbac/allow'], 'active');
+    assert(wasm !== undefined);
+    assert.deepEqual(
+      entrypoints.map(({ compiled }) => compiled),
+      [true, false, true],
+    );
+    assert.match(entrypoints[1]?.reason ?? '', /undefined ref/);
+  });
+
+  it('leaves to Go what looks into documents by numbers as names', async () => {
+    const rego = `package app
+
+by_id := data.users[input.id]
+
+by_number := data.years[2026]
+
+by_name := data.users.ann
+
+by_text := data.list["0"]
+
+first := data.list[0]
+`;
+    const paths = ['by_id', 'by_number', 'by_name', 'by_text', 'first'].map((name) => `app/${name}`);
+    async function compiled(documents: string, of: 'active' | 'prepared'): Promise<string[]> {
+      await go.prepare(policy({ 'app.rego': rego }), { roots: [[]], documents });
+      if (of === 'active') await go.commit();
+      const { entrypoints } = await go.compile(paths, of);
+      return entrypoints.filter((one) => one.compiled).map(({ path }) => path);
+    }
+    const named = '{"users":{"ann":{}},"years":{"last":1},"list":[1]}';
+    const numbered = '{"users":{"12":{}},"years":{"2026":1},"list":[1]}';
+    for (const of of ['active', 'prepared'] as const) {
+      const others = ['app/by_name', 'app/first'];
+      assert.deepEqual(await compiled(named, of), ['app/by_id', 'app/by_number', ...others], of);
+      assert.deepEqual(await compiled(numbered, of), others, of);
+    }
+    const { entrypoints } = await go.compile(paths, 'active');
+    assert.deepEqual(entrypoints[0]?.open, [['users']]);
   });
 
   it('compiles a prepared policy', async () => {

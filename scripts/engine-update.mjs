@@ -1,0 +1,69 @@
+// Updates OPA: the pinned program of the inline engine, and the embedded engine.
+//
+//   npm run engine:update -- 1.22.0
+//   npm run engine:update -- 1.22.0 --quick     with a larger artifact, to try it
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
+import { pinnedAssets, publishedSums, withPinnedOpa } from './lib/engine-pin.mjs';
+import { checkGo, go } from './lib/engine-wasm.mjs';
+import { Fatal, main, run } from './lib/run.mjs';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const ENGINE = join(ROOT, 'engine');
+const PINS = join(ROOT, 'src', 'client', 'engine', 'opa-version.ts');
+const CASES = join(ROOT, 'test', 'conformance', 'cases.json.br');
+const OPA = 'github.com/open-policy-agent/opa';
+
+function options(args) {
+  const flags = args.filter((arg) => arg.startsWith('-'));
+  const [version, ...more] = args.filter((arg) => !arg.startsWith('-'));
+  if (flags.some((flag) => flag !== '--quick') || more.length > 0 || !/^\d+\.\d+\.\d+$/.test(version ?? '')) {
+    throw new Fatal('Give one version of OPA: npm run engine:update -- 1.22.0 [--quick]');
+  }
+  return { version, flags };
+}
+
+/** Sets version and sums of the pinned program. Returns the assets whose sums have to be set by hand. */
+async function updatePins(version) {
+  const source = readFileSync(PINS, 'utf8');
+  const baseUrl = /^export const OPA_DOWNLOAD_BASE_URL = '(.*)';$/m.exec(source)[1];
+  const assets = pinnedAssets(source);
+  const sums = await publishedSums(assets, baseUrl, version);
+  writeFileSync(PINS, withPinnedOpa(source, version, sums));
+  return assets.filter((asset) => sums[asset] === undefined);
+}
+
+/** OPA's conformance cases of this version, where the repository has them. */
+function updateCases() {
+  if (!existsSync(join(ENGINE, 'cases')) || !existsSync(CASES)) return;
+  const cases = execFileSync('go', ['run', './cases'], {
+    cwd: ENGINE,
+    maxBuffer: 2 ** 28,
+    env: { ...process.env, GOFLAGS: '' },
+  });
+  writeFileSync(CASES, brotliCompressSync(cases));
+}
+
+await main(async () => {
+  const { version, flags } = options(process.argv.slice(2));
+  await checkGo(ENGINE);
+  console.log(`engine/go.mod: OPA ${version}`);
+  await go(ENGINE, ['get', `${OPA}@v${version}`]);
+  await go(ENGINE, ['mod', 'tidy']);
+  const missing = await updatePins(version);
+  updateCases();
+  const code = await run(process.execPath, [join(ROOT, 'scripts', 'engine-build.mjs'), ...flags], { cwd: ROOT });
+  if (code !== 0) throw new Fatal('The engine was not built; see above. Nothing of the update is undone.');
+  console.log(`
+OPA is ${version} now. Before it is committed:
+- compare the sums of ${PINS} with those that a second, independent project has recorded;
+- npm test: the conformance suite names every case whose answer has changed;
+- a line in CHANGELOG.md.`);
+  if (missing.length > 0) {
+    throw new Fatal(`The sums of these could not be had; set them by hand in ${PINS}: ${missing.join(', ')}`);
+  }
+  return 0;
+});
