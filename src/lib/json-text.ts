@@ -146,6 +146,16 @@ export function elements(text: string): string[] {
   return found;
 }
 
+/** The numbers of a valid JSON text, as written. */
+export function* numbers(text: string): Generator<string, void> {
+  for (let at = 0; at < text.length; ) {
+    const quote = text.indexOf('"', at);
+    const end = quote === -1 ? text.length : quote;
+    for (const [number] of text.slice(at, end).matchAll(/-?\d[\d.eE+-]*/g)) yield number;
+    at = quote === -1 ? end : skipString(text, quote);
+  }
+}
+
 /** A JSON object text from members as written. */
 export function objectText(entries: Iterable<readonly [string, string]>): string {
   const parts: string[] = [];

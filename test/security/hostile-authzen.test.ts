@@ -138,10 +138,23 @@ for (const engine of ENGINES) {
     });
 
     it('bytes that are no text, and numbers of any size, do no harm', async () => {
-      for (const number of ['1e400', '-1e400', '1e-400', '9'.repeat(10_000), '0.1e1', '-0']) {
-        const body = `{"subject":{"type":"user","id":"bob","properties":{"n":${number}}},"action":${WRITE},"resource":${RECORD}}`;
-        const answer = await pdp.post(EVALUATION, body);
-        assert.notEqual(field(answer.json, 'decision'), true, `${number.slice(0, 20)}: ${answer.text}`);
+      const withNumber = (number: string): string =>
+        `{"subject":{"type":"user","id":"bob","properties":{"n":${number}}},"action":${WRITE},"resource":${RECORD}}`;
+      // OPA compares or adds some of these for minutes, or panics.
+      for (const number of [
+        '1e400',
+        '-1e400',
+        '1e-400',
+        '1e9999999',
+        '1e-9999999',
+        '1e99999999999999',
+        '9'.repeat(10_000),
+      ]) {
+        const answer = await pdp.post(EVALUATION, withNumber(number));
+        assert.equal(answer.status, 400, `${number.slice(0, 20)}: ${answer.text}`);
+      }
+      for (const number of ['0.1e1', '-0', '12345678901234567890', '1e308']) {
+        assert.deepEqual((await pdp.post(EVALUATION, withNumber(number))).json, { decision: false }, number);
       }
       for (const text of ['\\ud800', '\\udfff\\ud800', 'ann\\udc00']) {
         const body = `{"subject":{"type":"user","id":"${text}"},"action":${WRITE},"resource":${RECORD}}`;

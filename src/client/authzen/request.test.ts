@@ -94,6 +94,29 @@ test('a member that stands twice is refused, where the specification names membe
   refuses(() => single(twice), /subject: the member "id" stands in it twice/);
 });
 
+test('a number that no double can hold is refused, wherever it is; others stay as they were written', () => {
+  const withNumber = (number: string): string => `{${WHOLE},"context":{"a":"1e999\\"","n":[${number}]}}`;
+  for (const number of [
+    '0',
+    '-0.0',
+    '1.50',
+    '1e308',
+    '-1e-300',
+    '12345678901234567890.123',
+    '0.000',
+    '5e-324',
+    '1E+2',
+  ]) {
+    assert.match(inputOf(single(withNumber(number))), new RegExp(`\\[${number.replaceAll(/[.+]/g, '\\$&')}\\]`));
+  }
+  for (const number of [
+    ...['1e309', '-1e400', '1e9999999', '1e99999999999999', '1e-9999999', '0e9999999', '9'.repeat(310)],
+    ...[`0.${'3'.repeat(500)}`, `0.${'0'.repeat(500)}1`, `${'9'.repeat(250)}e99`],
+  ]) {
+    refuses(() => single(withNumber(number)), /no IEEE 754 double can hold/, number.slice(0, 40));
+  }
+});
+
 test('the depth is bounded', () => {
   const nested = (levels: number): string => `{${WHOLE},"context":{"x":${'['.repeat(levels)}${']'.repeat(levels)}}}`;
   single(nested(MAX_DEPTH - 2));

@@ -1,6 +1,6 @@
 import { SyncError } from '../../lib/errors.js';
 import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
-import { elements, jsonKind, members, objectText } from '../../lib/json-text.js';
+import { elements, jsonKind, members, numbers, objectText } from '../../lib/json-text.js';
 
 /**
  * Requests of the AuthZEN Authorization API 1.0, read from text. What the policy gets are the parts as they were written: no number
@@ -124,7 +124,28 @@ function bodyMembers(body: Buffer): Members {
     if (!(cause instanceof JsonSyntaxError)) throw cause;
     throw badRequest(`the body is not JSON: ${cause.message}`, cause);
   }
-  return objectMembers(body.toString().trim(), 'the body');
+  const text = body.toString().trim();
+  assertNumbers(text);
+  return objectMembers(text, 'the body');
+}
+
+/** Whether a text may have a number beyond {@link MAX_DIGITS}, or with an exponent of three digits or more. */
+const ODD_NUMBERS = /[eE][+-]?\d{3}|\d[\d.]{200}/;
+/** Most characters of a number. */
+const MAX_DIGITS = 400;
+
+/**
+ * Refuses numbers whose magnitude no IEEE 754 double has (section 11.5, RFC 7493): evaluating a policy with 1e9999999 takes OPA minutes,
+ * or ends it.
+ */
+function assertNumbers(text: string): void {
+  if (!ODD_NUMBERS.test(text)) return;
+  for (const number of numbers(text)) {
+    const value = Number(number);
+    const isZero = /^-?[0.]*$/.test(number);
+    if (Number.isFinite(value) && (value !== 0 || isZero) && number.length <= MAX_DIGITS) continue;
+    throw badRequest(`the body has a number that no IEEE 754 double can hold: ${number.slice(0, 40)}`);
+  }
 }
 
 /** The members of an object; a name that stands twice could mean one thing here and another to who read it before (RFC 7493). */
