@@ -20,10 +20,11 @@ keys := {item: index | some index, item in input}
 conflict := 1 if input.a
 conflict := 2 if input.b
 large := count(numbers.range(1, 100000000)) if input
+range := count(numbers.range(1, input))
 compared := semver.compare(input.a, input.b)
 twice := [time.now_ns(), time.now_ns()]
 `;
-const NAMES = ['allow', 'roles', 'size', 'echo', 'keys', 'conflict', 'large', 'compared', 'twice'];
+const NAMES = ['allow', 'roles', 'size', 'echo', 'keys', 'conflict', 'large', 'range', 'compared', 'twice'];
 const MEMORY = 64 * 1024 * 1024;
 
 describe('a compiled policy', () => {
@@ -160,6 +161,24 @@ describe('a compiled policy', () => {
     const tooMuch = `{"a":"${'x'.repeat(MEMORY)}"}`;
     assert.throws(() => policy().setDocuments(tooMuch), { problem: 'memory', isBroken: true });
     assert.equal(problemOf(policy(), 'echo', tooMuch), 'memory');
+  });
+
+  it('gives back the memory that a decision needed', () => {
+    const made = new CompiledPolicy(module, { memoryLimitBytes: 16 * MEMORY, documentBytes: 0 });
+    made.setDocuments(JSON.stringify(DOCUMENTS));
+    const before = made.memoryBytes;
+    const change = (round: number): void => {
+      made.patch([{ path: ['users', 'bob'], text: `{"roles":[${'"owner",'.repeat(50 * (round % 2))}"reader"]}` }]);
+    };
+    for (let round = 0; round < 3; round++) {
+      change(round);
+      assert.equal(made.evaluate('t/range', '800000'), '800000');
+      assert(made.memoryBytes < before + MEMORY / 16, `${made.memoryBytes} bytes after ${before}`);
+      assert.equal(made.evaluate('t/allow', '{"user":"bob","action":"write"}'), String(round % 2 === 1));
+    }
+    const { heapBytes } = made;
+    for (let round = 3; round < 100; round++) change(round);
+    assert(made.heapBytes < heapBytes + 1024);
   });
 
   it('leaves what depends on odd numbers in documents to Go, as long as they are there', () => {

@@ -30,8 +30,10 @@ export interface CompiledPolicyOptions {
 
 /** Bytes in memory for each byte of JSON: measured 14 to 20. */
 const HEAP_PER_JSON_BYTE = 14;
-/** Room for evaluations, and for a few documents more. */
-const WORK_BYTES = 16 * 1024 * 1024;
+/** Room for evaluations. It is not in use before they touch it; a module that has to grow does so page by page, in milliseconds each. */
+const WORK_BYTES = 256 * 1024 * 1024;
+/** What evaluations may leave touched beyond the documents: more is given back. */
+const SPARE_BYTES = 64 * 1024 * 1024;
 /** Around the result, where there is one. */
 const BEFORE_RESULT = '{{"result": ';
 const AFTER_RESULT = '}}';
@@ -53,7 +55,7 @@ export class CompiledPolicy {
   /** Built-in functions that the module calls but does not have. */
   readonly needs: readonly string[];
   readonly #module: WebAssembly.Module;
-  readonly #memory: PolicyMemory;
+  #memory: PolicyMemory;
   readonly #mostPages: number;
   readonly #callBuiltin: CallBuiltin | undefined;
   readonly #reads: ReadonlyMap<string, readonly DocPath[]>;
@@ -70,6 +72,8 @@ export class CompiledPolicy {
   #forGo: ReadonlySet<string> = new Set();
   /** End of the heap with documents. */
   #heap: Address;
+  /** The highest end of the heap so far. */
+  #touched: Address = 0;
   #isFresh = true;
   #broken: string | undefined;
 
@@ -79,9 +83,7 @@ export class CompiledPolicy {
     this.#callBuiltin = options.callBuiltin;
     this.#reads = options.reads ?? new Map();
     this.#mostPages = Math.min(MOST_PAGES, Math.floor(options.memoryLimitBytes / PAGE_BYTES));
-    const wanted = Math.ceil((WORK_BYTES + options.documentBytes * HEAP_PER_JSON_BYTE) / PAGE_BYTES);
-    const initial = Math.min(wanted, this.#mostPages);
-    this.#memory = new PolicyMemory({ initial, maximum: this.#mostPages });
+    this.#memory = this.#newMemory(options.documentBytes * HEAP_PER_JSON_BYTE);
     const exports = this.#instantiate();
     this.#exports = exports;
     this.#base = endOfHeap(exports);
@@ -94,9 +96,9 @@ export class CompiledPolicy {
     this.setDocuments('{}');
   }
 
-  /** Bytes of the memory, used or not. */
+  /** Bytes of memory that have been in use: by the documents, and by evaluations beyond them. */
   get memoryBytes(): number {
-    return this.#memory.bytes.length;
+    return Math.max(this.#heap, this.#touched);
   }
 
   /** Bytes from the start of the memory to the end of the documents: evaluations use what is beyond. */
@@ -143,9 +145,13 @@ export class CompiledPolicy {
       throw new EvaluationError('documents', `${entrypoint} depends on numbers that may mean something else to it`);
     this.#assertUsable();
     try {
-      return this.#result(this.#eval(id, input));
+      const result = this.#eval(id, input);
+      this.#noteEnd();
+      return this.#result(result);
     } catch (error) {
       throw this.#failed(error);
+    } finally {
+      if (this.#touched > this.#heap + SPARE_BYTES) this.#shrink();
     }
   }
 
@@ -181,6 +187,11 @@ export class CompiledPolicy {
   #namedNumbers(value: Address): [string, number][] {
     const text = this.#memory.textAt(this.#exports.opa_json_dump(value));
     return Object.entries(JSON.parse(text) as Record<string, number>);
+  }
+
+  #noteEnd(): void {
+    const end = endOfHeap(this.#exports);
+    if (end > this.#touched) this.#touched = end;
   }
 
   #reserve(heap: Address, bytes: number): void {
@@ -276,6 +287,7 @@ export class CompiledPolicy {
   /** The error of an evaluation; the instance is made usable again where that is possible. */
   #failed(cause: unknown): EvaluationError {
     if (cause instanceof EvaluationError) return cause;
+    this.#noteEnd();
     if (cause instanceof Abort && cause.message.startsWith('opa_malloc'))
       return this.#break('a decision needs more memory than the limit permits', cause, 'memory');
     try {
@@ -295,17 +307,38 @@ export class CompiledPolicy {
     return new EvaluationError(isMemory ? 'memory' : 'trap', this.#broken, { isBroken: true, cause });
   }
 
+  #newMemory(documentBytes: number): PolicyMemory {
+    const initial = Math.min(Math.ceil((documentBytes + WORK_BYTES) / PAGE_BYTES), this.#mostPages);
+    return new PolicyMemory({ initial, maximum: this.#mostPages });
+  }
+
+  /** Moves the documents into another memory: there is no other way to give back what was touched. */
+  #shrink(): void {
+    this.#touched = this.#heap;
+    if (this.#broken !== undefined || this.#stash === undefined) return;
+    let memory: PolicyMemory;
+    try {
+      memory = this.#newMemory(this.#heap);
+    } catch {
+      return; // there is no room for a second one: the present one stays as it is
+    }
+    this.#memory.bytes.copy(memory.bytes, this.#base, this.#base, this.#heap);
+    this.#restart(memory);
+  }
+
   /**
    * A new instance around the same documents. What ends in the midst of WebAssembly code leaves the module's stack and its own data as
-   * they were at that moment. Documents are out of reach of an evaluation, and so is the list of their free blocks.
+   * they were at that moment. Documents are out of reach of an evaluation, and so is the list of their free blocks. `memory`: where the
+   * documents are.
    */
-  #restart(): void {
+  #restart(memory = this.#memory): void {
     if (this.#stash === undefined) throw new Error('the free blocks of its documents are not known');
     const blocks = copyOfStash(this.#memory, this.#stash);
-    this.#memory.bytes.fill(0, 0, this.#base);
+    this.#memory = memory;
+    memory.bytes.fill(0, 0, this.#base);
     const exports = this.#instantiate();
     if (endOfHeap(exports) !== this.#base) throw new Error('its heap starts at another address');
-    blocks.copy(this.#memory.bytes, this.#stash);
+    blocks.copy(memory.bytes, this.#stash);
     exports.opa_heap_ptr_set(this.#heap);
     this.#exports = exports;
   }
