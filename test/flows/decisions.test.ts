@@ -29,6 +29,8 @@ const MODES = {
 
 for (const [mode, { by }] of Object.entries(MODES)) {
   const isEmbedded = mode.startsWith('embedded');
+  /** The other thread differs in how an answer comes, and in nothing else. */
+  const isOther = mode === 'embedded, main thread';
   describe(`decisions in process (${mode})`, () => {
     async function startWorld() {
       const repo = await gitRepo();
@@ -39,7 +41,7 @@ for (const [mode, { by }] of Object.entries(MODES)) {
         serverUrl: server.url,
         ...(opa === undefined ? {} : { engineUrl: opa.url }),
         ...(isEmbedded && { engine: 'embedded' as const }),
-        ...(mode === 'embedded, main thread' && { env: { SYNC_EMBEDDED_ENGINE_THREAD: 'main' } }),
+        ...(isOther && { env: { SYNC_EMBEDDED_ENGINE_THREAD: 'main' } }),
       });
       const end = async (): Promise<void> => {
         await client.stop();
@@ -90,42 +92,47 @@ for (const [mode, { by }] of Object.entries(MODES)) {
       );
     });
 
-    it('tells a decision that is undefined from one that fails', async () => {
-      await using world = await startWorld();
-      const { asked } = world;
-      const options = { waitMs: 20_000 };
-      assert.equal((await asked.decide('app/rbac/maybe', { user: 'bob' }, options)).kind, 'undefined');
-      assert.equal((await asked.decide('no/such/rule', undefined, options)).kind, 'undefined');
-      await assert.rejects(asked.decide('app/rbac/clash', { user: 'bob' }), {
-        code: 'decision_failed',
-        message: /must not produce multiple|conflict/,
+    if (!isOther)
+      it('tells a decision that is undefined from one that fails', async () => {
+        await using world = await startWorld();
+        const { asked } = world;
+        const options = { waitMs: 20_000 };
+        assert.equal((await asked.decide('app/rbac/maybe', { user: 'bob' }, options)).kind, 'undefined');
+        assert.equal((await asked.decide('no/such/rule', undefined, options)).kind, 'undefined');
+        await assert.rejects(asked.decide('app/rbac/clash', { user: 'bob' }), {
+          code: 'decision_failed',
+          message: /must not produce multiple|conflict/,
+        });
+        const denied = await asked.decide('app/rbac/clash', { user: 'bob' }, { onUnavailable: 'deny' });
+        assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
       });
-      const denied = await asked.decide('app/rbac/clash', { user: 'bob' }, { onUnavailable: 'deny' });
-      assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
-    });
 
-    it('tells when data or policy changed, and answers by the change then', async () => {
-      await using world = await startWorld();
-      const { asked, server, repo } = world;
-      const question = ['app/rbac/allow', { user: 'ann' }] as const;
-      await asked.decide(...question, { waitMs: 20_000 });
-      const changes: (DecisionChange & { allowed: Promise<boolean> })[] = [];
-      const end = asked.onChange('app/rbac/allow', (change) => {
-        changes.push({ ...change, allowed: asked.decide(...question).then(({ allowed }) => allowed) });
+    if (!isOther)
+      it('tells when data or policy changed, and answers by the change then', async () => {
+        await using world = await startWorld();
+        const { asked, server, repo } = world;
+        const question = ['app/rbac/allow', { user: 'ann' }] as const;
+        await asked.decide(...question, { waitMs: 20_000 });
+        const changes: (DecisionChange & { allowed: Promise<boolean> })[] = [];
+        const end = asked.onChange('app/rbac/allow', (change) => {
+          changes.push({ ...change, allowed: asked.decide(...question).then(({ allowed }) => allowed) });
+        });
+        await publish(server.url, { dst_path: '/users', data: { ann: { admin: true } } });
+        await until(() => changes.some(({ what }) => what === 'data'), { ...WITHIN, what: 'a change of data' });
+        assert.equal(await changes.findLast(({ what }) => what === 'data')?.allowed, true);
+        changes.length = 0;
+        const hash = await repo.commit({ 'rbac.rego': `${POLICY}# another\n` });
+        await until(() => changes.some(({ what }) => what === 'policy'), { ...WITHIN, what: 'a change of policy' });
+        await until(async () => (await asked.decide(...question)).policy === hash, {
+          ...WITHIN,
+          what: 'the new commit',
+        });
+        end();
+        changes.length = 0;
+        await publish(server.url, { dst_path: '/users', data: {} });
+        await until(async () => !(await asked.decide(...question)).allowed, { ...WITHIN, what: 'ann is out' });
+        assert.deepEqual(changes, []);
       });
-      await publish(server.url, { dst_path: '/users', data: { ann: { admin: true } } });
-      await until(() => changes.some(({ what }) => what === 'data'), { ...WITHIN, what: 'a change of data' });
-      assert.equal(await changes.findLast(({ what }) => what === 'data')?.allowed, true);
-      changes.length = 0;
-      const hash = await repo.commit({ 'rbac.rego': `${POLICY}# another\n` });
-      await until(() => changes.some(({ what }) => what === 'policy'), { ...WITHIN, what: 'a change of policy' });
-      await until(async () => (await asked.decide(...question)).policy === hash, { ...WITHIN, what: 'the new commit' });
-      end();
-      changes.length = 0;
-      await publish(server.url, { dst_path: '/users', data: {} });
-      await until(async () => !(await asked.decide(...question)).allowed, { ...WITHIN, what: 'ann is out' });
-      assert.deepEqual(changes, []);
-    });
 
     if (!isEmbedded)
       it('an engine that ends is no answer, and never a no of the policy', async () => {
@@ -174,3 +181,60 @@ for (const [mode, { by }] of Object.entries(MODES)) {
       });
   });
 }
+
+/** A rule that takes seconds, whatever evaluates it. */
+const SLOW = `
+slow if {
+  some i in numbers.range(1, 20000)
+  some j in numbers.range(1, 20000)
+  i * j == -1
+}
+`;
+
+describe('decisions of an embedded engine', () => {
+  async function startWorld(policy: string, env: Record<string, string> = {}) {
+    const repo = await gitRepo();
+    await repo.commit({ 'rbac.rego': policy });
+    const server = await startServer(following(repo));
+    const client = await startClient({ serverUrl: server.url, engine: 'embedded', env });
+    const end = async (): Promise<void> => {
+      await client.stop();
+      await server[Symbol.asyncDispose]();
+      await repo[Symbol.asyncDispose]();
+    };
+    return { server, asked: client.client, [Symbol.asyncDispose]: end };
+  }
+
+  it('one beyond its time limit is no answer, and the others go on', async () => {
+    const limit = { SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT: '1' };
+    await using world = await startWorld(`${POLICY}${SLOW}`, limit);
+    const { asked } = world;
+    const question = ['app/rbac/allow', { user: 'ann' }] as const;
+    await asked.decide(...question, { waitMs: 20_000 });
+    await until(async () => (await asked.decide(...question)).by === 'compiled', { ...WITHIN, what: 'it is compiled' });
+    const [slow, quick] = await Promise.allSettled([asked.decide('app/rbac/slow'), asked.decide(...question)]);
+    assert.equal(slow.status === 'rejected' && slow.reason.code, 'decision_timeout');
+    assert.equal(quick.status === 'fulfilled' && quick.value.kind, 'result');
+    const denied = await asked.decide('app/rbac/slow', undefined, { onUnavailable: 'deny' });
+    assert.deepEqual([denied.kind, denied.error?.code], ['unavailable', 'decision_timeout']);
+    assert.equal((await asked.decide(...question)).kind, 'result');
+  });
+
+  it('a compiled one changes with the documents that it reads, and with no others', async () => {
+    await using world = await startWorld(POLICY);
+    const { asked, server } = world;
+    const question = ['app/rbac/allow', { user: 'ann' }] as const;
+    await asked.decide(...question, { waitMs: 20_000 });
+    await until(async () => (await asked.decide(...question)).by === 'compiled', { ...WITHIN, what: 'it is compiled' });
+    const changes: string[] = [];
+    asked.onChange('app/rbac/allow', ({ what }) => changes.push(what));
+    await publish(server.url, { dst_path: '/other', data: { x: 1 } });
+    await until(async () => (await asked.decide('other/x')).result === 1, { ...WITHIN, what: '/other is there' });
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(changes, []);
+    await publish(server.url, { dst_path: '/users/ann', data: { admin: true } });
+    await until(() => changes.length > 0, { ...WITHIN, what: 'a change' });
+    assert.deepEqual(changes, ['data']);
+    assert.equal((await asked.decide(...question)).allowed, true);
+  });
+});
