@@ -379,7 +379,7 @@ function attachDecisions(
   decisions.attach({
     engine: engine.decisions,
     isReady: () => status.ready,
-    isFilled: () => keeper.isFilled,
+    isFilled: () => (engine.decisions.keepsContent === true ? keeper.wasFilled : keeper.isFilled),
     reason: () => status.engine.error ?? engine.getting(),
     policy: () => applier.policy?.hash || undefined,
     position: () => {

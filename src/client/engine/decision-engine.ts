@@ -27,6 +27,11 @@ export interface DecisionEngine {
    * (`decision_timeout`, `engine_unreachable` and others); any other error counts as `decision_failed`.
    */
   decide(question: EngineQuestion): EngineAnswer | Promise<EngineAnswer>;
+  /**
+   * True for an engine that keeps what it was given as long as the client lives, whatever fails in it: once it was filled, its
+   * answers are good.
+   */
+  readonly keepsContent?: boolean;
   /** The documents that the decision at a path reads; undefined if that is not known: then it may read all. */
   reads?(path: string): readonly DocPath[] | undefined;
 }

@@ -5,6 +5,7 @@ import type { DecisionEngine } from './decision-engine.js';
 export function embeddedDecisions(opa: Pick<EmbeddedOpa, 'answer' | 'readsOf'>): DecisionEngine {
   return {
     decide: (question) => opa.answer(question),
+    keepsContent: true,
     reads: (path) => opa.readsOf(path),
   };
 }

@@ -89,3 +89,28 @@ for (const when of ['at the start', 'later'] as const) {
     await run;
   });
 }
+
+test('an engine counts as filled until it is known to have lost our state, and as one that was for good', async () => {
+  const { engine, off } = switchable();
+  const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
+  const keeper = new EngineKeeper(
+    { tellsStart: true, probeEnabled: false, probeIntervalMs: 20, probeTimeoutMs: 10, backoff: LONG },
+    { engine, applier: new Applier(engine), status, log: silentLogger() },
+  );
+  const stop = new AbortController();
+  const run = keeper.run({}, stop.signal);
+  const seen = (): boolean[] => [keeper.isFilled, keeper.wasFilled];
+  assert.deepEqual(seen(), [false, false]);
+  keeper.started();
+  assert.deepEqual(seen(), [false, false]);
+  await settled(() => keeper.isFilled, 'the fill');
+  assert.deepEqual(seen(), [true, true]);
+  const failed = keeper.exclusive(() => Promise.reject(new Error('one write')));
+  await assert.rejects(failed, /one write/);
+  assert.deepEqual(seen(), [true, true], 'a write in doubt is not a loss');
+  off();
+  keeper.ended('it ended');
+  assert.deepEqual(seen(), [false, true]);
+  stop.abort();
+  await run;
+});

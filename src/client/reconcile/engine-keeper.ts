@@ -87,6 +87,11 @@ export class EngineKeeper {
     return this.#state === 'holding' || this.#state === 'doubtful';
   }
 
+  /** It held our state once, whatever happened to it since. */
+  get wasFilled(): boolean {
+    return this.#hasHeld;
+  }
+
   /** The engine started, or started again: it holds nothing. */
   started(): void {
     this.#on('started');
