@@ -127,6 +127,11 @@ export class EmbeddedOpa implements DecisionSource {
     return this.#policy?.hash;
   }
 
+  /** Version of OPA; undefined before the start. */
+  get version(): string | undefined {
+    return this.#go.version;
+  }
+
   /** Starts the Go part, which says whether this engine can work at all. */
   start(): Promise<void> {
     return this.#go.use(() => Promise.resolve());
@@ -134,12 +139,12 @@ export class EmbeddedOpa implements DecisionSource {
 
   /** Parses modules as a version of Rego; returns the paths of those that fail. */
   parse(modules: readonly RegoModule[], version: 0 | 1): Promise<readonly string[]> {
-    return this.#go.use((go) => go.parse(modules, version));
+    return this.#asked((go) => go.parse(modules, version));
   }
 
   /** Checks a policy with documents of its own. Rejects with a `GoRefusal`. */
   async check(policy: EmbeddedPolicy, regions: readonly DocumentRegion[]): Promise<void> {
-    await this.#go.use((go) => go.check(policy, textOf(regions)));
+    await this.#asked((go) => go.check(policy, textOf(regions)));
   }
 
   /**
@@ -152,12 +157,12 @@ export class EmbeddedOpa implements DecisionSource {
     regions: readonly DocumentRegion[],
     signal?: AbortSignal,
   ): Promise<void> {
-    return this.#changes.run(() => this.#activate(policy, roots, regions, signal));
+    return this.#changes.run(() => withCode(this.#activate(policy, roots, regions, signal)));
   }
 
   /** Changes documents, all or none. Rejects with a `DocumentRefusal` or a `GoRefusal`: then nothing changed. */
   write(ops: readonly DocumentOp[]): Promise<void> {
-    return this.#changes.run(() => this.#write(ops));
+    return this.#changes.run(() => withCode(this.#write(ops)));
   }
 
   /** The document at a path as the engine holds it, results of rules included, in the form of OPA's response. */
@@ -219,12 +224,8 @@ export class EmbeddedOpa implements DecisionSource {
     await this.#changes.settled();
   }
 
-  async #asked<T>(call: (go: GoEngine) => Promise<T>): Promise<T> {
-    try {
-      return await this.#go.use(call);
-    } catch (error) {
-      throw publicError(error);
-    }
+  #asked<T>(call: (go: GoEngine) => Promise<T>): Promise<T> {
+    return withCode(this.#go.use(call));
   }
 
   async #decide({ path, input }: Question): Promise<Answer> {
@@ -398,9 +399,19 @@ function textOf(regions: readonly DocumentRegion[]): string {
   return documents.text();
 }
 
+async function withCode<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw publicError(error);
+  }
+}
+
 /** The error as callers get it: refusals as they are, failures of workers with a code. */
 function publicError(error: unknown): unknown {
   if (!(error instanceof WorkerFailure)) return error;
-  if (error.kind === 'timeout') return new SyncError('decision_timeout', error.message, { cause: error });
+  if (error.kind === 'timeout') {
+    return new SyncError('decision_timeout', error.message, { cause: error });
+  }
   return new SyncError('engine_unreachable', error.message, { cause: error, retryable: true });
 }

@@ -72,6 +72,11 @@ export class GoKeeper {
     this.#deps = deps;
   }
 
+  /** Version of OPA; undefined before the first start. */
+  get version(): string | undefined {
+    return this.#version;
+  }
+
   get state(): GoState {
     const go = this.#life?.it.go;
     return {

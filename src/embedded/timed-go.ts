@@ -112,7 +112,11 @@ export class TimedGo implements GoEngine {
       return await call();
     } catch (cause) {
       if (!timed.isLate) throw cause;
-      throw new WorkerFailure('timeout', `${what} took longer than ${limitMs} ms`, { cause });
+      throw new WorkerFailure(
+        clock === this.#decisions ? 'timeout' : 'erred',
+        `${what} took longer than ${limitMs} ms`,
+        { cause },
+      );
     } finally {
       timed.done();
       this.#lastMs = performance.now();

@@ -74,7 +74,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     access: 'embedded',
     embedded: opa,
     decisions: embeddedDecisions(opa),
-    version: () => opa.state.go.version,
+    version: () => opa.version,
     rego: () => (versions.counts === undefined ? undefined : { mode: versions.mode, ...versions.counts }),
     getting: () => undefined,
     listeners: [{ what: 'the policy engine of this client', place: front.place }],

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EntrypointTable, entrypointName } from './entrypoints.js';
+import { RulePlaces } from './rule-places.js';
+
+const RULES = new RulePlaces([
+  ['app', 'a'],
+  ['app', 'b'],
+  ['app', 'c'],
+  ['app', 'd'],
+]);
+
+function table(max: number, fixed: readonly string[] = [], known: readonly string[] = []): EntrypointTable {
+  const made = new EntrypointTable(max, { fixed, known });
+  made.newPolicy(RULES);
+  return made;
+}
+
+function compile(made: EntrypointTable, isCompiled = (_: string): boolean => true): void {
+  const entrypoints = made.toCompile().map((path) => ({ path, compiled: isCompiled(path), reason: 'odd', reads: [] }));
+  made.compiled({ wasm: undefined, entrypoints });
+}
+
+test('a path with a rule at, above or below it waits to be compiled; others are left to Go at once', () => {
+  const made = table(10);
+  assert.deepEqual(
+    ['app/a', 'app', 'app/a/x', 'users', 'app/z'].map((path) => made.use(path)),
+    [true, true, true, false, false],
+  );
+  assert.deepEqual(
+    made.withGo().map(({ path }) => path),
+    ['users', 'app/z'],
+  );
+});
+
+test('leaves out the least recently used path, but none that the settings name', () => {
+  const made = table(2, ['app/a']);
+  made.use('app/b');
+  compile(made);
+  made.use('app/c');
+  assert.deepEqual(made.toCompile(), ['app/c', 'app/a']);
+  assert.equal(made.state('app/b'), undefined);
+  for (let n = 0; n < 10; n++) made.use(`none/${n}`);
+  assert.deepEqual(made.withGo().length, 2, 'what Go answers has a bound, too');
+  assert.deepEqual(made.toCompile(), ['app/c', 'app/a']);
+});
+
+test('begins with those of the last run, and gives them back in the order of their use', () => {
+  const made = table(10, [], ['app/a', 'app/b', '/app/c/']);
+  compile(made, (path) => path !== 'app/b');
+  made.use('app/a');
+  assert.deepEqual(made.compiledPaths(), ['app/c', 'app/a']);
+  assert.deepEqual(made.withGo(), [{ path: 'app/b', reason: 'odd' }]);
+});
+
+test('another policy opens everything again, and its paths are known before it is active', () => {
+  const made = table(10);
+  made.use('app/a');
+  made.use('other/x');
+  compile(made, () => false);
+  assert.deepEqual(made.toCompile(), []);
+  const next = new RulePlaces([['other', 'x']]);
+  assert.deepEqual(made.toCompile(next), ['other/x']);
+  made.newPolicy(next);
+  assert.deepEqual(made.state('other/x'), { kind: 'wanted' });
+  assert.equal(made.state('app/a')?.kind, 'go');
+});
+
+test('a path has one name', () => {
+  for (const path of ['app/a', '/app/a', 'app//a/', '//app/a']) assert.equal(entrypointName(path), 'app/a');
+});
