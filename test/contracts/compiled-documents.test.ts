@@ -71,7 +71,6 @@ test(`${patches} patches between ${patches * decisionsPerPatch} decisions: right
   const text = JSON.stringify(documents);
   const policy = new CompiledPolicy(module, { memoryLimitBytes: 256 * 1024 * 1024, documentBytes: text.length });
   policy.setDocuments(text);
-  const memoryBytes = policy.memoryBytes;
 
   const makeChanges = (count: number): void => {
     for (let done = 0; done < count; done++) {
@@ -89,10 +88,11 @@ test(`${patches} patches between ${patches * decisionsPerPatch} decisions: right
   };
   // The documents grow to the size that they keep: by then each user has been changed at least once.
   makeChanges(patches / 2);
-  const halfway = policy.heapBytes;
+  const halfway = { heap: policy.heapBytes, memory: policy.memoryBytes };
   makeChanges(patches / 2);
-  t.diagnostic(`heap: ${halfway} bytes halfway, ${policy.heapBytes} at the end; memory ${memoryBytes} bytes`);
-  assert(policy.heapBytes <= halfway * 1.05, `the heap grows from ${halfway} to ${policy.heapBytes} bytes`);
-  assert.equal(policy.memoryBytes, memoryBytes);
+  const end = { heap: policy.heapBytes, memory: policy.memoryBytes };
+  t.diagnostic(`bytes halfway ${JSON.stringify(halfway)}, at the end ${JSON.stringify(end)}`);
+  assert(end.heap <= halfway.heap * 1.05, `the heap grows from ${halfway.heap} to ${end.heap} bytes`);
+  assert(end.memory <= halfway.memory * 1.05, `the memory grows from ${halfway.memory} to ${end.memory} bytes`);
   assert.deepEqual(JSON.parse(policy.read([]) ?? ''), documents);
 });
