@@ -316,3 +316,20 @@ test('changes during an activation wait for it, and decisions do not', async () 
   await Promise.all([activation, write]);
   assert.equal(await world.ask('app/allow'), 2);
 });
+
+test('a document with a number as its name leaves what looks there to Go, also one that is written while it is compiled', async () => {
+  await using world = new World();
+  await world.opa.activate(policy('one', 'app/allow = users\napp/other = rooms'), APP, []);
+  await world.put('users/alice', '1');
+  await world.put('rooms/red', '1');
+  await world.compiled('app/allow');
+  await world.put('users/7', '2');
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
+  world.go.duringCompile = () => world.put('rooms/7', '2');
+  await world.ask('app/other');
+  await until(() => world.opa.state.withGo.some(({ path }) => path === 'app/other'), {
+    withinMs: 5000,
+    what: 'app/other stays with Go',
+  });
+  assert.equal((await world.opa.decide({ path: 'app/other', input: undefined })).by, 'go');
+});

@@ -7,6 +7,7 @@ import { CompileLoop } from './compile-loop.js';
 import { Documents } from './documents.js';
 import { EntrypointTable, entrypointName, type GoEntrypoint } from './entrypoints.js';
 import { GoKeeper, type GoKeeperOptions, type GoState } from './go-keeper.js';
+import { leaveNumberKeys } from './number-keys.js';
 import type { Replica, StartEvaluator } from './replica.js';
 import { RulePlaces } from './rule-places.js';
 import { Serving } from './serving.js';
@@ -84,6 +85,8 @@ export class EmbeddedOpa implements DecisionSource {
   readonly #serving: Serving;
   readonly #table: EntrypointTable;
   readonly #compiling: CompileLoop;
+  /** Changes of documents while entrypoints are compiled. */
+  #written: DocumentOp[] | undefined;
   readonly #changes = new SerialQueue();
   readonly #watchers = new Set<(change: EngineChange) => void>();
   readonly #documents = new Documents();
@@ -263,6 +266,7 @@ export class EmbeddedOpa implements DecisionSource {
     } else {
       this.#go.write(ops);
     }
+    for (const op of ops) this.#written?.push(op);
     const size = ops.reduce((sum, { text = '' }) => sum + text.length, 0);
     await this.#serving.patch(ops, size > LARGE_CHANGE);
     if (ops.length > 0) this.#tell({ kind: 'documents', paths: ops.map(({ path }) => path) });
@@ -354,7 +358,7 @@ export class EmbeddedOpa implements DecisionSource {
     const policy = this.#policy;
     const paths = this.#table.toCompile();
     if (policy === undefined || paths.length === 0) return;
-    const set = await this.#go.use((go) => go.compile(paths, 'active'));
+    const set = await this.#compileActive(paths);
     if (policy !== this.#policy) return; // compiled with the next one
     let next: Replica | undefined;
     try {
@@ -371,6 +375,17 @@ export class EmbeddedOpa implements DecisionSource {
     this.#serving.swap(next);
     const compiled = compiledOf(set).length;
     this.#log.info({ compiled, with_go: set.entrypoints.length - compiled }, 'entrypoints compiled');
+  }
+
+  /** Documents that are written meanwhile count, too: the compiler has looked at those before. */
+  async #compileActive(paths: readonly string[]): Promise<CompiledSet> {
+    const written: DocumentOp[] = [];
+    this.#written = written;
+    try {
+      return leaveNumberKeys(await this.#go.use((go) => go.compile(paths, 'active')), written);
+    } finally {
+      this.#written = undefined;
+    }
   }
 
   async #fill(go: GoEngine): Promise<void> {

@@ -93,6 +93,8 @@ export class FakeGo implements GoEngine {
   readonly hangs = new Set<string>();
   /** A call that fails once it is made. */
   failing: string | undefined;
+  /** What happens once a compilation has looked at the documents, before it answers. */
+  duringCompile: (() => Promise<void>) | undefined;
 
   get ended(): Promise<string> {
     return this.#life.ended;
@@ -156,8 +158,9 @@ export class FakeGo implements GoEngine {
     const found = entrypoints.map((path) => {
       const rule = rules.get(path);
       if (rule === undefined || rule.isGoOnly) return { path, compiled: false, reason: 'not compiled', reads: [] };
-      return { path, compiled: true, reads: [segments(rule.reads)] };
+      return { path, compiled: true, reads: [segments(rule.reads)], open: [segments(rule.reads)] };
     });
+    await this.duringCompile?.();
     const compiled = found.filter((one) => one.compiled).map(({ path }) => [path, rules.get(path)?.reads]);
     const wasm = compiled.length === 0 ? undefined : new TextEncoder().encode(JSON.stringify(compiled));
     return { wasm, entrypoints: found };
