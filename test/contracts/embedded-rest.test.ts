@@ -6,12 +6,9 @@ import { startEmbeddedOpa } from '../support/embedded-opa.js';
 import { clientSettings } from '../support/engine.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
 import { startFront } from '../support/opa-front.js';
-import { type ComparedRequest, send } from '../support/rest-comparison.js';
+import { type ComparedRequest, difference, send } from '../support/rest-comparison.js';
 import { REFUSED_REQUESTS, REST_DOCUMENTS, REST_MODULES, REST_REQUESTS, REST_RULES } from '../support/rest-requests.js';
 import { tempDir } from '../support/temp-dir.js';
-
-/** Times that a request is sent before two answers differ. */
-const ATTEMPTS = 10;
 
 async function fillOpa({ url }: TestOpa): Promise<void> {
   const put = async (path: string, body: string): Promise<void> => {
@@ -28,23 +25,6 @@ async function fillEmbedded(opa: EmbeddedOpa): Promise<void> {
   await opa.write(
     Object.entries(REST_DOCUMENTS).map(([name, value]) => ({ path: [name], text: JSON.stringify(value) })),
   );
-}
-
-/** Asks both; again where they differ, since OPA itself lists some things in a new order each time. */
-async function difference(request: ComparedRequest, real: number, ours: number): Promise<string | undefined> {
-  const wanted = new Set<string>();
-  const got = new Set<string>();
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    wanted.add(JSON.stringify(await send(real, request)));
-    got.add(JSON.stringify(await send(ours, request)));
-    if ([...got].some((answer) => wanted.has(answer))) return undefined;
-  }
-  const [first = ''] = wanted;
-  const [other = ''] = got;
-  let at = 0;
-  while (at < first.length && first[at] === other[at]) at++;
-  const from = Math.max(0, at - 200);
-  return `${request.name}:\n  OPA:  ${first.slice(from, at + 300)}\n  ours: ${other.slice(from, at + 300)}`;
 }
 
 /** The names of requests, with both answers, that the engine answers otherwise than OPA. */

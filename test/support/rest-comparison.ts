@@ -21,6 +21,9 @@ export interface ComparedAnswer {
   readonly body: string;
 }
 
+/** Times that a request is sent before two answers differ. */
+const ATTEMPTS = 10;
+
 /** Sends a request with nothing added but `Host` and a length. */
 export function send(
   port: number,
@@ -67,4 +70,24 @@ export function masked(text: string): string {
     .replaceAll(/("(?:timer|counter)_\w+": ?)\d+/g, '$1"figure"')
     .replaceAll(/("histogram_\w+": ?)\{[^}]*\}/g, '$1"figures"')
     .replaceAll(/("build_(?:commit|timestamp|hostname)": ?)"[^"]*"/g, '$1"build"');
+}
+
+/**
+ * Sends a request to both ports, and again where the answers differ, since OPA itself lists some things in a new order each time.
+ * Returns what differs; undefined if nothing does.
+ */
+export async function difference(request: ComparedRequest, real: number, ours: number): Promise<string | undefined> {
+  const wanted = new Set<string>();
+  const got = new Set<string>();
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    wanted.add(JSON.stringify(await send(real, request)));
+    got.add(JSON.stringify(await send(ours, request)));
+    if ([...got].some((answer) => wanted.has(answer))) return undefined;
+  }
+  const [first = ''] = wanted;
+  const [other = ''] = got;
+  let at = 0;
+  while (at < first.length && first[at] === other[at]) at++;
+  const from = Math.max(0, at - 200);
+  return `${request.name}:\n  OPA:  ${first.slice(from, at + 300)}\n  ours: ${other.slice(from, at + 300)}`;
 }
