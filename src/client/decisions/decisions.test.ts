@@ -272,6 +272,12 @@ describe('without an answer', () => {
     assert.deepEqual(decisions.counts, { result: 1, undefined: 0, unavailable: 3 });
   });
 
+  it('no policy is no hash, whatever the engine calls it', async () => {
+    const { client, decisions } = world();
+    decisions.attach({ ...client, engine: { decide: () => ({ text: undefined, by: 'go', policy: '' }) } });
+    assert.equal((await decisions.decide('a/b')).policy, undefined);
+  });
+
   it('a failure of another kind is decision_failed, with its cause', async () => {
     const { client, decisions } = world();
     const engine: DecisionEngine = { decide: () => Promise.reject(new TypeError('a bug')) };
