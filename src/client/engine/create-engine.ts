@@ -4,8 +4,6 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
-
-import { createEmbedded } from './create-embedded.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
 import { ExternalOpa } from './external-opa.js';
@@ -41,7 +39,11 @@ export async function createEngine(settings: ClientSettings, deps: CreateEngineD
       'SYNC_INLINE_ENGINE_BUILTINS_OFF is of no use with an open engine: whoever reaches it can put policies there; leave SYNC_INLINE_ENGINE_OPEN, authentication and authorization unset',
     );
   }
-  if (choice.kind === 'embedded') return createEmbedded(settings, deps);
+  if (choice.kind === 'embedded') {
+    // Other engines start without its code.
+    const { createEmbedded } = await import('./create-embedded.js');
+    return createEmbedded(settings, deps);
+  }
   const access = await openEngineAccess(settings, { ...deps, kind: choice.kind });
   const authz = kind === 'token' ? makeAuthz(settings) : undefined;
   const auth = authz === undefined ? access.auth : fixedAuth(authz.token);
