@@ -29,7 +29,7 @@ export function httpSendHost({ dispatcher, gate, limitBytes }: HttpSendDeps): Go
       const problem = gate.methodProblem(method);
       if (problem !== undefined) throw new SyncError('address_refused', `http.send: ${problem}`);
       const sent = sentHeaders(headers);
-      if (sent.host !== undefined) await gate.checkHostHeader(url, sent.host[0]);
+      for (const host of [sent.host ?? []].flat()) await gate.checkHostHeader(url, host);
       const response = await request(url, {
         ...{ dispatcher, signal, headers: sent },
         method: method as Dispatcher.HttpMethod, // one of SYNC_FETCH_METHODS
@@ -41,10 +41,12 @@ export function httpSendHost({ dispatcher, gate, limitBytes }: HttpSendDeps): Go
   };
 }
 
-function sentHeaders(headers: HostRequest['headers']): Record<string, string[]> {
-  const sent: [string, string[]][] = Object.entries(headers).flatMap(([name, values]) => {
+/** The headers of a request: one value as a text, which the header Host has to be. */
+function sentHeaders(headers: HostRequest['headers']): Record<string, string | string[]> {
+  const sent = Object.entries(headers).flatMap(([name, values]) => {
     const lower = name.toLowerCase();
-    return OF_CONNECTION.has(lower) ? [] : [[lower, [...values]] as [string, string[]]];
+    const [first = '', ...more] = values;
+    return OF_CONNECTION.has(lower) ? [] : [[lower, more.length === 0 ? first : [...values]] as const];
   });
   return Object.fromEntries(sent);
 }
