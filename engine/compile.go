@@ -90,7 +90,7 @@ func describe(path string, p *policy, deps *ruleDependencies, documents *overlay
 		found.Open = append(found.Open, one.path)
 	}
 	found.Open = withoutBelow(found.Open)
-	if found.Reason = staysWithGo(p.compiler, path, ref, rules); found.Reason == "" {
+	if found.Reason = staysWithGo(p, path, ref, rules); found.Reason == "" {
 		found.Reason = documents.numberKeyReason(open)
 	}
 	if found.Reason == "" {
@@ -145,6 +145,7 @@ func (e *engine) compileToWasm(p *policy, needed map[string][]*ast.Rule) ([]byte
 		WithBundle(b).
 		WithTarget(compile.TargetWasm).
 		WithEntrypoints(util.KeysSorted(needed)...).
+		WithCapabilities(exactCapabilities()).
 		WithRegoVersion(ast.RegoV1).
 		WithPruneUnused(true)
 	if err := c.Build(e.ctx); err != nil {
@@ -153,41 +154,34 @@ func (e *engine) compileToWasm(p *policy, needed map[string][]*ast.Rule) ([]byte
 	return c.Bundle().WasmModules[0].Raw, nil
 }
 
-// onlyRules returns copies of the modules with the needed rules alone. The compiler keeps the order of rules, so that a
-// compiled rule is found by its index.
+// onlyRules returns the modules with the needed rules alone, as the compiler left them, with their guards.
 func (e *engine) onlyRules(p *policy, needed []*ast.Rule) ([]bundle.ModuleFile, error) {
 	wanted := make(map[*ast.Rule]bool, len(needed))
 	for _, rule := range needed {
 		wanted[rule] = true
 	}
-	texts := make(map[string]module, len(p.modules))
-	for _, m := range p.modules {
-		texts[m.Path] = m
+	guards, err := ast.ParseModuleWithOpts(exactPackage, exactModule, ast.ParserOptions{RegoVersion: ast.RegoV1})
+	if err != nil {
+		return nil, err
 	}
-	var files []bundle.ModuleFile
+	files := []bundle.ModuleFile{{URL: exactPackage, Path: exactPackage, Raw: []byte(exactModule), Parsed: guards}}
 	for _, name := range util.KeysSorted(p.compiler.Modules) {
-		var keep []int
-		for i, rule := range p.compiler.Modules[name].Rules {
-			if wanted[rule] {
-				keep = append(keep, i)
+		whole := p.compiler.Modules[name]
+		part := &ast.Module{Package: whole.Package.Copy()}
+		part.SetRegoVersion(ast.RegoV1)
+		for _, rule := range whole.Rules {
+			if !wanted[rule] {
+				continue
 			}
+			rewritten := p.exactly(rule).rule
+			for r := rewritten; r != nil; r = r.Else {
+				r.Module = part
+			}
+			part.Rules = append(part.Rules, rewritten)
 		}
-		if len(keep) == 0 {
-			continue
+		if len(part.Rules) == 0 && len(whole.Rules) > 0 {
+			continue // a package without any rule is an empty object
 		}
-		parsed, err := e.parsed.parse(texts[name])
-		if err != nil {
-			return nil, err
-		}
-		if len(parsed.Rules) != len(p.compiler.Modules[name].Rules) {
-			return nil, fmt.Errorf("%s: its rules cannot be told apart", name)
-		}
-		part := parsed.Copy()
-		rules := make([]*ast.Rule, len(keep))
-		for i, index := range keep {
-			rules[i] = part.Rules[index]
-		}
-		part.Rules = rules
 		files = append(files, bundle.ModuleFile{URL: name, Path: name, Raw: emptyModule(part), Parsed: part})
 	}
 	return files, nil

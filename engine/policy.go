@@ -24,6 +24,8 @@ type policy struct {
 	compiler *ast.Compiler
 	// queries are compiled once, by path or text.
 	queries map[string]*query
+	// exact has the rules as they are compiled to WebAssembly, or why they are not.
+	exact map[*ast.Rule]exactRule
 }
 
 // facts is what the host needs to know of a policy.
@@ -117,7 +119,7 @@ func (e *engine) compilePolicy(modulesText string) (*policy, error) {
 	if compiler.Compile(parsed); compiler.Failed() {
 		return nil, compiler.Errors
 	}
-	p := &policy{modules: modules, compiler: compiler, queries: map[string]*query{}}
+	p := &policy{modules: modules, compiler: compiler, queries: map[string]*query{}, exact: map[*ast.Rule]exactRule{}}
 	if err := refuseBuiltins(compiler, hasFetch(e.host)); err != nil {
 		return nil, err
 	}

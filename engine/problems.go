@@ -34,6 +34,8 @@ func problemsOf(err error) []problem {
 	var evaluating *topdown.Error
 	var stored *storage.Error
 	switch {
+	case errors.As(err, &evaluating):
+		return []problem{placed(problem{Code: evaluating.Code, Message: evaluating.Message}, evaluating.Location)}
 	case errors.As(err, &list):
 		found := make([]problem, len(list))
 		for i, one := range list {
@@ -42,8 +44,6 @@ func problemsOf(err error) []problem {
 		return found
 	case errors.As(err, &compiling):
 		return []problem{placed(problem{Code: compiling.Code, Message: compiling.Message}, compiling.Location)}
-	case errors.As(err, &evaluating):
-		return []problem{placed(problem{Code: evaluating.Code, Message: evaluating.Message}, evaluating.Location)}
 	case errors.As(err, &stored):
 		return []problem{{Code: stored.Code, Message: err.Error()}}
 	default:

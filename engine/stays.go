@@ -11,8 +11,8 @@ import (
 
 // staysWithGo says why an entrypoint is not compiled; empty if it is. A compiled policy must never answer differently from
 // OPA: what would is evaluated by OPA's own code.
-func staysWithGo(c *ast.Compiler, path string, ref ast.Ref, rules []*ast.Rule) string {
-	if len(c.GetRules(ref)) == 0 {
+func staysWithGo(p *policy, path string, ref ast.Ref, rules []*ast.Rule) string {
+	if len(p.compiler.GetRules(ref)) == 0 {
 		return "no rule or package has this path"
 	}
 	for _, part := range strings.Split(path, "/") {
@@ -26,7 +26,7 @@ func staysWithGo(c *ast.Compiler, path string, ref ast.Ref, rules []*ast.Rule) s
 		}
 	}
 	for _, rule := range rules {
-		if reason := ruleStays(c, rule); reason != "" {
+		if reason := ruleStays(p, rule); reason != "" {
 			return reason
 		}
 	}
@@ -34,12 +34,12 @@ func staysWithGo(c *ast.Compiler, path string, ref ast.Ref, rules []*ast.Rule) s
 }
 
 // ruleStays says why one rule keeps all entrypoints that depend on it with Go.
-func ruleStays(c *ast.Compiler, rule *ast.Rule) string {
+func ruleStays(p *policy, rule *ast.Rule) string {
 	if key, ok := integerLikeKey(rule); ok {
 		return place(rule.Location, fmt.Sprintf("the rule's name has the number-like key %q", key))
 	}
-	reason := ""
-	eachBuiltin(c, rule, func(name string, at *ast.Location) {
+	reason := p.exactly(rule).reason
+	eachBuiltin(p.compiler, rule, func(name string, at *ast.Location) {
 		if why, ok := withGo[name]; ok && reason == "" {
 			reason = place(at, fmt.Sprintf("%s %s", name, why))
 		}
@@ -52,7 +52,6 @@ var withGo = map[string]string{
 	ast.HTTPSend.Name:        "needs the network",
 	ast.NetLookupIPAddr.Name: "needs the network",
 	ast.OPARuntime.Name:      "is about this engine",
-	ast.JSONUnmarshal.Name:   "reads numbers with large exponents differently when it is compiled",
 }
 
 // integerLikeKey finds a number, or a text that looks like one, in the name of a rule.

@@ -2,6 +2,7 @@ import type { DocPath } from '../../wire/doc-path.js';
 import type { DocumentOp } from '../types.js';
 import { type Address, instantiate, MOST_PAGES, PAGE_BYTES, type PolicyExports } from './abi.js';
 import { EvaluationError } from './evaluation-error.js';
+import { COMPUTED, exactResult } from './exact-results.js';
 import { copyOfStash, findStash, reserve } from './free-blocks.js';
 import { goJson } from './go-json.js';
 import { OddNumbers } from './odd-numbers.js';
@@ -37,6 +38,8 @@ const SPARE_BYTES = 64 * 1024 * 1024;
 /** Around the result, where there is one. */
 const BEFORE_RESULT = '{{"result": ';
 const AFTER_RESULT = '}}';
+/** Before the names of functions that a module leaves out although it could have them. */
+const RENAMED = 'policysync__exact_';
 const LETTER_S = 0x73;
 const LETTER_T = 0x74;
 const LETTER_F = 0x66;
@@ -91,8 +94,8 @@ export class CompiledPolicy {
     this.#heap = this.#base;
     this.#ids = new Map(this.#namedNumbers(exports.entrypoints()));
     this.entrypoints = [...this.#ids.keys()];
-    this.#builtins = new Map(this.#namedNumbers(exports.builtins()).map(([name, id]) => [id, name]));
-    this.needs = [...this.#builtins.values()];
+    this.#builtins = new Map(this.#namedNumbers(exports.builtins()).map(([name, id]) => [id, ownName(name)]));
+    this.needs = [...this.#builtins.values()].filter((name) => !COMPUTED.has(name));
     this.setDocuments('{}');
   }
 
@@ -272,6 +275,7 @@ export class CompiledPolicy {
   #builtin(id: number, args: readonly Address[]): Address {
     const name = this.#builtins.get(id) ?? `of number ${id}`;
     const texts = args.map((arg) => this.#memory.textAt(this.#exports.opa_value_dump(arg)));
+    if (COMPUTED.has(name)) return this.#value(exactly(name, texts));
     const isFresh = this.#isFresh;
     this.#isFresh = false;
     let result: string | undefined;
@@ -342,6 +346,17 @@ export class CompiledPolicy {
     exports.opa_heap_ptr_set(this.#heap);
     this.#exports = exports;
   }
+}
+
+/** OPA's name of a function that the compiler of `engine/` renames, because its version in a module is not exact. */
+function ownName(name: string): string {
+  return name.startsWith(RENAMED) ? name.slice(RENAMED.length) : name;
+}
+
+function exactly(name: string, args: readonly string[]): string {
+  const result = exactResult(name, args);
+  if (result === undefined) throw new BuiltinFailure(`${name}: Go knows the exact result`);
+  return result;
 }
 
 function endOfHeap(exports: PolicyExports): Address {
