@@ -2,11 +2,9 @@
 //
 //   npm run engine:update -- 1.22.0
 //   npm run engine:update -- 1.22.0 --quick     with a larger artifact, to try it
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { brotliCompressSync } from 'node:zlib';
 import { pinnedAssets, publishedSums, withPinnedOpa } from './lib/engine-pin.mjs';
 import { checkGo, go } from './lib/engine-wasm.mjs';
 import { Fatal, main, run } from './lib/run.mjs';
@@ -14,7 +12,6 @@ import { Fatal, main, run } from './lib/run.mjs';
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const ENGINE = join(ROOT, 'engine');
 const PINS = join(ROOT, 'src', 'client', 'engine', 'opa-version.ts');
-const CASES = join(ROOT, 'test', 'conformance', 'cases.json.br');
 const OPA = 'github.com/open-policy-agent/opa';
 
 function options(args) {
@@ -36,17 +33,6 @@ async function updatePins(version) {
   return assets.filter((asset) => sums[asset] === undefined);
 }
 
-/** OPA's conformance cases of this version, where the repository has them. */
-function updateCases() {
-  if (!existsSync(join(ENGINE, 'cases')) || !existsSync(CASES)) return;
-  const cases = execFileSync('go', ['run', './cases'], {
-    cwd: ENGINE,
-    maxBuffer: 2 ** 28,
-    env: { ...process.env, GOFLAGS: '' },
-  });
-  writeFileSync(CASES, brotliCompressSync(cases));
-}
-
 await main(async () => {
   const { version, flags } = options(process.argv.slice(2));
   await checkGo(ENGINE);
@@ -54,7 +40,8 @@ await main(async () => {
   await go(ENGINE, ['get', `${OPA}@v${version}`]);
   await go(ENGINE, ['mod', 'tidy']);
   const missing = await updatePins(version);
-  updateCases();
+  const cases = await run(process.execPath, [join(ROOT, 'scripts', 'engine-cases.mjs')], { cwd: ROOT });
+  if (cases !== 0) throw new Fatal('The conformance cases were not packed; see above.');
   const code = await run(process.execPath, [join(ROOT, 'scripts', 'engine-build.mjs'), ...flags], { cwd: ROOT });
   if (code !== 0) throw new Fatal('The engine was not built; see above. Nothing of the update is undone.');
   console.log(`

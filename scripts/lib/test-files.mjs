@@ -24,7 +24,7 @@ export function removeStale(root, build) {
   return stale;
 }
 
-const MAIN_SUITE = /^(src\/.*|test\/(contracts|flows|corpus|package|security)\/.*|test\/[^/]*)\.test\.js$/;
+const MAIN_SUITE = /^(src\/.*|test\/(contracts|conformance|flows|corpus|package|security)\/.*|test\/[^/]*)\.test\.js$/;
 const INTEROP_SUITE = /^test\/interop\/.*\.test\.js$/;
 const UNIT_TEST = /^src\//;
 /** Processes for the unit tests: enough to use a few cores, few enough to save what each start of one costs. */

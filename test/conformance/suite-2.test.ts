@@ -1,0 +1,3 @@
+import { describeSuite } from './suite.js';
+
+describeSuite(1);
