@@ -65,10 +65,16 @@ async function limited(body: AsyncIterable<Uint8Array>, limitBytes: number, addr
   return Buffer.concat(chunks);
 }
 
+/** The headers of a response, with names as Go writes them: it finds no other ones. */
 function valuesOf(headers: Record<string, string | string[] | undefined>): Record<string, readonly string[]> {
   return Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, typeof value === 'string' ? [value] : value] as const],
+      value === undefined ? [] : [[canonical(name), typeof value === 'string' ? [value] : value] as const],
     ),
   );
+}
+
+/** `content-type` as `Content-Type`. */
+function canonical(name: string): string {
+  return name.toLowerCase().replaceAll(/(^|-)[a-z]/g, (start) => start.toUpperCase());
 }
