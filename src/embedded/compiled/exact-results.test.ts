@@ -32,6 +32,7 @@ const TABLE: readonly (readonly [string, readonly string[], string | undefined])
   ['round', ['-0.2'], undefined],
   ['ceil', ['1.2'], '2'],
   ['floor', ['-1.2'], '-2'],
+  ['floor', ['-0.05'], undefined],
   ['floor', ['7'], '7'],
   ['lower', ['"Foo Bar"'], '"foo bar"'],
   ['lower', ['"\\n"'], undefined],

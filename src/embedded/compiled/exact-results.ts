@@ -86,8 +86,8 @@ function ofOne(name: string, text: string): string | undefined {
   if (!SHORT_DECIMAL.test(text)) return undefined;
   const value = Number(text);
   const result = name === 'floor' ? Math.floor(value) : name === 'ceil' ? Math.ceil(value) : awayFromZero(value);
-  // OPA writes -0 for some of what becomes zero.
-  return result === 0 && value < 0 ? undefined : String(result);
+  // OPA has -0 for some of what becomes zero, and 0 for the floor of -0.05.
+  return value < 0 && value > -1 ? undefined : String(result);
 }
 
 function awayFromZero(value: number): number {
