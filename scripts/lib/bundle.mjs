@@ -11,6 +11,7 @@ const ENTRIES = {
   // Beside the chunk that starts it, by its name (sqlite-thread.ts).
   'chunks/sqlite-worker': 'src/server/log/sqlite-worker.ts',
   'chunks/artifact-worker': 'src/embedded/artifact-worker.ts',
+  'chunks/go-child': 'src/embedded/go/go-child.ts',
   'chunks/go-worker': 'src/embedded/go/go-worker.ts',
   'chunks/evaluator-worker': 'src/embedded/evaluator/evaluator-worker.ts',
   // For the demo.

@@ -306,7 +306,7 @@ export class EmbeddedOpa implements DecisionSource {
     this.#tell({ kind: 'policy', hash: policy.hash });
   }
 
-  /** The policy is in force: a thread that cannot follow is filled with it. */
+  /** The policy is in force: a process that cannot follow is filled again. */
   async #commit(go: TimedGo): Promise<void> {
     if (!this.#go.isCurrent(go)) {
       this.#go.drop('another policy is active');

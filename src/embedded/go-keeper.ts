@@ -6,25 +6,25 @@ import { type DocumentOp, type GoEngine, WorkerFailure } from './types.js';
 
 /** Options of {@link GoKeeper}. */
 export interface GoKeeperOptions extends GoLimits {
-  /** The thread is ended after this time without a call. */
+  /** The process is ended after this time without a call. */
   readonly idleMs: number;
   readonly backoff: BackoffOptions;
 }
 
 /** Dependencies of {@link GoKeeper}. */
 export interface GoKeeperDeps {
-  /** Starts a thread that holds nothing. */
+  /** Starts a process that holds nothing. */
   readonly start: () => Promise<GoEngine>;
-  /** Brings policy and documents of the truth into a thread. Reads the documents at once, before anything else happens. */
+  /** Brings policy and documents of the truth into a process. Reads the documents at once, before anything else happens. */
   readonly fill: (go: GoEngine) => Promise<void>;
   /** Nothing needs the program any more: its memory can be given back. */
   readonly release: () => void;
-  /** The thread cannot be started or filled, again and again; undefined: it can again. */
+  /** The process cannot be started or filled, again and again; undefined: it can again. */
   readonly onFailing: (reason: string | undefined) => void;
   readonly log: Logger;
 }
 
-/** How the Go thread is. */
+/** How the Go process is. */
 export interface GoState {
   /** Version of OPA; undefined before the first start. */
   readonly version: string | undefined;
@@ -41,16 +41,16 @@ const PATIENCE = 3;
 /** Threads in which a call is tried: one may end because of another call. */
 const MAX_ATTEMPTS = 4;
 
-/** A thread, from the decision to start it until another one takes its place. */
+/** A process, from the decision to start it until another one takes its place. */
 interface Life {
-  /** The thread once it is filled. */
+  /** The process once it is filled. */
   go: TimedGo | undefined;
   /** Changes since it was filled, until it is ready. */
   since: (readonly DocumentOp[])[];
 }
 
 /**
- * Keeps the Go thread: starts and fills it when it is needed, ends it when nothing needs it, and starts another one if it ends by
+ * Keeps the Go process: starts and fills it when it is needed, ends it when nothing needs it, and starts another one if it ends by
  * itself. Callers wait for it, and do not notice that it was not there.
  */
 export class GoKeeper {
@@ -59,7 +59,7 @@ export class GoKeeper {
   readonly #stop = new AbortController();
   #life: { readonly it: Life; readonly ready: Promise<TimedGo> } | undefined;
   #failures = 0;
-  /** Why no thread can be started, while callers do not wait for it. */
+  /** Why no process can be started, while callers do not wait for it. */
   #failing: SyncError | undefined;
   #version: string | undefined;
   #starts = 0;
@@ -89,7 +89,7 @@ export class GoKeeper {
   }
 
   /**
-   * Makes calls of a thread that holds policy and documents. If the thread ends meanwhile, and not because of these calls, they are
+   * Makes calls of a process that holds policy and documents. If the process ends meanwhile, and not because of these calls, they are
    * made again in another one.
    */
   async use<T>(calls: (go: TimedGo) => Promise<T>): Promise<T> {
@@ -104,13 +104,13 @@ export class GoKeeper {
     }
   }
 
-  /** Whether this thread holds what the truth holds: it has not ended, and no other one has taken its place. */
+  /** Whether this process holds what the truth holds: it has not ended, and no other one has taken its place. */
   isCurrent(go: TimedGo): boolean {
     return this.#life?.it.go === go;
   }
 
   /**
-   * Brings a change of the documents, which no rule can be in the way of, into the thread, if there is one. Does not wait for it: later
+   * Brings a change of the documents, which no rule can be in the way of, into the process, if there is one. Does not wait for it: later
    * calls do.
    */
   write(ops: readonly DocumentOp[]): void {
@@ -129,7 +129,7 @@ export class GoKeeper {
     });
   }
 
-  /** Ends the thread, because it does not hold what it should; another one is started when it is needed. */
+  /** Ends the process, because it does not hold what it should; another one is started when it is needed. */
   drop(reason: string): void {
     const ready = this.#life?.ready;
     this.#forget();
@@ -247,7 +247,7 @@ export class GoKeeper {
     this.#deps.release();
   }
 
-  /** Ends a thread that has had no call for a while. */
+  /** Ends a process that has had no call for a while. */
   #watchIdle(go: TimedGo): void {
     const { idleMs } = this.#options;
     const arm = (delayMs: number): void => {

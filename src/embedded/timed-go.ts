@@ -20,7 +20,7 @@ export interface GoLimits {
   readonly workMs: number;
 }
 
-/** A Go thread whose calls have time limits: a call past its limit ends the thread. */
+/** A Go process whose calls have time limits: a call past its limit ends the process. */
 export class TimedGo implements GoEngine {
   readonly #go: GoEngine;
   readonly #limits: GoLimits;

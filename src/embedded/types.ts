@@ -1,7 +1,7 @@
 import type { DocPath } from '../wire/doc-path.js';
 
 /**
- * What the parts of the embedded engine agree on. One worker thread has one role: a Go thread holds OPA's own Go code, an evaluator
+ * What the parts of the embedded engine agree on. A Go process holds OPA's own Go code, an evaluator
  * thread one compiled policy. The main thread orchestrates, and holds the truth: either of them can be ended and filled again.
  */
 
@@ -91,7 +91,7 @@ export class GoRefusal extends Error {
 /** One entrypoint of a {@link CompiledSet}. */
 export interface CompiledEntrypoint {
   readonly path: string;
-  /** False: the Go thread answers it. */
+  /** False: the Go process answers it. */
   readonly compiled: boolean;
   /** Why it is not compiled. */
   readonly reason?: string;
@@ -115,7 +115,7 @@ export interface PreparedDocuments {
 }
 
 /**
- * OPA's own Go code, as its thread's owner sees it. Calls are made in order and answered in order, except `http` and `decide`, which
+ * OPA's own Go code, as the owner of its process sees it. Calls are made in order and answered in order, except `http` and `decide`, which
  * may wait for `http.send`. A call that OPA refuses rejects with a {@link GoRefusal} and changes nothing.
  */
 export interface GoEngine {
@@ -137,9 +137,9 @@ export interface GoEngine {
   http(request: OpaRequest): Promise<OpaResponse>;
   readonly memoryBytes: number;
   readonly version: string;
-  /** Resolves with the reason when the thread has ended. */
+  /** Resolves with the reason when the process has ended. */
   readonly ended: Promise<string>;
-  /** Ends the thread at once; calls under way reject with a {@link WorkerFailure}. */
+  /** Ends the process at once; calls under way reject with a {@link WorkerFailure}. */
   kill(reason: string): Promise<void>;
 }
 

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EngineArtifact } from '../../src/embedded/artifact.js';
 import { CompiledPolicy } from '../../src/embedded/compiled/compiled-policy.js';
 import { EvaluationError } from '../../src/embedded/compiled/evaluation-error.js';
 import { isPlainJson } from '../../src/embedded/compiled/plain-json.js';
-import { GoThread } from '../../src/embedded/go/go-thread.js';
+import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { GoRefusal } from '../../src/embedded/types.js';
 
 /** Rules whose results depend on all that a text can mean: values, equality, order, keys, indexes, sizes, sums. */
@@ -62,11 +61,11 @@ const { value } = fc.letrec<{ value: string }>((tie) => ({
 const input = fc.array(value, { maxLength: 5 }).map((items) => `[${items.join(' , ')}]`);
 
 describe("results of compiled policies and of OPA's Go code", () => {
-  let go: GoThread;
+  let go: GoProcess;
   let policy: CompiledPolicy;
 
   before(async () => {
-    go = await GoThread.start({ program: await new EngineArtifact().load() });
+    go = await GoProcess.start({});
     const modules = [{ path: 't.rego', rego: REGO, version: 1 as const }];
     await go.prepare({ hash: 'h', modules }, { roots: [[]], documents: '{}' });
     await go.commit();

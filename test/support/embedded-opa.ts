@@ -1,7 +1,7 @@
 import { EngineArtifact } from '../../src/embedded/artifact.js';
 import { EmbeddedOpa, type EmbeddedOpaOptions } from '../../src/embedded/embedded-opa.js';
 import { startEvaluator } from '../../src/embedded/evaluator/start-evaluator.js';
-import { GoThread } from '../../src/embedded/go/go-thread.js';
+import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { silentLogger } from '../../src/lib/log.js';
 
 const MEMORY_LIMIT_BYTES = 1024 ** 3;
@@ -24,7 +24,7 @@ export async function startEmbeddedOpa({
       ...options,
     },
     {
-      startGo: async () => GoThread.start({ program: await loadProgram() }),
+      startGo: () => GoProcess.start({}),
       startEvaluator: (content) =>
         startEvaluator(
           { thread: 'worker', memoryLimitBytes: MEMORY_LIMIT_BYTES, timeLimitMs: evaluatorMs, loadProgram },

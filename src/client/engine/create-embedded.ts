@@ -2,8 +2,9 @@ import { EngineArtifact } from '../../embedded/artifact.js';
 import { EmbeddedOpa } from '../../embedded/embedded-opa.js';
 import { type EvaluatorOptions, startEvaluator } from '../../embedded/evaluator/start-evaluator.js';
 import type { GoHost } from '../../embedded/go/go-host.js';
-import { GoThread } from '../../embedded/go/go-thread.js';
+import { GoProcess } from '../../embedded/go/go-process.js';
 import { aborted } from '../../lib/async.js';
+import { childEnv } from '../../lib/child-env.js';
 import { errorCode, errorText } from '../../lib/errors.js';
 import type { ClientSettings } from '../options.js';
 import { embeddedDecisions } from './embedded-decisions.js';
@@ -43,9 +44,9 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
       knownEntrypoints: await known.read(),
     },
     {
-      startGo: async () =>
-        GoThread.start({
-          program: await artifact.load(),
+      startGo: () =>
+        GoProcess.start({
+          env: childEnv(env, 'opa'),
           host: sending?.host,
           memoryLimitBytes: settings.embeddedMemoryLimitBytes,
         }),

@@ -15,12 +15,16 @@ export type GoCallName =
   | 'http'
   | 'query';
 
-/** What the worker starts with. */
-export interface GoWorkerData {
-  readonly program: GoProgram;
-  readonly memoryLimitBytes: number | undefined;
-  /** Whether the main thread sends requests of `http.send`. */
+/** What the process starts with. */
+export interface GoSetup {
+  readonly memoryLimitBytes?: number | undefined;
+  /** Whether the client sends requests of `http.send`. */
   readonly hasHost: boolean;
+}
+
+/** What the thread of the process starts with. */
+export interface GoWorkerData extends GoSetup {
+  readonly program: GoProgram;
 }
 
 /** Messages to the worker: a call, or the result of a fetch. */
@@ -43,3 +47,6 @@ export type FromGoWorker =
     }
   | { readonly kind: 'fetch'; readonly id: number; readonly request: HostRequest }
   | { readonly kind: 'fetchAborted'; readonly id: number };
+
+/** Messages of the process: those of its thread, and why there is none. */
+export type FromGoChild = FromGoWorker | { readonly kind: 'unusable'; readonly message: string };

@@ -4,7 +4,7 @@ import type { GoHost, HostResponse } from './go-host.js';
 import type { FromGoWorker, GoWorkerData, ToGoWorker } from './go-messages.js';
 import { GoOpa } from './go-opa.js';
 
-/** The thread of OPA's Go code (go-thread.ts). */
+/** The thread of OPA's Go code in its process (go-child.ts). */
 
 interface Fetching {
   resolve(response: HostResponse): void;
@@ -15,8 +15,8 @@ function send(message: FromGoWorker, transfer: ArrayBuffer[] = []): void {
   parentPort?.postMessage(message, transfer);
 }
 
-/** Sends requests of policies through the main thread. */
-class MainThread implements GoHost {
+/** Sends requests of policies through the client. */
+class ClientHost implements GoHost {
   readonly #fetching = new Map<number, Fetching>();
   #next = 0;
 
@@ -59,7 +59,7 @@ function buffersOf(value: unknown): ArrayBuffer[] {
 }
 
 async function main({ program, memoryLimitBytes, hasHost }: GoWorkerData): Promise<void> {
-  const host = new MainThread();
+  const host = new ClientHost();
   const opa = await GoOpa.start({ program, memoryLimitBytes, host: hasHost ? host : undefined });
   void opa.ended.then((reason) => send({ kind: 'ended', reason }));
   parentPort?.on('message', (message: ToGoWorker) => {

@@ -1,5 +1,7 @@
-import { Worker } from 'node:worker_threads';
-import type { GoProgram } from '../artifact.js';
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { SyncError } from '../../lib/errors.js';
 import {
   type CompiledSet,
   type DocumentOp,
@@ -14,15 +16,16 @@ import {
   WorkerFailure,
 } from '../types.js';
 import type { GoHost } from './go-host.js';
-import type { FromGoWorker, GoCallName, GoWorkerData, ToGoWorker } from './go-messages.js';
+import type { FromGoChild, GoCallName, GoSetup, ToGoWorker } from './go-messages.js';
 
-/** Options of {@link GoThread.start}. */
-export interface GoThreadOptions {
-  readonly program: GoProgram;
+/** Options of {@link GoProcess.start}. */
+export interface GoProcessOptions {
   /** Missing: policies that call `http.send` are refused. */
   readonly host?: GoHost | undefined;
-  /** The thread ends when its Go memory is larger than this after a call. */
+  /** The process ends when its Go memory is larger than this after a call. */
   readonly memoryLimitBytes?: number | undefined;
+  /** Environment of the process. Go itself sees none of it. Default: empty. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 interface Waiting {
@@ -30,12 +33,12 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Go's calls are nested on this stack; deep documents need more than a thread has by default. */
-const STACK_MB = 16;
-
-/** OPA's Go code in a worker thread. The process may end while no call is under way. */
-export class GoThread implements GoEngine {
-  readonly #worker: Worker;
+/**
+ * OPA's Go code in a process of its own. Not in a thread: what V8 takes to compile so large a program stays with the process after
+ * the thread has ended. The caller may end while no call is under way.
+ */
+export class GoProcess implements GoEngine {
+  readonly #child: ChildProcess;
   readonly #host: GoHost | undefined;
   readonly #memoryLimitBytes: number;
   readonly #waiting = new Map<number, Waiting>();
@@ -47,32 +50,42 @@ export class GoThread implements GoEngine {
   #memoryBytes = 0;
   #version = '';
 
-  private constructor({ program, host, memoryLimitBytes }: GoThreadOptions) {
+  #unusable: SyncError | undefined;
+
+  private constructor({ host, memoryLimitBytes, env = {} }: GoProcessOptions) {
     this.#host = host;
     this.#memoryLimitBytes = memoryLimitBytes ?? Number.POSITIVE_INFINITY;
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
-    const workerData: GoWorkerData = { program, memoryLimitBytes, hasHost: host !== undefined };
-    this.#worker = new Worker(new URL('./go-worker.js', import.meta.url), {
-      name: 'opa',
-      workerData,
-      env: {},
-      resourceLimits: { stackSizeMb: STACK_MB },
+    const setup: GoSetup = { memoryLimitBytes, hasHost: host !== undefined };
+    this.#child = fork(fileURLToPath(new URL('./go-child.js', import.meta.url)), [JSON.stringify(setup)], {
+      serialization: 'advanced',
+      execArgv: [],
+      env,
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
   }
 
-  /** Rejects with a {@link WorkerFailure} if the thread ends before it is ready. */
-  static start(options: GoThreadOptions): Promise<GoThread> {
-    const thread = new GoThread(options);
+  /**
+   * Rejects with `engine_artifact_invalid` if the program is not the one of this package, and with a {@link WorkerFailure} if the
+   * process ends before it is ready.
+   */
+  static start(options: GoProcessOptions): Promise<GoProcess> {
+    const started = new GoProcess(options);
     return new Promise((resolve, reject) => {
-      void thread.ended.then((reason) => reject(new WorkerFailure('ended', reason)));
-      thread.#listen(() => resolve(thread));
+      void started.ended.then((reason) => reject(started.#unusable ?? new WorkerFailure('ended', reason)));
+      started.#listen(() => resolve(started));
     });
   }
 
   get memoryBytes(): number {
     return this.#memoryBytes;
+  }
+
+  /** Process id; undefined if it could not be started. */
+  get pid(): number | undefined {
+    return this.#child.pid;
   }
 
   get version(): string {
@@ -122,7 +135,11 @@ export class GoThread implements GoEngine {
 
   async kill(reason: string): Promise<void> {
     this.#finish(reason);
-    await this.#worker.terminate();
+    if (this.#child.pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exit = once(this.#child, 'exit');
+    this.#child.ref();
+    this.#child.kill('SIGKILL');
+    await exit;
   }
 
   #call(name: GoCallName, ...args: readonly unknown[]): Promise<unknown> {
@@ -130,29 +147,44 @@ export class GoThread implements GoEngine {
       if (this.#failure !== undefined) throw this.#failure;
       const id = this.#nextId++;
       this.#waiting.set(id, { resolve, reject });
-      this.#worker.ref();
+      this.#hold();
       this.#post({ kind: 'call', id, name, args });
     });
   }
 
   #post(message: ToGoWorker): void {
-    this.#worker.postMessage(message);
+    this.#child.send(message, (error) => {
+      if (error !== null) this.#finish(`the process of OPA's Go code cannot be reached: ${error.message}`);
+    });
+  }
+
+  /** Keeps the caller's process alive: a call is under way. */
+  #hold(): void {
+    this.#child.ref();
+    this.#child.channel?.ref();
+  }
+
+  #letGo(): void {
+    this.#child.unref();
+    this.#child.channel?.unref();
   }
 
   #listen(ready: () => void): void {
-    this.#worker.on('message', (message: FromGoWorker) => {
+    this.#child.on('message', (message: FromGoChild) => {
       if (message.kind === 'ready') {
         this.#version = message.version;
         this.#memoryBytes = message.memoryBytes;
-        this.#worker.unref();
+        this.#letGo();
         ready();
       } else this.#receive(message);
     });
-    this.#worker.on('error', (error: Error) => this.#finish(`the thread of OPA's Go code failed: ${error.message}`));
-    this.#worker.on('exit', (code) => this.#finish(`the thread of OPA's Go code ended with code ${code}`));
+    this.#child.on('error', (error: Error) => this.#finish(`the process of OPA's Go code failed: ${error.message}`));
+    this.#child.on('exit', (code, signal) =>
+      this.#finish(`the process of OPA's Go code ended with ${signal ?? `code ${code}`}`),
+    );
   }
 
-  #receive(message: Exclude<FromGoWorker, { kind: 'ready' }>): void {
+  #receive(message: Exclude<FromGoChild, { kind: 'ready' }>): void {
     switch (message.kind) {
       case 'result':
         this.#settle(message, (waiting) => waiting.resolve(message.value));
@@ -166,6 +198,10 @@ export class GoThread implements GoEngine {
       case 'fetchAborted':
         this.#fetching.get(message.id)?.abort();
         break;
+      case 'unusable':
+        this.#unusable = new SyncError('engine_artifact_invalid', message.message);
+        void this.kill(message.message);
+        break;
       case 'ended':
         void this.kill(message.reason);
         break;
@@ -175,7 +211,7 @@ export class GoThread implements GoEngine {
   #settle({ id, memoryBytes }: { id: number; memoryBytes: number }, settle: (waiting: Waiting) => void): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
-    if (this.#waiting.size === 0) this.#worker.unref();
+    if (this.#waiting.size === 0) this.#letGo();
     this.#memoryBytes = memoryBytes;
     if (waiting !== undefined) settle(waiting);
     if (memoryBytes > this.#memoryLimitBytes) {

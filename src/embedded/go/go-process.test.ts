@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { OPA_VERSION } from '../../client/engine/opa-version.js';
-import { EngineArtifact, type GoProgram } from '../artifact.js';
 import { type EmbeddedPolicy, GoRefusal, type OpaRequest, type RegoProblem, WorkerFailure } from '../types.js';
 import type { GoHost, HostRequest } from './go-host.js';
-import { GoThread } from './go-thread.js';
+import { GoProcess } from './go-process.js';
 
 const RBAC = `package app.rbac
 
@@ -34,13 +33,11 @@ function text(body: Uint8Array): string {
   return Buffer.from(body).toString();
 }
 
-describe("OPA's Go code in its thread", () => {
-  let program: GoProgram;
-  let go: GoThread;
+describe("OPA's Go code in its process", () => {
+  let go: GoProcess;
 
   before(async () => {
-    program = await new EngineArtifact().load();
-    go = await GoThread.start({ program });
+    go = await GoProcess.start({});
   });
   after(() => go.kill('the test is over'));
 
@@ -357,14 +354,14 @@ first := data.list[0]
   });
 
   it('ends above its memory limit, and says so', async () => {
-    const small = await GoThread.start({ program, memoryLimitBytes: 2 ** 20 });
+    const small = await GoProcess.start({ memoryLimitBytes: 2 ** 20 });
     assert.equal(await small.decide('nothing', undefined), undefined);
     assert.match(await small.ended, /^memory: .* raise SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT$/);
     await assert.rejects(small.decide('nothing', undefined), WorkerFailure);
   });
 
   it('rejects calls under way when it is killed', async () => {
-    const other = await GoThread.start({ program });
+    const other = await GoProcess.start({});
     const call = other.decide('nothing', undefined);
     await Promise.all([
       assert.rejects(
@@ -393,10 +390,10 @@ describe('http.send of a policy', () => {
       return { status: 200, headers: { 'Content-Type': ['application/json'] }, body: Buffer.from('{"n":1.0}') };
     },
   };
-  let go: GoThread;
+  let go: GoProcess;
 
   before(async () => {
-    go = await GoThread.start({ program: await new EngineArtifact().load(), host });
+    go = await GoProcess.start({ host });
     const rego = `package net
 
 answer := http.send({"method": "post", "url": "http://127.0.0.1:9/there", "body": {"a": 1}, "headers": {"X-One": "1"}})
