@@ -174,12 +174,12 @@ export const CLIENT_SETTINGS = {
     ),
     embeddedDecisionTimeoutMs: secondsSetting(
       'SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT',
-      'Timeout of a decision of the embedded engine. The thread that exceeds it is replaced.',
+      'Timeout of a decision of the embedded engine. The thread or process that exceeds it is replaced.',
       { opal: null, default: 5, min: 0.01 },
     ),
     embeddedMemoryLimitBytes: bytesSetting(
       'SYNC_EMBEDDED_ENGINE_MEMORY_LIMIT',
-      'Maximum memory of each thread of the embedded engine.',
+      'Maximum memory of the Go code of OPA, and of the thread that evaluates, each.',
       { default: 1024 * MIB, min: 128 * MIB, max: 4096 * MIB },
     ),
     embeddedEntrypoints: listSetting(

@@ -30,6 +30,8 @@ const GO_BUILD = ['GO* CGO_* CC CXX AR PKG_CONFIG PKG_CONFIG_PATH'];
  * our tokens, keys and passwords.
  */
 export const CHILD_VARIABLES = {
+  /** OPA's Go code of the embedded engine, in a process of Node: what Node needs on Windows. */
+  engine: names(['SystemRoot windir']),
   opa: names(BASE, NETWORK, GO_RUNTIME),
   git: names(BASE, NETWORK, GIT),
   go: names(BASE, NETWORK, GIT, GO_BUILD),

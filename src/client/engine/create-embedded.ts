@@ -46,7 +46,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
     {
       startGo: () =>
         GoProcess.start({
-          env: childEnv(env, 'opa'),
+          env: childEnv(env, 'engine'),
           host: sending?.host,
           memoryLimitBytes: settings.embeddedMemoryLimitBytes,
         }),
