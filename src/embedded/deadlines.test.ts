@@ -58,3 +58,16 @@ test('a call gets its time again, a few times, while the worker is busy with som
   for (let time = 0; time < 4; time++) tick(100);
   assert.equal(late, 2);
 });
+
+test('what came later than a call gives it no more time: it waits for the call', (t) => {
+  const tick = clock(t);
+  let isBusy = false;
+  const deadlines = new Deadlines(
+    () => undefined,
+    () => isBusy,
+  );
+  const call = deadlines.begin(100);
+  isBusy = true;
+  tick(100);
+  assert.equal(call.isLate, true);
+});

@@ -11,6 +11,8 @@ export interface TimedCall {
 interface Waiting {
   readonly limitMs: number;
   extensions: number;
+  /** Something else kept the worker busy when the time of this call began. */
+  beganBusy: boolean;
   isLate: boolean;
 }
 
@@ -28,8 +30,9 @@ export class Deadlines {
   #stopTimer: (() => void) | undefined;
 
   /**
-   * `onLate`: the first call has taken too long. `isBusyElsewhere`: whether the worker has calls with other limits, which may be what
-   * takes the time: then a call gets its time again, a few times.
+   * `onLate`: the first call has taken too long. `isBusyElsewhere`: whether the worker has calls with other limits. If it had some when
+   * the time of a call began, and still has, they may be what takes the time: then the call gets its time again, a few times. What came
+   * later waits for this call.
    */
   constructor(onLate: () => void, isBusyElsewhere: () => boolean = () => false) {
     this.#onLate = onLate;
@@ -42,7 +45,7 @@ export class Deadlines {
   }
 
   begin(limitMs: number): TimedCall {
-    const call: Waiting = { limitMs, extensions: 0, isLate: false };
+    const call: Waiting = { limitMs, extensions: 0, beganBusy: false, isLate: false };
     this.#calls.push(call);
     if (this.#calls.length === 1) this.#startFirst();
     return {
@@ -73,9 +76,14 @@ export class Deadlines {
   #startFirst(): void {
     const [first] = this.#calls;
     if (first === undefined) return;
+    first.beganBusy = this.#isBusyElsewhere();
+    this.#startTimer(first);
+  }
+
+  #startTimer(first: Waiting): void {
     this.#stopTimer = startTimer(first.limitMs, () => {
-      if (this.#isBusyElsewhere() && first.extensions++ < MAX_EXTENSIONS) {
-        this.#startFirst();
+      if (first.beganBusy && this.#isBusyElsewhere() && first.extensions++ < MAX_EXTENSIONS) {
+        this.#startTimer(first);
         return;
       }
       first.isLate = true;

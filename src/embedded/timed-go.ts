@@ -20,6 +20,9 @@ export interface GoLimits {
   readonly workMs: number;
 }
 
+/** OPA's server is made at its first request, which may take longer than a decision may. */
+const FIRST_REQUEST: OpaRequest = { method: 'GET', url: '/health', headers: {}, body: undefined };
+
 /** A Go process whose calls have time limits: a call past its limit ends the process. */
 export class TimedGo implements GoEngine {
   readonly #go: GoEngine;
@@ -27,6 +30,8 @@ export class TimedGo implements GoEngine {
   /** Decisions are answered between the steps of other work, so they have a clock of their own. */
   readonly #decisions: Deadlines;
   readonly #work: Deadlines;
+  /** OPA's server answers requests. */
+  #serving: Promise<unknown> | undefined;
   /** When the last call ended, in `performance.now()` time. */
   #lastMs = performance.now();
 
@@ -93,9 +98,11 @@ export class TimedGo implements GoEngine {
     );
   }
 
-  http(request: OpaRequest): Promise<OpaResponse> {
+  async http(request: OpaRequest): Promise<OpaResponse> {
+    this.#serving ??= this.#working(() => this.#go.http(FIRST_REQUEST));
+    await this.#serving;
     const what = `${request.method} ${request.url.split('?', 1)[0]}`;
-    return this.#timed(this.#decisions, this.#limits.decisionMs, what, () => this.#go.http(request));
+    return await this.#timed(this.#decisions, this.#limits.decisionMs, what, () => this.#go.http(request));
   }
 
   kill(reason: string): Promise<void> {

@@ -15,10 +15,13 @@ echo := input
 conflict := 1 if input.a
 conflict := 2 if input.b
 slow if {
-	some a in numbers.range(1, 2000)
-	some b in numbers.range(1, 2000)
-	some c in numbers.range(1, 2000)
-	((a + b) + c) + input == 0
+	all := numbers.range(1, 2000)
+	some a in all
+	some b in all
+	some c in all
+	a == b
+	b == c
+	c < 0 # takes time, not memory
 }
 large := count(numbers.range(1, 100000000)) if input
 `;
