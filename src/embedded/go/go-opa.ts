@@ -39,6 +39,9 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
   /** Calls that Go has not answered. */
   readonly #waiting = new Set<(error: Error) => void>();
   #failure: WorkerFailure | undefined;
+  /** The end of all changes so far, while there is one under way. */
+  #changes: Promise<void> | undefined;
+  #hasServer = false;
 
   private constructor(program: RunningProgram) {
     this.#program = program;
@@ -80,16 +83,16 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
   }
 
   async commit(): Promise<void> {
-    await this.#call('commit');
+    await this.#change('commit');
   }
 
   async abort(): Promise<void> {
-    await this.#call('abort');
+    await this.#change('abort');
   }
 
   async write(ops: readonly DocumentOp[]): Promise<void> {
     const list = ops.map(({ path, text }) => ({ path, text }) satisfies { path: DocPath; text: string | undefined });
-    await this.#call('write', JSON.stringify(list));
+    await this.#change('write', JSON.stringify(list));
   }
 
   async compile(entrypoints: readonly string[], of: 'active' | 'prepared'): Promise<CompiledSet> {
@@ -105,10 +108,11 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
   }
 
   async http({ method, url, headers, body }: OpaRequest): Promise<OpaResponse> {
-    const answer = (await this.#call('http', JSON.stringify({ method, url, headers }), body)) as {
-      head: string;
-      body: Uint8Array;
-    };
+    const head = JSON.stringify({ method, url, headers });
+    // The first request makes the server, with the active policy: none must be committed meanwhile.
+    const call = this.#hasServer ? this.#call('http', head, body) : this.#change('http', head, body);
+    const answer = (await call) as { head: string; body: Uint8Array };
+    this.#hasServer = true;
     return { ...parsed<Omit<OpaResponse, 'body'>>(answer.head), body: answer.body };
   }
 
@@ -133,6 +137,24 @@ export class GoOpa implements Omit<GoEngine, 'kill'> {
   }
 
   #call(name: string, ...args: unknown[]): Promise<unknown> {
+    return this.#changes === undefined ? this.#enter(name, args) : this.#changes.then(() => this.#enter(name, args));
+  }
+
+  /**
+   * A call that all later ones see. Go does not keep them in order: a change waits until no decision reads the documents, which one
+   * does while it waits for `http.send`, and then goes on beside the calls that came after it.
+   */
+  #change(name: string, ...args: unknown[]): Promise<unknown> {
+    const result = this.#call(name, ...args);
+    const ended = (): void => {
+      if (this.#changes === changes) this.#changes = undefined;
+    };
+    const changes = result.then(ended, ended);
+    this.#changes = changes;
+    return result;
+  }
+
+  #enter(name: string, args: readonly unknown[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) throw this.#failure;
       this.#waiting.add(reject);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { until } from '../../../test/support/until.js';
 import { OPA_VERSION } from '../../client/engine/opa-version.js';
 import { type EmbeddedPolicy, GoRefusal, type OpaRequest, type RegoProblem, WorkerFailure } from '../types.js';
 import type { GoHost, HostRequest } from './go-host.js';
@@ -374,8 +375,26 @@ first := data.list[0]
   });
 });
 
+const NET = `package net
+
+answer := http.send({"method": "post", "url": "http://127.0.0.1:9/there", "body": {"a": 1}, "headers": {"X-One": "1"}})
+
+body := answer.body
+
+held := http.send({"method": "get", "url": "http://127.0.0.1:9/held"}).status_code
+
+moved := http.send({"method": "get", "url": "http://127.0.0.1:9/moved", "enable_redirect": true}).status_code
+
+refused := http.send({"method": "get", "url": "http://127.0.0.1:9/refused", "raise_error": false}).error.message
+
+slow := http.send({"method": "get", "url": "http://127.0.0.1:9/never", "timeout": "50ms", "raise_error": false}).error.message
+
+private := http.send({"method": "get", "url": "https://127.0.0.1:9/", "tls_insecure_skip_verify": true, "raise_error": false}).error.message
+`;
+
 describe('http.send of a policy', () => {
   const asked: HostRequest[] = [];
+  let release: () => void = () => undefined;
   const host: GoHost = {
     async fetch(request, signal) {
       asked.push(request);
@@ -383,6 +402,11 @@ describe('http.send of a policy', () => {
       if (request.url.endsWith('/never')) {
         await new Promise((_resolve, reject) => {
           signal.addEventListener('abort', () => reject(new Error('given up')));
+        });
+      }
+      if (request.url.endsWith('/held')) {
+        await new Promise<void>((resolve) => {
+          release = resolve;
         });
       }
       if (request.url.endsWith('/moved'))
@@ -394,21 +418,7 @@ describe('http.send of a policy', () => {
 
   before(async () => {
     go = await GoProcess.start({ host });
-    const rego = `package net
-
-answer := http.send({"method": "post", "url": "http://127.0.0.1:9/there", "body": {"a": 1}, "headers": {"X-One": "1"}})
-
-body := answer.body
-
-moved := http.send({"method": "get", "url": "http://127.0.0.1:9/moved", "enable_redirect": true}).status_code
-
-refused := http.send({"method": "get", "url": "http://127.0.0.1:9/refused", "raise_error": false}).error.message
-
-slow := http.send({"method": "get", "url": "http://127.0.0.1:9/never", "timeout": "50ms", "raise_error": false}).error.message
-
-private := http.send({"method": "get", "url": "https://127.0.0.1:9/", "tls_insecure_skip_verify": true, "raise_error": false}).error.message
-`;
-    await go.prepare(policy({ 'net.rego': rego }), { roots: [[]], documents: '{}' });
+    await go.prepare(policy({ 'net.rego': NET }), { roots: [[]], documents: '{}' });
     await go.commit();
   });
   after(() => go.kill('the test is over'));
@@ -435,6 +445,36 @@ private := http.send({"method": "get", "url": "https://127.0.0.1:9/", "tls_insec
       asked.map(({ url }) => url),
       ['http://127.0.0.1:9/moved', 'http://127.0.0.1:9/there'],
     );
+  });
+
+  /** A decision whose request has no response before `release`. */
+  async function hold(): Promise<{ readonly ended: Promise<unknown> }> {
+    asked.length = 0;
+    const ended = go.decide('net/held', undefined);
+    await until(() => asked.length > 0, { withinMs: 10_000, what: 'the policy asks the host' });
+    return { ended };
+  }
+
+  it('a call sees all changes before it, also those that wait for the end of a decision', async () => {
+    const held = await hold();
+    const changes = [1, 2, 3].map((n) => go.write([{ path: ['n'], text: String(n) }]));
+    const [decision, response] = [go.decide('n', undefined), go.http(request('GET', '/v1/data/n'))];
+    release();
+    await Promise.all([held.ended, ...changes]);
+    assert.equal(await decision, '3');
+    assert.equal(text((await response).body), '{"result":3}\n');
+  });
+
+  it('a call sees a policy that is committed before it, also one that waits for the end of a decision', async () => {
+    const other = policy({ 'net.rego': NET, 'other.rego': 'package other\n\nrule := data.n' });
+    await go.prepare(other, { roots: [], documents: '{}' });
+    const held = await hold();
+    const commit = go.commit();
+    const [decision, compiled] = [go.decide('other/rule', undefined), go.compile(['other/rule'], 'active')];
+    release();
+    await Promise.all([held.ended, commit]);
+    assert.equal(await decision, '3');
+    assert.equal((await compiled).entrypoints[0]?.compiled, true);
   });
 
   it('an error of the host is the error of the request', async () => {
