@@ -333,3 +333,57 @@ test('a document with a number as its name leaves what looks there to Go, also o
   });
   assert.equal((await world.opa.decide({ path: 'app/other', input: undefined })).by, 'go');
 });
+
+/** Waits for so many turns of the queue of promises. */
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await Promise.resolve();
+}
+
+test('a document with a number as its name counts whenever it is written around the end of a compilation', async () => {
+  for (let delay = 0; delay < 24; delay++) {
+    await using world = new World();
+    await world.opa.activate(policy('one', 'app/allow = rooms'), APP, []);
+    await world.put('rooms/red', '1');
+    const writes: Promise<void>[] = [];
+    world.go.duringCompile = async () => {
+      writes.push(turns(delay).then(() => world.put('rooms/7', '2')));
+    };
+    await world.ask('app/allow');
+    await until(() => writes.length > 0 && world.evaluators.length > 0, { withinMs: 5000, what: 'it is compiled' });
+    await Promise.all(writes);
+    await new Promise((resolve) => setImmediate(resolve));
+    const { by } = await world.opa.decide({ path: 'app/allow', input: undefined });
+    assert.equal(by, 'go', `written ${delay} turns later`);
+  }
+});
+
+test('a large document with a number in it counts for an evaluator that takes the place of one that cannot be made', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = rooms'), APP, []);
+  world.failingEvaluators = 1;
+  await world.put('rooms', JSON.stringify({ 7: 'x'.repeat(1024 * 1024) }));
+  assert.equal((await world.opa.decide({ path: 'app/allow', input: undefined })).by, 'go');
+});
+
+test('a large change keeps what is compiled meanwhile', async () => {
+  for (let delay = 0; delay < 24; delay++) {
+    await using world = new World({ entrypoints: ['app/allow'] });
+    await world.opa.activate(policy('one', 'app/allow = x\napp/other = x'), APP, []);
+    const writes: Promise<void>[] = [];
+    world.go.duringCompile = async () => {
+      writes.push(turns(delay).then(() => world.put('large', JSON.stringify('x'.repeat(1024 * 1024)))));
+    };
+    await world.ask('app/other');
+    await until(() => writes.length > 0, { withinMs: 5000, what: 'it is compiled' });
+    await Promise.all(writes);
+    await world.compiled('app/other');
+  }
+});
+
+test('a document is read from Go while no evaluator has it', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  await world.put('x', '1');
+  world.evaluator.end('crashed');
+  assert.equal(await world.opa.read(['x']), '{"result":1}');
+});

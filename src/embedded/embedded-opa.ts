@@ -358,7 +358,19 @@ export class EmbeddedOpa implements DecisionSource {
     const policy = this.#policy;
     const paths = this.#table.toCompile();
     if (policy === undefined || paths.length === 0) return;
-    const set = await this.#compileActive(paths);
+    const written: DocumentOp[] = [];
+    this.#written = written;
+    try {
+      await this.#compile(policy, paths, written);
+    } finally {
+      this.#written = undefined;
+    }
+  }
+
+  /** `written`: documents of the time of the compilation, which count, too: the compiler has looked at those before. */
+  async #compile(policy: EmbeddedPolicy, paths: readonly string[], written: readonly DocumentOp[]): Promise<void> {
+    // Nothing is written between these two and the evaluator, which follows the documents from its beginning.
+    const set = leaveNumberKeys(await this.#go.use((go) => go.compile(paths, 'active')), written);
     if (policy !== this.#policy) return; // compiled with the next one
     let next: Replica | undefined;
     try {
@@ -375,17 +387,6 @@ export class EmbeddedOpa implements DecisionSource {
     this.#serving.swap(next);
     const compiled = compiledOf(set).length;
     this.#log.info({ compiled, with_go: set.entrypoints.length - compiled }, 'entrypoints compiled');
-  }
-
-  /** Documents that are written meanwhile count, too: the compiler has looked at those before. */
-  async #compileActive(paths: readonly string[]): Promise<CompiledSet> {
-    const written: DocumentOp[] = [];
-    this.#written = written;
-    try {
-      return leaveNumberKeys(await this.#go.use((go) => go.compile(paths, 'active')), written);
-    } finally {
-      this.#written = undefined;
-    }
   }
 
   async #fill(go: GoEngine): Promise<void> {

@@ -75,13 +75,17 @@ export class Replica {
     return this.#serving().read(path);
   }
 
+  /** Leaves the entrypoints to Go that a change of the documents leaves to it. */
+  leaveNumberKeys(ops: readonly DocumentOp[]): void {
+    const set = leaveNumberKeys(this.#set, ops);
+    if (set === this.#set) return;
+    this.#set = set;
+    this.#entrypoints = compiledOnes(set);
+  }
+
   /** Follows a change of the documents: decisions from now on see it. Rejects if it cannot: then it has to be replaced. */
   async patch(ops: readonly DocumentOp[]): Promise<void> {
-    const set = leaveNumberKeys(this.#set, ops);
-    if (set !== this.#set) {
-      this.#set = set;
-      this.#entrypoints = compiledOnes(set);
-    }
+    this.leaveNumberKeys(ops);
     if (this.#evaluator === undefined) {
       this.#since.push(ops);
       return;

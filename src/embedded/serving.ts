@@ -1,7 +1,6 @@
 import { errorText, failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { DocPath } from '../wire/doc-path.js';
-import { leaveNumberKeys } from './number-keys.js';
 import { type CompiledModule, type ImmediateEvaluator, Replica, type StartEvaluator } from './replica.js';
 import { type CompiledEntrypoint, type CompiledSet, type DocumentOp, WorkerFailure } from './types.js';
 
@@ -72,7 +71,12 @@ export class Serving {
 
   /** A document as the evaluator holds it; `none` if no evaluator serves. */
   async read(path: DocPath): Promise<{ readonly text: string | undefined } | 'none'> {
-    return this.#current === undefined ? 'none' : { text: await this.#current.read(path) };
+    try {
+      return this.#current === undefined ? 'none' : { text: await this.#current.read(path) };
+    } catch (error) {
+      if (error instanceof WorkerFailure) return 'none'; // it has ended
+      throw error;
+    }
   }
 
   /** Makes an evaluator of a compiled set, with `documents`, or those of the truth. It serves once it is given to {@link swap}. */
@@ -117,7 +121,7 @@ export class Serving {
     const replica = this.#current;
     if (replica === undefined) return;
     try {
-      if (isLarge) this.swap(await this.make(leaveNumberKeys(replica.set, ops)));
+      if (isLarge) await this.#renew(replica, ops);
       else await replica.patch(ops);
     } catch (error) {
       this.#ended(replica, errorText(error));
@@ -132,6 +136,15 @@ export class Serving {
     this.#coming.clear();
     this.#current = undefined;
     await Promise.all(all.map((replica) => replica.close()));
+  }
+
+  /** Makes a new evaluator with the documents of the truth, unless another one is made meanwhile, which has them, too. */
+  async #renew(replica: Replica, ops: readonly DocumentOp[]): Promise<void> {
+    replica.leaveNumberKeys(ops); // also for one that takes its place if it ends
+    const swaps = this.#swaps;
+    const next = await this.make(replica.set);
+    if (swaps === this.#swaps) this.swap(next);
+    else this.drop(next);
   }
 
   #ended(replica: Replica, reason: string): void {
