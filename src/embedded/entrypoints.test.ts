@@ -45,6 +45,18 @@ test('leaves out the least recently used path, but none that the settings name',
   assert.deepEqual(made.toCompile(), ['app/c', 'app/a']);
 });
 
+test('paths that turn out to be for Go have the same bound', () => {
+  const made = table(2, ['app/a']);
+  for (let n = 0; n < 20; n++) {
+    made.use(`app/b/${n}`);
+    compile(made, () => false);
+  }
+  assert.deepEqual(
+    made.withGo().map(({ path }) => path),
+    ['app/a', 'app/b/19'],
+  );
+});
+
 test('begins with those of the last run, and gives them back in the order of their use', () => {
   const made = table(10, [], ['app/a', 'app/b', '/app/c/']);
   compile(made, (path) => path !== 'app/b');

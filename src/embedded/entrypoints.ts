@@ -75,6 +75,7 @@ export class EntrypointTable {
       const entry = this.#entries.get(path);
       if (entry !== undefined) entry.state = compiled ? COMPILED : { kind: 'go', reason };
     }
+    this.#forgetOldest();
   }
 
   /** Go answers these from now on. */
@@ -83,6 +84,7 @@ export class EntrypointTable {
       const entry = this.#entries.get(path);
       if (entry !== undefined) entry.state = { kind: 'go', reason };
     }
+    this.#forgetOldest();
   }
 
   /** The compiled paths, the least recently used first: what another run begins with. */
@@ -105,6 +107,13 @@ export class EntrypointTable {
     this.#makeRoom(entry.state.kind === 'go');
     this.#entries.set(path, entry);
     return entry;
+  }
+
+  /** Of the paths that Go answers, as many are kept as may be compiled. */
+  #forgetOldest(): void {
+    const withGo = [...this.#entries].filter(([, { state }]) => state.kind === 'go');
+    const free = withGo.filter(([path]) => !this.#fixed.has(path)).sort(([, one], [, other]) => one.used - other.used);
+    for (const [path] of free.slice(0, Math.max(0, withGo.length - this.#max))) this.#entries.delete(path);
   }
 
   /** As many paths that Go answers are known as may be compiled: what they were is found out again. */
