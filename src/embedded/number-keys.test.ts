@@ -23,6 +23,9 @@ const ALL = ['app/allow', 'app/fixed'];
 test('members whose names are numbers leave an entrypoint that looks there to Go', () => {
   for (const op of [
     { path: ['app', 'users', '12'], text: '{}' },
+    { path: ['app', 'users'], text: String.raw`{"\u0031\u0032":{}}` },
+    { path: ['app', 'users'], text: String.raw`{"1\u002e5":{}}` },
+    { path: ['app', 'users'], text: String.raw`{"1\u00455":{}}` },
     { path: ['app', 'users', '-1.5e3', 'name'], text: '"ann"' },
     { path: ['app', 'users'], text: '{"ann":{}, "12" : {}}' },
     { path: ['app', 'users', 'ann'], text: '{"by_year":{"2026":1}}' },

@@ -8,8 +8,10 @@ import type { CompiledEntrypoint, CompiledSet, DocumentOp } from './types.js';
 
 const NUMBER = String.raw`-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?`;
 const IS_NUMBER = new RegExp(`^${NUMBER}$`);
-/** A member whose name is a number, anywhere in a JSON text. */
-const HAS_NUMBER_NAME = new RegExp(String.raw`"${NUMBER}"\s*:`);
+/** A character of a number that is written as an escape, which may be in such a name. */
+const ESCAPED = String.raw`\\u00(?:3\d|2[bdeBDE]|[46]5)`;
+/** A member whose name is a number, or may be one, anywhere in a JSON text. */
+const HAS_NUMBER_NAME = new RegExp(String.raw`"${NUMBER}"\s*:|${ESCAPED}`);
 
 /** Why an entrypoint is no longer compiled. */
 const REASON = 'a document that it looks into has got members whose names are numbers';
