@@ -94,9 +94,8 @@ export class GoKeeper {
    */
   async use<T>(calls: (go: TimedGo) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
-      const go = await this.#ready();
       try {
-        return await calls(go);
+        return await calls(await this.#ready());
       } catch (error) {
         const isElsewhere = error instanceof WorkerFailure && error.kind === 'ended' && !this.#stop.signal.aborted;
         if (!isElsewhere || attempt === MAX_ATTEMPTS) throw error;
@@ -178,6 +177,8 @@ export class GoKeeper {
         return go;
       } catch (error) {
         this.#stop.signal.throwIfAborted();
+        if (this.#life?.it !== life)
+          throw new WorkerFailure('ended', 'another process takes its place', { cause: error });
         const delayMs = this.#failed(error);
         await sleep(delayMs, this.#stop.signal);
       }
