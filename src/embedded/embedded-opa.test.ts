@@ -18,6 +18,8 @@ class World implements AsyncDisposable {
   /** Starts of Go that fail from now on. */
   failingStarts = 0;
   failingEvaluators = 0;
+  /** Each Go part ends when it compiles. */
+  isCompilingFatal = false;
   readonly opa: EmbeddedOpa;
 
   constructor(options: Partial<EmbeddedOpaOptions> = {}) {
@@ -31,6 +33,7 @@ class World implements AsyncDisposable {
         startGo: async () => {
           if (this.failingStarts-- > 0) throw new Error('no memory');
           const go = new FakeGo();
+          if (this.isCompilingFatal) go.failing = 'compile';
           this.gos.push(go);
           return go;
         },
@@ -290,6 +293,20 @@ test('a Go part that cannot be started makes the engine fail, and it comes back 
   assert.match(world.failing[0] ?? '', /no memory/);
   assert.equal(world.failing[1], undefined);
   await world.opa.start();
+});
+
+test('a policy that ends Go when it is compiled becomes active, and is left to Go', async () => {
+  await using world = new World({ entrypoints: ['app/allow'] });
+  world.isCompilingFatal = true;
+  await world.opa.activate(policy('one', 'app/allow = x'), APP, []);
+  assert.equal(world.opa.state.go.starts, 2);
+  await world.put('x', '1');
+  assert.equal(await world.ask('app/allow'), 1);
+  await until(() => world.opa.state.withGo.length > 0, { withinMs: 5000, what: 'it is left to Go' });
+  assert.match(world.opa.state.withGo[0]?.reason ?? '', /ended by compile/);
+  world.isCompilingFatal = false;
+  await world.opa.activate(policy('two', 'app/allow = x'), APP, []);
+  assert.deepEqual(world.opa.state.compiled, ['app/allow']);
 });
 
 test('tells what changed', async () => {

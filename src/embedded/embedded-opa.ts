@@ -279,9 +279,12 @@ export class EmbeddedOpa implements DecisionSource {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const replaced = outermost([...this.#roots, ...roots]);
+    let mayCompile = true;
     const prepared = await this.#go.use(async (go) => {
       const facts = await go.prepare(policy, { roots: replaced, documents: textOf(regions) });
-      return { go, ...(await this.#compilePrepared(go, facts)) };
+      const compiles = mayCompile;
+      mayCompile = false; // if that ends the process: a policy that is only Go's is better than the one before
+      return { go, ...(await this.#compilePrepared(go, facts, compiles)) };
     });
     const { go, rules, set } = prepared;
     let next: Replica | undefined;
@@ -323,13 +326,15 @@ export class EmbeddedOpa implements DecisionSource {
   async #compilePrepared(
     go: TimedGo,
     { rulePaths }: PolicyFacts,
+    mayCompile: boolean,
   ): Promise<{ readonly rules: RulePlaces; readonly set: CompiledSet }> {
     const rules = new RulePlaces(rulePaths);
-    const paths = this.#table.toCompile(rules);
+    const paths = mayCompile ? this.#table.toCompile(rules) : [];
     if (paths.length === 0) return { rules, set: NOTHING_COMPILED };
     try {
       return { rules, set: await go.compile(paths, 'prepared') };
     } catch (error) {
+      if (error instanceof WorkerFailure) throw new WorkerFailure('ended', error.message, { cause: error });
       await go.abort();
       throw error;
     }
@@ -369,8 +374,16 @@ export class EmbeddedOpa implements DecisionSource {
 
   /** `written`: documents of the time of the compilation, which count, too: the compiler has looked at those before. */
   async #compile(policy: EmbeddedPolicy, paths: readonly string[], written: readonly DocumentOp[]): Promise<void> {
-    // Nothing is written between these two and the evaluator, which follows the documents from its beginning.
-    const set = leaveNumberKeys(await this.#go.use((go) => go.compile(paths, 'active')), written);
+    let set: CompiledSet;
+    try {
+      set = await this.#go.use((go) => go.compile(paths, 'active'));
+    } catch (error) {
+      // It ends the process, and would again.
+      if (error instanceof WorkerFailure && policy === this.#policy) this.#table.leaveToGo(paths, error.message);
+      throw error;
+    }
+    // Nothing is written between here and the evaluator, which follows the documents from its beginning.
+    set = leaveNumberKeys(set, written);
     if (policy !== this.#policy) return; // compiled with the next one
     let next: Replica | undefined;
     try {
