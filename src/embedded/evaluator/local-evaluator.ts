@@ -90,9 +90,11 @@ export class LocalEvaluator implements Evaluator {
   }
 
   #failed(error: unknown): WorkerFailure {
-    if (error instanceof EvaluationError && error.isBroken)
+    const failure = failureOf(error);
+    if (!(error instanceof EvaluationError)) this.#finish({ kind: 'crashed', message: failure.message });
+    else if (error.isBroken)
       this.#finish({ kind: error.problem === 'memory' ? 'memory' : 'crashed', message: error.message });
-    return failureOf(error);
+    return failure;
   }
 
   #finish(end: EvaluatorEnd): void {
