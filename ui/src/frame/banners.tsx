@@ -1,0 +1,211 @@
+import type { ComponentChildren } from 'preact';
+import { clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
+import type { UiSession } from '../../../src/wire/fleet.js';
+import type { App } from '../app';
+import { Banner } from '../parts/banner';
+import { Button } from '../parts/button';
+import { linkTo, type PageName } from '../router';
+import type { StreamState } from '../stream/connection';
+
+/** What is to be known before anything on the page is believed: what, since when, what next. The worst stands first. */
+export function Banners({ app }: { readonly app: App }) {
+  return (
+    <>
+      <StreamBanner app={app} />
+      <SessionBanner app={app} />
+      <SourceBanner app={app} />
+      <IncompleteBanner app={app} />
+      <LimitedBanner app={app} />
+      <VersionBanner app={app} />
+    </>
+  );
+}
+
+const LOST: Readonly<Record<(StreamState & { kind: 'lost' })['why'], string>> = {
+  cut: 'The stream is cut.',
+  silent: 'The server says nothing any more.',
+  held: 'Something between you and the server holds the stream back.',
+  unreadable: 'The server says what this page does not understand.',
+};
+
+function StreamBanner({ app }: { readonly app: App }) {
+  const { value } = app.stream;
+  if (value.kind !== 'lost') return null;
+  const action =
+    value.why === 'unreadable' ? (
+      <Button onClick={() => location.reload()}>Reload</Button>
+    ) : (
+      <Button onClick={app.reconnect}>Try now</Button>
+    );
+  const at = app.store.at.value;
+  return (
+    <Banner kind="bad" what={LOST[value.why]} action={action}>
+      {at > 0 && (
+        <>
+          What you see is of {clock(at)}, {agoText(app.now.value - at)}.{' '}
+        </>
+      )}
+      <NextTry state={value} />
+    </Banner>
+  );
+}
+
+function NextTry({ state }: { readonly state: StreamState & { kind: 'lost' } }): ComponentChildren {
+  if (state.why === 'unreadable') return 'They may be of different versions: reload the page.';
+  if (state.why === 'held') return 'Turn off its buffering for /ui/events.';
+  if (state.nextTryAt === null) return 'The browser tries again by itself.';
+  const seconds = Math.ceil((state.nextTryAt - Date.now()) / 1000);
+  return seconds > 0 ? `Next try in ${duration(seconds).replace('.0', '')}.` : 'Trying again.';
+}
+
+function agoText(ms: number): string {
+  return ms < 1000 ? 'a moment ago' : `${duration(Math.floor(ms / 1000)).replace('.0', '')} ago`;
+}
+
+/** Before a session ends by itself, there is time to get a new token. */
+const SOON_MS = 5 * 60_000;
+
+function SessionBanner({ app }: { readonly app: App }) {
+  const session = sessionOf(app);
+  if (session === undefined || session.ends_at === null) return null;
+  const leftMs = session.ends_at - app.now.value;
+  if (leftMs > SOON_MS || leftMs <= 0) return null;
+  return (
+    <Banner kind="warn" what={`Your session ends in ${duration(leftMs / 1000)}.`} action={<SignInAgain app={app} />}>
+      Sign in again to go on, with a token that ends later.
+    </Banner>
+  );
+}
+
+function SignInAgain({ app }: { readonly app: App }) {
+  return (
+    <Button
+      onClick={() => {
+        app.session.signOut().catch((error: unknown) => app.say(`You are still signed in. ${String(error)}`));
+      }}
+    >
+      Sign in again
+    </Button>
+  );
+}
+
+/** Leads to the page that has the rest; nothing where one is there already. */
+function LinkOf({ app, page, word }: { readonly app: App; readonly page: PageName; readonly word: string }) {
+  if (app.router.route.value.page === page) return null;
+  return (
+    <a class="btn" href={linkTo(page)}>
+      {word}
+    </a>
+  );
+}
+
+function SourceBanner({ app }: { readonly app: App }) {
+  const source = app.store.source.value;
+  if (source === null) return null;
+  const served = source.head ? (
+    <>
+      Clients keep <code>{commit(source.head)}</code>.
+    </>
+  ) : (
+    'No policy is served.'
+  );
+  const action = <LinkOf app={app} page="policy" word="Policy" />;
+  if (source.refused !== undefined) {
+    return (
+      <Banner kind="bad" what="The server refused the newest commit." action={action}>
+        <a href={linkTo('change', { id: source.refused })}>
+          <code>{commit(source.refused)}</code>
+        </a>{' '}
+        is not served: {sentence(source.error)} {served} Repair it with another commit.
+      </Banner>
+    );
+  }
+  // Without a commit yet a server that cannot read the source is starting.
+  if (source.state === 'failing' || (source.state === 'starting' && source.error != null)) {
+    const since = source.failing_since === undefined ? null : Date.parse(source.failing_since);
+    return (
+      <Banner kind="bad" what="The policy source fails." action={action}>
+        {since !== null && `Since ${moment(since, app.now.value)}: `}
+        {sentence(source.error)} {served} The server goes on trying.
+      </Banner>
+    );
+  }
+  if (source.doubted !== undefined) {
+    return (
+      <Banner kind="warn" what="The policy source may show an older commit." action={action}>
+        It shows <code>{commit(source.doubted)}</code>, which the server does not serve before it is sure. {served}
+      </Banner>
+    );
+  }
+  return null;
+}
+
+function IncompleteBanner({ app }: { readonly app: App }) {
+  const why = app.store.summary.value?.incomplete;
+  if (!why) return null;
+  return (
+    <Banner
+      kind="warn"
+      what="There may be more clients than these."
+      action={<LinkOf app={app} page="instances" word="Instances" />}
+    >
+      {sentence(why)}
+    </Banner>
+  );
+}
+
+function LimitedBanner({ app }: { readonly app: App }) {
+  const summary = app.store.summary.value;
+  if (!summary?.limited) return null;
+  return (
+    <Banner kind="warn" what="You see a part.">
+      {limitText(sessionOf(app))}: {count(summary.total, 'client')}, and of each only what is theirs.
+    </Banner>
+  );
+}
+
+/** "Your token permits the topics billing and limits". */
+function limitText(session: UiSession | undefined): string {
+  const topics = session?.topics ?? [];
+  const paths = session?.paths ?? [];
+  const parts = [
+    ...(topics.length > 0 ? [`the topics ${list(topics)}`] : []),
+    ...(paths.length > 0 ? [`the paths ${list(paths)}`] : []),
+  ];
+  return parts.length === 0 ? 'Your token is limited' : `Your token permits ${parts.join(' and ')}`;
+}
+
+const LISTED = 4;
+
+function list(names: readonly string[]): string {
+  const shown = names.slice(0, LISTED);
+  const more = names.length - shown.length;
+  return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ');
+}
+
+function VersionBanner({ app }: { readonly app: App }) {
+  const loaded = sessionOf(app)?.version;
+  const runs = app.store.instances.value.find(({ here }) => here)?.version;
+  if (loaded === undefined || !runs || runs === loaded) return null;
+  return (
+    <Banner
+      kind="warn"
+      what="The server has another version by now."
+      action={<Button onClick={() => location.reload()}>Reload</Button>}
+    >
+      This page is of {loaded}, the server of {runs}.
+    </Banner>
+  );
+}
+
+function sessionOf(app: App): UiSession | undefined {
+  const { value } = app.session.state;
+  return value.kind === 'in' ? value.session : undefined;
+}
+
+/** A message of the server as a sentence of its own. */
+function sentence(text: string | null | undefined): string {
+  if (text === null || text === undefined || text === '') return 'The log of the server has the reason.';
+  const trimmed = text.trim();
+  return /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}

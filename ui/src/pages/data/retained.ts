@@ -1,0 +1,7 @@
+import { day } from '../../../../src/fleet/words.js';
+import type { DataDocument } from '../../../../src/wire/fleet-views.js';
+
+/** How long the log keeps a document. */
+export function retained({ retained_until: until }: Pick<DataDocument, 'retained_until'>, now: number): string {
+  return until === null ? 'for ever' : `to ${day(until, now)}`;
+}
