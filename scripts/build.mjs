@@ -4,6 +4,7 @@
 //   npm run build -- --out <folder>          into another folder
 //   npm run build -- --no-types              without the types, which take the most time
 //   npm run build -- --unbundled             one file for each module, as it is where esbuild is missing
+//   npm run build -- --to-ship               fails where esbuild is missing: the package has to bring what it needs
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -15,10 +16,12 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 function options() {
   try {
     const flag = { type: 'boolean', default: false };
-    const { values } = parseArgs({ options: { out: { type: 'string' }, 'no-types': flag, unbundled: flag } });
-    return { out: resolve(values.out ?? join(ROOT, 'dist')), types: !values['no-types'], unbundled: values.unbundled };
+    const options = { out: { type: 'string' }, 'no-types': flag, unbundled: flag, 'to-ship': flag };
+    const { values } = parseArgs({ options });
+    const { out = join(ROOT, 'dist'), unbundled, 'to-ship': toShip } = values;
+    return { out: resolve(out), types: !values['no-types'], unbundled, toShip };
   } catch (error) {
-    throw new Fatal(`${error.message}; there are --out, --no-types and --unbundled.`, { cause: error });
+    throw new Fatal(`${error.message}; there are --out, --no-types, --unbundled and --to-ship.`, { cause: error });
   }
 }
 

@@ -47,7 +47,7 @@ await main(async () => {
   console.log(`
 OPA is ${version} now. Before it is committed:
 - compare the sums of ${PINS} with those that a second, independent project has recorded;
-- npm test: the conformance suite names every case whose answer has changed;
+- npm test: the conformance suite names every case whose answer has changed, test/docs.test.ts each sample of the old version;
 - a line in CHANGELOG.md.`);
   if (missing.length > 0) {
     throw new Fatal(`The sums of these could not be had; set them by hand in ${PINS}: ${missing.join(', ')}`);

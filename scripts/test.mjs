@@ -5,6 +5,7 @@
 //   npm run test:long             the same with SYNC_TEST_LONG=1: the long walks in full
 //   npm run test:interop          against the Python programs
 //   npm test -- --with-interop    everything, in one run
+//   npm test -- --without=a,b     all files but those whose path contains one of the words
 //   npm test -- --node=24         on another Node: a version of scripts/lib/node-versions.mjs, or a path
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -24,21 +25,31 @@ const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
-const FLAGS = ['--long', '--interop', '--with-interop', '--node=<version or path>'];
+const FLAGS = ['--long', '--interop', '--with-interop', '--without=<words>', '--node=<version or path>'];
 const NODE_FLAG = '--node=';
+const WITHOUT_FLAG = '--without=';
 
 function options(args) {
   const flags = args.filter((arg) => arg.startsWith('-'));
-  const unknown = flags.find((flag) => !FLAGS.includes(flag) && !flag.startsWith(NODE_FLAG));
+  const unknown = flags.find(
+    (flag) => !FLAGS.includes(flag) && ![NODE_FLAG, WITHOUT_FLAG].some((start) => flag.startsWith(start)),
+  );
   if (unknown !== undefined)
     throw new Fatal(`Unknown flag ${unknown}; there are ${FLAGS.join(', ')}, and words that select files.`);
   const onlyInterop = flags.includes('--interop');
   return {
     node: flags.find((flag) => flag.startsWith(NODE_FLAG))?.slice(NODE_FLAG.length),
+    without: flags
+      .filter((flag) => flag.startsWith(WITHOUT_FLAG))
+      .flatMap((flag) => words(flag.slice(WITHOUT_FLAG.length))),
     long: flags.includes('--long'),
     suites: { main: !onlyInterop, interop: onlyInterop || flags.includes('--with-interop') },
     filters: args.filter((arg) => !arg.startsWith('-')),
   };
+}
+
+function words(text) {
+  return text.split(',').filter((word) => word !== '');
 }
 
 /**
@@ -69,10 +80,19 @@ async function opa() {
  * processor away from tests that measure time. Where one cannot be had its tests are skipped and say why.
  */
 async function backboneServers() {
-  const { natsProgram, redisProgram } = await import(
+  const { actionlintProgram, natsProgram, nginxProgram, promtoolProgram, redisProgram } = await import(
     pathToFileURL(join(BUILD, 'test', 'support', 'server-programs.js'))
   );
-  const programs = { redis: redisProgram, nats: natsProgram };
+  const { chromiumProgram } = await import(pathToFileURL(join(BUILD, 'test', 'support', 'chromium.js')));
+  const { composeProgram, hadolintProgram, helmProgram, kubernetesSchemas } = await import(
+    pathToFileURL(join(BUILD, 'test', 'support', 'deploy-programs.js'))
+  );
+  const programs = {
+    ...{ redis: redisProgram, nats: natsProgram, nginx: nginxProgram },
+    ...{ promtool: promtoolProgram, actionlint: actionlintProgram },
+    ...{ hadolint: hadolintProgram, compose: composeProgram, helm: helmProgram },
+    ...{ 'Kubernetes schemas': kubernetesSchemas, Chromium: chromiumProgram },
+  };
   await Promise.all(
     Object.entries(programs).map(async ([name, get]) => {
       const found = await get();

@@ -40,3 +40,22 @@ it('every line of level warn and above that tells of a failure has its code and 
   }
   assert(calls > 40, `only ${calls} calls were found`);
 });
+
+/** Any call that writes a line. */
+const CALL = /\b\w*[lL]og(?:ger)?(?:\(\))?(?:\.(?:debug|info|warn|error)|\[[^\]]*\])\(/g;
+
+it('no line has a field of its own under a name that every line has', () => {
+  const src = join(repoRoot(), 'src');
+  const found: string[] = [];
+  for (const file of readdirSync(src, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.ts') || file.endsWith('.test.ts')) continue;
+    const text = readFileSync(join(src, file), 'utf8');
+    for (const match of text.matchAll(CALL)) {
+      const given = argumentsAt(text, match.index + match[0].length);
+      const [fields = ''] = /^\s*\{[\s\S]*?\}/.exec(given) ?? [];
+      if (/[{,]\s*(?:level|time|name|msg|component)\s*[,:}]/.test(fields))
+        found.push(`src/${file}: ${given.slice(0, 100)}`);
+    }
+  }
+  assert.deepEqual(found, []);
+});

@@ -1,4 +1,5 @@
 import type { Figure } from './figure.js';
+import { quantity } from './report.js';
 import type { Goal, Scenario } from './scenario.js';
 
 /** Whether our system is where it should be. */
@@ -7,8 +8,10 @@ export interface Verdict {
   readonly system: string;
   /** In words, with the limit. */
   readonly goal: string;
-  /** Our figure divided by the one that it is held against. */
+  /** Our figure divided by the one that it is held against; the figure itself where it is held against a number. */
   readonly ratio: number;
+  /** Of `ratio`. */
+  readonly unit: Figure['unit'] | 'x';
   readonly isMet: boolean;
 }
 
@@ -27,17 +30,18 @@ export function verdicts(
   );
   return goals.flatMap((goal) => {
     const limit = limitOf(goal, isCheck);
-    const other = otherFigure(goal, system, figures);
-    if (limit === undefined || other === undefined) return [];
     const own = figures.find((found) => found.system === system && found.metric === goal.metric);
+    const other = otherFigure(goal, system, figures, own?.unit);
+    if (limit === undefined || other === undefined) return [];
     // Nothing was measured: as far from the goal as can be.
     const ratio = own === undefined ? Number.NaN : own[goal.statistic] / other.value;
     return [
       {
         scenario: scenario.name,
         system,
-        goal: `${statisticOf(goal)} at ${goal.atMost === undefined ? 'least' : 'most'} ${factorText(limit)} ${other.name}`,
+        goal: `${statisticOf(goal)} at ${goal.atMost === undefined ? 'least' : 'most'} ${quantity(limit, other.unit)}${other.name}`,
         ratio,
+        unit: other.unit,
         isMet: goal.atMost === undefined ? ratio >= limit : ratio <= limit,
       },
     ];
@@ -52,21 +56,18 @@ function otherFigure(
   { of, metric, statistic, plus = 0 }: Goal,
   system: string,
   figures: readonly Figure[],
-): { name: string; value: number } | undefined {
-  if (of === 'number') return { name: '', value: 1 };
+  ownUnit: Figure['unit'] | 'x' = 'x',
+): { name: string; value: number; unit: Figure['unit'] | 'x' } | undefined {
+  if (of === 'number') return { name: '', value: 1, unit: ownUnit };
   const wanted = { metric, statistic, ...of, system: of.system === 'self' ? system : of.system };
   const found = figures.find((other) => other.system === wanted.system && other.metric === wanted.metric);
   if (found === undefined) return undefined;
-  const name = `x ${of.metric === undefined ? wanted.system : `"${of.metric}"`}`;
+  const name = ` ${of.metric === undefined ? wanted.system : `"${of.metric}"`}`;
   return plus === 0
-    ? { name, value: found[wanted.statistic] }
-    : { name: `${name} + ${plus} ${found.unit}`, value: found[wanted.statistic] + plus };
+    ? { name, value: found[wanted.statistic], unit: 'x' }
+    : { name: `${name} + ${quantity(plus, found.unit)}`, value: found[wanted.statistic] + plus, unit: 'x' };
 }
 
 function statisticOf({ metric, statistic }: Goal): string {
   return `${metric}, ${statistic}`;
-}
-
-function factorText(factor: number): string {
-  return factor < 1 ? factor.toFixed(3) : String(factor);
 }

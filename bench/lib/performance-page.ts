@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { SCENARIOS } from '../scenarios/index.js';
 import type { Figure } from './figure.js';
 import type { Verdict } from './goals.js';
-import { megabytes, short } from './report.js';
+import { megabytes, quantity, short } from './report.js';
 import type { Scenario } from './scenario.js';
 
 /** Where the page is, what it is made of, and the lines of the run that it shows; all in the repository. */
@@ -25,12 +25,14 @@ const runLine = z.object({
   revision: z.string(),
 });
 
+const unit = z.enum(['ms', 'us', 'MB', 'KB', '1/s', '%']);
+
 const figureLine = z.object({
   kind: z.literal('figure'),
   scenario: z.string(),
   system: z.string(),
   metric: z.string(),
-  unit: z.enum(['ms', 'us', 'MB', 'KB', '1/s', '%']),
+  unit,
   median: z.number(),
   p99: z.number(),
   n: z.number(),
@@ -44,6 +46,7 @@ const goalLine = z.object({
   goal: z.string(),
   // JSON has no NaN: a figure that is missing is null.
   ratio: z.number().nullable(),
+  unit: unit.or(z.literal('x')),
   isMet: z.boolean(),
 });
 
@@ -97,10 +100,10 @@ function machine(run: Run): string {
 /** The goals of all scenarios: the one look that tells where it stands. */
 function goalsTable(goals: readonly Goal[], { check }: Run): string {
   const met = goals.filter(({ isMet }) => isMet).length;
-  const rows = goals.map(({ scenario, goal, ratio, isMet }) => [
+  const rows = goals.map(({ scenario, goal, ratio, unit, isMet }) => [
     `[${scenario}](#${scenario})`,
     goal,
-    ratio === null ? 'not measured' : short(ratio),
+    ratio === null ? 'not measured' : quantity(ratio, unit),
     isMet ? 'met' : '**missed**',
   ]);
   const what = check ? 'generous limits of `npm run bench:check`' : 'goals';
@@ -127,11 +130,11 @@ function section({ name, about, rawIs }: Scenario, figures: readonly Figure[]): 
     return own.map((each, at) => [
       at === 0 ? metric : '',
       each.system,
-      `${short(each.median)} ${each.unit}`,
-      each.n === 1 ? '' : `${short(each.p99)} ${each.unit}`,
+      quantity(each.median, each.unit),
+      each.n === 1 ? '' : quantity(each.p99, each.unit),
       raw === undefined || raw === each ? '' : `${short(each.median / raw.median)} R`,
       Object.entries(each.cost)
-        .map(([part, { cpuMs, peakBytes }]) => `${part} ${cpuMs} ms, ${megabytes(peakBytes)}`)
+        .map(([part, { cpuMs, peakBytes }]) => `${part} ${quantity(cpuMs, 'ms')}, ${megabytes(peakBytes)}`)
         .join('; '),
     ]);
   });

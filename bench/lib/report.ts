@@ -7,12 +7,12 @@ export function tableOf(scenario: Scenario, figures: readonly Figure[]): string 
   const rows = figures.map((own) => {
     const raw = figures.find(({ system, metric }) => system === 'raw' && metric === own.metric);
     const cost = Object.entries(own.cost).map(
-      ([part, { cpuMs, peakBytes }]) => `${part} ${cpuMs} ms, ${megabytes(peakBytes)}`,
+      ([part, { cpuMs, peakBytes }]) => `${part} ${quantity(cpuMs, 'ms')}, ${megabytes(peakBytes)}`,
     );
     return [
       own.metric,
       own.system,
-      `${short(own.median)} ${own.unit}`,
+      quantity(own.median, own.unit),
       own.n === 1 ? '' : short(own.p99),
       String(own.n),
       raw === undefined || raw === own ? '' : `${short(own.median / raw.median)} R`,
@@ -27,11 +27,11 @@ export function tableOf(scenario: Scenario, figures: readonly Figure[]): string 
 /** The goals, met or not. */
 export function goalsText(verdicts: readonly Verdict[]): string {
   return aligned(
-    verdicts.map(({ system, goal, ratio, isMet }) => [
+    verdicts.map(({ system, goal, ratio, unit, isMet }) => [
       isMet ? '  met   ' : '  MISSED',
       system,
       goal,
-      `is ${short(ratio)}`,
+      `is ${quantity(ratio, unit)}`,
     ]),
   );
 }
@@ -53,10 +53,17 @@ function aligned(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
-/** Three digits. */
+/** Three digits; of large figures all before the point, in groups of three. */
 export function short(value: number): string {
-  return Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)));
 }
+
+/** A figure with its unit: `1.73 ms`, `31,747/s`, `6 µs`, `25 x`. */
+export function quantity(value: number, unit: Figure['unit'] | 'x'): string {
+  return `${short(value)}${UNIT_TEXTS[unit] ?? ` ${unit}`}`;
+}
+
+const UNIT_TEXTS: Partial<Record<Figure['unit'] | 'x', string>> = { '1/s': '/s', us: ' µs' };
 
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(0)} MB`;

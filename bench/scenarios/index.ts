@@ -16,6 +16,7 @@ import { soakScenario } from './soak.js';
 import { stalledSubscriberScenario } from './stalled-subscriber.js';
 import { startScenario } from './start.js';
 import { tenantsScenario } from './tenants.js';
+import { uiRowsScenario } from './ui-rows.js';
 import { webhookScenario } from './webhook.js';
 
 /** All scenarios, in the order in which they run. */
@@ -39,4 +40,5 @@ export const SCENARIOS: readonly Scenario[] = [
   decisionsScenario,
   policyChangeScenario,
   soakScenario,
+  uiRowsScenario,
 ];

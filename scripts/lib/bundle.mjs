@@ -8,18 +8,17 @@ const ENTRIES = {
   'middleware/fastify': 'src/middleware/fastify.ts',
   'cli/server': 'src/cli/server.ts',
   'cli/client': 'src/cli/client.ts',
+  'cli/policysync': 'src/cli/policysync.ts',
   // Beside the chunk that starts it, by its name (sqlite-thread.ts).
   'chunks/sqlite-worker': 'src/server/log/sqlite-worker.ts',
   'chunks/artifact-worker': 'src/embedded/artifact-worker.ts',
   'chunks/go-child': 'src/embedded/go/go-child.ts',
   'chunks/go-worker': 'src/embedded/go/go-worker.ts',
   'chunks/evaluator-worker': 'src/embedded/evaluator/evaluator-worker.ts',
-  // For the demo.
-  'client/engine/acquire-opa': 'src/client/engine/acquire-opa.ts',
 };
 
-/** Packages that every start loads: they go in. All others stay packages, and are loaded when they are needed. */
-const BUNDLED = ['commander', 'fastify', 'pino', 'tar-stream', 'undici', 'ws', 'zod'];
+/** What is loaded at once where it is needed, by `require`: CommonJS, since a module of ES cannot wait for an import there. */
+const REQUIRED = { 'chunks/pino-pretty': 'src/lib/pino-pretty.cts', 'chunks/yaml': 'src/lib/yaml.cts' };
 
 /** CommonJS packages ask for Node's modules by `require`, which an ES module does not have. */
 const REQUIRE = "import{createRequire as requireOf}from'node:module';const require=requireOf(import.meta.url);";
@@ -37,31 +36,43 @@ export async function loadEsbuild() {
 
 /**
  * Puts the programs and the library into few files below `out`: a start then reads tens of files and not hundreds, which
- * takes half the time. Line breaks go, names stay, so that stack traces can be read. The licences of the packages that
- * went in are in `out/THIRD-PARTY-LICENSES.txt`.
+ * takes half the time. Every package goes in but the native one and the optional peers: those that few starts need as files of
+ * their own, which are read when they are needed. Line breaks go, names stay, so that stack traces can be read. Returns the
+ * paths of all modules that went in, for {@link writeLicences}.
  */
 export async function bundle(esbuild, root, out) {
-  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const { metafile } = await esbuild.build({
+  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const options = {
     absWorkingDir: root,
-    entryPoints: ENTRIES,
     outdir: out,
-    chunkNames: 'chunks/[name]-[hash]',
     bundle: true,
-    splitting: true,
-    format: 'esm',
     platform: 'node',
     target: 'node20.19',
-    external: Object.keys(dependencies).filter((name) => !BUNDLED.includes(name)),
+    external: Object.keys({ ...dependencies, ...peerDependencies }),
     minifyWhitespace: true,
     minifySyntax: true,
     lineLimit: 200,
     legalComments: 'inline',
-    banner: { js: REQUIRE },
     metafile: true,
     logLevel: 'warning',
-  });
-  const folders = new Set(Object.keys(metafile.inputs).map((file) => packageFolder(resolve(root, file))));
+  };
+  const built = await Promise.all([
+    esbuild.build({
+      ...options,
+      entryPoints: ENTRIES,
+      chunkNames: 'chunks/[name]-[hash]',
+      splitting: true,
+      format: 'esm',
+      banner: { js: REQUIRE },
+    }),
+    esbuild.build({ ...options, entryPoints: REQUIRED, format: 'cjs', outExtension: { '.js': '.cjs' } }),
+  ]);
+  return built.flatMap(({ metafile }) => Object.keys(metafile.inputs).map((file) => resolve(root, file)));
+}
+
+/** Writes the licences of the packages that these modules are of into `out/THIRD-PARTY-LICENSES.txt`. */
+export function writeLicences(out, modules) {
+  const folders = new Set(modules.map(packageFolder));
   folders.delete(undefined);
   writeFileSync(join(out, 'THIRD-PARTY-LICENSES.txt'), [...folders].sort().map(licence).join('\n'));
 }
@@ -72,7 +83,8 @@ function packageFolder(file) {
 }
 
 function licence(folder) {
-  const { name, version, license, author, homepage } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const { name, version, license, author, repository, homepage = repository?.url ?? repository } = manifest;
   const texts = readdirSync(folder)
     .filter((file) => /^(licen[cs]e|notice|copying)/i.test(file))
     .map((file) => readFileSync(join(folder, file), 'utf8').trim());

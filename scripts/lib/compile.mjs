@@ -3,6 +3,7 @@ import { copyDocsUi } from './docs-ui.mjs';
 import { installPackage } from './install-package.mjs';
 import { removeStale } from './test-files.mjs';
 import { tsc } from './tsc.mjs';
+import { keepUiCurrent } from './ui.mjs';
 
 /**
  * Compiles everything, tests and bench too, into a folder of the repository. `installed`: also installs the package as it
@@ -15,6 +16,7 @@ export async function compile(root, folder, { installed = false } = {}) {
   copyDocsUi(root, join(out, 'src'));
   await Promise.all([
     tsc(root, '-p', 'tsconfig.json', '--outDir', out, '--tsBuildInfoFile', join(out, '.tsbuildinfo')),
+    keepUiCurrent(root, join(out, 'src', 'ui')),
     installed && installPackage(root, join(out, 'installed')),
   ]);
 }

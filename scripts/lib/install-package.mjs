@@ -6,13 +6,15 @@ import { promisify } from 'node:util';
 import { build } from './build.mjs';
 import { Fatal } from './run.mjs';
 import { filesBelow } from './test-files.mjs';
+import { uiSources } from './ui.mjs';
 
 const exec = promisify(execFile);
 const LIMIT_MS = 10 * 60_000;
 
 /**
  * Installs the package as it ships into `folder`, which it replaces: built, packed by npm, and installed into an empty folder
- * with its production dependencies alone, in the versions of our lock file. Nothing is done where the folder has it already.
+ * with its production dependencies and its optional peers alone, in the versions of our lock file. Nothing is done where the
+ * folder has it already. The tarball stays in the folder, for tests that install it otherwise.
  */
 export async function installPackage(root, folder) {
   const key = keyOf(root);
@@ -41,7 +43,7 @@ async function pack(root, folder) {
   for (const file of ['package.json', '.gitignore', ...files]) {
     if (file !== 'dist') cpSync(join(root, file), join(stage, file), { recursive: true });
   }
-  await build(root, { out: join(stage, 'dist'), types: true, unbundled: false });
+  await build(root, { out: join(stage, 'dist'), types: true, unbundled: false, toShip: true });
   // The build is done: "prepack" would do it again.
   const { stdout } = await npm(stage, 'pack', '--ignore-scripts', '--json', '--pack-destination', folder);
   const [{ filename }] = JSON.parse(stdout);
@@ -49,22 +51,52 @@ async function pack(root, folder) {
   return filename;
 }
 
-/** A project that depends on the tarball, and its lock file: ours, without what is for development. */
+/** A project that depends on the tarball and the optional peers, and its lock file: what they need, of ours. */
 function writeProject(root, folder, tarball) {
-  const { name, version, bin, engines, dependencies } = manifestOf(root);
-  const project = { name: 'installed', version: '0.0.0', private: true, dependencies: { [name]: `file:${tarball}` } };
+  const { name, version, bin, engines, dependencies, peerDependencies, peerDependenciesMeta } = manifestOf(root);
+  const wanted = { [name]: `file:${tarball}`, ...peerDependencies };
+  const project = { name: 'installed', version: '0.0.0', private: true, dependencies: wanted };
   const { lockfileVersion, packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
-  const shipped = Object.entries(packages).filter(([path, { dev = false }]) => path !== '' && !dev);
-  const own = { version, resolved: `file:${tarball}`, bin, engines, dependencies };
+  const own = {
+    ...{ version, resolved: `file:${tarball}`, bin, engines },
+    ...{ dependencies, peerDependencies, peerDependenciesMeta },
+  };
   const lock = {
     name: project.name,
     version: project.version,
     lockfileVersion,
     requires: true,
-    packages: { '': project, [`node_modules/${name}`]: own, ...Object.fromEntries(shipped) },
+    packages: {
+      '': project,
+      [`node_modules/${name}`]: own,
+      ...needed(packages, Object.keys({ ...dependencies, ...peerDependencies })),
+    },
   };
   for (const [file, content] of Object.entries({ 'package.json': project, 'package-lock.json': lock })) {
     writeFileSync(join(folder, file), `${JSON.stringify(content, null, 2)}\n`);
+  }
+}
+
+/** The packages of a lock file that these names need, no longer marked as being for development. */
+function needed(packages, names) {
+  const found = {};
+  const add = (from, name) => {
+    const path = placeOf(packages, from, name);
+    if (path === undefined || path in found) return;
+    const { dev: _dev, devOptional: _devOptional, peer: _peer, ...entry } = packages[path];
+    found[path] = entry;
+    for (const next of Object.keys({ ...entry.dependencies, ...entry.optionalDependencies })) add(path, next);
+  };
+  for (const name of names) add('', name);
+  return found;
+}
+
+/** Where a package finds another: in its own folder or in one of those above; undefined where an optional one is left out. */
+function placeOf(packages, from, name) {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(folder.lastIndexOf('/node_modules/'), 0))) {
+    const path = `${folder === '' ? '' : `${folder}/`}node_modules/${name}`;
+    if (path in packages) return path;
+    if (folder === '') return undefined;
   }
 }
 
@@ -81,7 +113,7 @@ async function npm(cwd, ...args) {
 function keyOf(root) {
   const { files } = manifestOf(root);
   const sources = filesBelow(join(root, 'src')).filter((file) => !file.endsWith('.test.ts'));
-  const scripts = ['build.mjs', 'bundle.mjs', 'docs-ui.mjs', 'install-package.mjs'].map(
+  const scripts = ['build.mjs', 'bundle.mjs', 'docs-ui.mjs', 'install-package.mjs', 'public-types.mjs', 'ui.mjs'].map(
     (file) => `scripts/lib/${file}`,
   );
   const hash = createHash('sha256');
@@ -90,6 +122,7 @@ function keyOf(root) {
     ...files.filter((file) => file !== 'dist').flatMap((file) => filesAt(root, file)),
     ...scripts,
     ...sources.map((file) => `src/${file}`),
+    ...uiSources(root).filter((file) => !file.startsWith('src/')),
   ]) {
     const content = readFileSync(join(root, file));
     hash.update(`${file} ${content.length}\n`).update(content);

@@ -13,10 +13,10 @@ export function filesBelow(folder) {
 /** Removes compiled files whose source is gone: a deleted test must not run, a deleted module must not be imported. */
 export function removeStale(root, build) {
   const stale = [];
-  for (const folder of ['src', 'test', 'scripts', 'bench']) {
+  for (const folder of ['src', 'test', 'scripts', 'bench', 'ui']) {
     for (const file of filesBelow(join(build, folder))) {
       const source = file.replace(/\.(js|js\.map|d\.ts)$/, '.ts');
-      if (source === file || file.startsWith('docs-ui/') || existsSync(join(root, folder, source))) continue;
+      if (source === file || /^(?:docs-)?ui\//.test(file) || existsSync(join(root, folder, source))) continue;
       rmSync(join(build, folder, file));
       if (file.endsWith('.js')) stale.push(`${folder}/${file}`);
     }
@@ -24,18 +24,23 @@ export function removeStale(root, build) {
   return stale;
 }
 
-const MAIN_SUITE = /^(src\/.*|test\/(contracts|conformance|flows|corpus|package|security)\/.*|test\/[^/]*)\.test\.js$/;
+const MAIN_SUITE =
+  /^(src\/.*|test\/(contracts|conformance|flows|corpus|package|security|deploy|docs|ui)\/.*|test\/[^/]*)\.test\.js$/;
 const INTEROP_SUITE = /^test\/interop\/.*\.test\.js$/;
 const UNIT_TEST = /^src\//;
 /** Processes for the unit tests: enough to use a few cores, few enough to save what each start of one costs. */
 const UNIT_GROUPS = 6;
 
-/** Compiled test files of the wanted suites, relative to `build`; `filters` are parts of names, any of which must fit. */
-export function testFiles(build, { suites, filters }) {
+/**
+ * Compiled test files of the wanted suites, relative to `build`; `filters` are parts of names, any of which must fit; `without`
+ * are parts of which none may.
+ */
+export function testFiles(build, { suites, filters, without }) {
   const wanted = filters.map((filter) => filter.replace(/^\.\//, '').replace(/\.(ts|js)$/, ''));
   const all = ['src', 'test']
     .flatMap((folder) => filesBelow(join(build, folder)).map((file) => `${folder}/${file}`))
-    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)));
+    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+    .filter((file) => !without.some((part) => file.includes(part)));
   return [
     ...(suites.interop ? all.filter((file) => INTEROP_SUITE.test(file)) : []),
     ...(suites.main ? all.filter((file) => MAIN_SUITE.test(file)) : []),

@@ -44,12 +44,22 @@ export function bearerToken(authorization: string | undefined): string | undefin
   return /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
 }
 
-/** Whether a caller is limited to topics or paths: it may see what happens to its own data, not what others report. */
-export function isLimited({
-  permittedTopics,
-  permittedPaths,
-}: Pick<Caller, 'permittedTopics' | 'permittedPaths'>): boolean {
-  return permittedTopics !== undefined || permittedPaths !== undefined;
+/** The topics and paths that a caller is limited to. */
+export type Permitted = Pick<Caller, 'permittedTopics' | 'permittedPaths'>;
+
+/** What a caller is limited to. */
+export interface Limits extends Permitted {
+  /** To topics or paths: it may see what happens to its own data, not what others report. */
+  readonly isLimited: boolean;
+}
+
+export function limitsOf({ permittedTopics, permittedPaths }: Permitted): Limits {
+  return { permittedTopics, permittedPaths, isLimited: permittedTopics !== undefined || permittedPaths !== undefined };
+}
+
+/** Whether a caller may publish, and so sees who published and why; with authentication off everyone does. */
+export function isDatasource({ peerType }: Pick<Caller, 'peerType'>): boolean {
+  return peerType === undefined || peerType === 'datasource';
 }
 
 /** A caller of whom nothing is known. */

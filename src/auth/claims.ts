@@ -28,6 +28,17 @@ export function tokenRefused(text: string): SyncError {
   return new SyncError('unauthorized', text, { detail: { error: text } });
 }
 
+/** The error for a token of ours whose time is over, with OPAL's text. */
+export class TokenExpired extends SyncError {
+  readonly endedAtMs: number;
+
+  constructor(endedAtMs: number) {
+    const text = 'Access token is expired';
+    super('unauthorized', text, { detail: { error: text } });
+    this.endedAtMs = Math.max(endedAtMs, 0);
+  }
+}
+
 /** 32 hex digits, with the dashes of a UUID or without. */
 const UUID = /^[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}$/i;
 
@@ -49,7 +60,7 @@ export function checkClaims(
   if (exp === undefined) {
     if (!expected.allowNoExpiry) throw tokenRefused('Invalid access token: missing exp claim');
   } else if (typeof exp !== 'number' || !Number.isFinite(exp)) throw tokenRefused('Could not decode access token');
-  else if (exp <= nowSeconds) throw tokenRefused('Access token is expired');
+  else if (exp <= nowSeconds) throw new TokenExpired(exp * 1000);
   if (nbf !== undefined && (typeof nbf !== 'number' || nbf > nowSeconds)) throw tokenRefused('Unknown JWT error');
   if (aud === undefined || iss === undefined) throw tokenRefused('Unknown JWT error');
   if (![aud].flat().includes(expected.audience)) throw tokenRefused('Invalid access token: invalid audience claim');

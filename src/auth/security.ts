@@ -5,6 +5,7 @@ import { type Authenticator, anonymousAuth } from './caller.js';
 import { createIssuer, type TokenIssuer } from './issue.js';
 import { type PublishedKey, publishedKey } from './jwks.js';
 import { loadPrivateKey, loadPublicKey } from './keys.js';
+import { createPageSessions, type PageSessions } from './page-session.js';
 import type { IssueSettings, VerifySettings } from './settings.js';
 import { createVerifier, type VerifyOptions } from './verify.js';
 
@@ -13,6 +14,8 @@ export interface ServerSecurity {
   readonly authenticator: Authenticator;
   /** Undefined: there are no keys, authentication is off. */
   readonly issuer: TokenIssuer | undefined;
+  /** Undefined: authentication is off, and nobody has to sign in. */
+  readonly pageSessions: PageSessions | undefined;
   /** The keys that verify our tokens, for everyone to read. */
   readonly publishedKeys: readonly PublishedKey[];
 }
@@ -34,7 +37,7 @@ export async function clientAuthenticator(settings: VerifySettings): Promise<Aut
 export async function serverSecurity(settings: VerifySettings & IssueSettings): Promise<ServerSecurity> {
   const { authPublicKey, authPrivateKey } = settings;
   if (authPublicKey === undefined && authPrivateKey === undefined) {
-    return { authenticator: anonymousAuth(), issuer: undefined, publishedKeys: [] };
+    return { authenticator: anonymousAuth(), issuer: undefined, pageSessions: undefined, publishedKeys: [] };
   }
   if (authPublicKey === undefined || authPrivateKey === undefined) {
     const [set, missing] = authPublicKey === undefined ? ['PRIVATE', 'PUBLIC'] : ['PUBLIC', 'PRIVATE'];
@@ -53,6 +56,7 @@ export async function serverSecurity(settings: VerifySettings & IssueSettings): 
   return {
     authenticator: await createVerifier(options, { publicKey }),
     issuer: await createIssuer({ ...options, keyId: published.kid }, { privateKey }),
+    pageSessions: createPageSessions(options, { privateKey }),
     publishedKeys: [published],
   };
 }

@@ -1,13 +1,16 @@
-import { choiceSetting, flagSetting, inGroup, type SettingValues, secretSetting, textSetting } from '../lib/options.js';
+import type { SettingValues } from '../lib/setting.js';
+import { choiceSetting, flagSetting, inGroup, orPath, secretSetting, textSetting } from '../lib/setting-kinds.js';
 import { JWT_ALGORITHMS } from './algorithms.js';
 import { KEY_FORMATS } from './keys.js';
 
 /** Settings of programs that verify tokens: server and client (opal-protocol P3.1, P8.2). */
 export const VERIFY_SETTINGS = inGroup('Authentication', {
-  authPublicKey: textSetting(
-    'SYNC_AUTH_PUBLIC_KEY',
-    'Public key that verifies tokens: its text or a file path. When set, authentication is on, and the server needs the private key too.',
-    { form: 'key or file' },
+  authPublicKey: orPath(
+    textSetting(
+      'SYNC_AUTH_PUBLIC_KEY',
+      'Public key that verifies tokens: its text or a file path. When set, authentication is on, and the server needs the private key too.',
+      { form: 'key or file' },
+    ),
   ),
   authPublicKeyFormat: choiceSetting(
     'SYNC_AUTH_PUBLIC_KEY_FORMAT',
@@ -36,9 +39,11 @@ export const VERIFY_SETTINGS = inGroup('Authentication', {
 
 /** Settings of the program that also issues tokens: the server. */
 export const ISSUE_SETTINGS = inGroup('Authentication', {
-  authPrivateKey: secretSetting(
-    'SYNC_AUTH_PRIVATE_KEY',
-    'Private key that signs tokens: its text (in a single line, underscores stand for newlines) or a file path.',
+  authPrivateKey: orPath(
+    secretSetting(
+      'SYNC_AUTH_PRIVATE_KEY',
+      'Private key that signs tokens: its text (in a single line, underscores stand for newlines) or a file path.',
+    ),
   ),
   authPrivateKeyFormat: choiceSetting(
     'SYNC_AUTH_PRIVATE_KEY_FORMAT',

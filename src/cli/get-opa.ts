@@ -1,28 +1,33 @@
 import type { Command } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
-import { loadSettings } from '../lib/options.js';
+import { addConfigOption, commandSettings, withConfig } from './program-settings.js';
+import { ExitError, signalExitCode } from './run-program.js';
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** Adds `get-opa`: finds an OPA program, or downloads or builds one into the cache folder, where an inline engine finds it. */
-export function addGetOpaCommand(program: Command, env: NodeJS.ProcessEnv): void {
-  program
-    .command('get-opa')
+/** Adds the command `name` (`get-opa`): finds an OPA program, or downloads or builds one into the cache folder, where an inline engine finds it. */
+export function addGetOpaCommand(program: Command, env: NodeJS.ProcessEnv, name = 'get-opa'): void {
+  const command = program
+    .command(name)
     .description(
       'Get the OPA program of an inline engine: find it, else download it, else build it with Go. Prints version and path.',
-    )
-    .action(() => getOpa(env));
+    );
+  addConfigOption(command.option('--json', 'print version and path as JSON')).action(
+    (options: { config?: string; json?: boolean }) => getOpa(withConfig(env, options), options),
+  );
 }
 
 /** Rejects with `engine_not_found`, or with `config_invalid` if SYNC_INLINE_ENGINE_EXEC_PATH cannot be used. */
-async function getOpa(env: NodeJS.ProcessEnv): Promise<void> {
+async function getOpa(env: NodeJS.ProcessEnv, { json = false }: { json?: boolean }): Promise<void> {
   const { acquireOpa } = await import('../client/engine/acquire-opa.js');
   const { progressPrinter } = await import('../client/engine/acquire-progress.js');
-  const { execPath } = loadSettings({ execPath: CLIENT_SETTINGS.inlineEngineExecPath }, { env }).values;
+  const { execPath } = commandSettings('client', { execPath: CLIENT_SETTINGS.inlineEngineExecPath }, { env });
   const print = progressPrinter(process.stderr);
   const stop = new AbortController();
   // A download and a build leave files behind if they are not stopped in order.
-  const onSignal = (signal: NodeJS.Signals): void => stop.abort(new Error(`stopped by ${signal}`));
+  const onSignal = (signal: NodeJS.Signals): void => {
+    stop.abort(new ExitError('unexpected', `stopped by ${signal}`, signalExitCode(signal), { isQuiet: true }));
+  };
   for (const signal of STOP_SIGNALS) process.once(signal, onSignal);
   try {
     const { version, path } = await acquireOpa({
@@ -31,7 +36,9 @@ async function getOpa(env: NodeJS.ProcessEnv): Promise<void> {
         if (progress.phase !== 'found') print(progress);
       },
     });
-    console.log(`OPA ${version} at ${path}`);
+    console.log(json ? JSON.stringify({ version, path }) : `OPA ${version} at ${path}`);
+  } catch (error) {
+    throw stop.signal.aborted ? stop.signal.reason : error;
   } finally {
     for (const signal of STOP_SIGNALS) process.off(signal, onSignal);
   }

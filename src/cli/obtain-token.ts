@@ -1,27 +1,24 @@
 import { type Command, Option } from 'commander';
 import * as z from 'zod';
 import { PEER_TYPES, type PeerType } from '../auth/caller.js';
-import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
-import { redactUrl, Secret } from '../lib/log.js';
-import { loadSettings } from '../lib/options.js';
+import { redactUrl, type Secret } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
+import { secretSetting } from '../lib/setting-kinds.js';
+import { SERVER_SETTINGS } from '../server/options.js';
+import { DURATION_FORMS, parseDuration } from './durations.js';
+import { addConfigOption, loadProgramSettings, withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
+import { SERVER_URL, serverUrlOf } from './server-target.js';
 
-/** Units of `--ttl`, in seconds (opal-protocol P8.3). */
-const UNIT_SECONDS: Readonly<Record<string, number>> = {
-  weeks: 604_800,
-  days: 86_400,
-  hours: 3600,
-  minutes: 60,
-  seconds: 1,
-  milliseconds: 0.001,
-  microseconds: 0.000_001,
-};
+/** The master token of the server that is asked: a setting of this command alone. */
+const MASTER_TOKEN = secretSetting('SYNC_MASTER_TOKEN', 'The master token of the server.');
 
 interface TokenOptions {
+  masterTokenFile?: string;
+  config?: string;
   serverUrl?: string;
   type: PeerType;
   ttl: string[];
@@ -30,23 +27,22 @@ interface TokenOptions {
   permittedPaths?: string[];
   claims: string;
   justTheToken: boolean;
+  json?: boolean;
 }
 
 /** The used part of the response; OPAL's is the same. */
 const tokenAnswer = z.looseObject({ token: z.string().min(1) });
 
-/** Adds `obtain-token`: requests a token from a sync server (opal-protocol P8.3). Both programs have it. */
-export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv): void {
-  program
-    .command('obtain-token')
+/** Adds the command `name` (`obtain-token`): requests a token from a sync server (opal-protocol P8.3). */
+export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv, name = 'obtain-token'): void {
+  const command = program
+    .command(name)
     .description('Request a token from a sync server and print it.')
     .argument('[master-token]', 'the master token of the server (env: SYNC_MASTER_TOKEN, OPAL_MASTER_TOKEN)')
-    .option('--server-url <url>', 'the sync server (default: "http://localhost:7002", env: SYNC_SERVER_URL)')
+    .option('--master-token-file <file>', 'file that contains the master token (env: SYNC_MASTER_TOKEN_FILE)')
+    .option('--server-url <url>', SERVER_URL)
     .addOption(new Option('--type <type>', 'peer type of the token').choices(PEER_TYPES).default('client'))
-    .option('--ttl <n unit...>', `lifetime, for example 365 days; units: ${Object.keys(UNIT_SECONDS).join(', ')}`, [
-      '365',
-      'days',
-    ])
+    .option('--ttl <duration...>', `lifetime: ${DURATION_FORMS}`, ['365d'])
     .option('--id <uuid>', 'subject of the token; to renew a token, its subject (default: a new one)')
     .option(
       '--permitted-topics <topics>',
@@ -58,10 +54,13 @@ export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv):
       'limit where the holder may publish: at and below these paths, separated by commas; may be repeated',
       listed,
     )
-    .option('--claims <JSON>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
+    .option('--claims <json>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
     .option('--just-the-token', 'print only the token', true)
     .option('--no-just-the-token', 'print the whole response of the server as JSON')
-    .action((argument: string | undefined, options: TokenOptions) => obtainToken(argument, options, env));
+    .option('--json', 'the same');
+  addConfigOption(command).action((argument: string | undefined, options: TokenOptions) =>
+    obtainToken(argument, options, withConfig(env, options)),
+  );
 }
 
 async function obtainToken(argument: string | undefined, options: TokenOptions, env: NodeJS.ProcessEnv): Promise<void> {
@@ -69,15 +68,10 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
   // The parser reads an argument after `--ttl 365 days` as its third word.
   const [behindTtl, ...others] = rest;
   if (others.length > 0 || (behindTtl !== undefined && argument !== undefined)) {
-    throw new UsageError('--ttl takes a number and a unit, for example --ttl 365 days');
+    throw ttlError(options.ttl);
   }
-  const master = argument ?? behindTtl ?? env.SYNC_MASTER_TOKEN ?? env.OPAL_MASTER_TOKEN ?? '';
-  if (master === '') throw new UsageError('give the master token: as an argument, or better as SYNC_MASTER_TOKEN');
-  const { serverUrl } = loadSettings(
-    { serverUrl: CLIENT_SETTINGS.serverUrl },
-    { env, flags: { 'server-url': options.serverUrl } },
-  ).values;
-  if (!/^https?:/.test(serverUrl)) throw new UsageError('--server-url must start with http:// or https://');
+  const master = masterToken(argument ?? behindTtl, options, env);
+  const url = serverUrlOf(options.serverUrl, env);
   const { id, permittedTopics, permittedPaths } = options;
   const claims = {
     ...readClaims(options.claims),
@@ -85,21 +79,39 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
     ...(permittedPaths && { permitted_paths: permittedPaths }),
   };
   const body = { ...(id !== undefined && { id }), type: options.type, ttl: seconds, claims };
-  const answer = await ask(
-    { url: serverAddress(serverUrl, '/token'), token: new Secret(master), body: JSON.stringify(body) },
-    env,
-  );
-  console.log(options.justTheToken ? answer.token : JSON.stringify(answer, null, 2));
+  const answer = await ask({ url: serverAddress(url, '/token'), token: master, body: JSON.stringify(body) }, env);
+  console.log(options.justTheToken && options.json !== true ? answer.token : JSON.stringify(answer, null, 2));
 }
 
-/** Returns `--ttl 365 days` in seconds, and the words after it. */
+/** The master token that was given; else the one of the server's own settings, on the machine of the server. */
+function masterToken(argument: string | undefined, options: TokenOptions, env: NodeJS.ProcessEnv): Secret {
+  const flags = { 'master-token': argument, 'master-token-file': options.masterTokenFile };
+  const flagNames = { 'master-token': 'the master token' };
+  const given = loadProgramSettings('client', { token: MASTER_TOKEN }, { env, flags, flagNames }).values.token;
+  const token =
+    given ?? loadProgramSettings('server', { token: SERVER_SETTINGS.authMasterToken }, { env }).values.token;
+  if (token !== undefined) return token;
+  const ways = 'as an argument, or better as SYNC_MASTER_TOKEN, SYNC_MASTER_TOKEN_FILE or --master-token-file';
+  throw new UsageError(`give the master token: ${ways}`);
+}
+
+/** Returns `--ttl 30d`, or OPAL's `--ttl 30 days`, in seconds, and the words after it. */
 function readTtl(words: readonly string[]): { seconds: number; rest: readonly string[] } {
-  const [count = '', unit = '', ...rest] = words.flatMap((word) => word.split(' '));
-  const unitSeconds = UNIT_SECONDS[unit];
-  if (!/^\d{1,15}$/.test(count) || unitSeconds === undefined) {
-    throw new UsageError(`--ttl takes a whole number and a unit (${Object.keys(UNIT_SECONDS).join(', ')})`);
-  }
-  return { seconds: Number(count) * unitSeconds, rest };
+  const [first = '', second = ''] = words;
+  const ofOne = parseDuration(first);
+  if (ofOne !== undefined) return { seconds: ofOne, rest: words.slice(1) };
+  const ofTwo = /^\d+$/.test(first) ? parseDuration(`${first} ${second}`) : undefined;
+  if (ofTwo === undefined) throw ttlError(words);
+  return { seconds: ofTwo, rest: words.slice(2) };
+}
+
+function ttlError(words: readonly string[]): UsageError {
+  // Not all words: the last one may be the master token.
+  const shown = words
+    .slice(0, 2)
+    .filter((word) => /^[\w-]{1,16}$/.test(word))
+    .join(' ');
+  return new UsageError(`--ttl takes a duration: ${DURATION_FORMS}${/^-?\d/.test(shown) ? ` (is "${shown}")` : ''}`);
 }
 
 /** Collects the words of a repeatable option; an empty text is an empty list. */

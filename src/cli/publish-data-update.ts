@@ -1,26 +1,26 @@
 import { type Command, Option } from 'commander';
 import * as z from 'zod';
-import { CLIENT_SETTINGS } from '../client/options.js';
 import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl } from '../lib/log.js';
-import { loadSettings } from '../lib/options.js';
 import { shortAnswer } from '../lib/problem-text.js';
 import { serverAddress } from '../lib/server-address.js';
 import { SAVE_METHODS } from '../wire/data.js';
+import { withConfig } from './program-settings.js';
 import { readInput } from './read-input.js';
 import { UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
+import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
+import { counted } from './status/text.js';
 import { buildUpdate, DEFAULT_TOPIC, type EntrySummary, type UpdateOptions } from './update-options.js';
 
 /** Default and upper bound of `--wait`. */
 const DEFAULT_WAIT_SECONDS = 5;
 const MAX_WAIT_SECONDS = 60;
 
-interface PublishOptions extends UpdateOptions {
-  serverUrl?: string;
+interface PublishOptions extends UpdateOptions, TargetOptions {
   serverRoute: string;
-  token?: string;
+  json?: boolean;
   entriesFile?: string;
   wait?: string | true;
   idempotencyKey?: string;
@@ -39,15 +39,15 @@ const publishAnswer = z.object({
 });
 type PublishAnswer = z.infer<typeof publishAnswer>;
 
-/** Adds `publish-data-update`: sends one data update to a sync server (specification cli.publish-data-update). */
-export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): void {
-  program
-    .command('publish-data-update')
+/** Adds the command `name`: sends one data update to a sync server (specification cli.publish-data-update). */
+export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv, name = 'publish-data-update'): void {
+  const command = program
+    .command(name)
     .description('Publish a data update: clients that subscribe to its topics fetch and save the data.')
     .optionsGroup('What to publish:')
     .option('--src-url <url>', 'where clients fetch the data')
-    .option('--src-config <JSON>', 'how they fetch it, for example {"headers":{"Authorization":"Bearer ..."}}')
-    .option('--data <JSON>', 'inline data, instead of a URL; @file reads a file, @- standard input; sent as written')
+    .option('--src-config <json>', 'how they fetch it, for example {"headers":{"Authorization":"Bearer ..."}}')
+    .option('--data <json>', 'inline data, instead of a URL; @file reads a file, @- standard input; sent as written')
     .option(
       '-t, --topic <topic>',
       `topic to publish on; may be repeated (default: ${DEFAULT_TOPIC})`,
@@ -66,33 +66,35 @@ export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv): voi
       '--wait [seconds]',
       'wait until all concerned clients have applied it; exit with 1 on a timeout (default: 5)',
     )
-    .optionsGroup('Where:')
-    .option('--server-url <url>', 'the sync server (default: "http://localhost:7002", env: SYNC_SERVER_URL)')
+    .optionsGroup('Where:');
+  addTargetOptions(command, 'datasource')
     .option('--server-route <path>', 'path of its publish endpoint', '/data/config')
-    .option('--token <token>', 'token to publish with (env: SYNC_CLIENT_TOKEN)')
-    .action(async (options: PublishOptions) => publish(options, env));
+    .option('--json', 'print the response of the server as JSON')
+    .action(async (options: PublishOptions) => publish(options, withConfig(env, options)));
 }
 
 async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise<void> {
-  const { serverUrl, clientToken } = loadSettings(
-    { serverUrl: CLIENT_SETTINGS.serverUrl, clientToken: CLIENT_SETTINGS.clientToken },
-    { env, flags: { 'server-url': options.serverUrl, 'client-token': options.token } },
-  ).values;
+  const target = serverTarget(options, env);
   const { entriesFile } = options;
   const entriesText = entriesFile === undefined ? undefined : await readInput('--entries-file', entriesFile, process);
   const update = buildUpdate({ ...options, ...(await dataOf(options.data)) }, entriesText);
-  const url = publishUrl(serverUrl, options.serverRoute);
+  const url = serverAddress(target.url, `/${options.serverRoute.replace(/^\/+/, '')}`);
   const waitSeconds = readWait(options.wait);
 
-  console.log(`Publishing to ${redactUrl(url)}`);
-  for (const entry of update.entries) console.log(`  ${entryText(entry)}`);
-  console.log(`Reason: ${update.reason === '' ? '(none)' : update.reason}`);
+  const say: Say = options.json === true ? () => undefined : console.log;
+  say(`Publishing to ${redactUrl(url)}`);
+  for (const entry of update.entries) say(`  ${entryText(entry)}`);
+  say(`Reason: ${update.reason === '' ? '(none)' : update.reason}`);
   const { idempotencyKey: key } = options;
   const headers = key === undefined ? {} : { 'idempotency-key': key };
-  const answer = await send({ url, token: clientToken, body: update.text, headers }, waitSeconds, env);
-  console.log(answerText(answer, update.entries));
-  if (waitSeconds !== undefined) tellWait(answer, waitSeconds);
+  const { answer, text } = await send({ url, token: target.token, body: update.text, headers }, waitSeconds, env);
+  if (options.json === true) console.log(text);
+  say(answerText(answer, update.entries));
+  if (waitSeconds !== undefined) tellWait(answer, waitSeconds, say);
 }
+
+/** Prints a line for people. */
+type Say = (line: string) => void;
 
 /** Returns `--wait` in seconds; undefined: not set. */
 function readWait(wait: string | true | undefined): number | undefined {
@@ -106,16 +108,17 @@ function readWait(wait: string | true | undefined): number | undefined {
 function tellWait(
   { applied, lagging = [], lagging_count, unknown = [], incomplete }: PublishAnswer,
   seconds: number,
+  say: Say,
 ): void {
   if (applied === undefined)
     throw new SyncError('not_applied', 'this server does not tell what its clients have applied');
   const concerned = applied + lagging.length + unknown.length;
-  console.log(
+  say(
     concerned === 0 && incomplete === undefined
       ? 'Applied by 0 clients: no client is concerned, so there was nothing to wait for.'
       : `Applied by ${applied} ${applied === 1 ? 'client' : 'clients'}.`,
   );
-  if (unknown.length > 0) console.log(`Not known of: ${unknown.join(', ')} (they do not say what they hold).`);
+  if (unknown.length > 0) say(`Not known of: ${unknown.join(', ')} (they do not say what they hold).`);
   const more = (lagging_count ?? lagging.length) - lagging.length;
   const behind = [
     ...lagging.map(({ client_id, reason }) => `${client_id}: ${reason}`),
@@ -137,19 +140,13 @@ async function dataOf(data: string | undefined): Promise<{ data?: string; dataNa
   };
 }
 
-function publishUrl(serverUrl: string, route: string): string {
-  if (!/^https?:/.test(serverUrl))
-    throw new UsageError(`--server-url must start with http:// or https:// (is ${redactUrl(serverUrl)})`);
-  return serverAddress(serverUrl, `/${route.replace(/^\/+/, '')}`);
-}
-
 function entryText(entry: EntrySummary): string {
   const source =
     entry.save_method === 'DELETE'
       ? ''
       : entry.inlineBytes === undefined
         ? ` from ${redactUrl(entry.url)}`
-        : ` from inline data (${entry.inlineBytes} bytes)`;
+        : ` from inline data (${counted(entry.inlineBytes, 'byte')})`;
   return `${entry.save_method} ${entry.dst_path === '' ? '/' : entry.dst_path}${source}, topics ${entry.topics.join(', ')}`;
 }
 
@@ -174,7 +171,7 @@ async function send(
   request: ServerRequest,
   waitSeconds: number | undefined,
   env: NodeJS.ProcessEnv,
-): Promise<PublishAnswer> {
+): Promise<{ answer: PublishAnswer; text: string }> {
   const waitMs = Math.ceil((waitSeconds ?? 0) * 1000);
   const url =
     waitMs === 0
@@ -183,7 +180,7 @@ async function send(
   const rules = { good: [200, 202], code: 'publish_failed', what: 'not published' } as const;
   const { status, text } = await askServer({ ...request, url, extraTimeMs: waitMs }, rules, env);
   const parsed = publishAnswer.safeParse(jsonOrUndefined(text));
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return { answer: parsed.data, text: text.trim() };
   throw new SyncError(
     'publish_failed',
     `${redactUrl(url)} answered ${status}, but not as a sync server does: ${shortAnswer(text)}`,

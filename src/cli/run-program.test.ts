@@ -23,6 +23,48 @@ test('a part that cannot go on is stopped, and its failure is the result', async
   assert.equal(process.listenerCount('SIGTERM'), 0);
 });
 
+test('SIGTERM drains before it stops, SIGINT stops at once', async () => {
+  for (const [signal, expected] of [
+    ['SIGTERM', ['drain', 'stop']],
+    ['SIGINT', ['stop']],
+  ] as const) {
+    const calls: string[] = [];
+    const part = {
+      start: async () => ({ url: 'http://x' }),
+      drain: async () => void calls.push('drain'),
+      stop: async () => void calls.push('stop'),
+      ended: () => new Promise<void>(() => undefined),
+    };
+    const running = runUntilSignal(part, quietLog());
+    process.emit(signal, signal);
+    await running;
+    assert.deepEqual(calls, expected);
+  }
+});
+
+test('a part that fails while it drains is stopped, and its failure is the result', async () => {
+  let fail: (error: Error) => void = () => undefined;
+  const failing = new Promise<void>((_, reject) => {
+    fail = reject;
+  });
+  let stops = 0;
+  const part = {
+    start: async () => ({ url: 'http://x' }),
+    drain: () => {
+      fail(new Error('worn out'));
+      return new Promise<void>(() => undefined);
+    },
+    stop: async () => {
+      stops += 1;
+    },
+    ended: () => failing,
+  };
+  const running = runUntilSignal(part, quietLog());
+  process.emit('SIGTERM', 'SIGTERM');
+  await assert.rejects(running, /worn out/);
+  assert.equal(stops, 1);
+});
+
 test('a start that fails is the result', async () => {
   const part = { start: () => Promise.reject(new Error('no port')), stop: async () => undefined };
   await assert.rejects(runUntilSignal(part, quietLog()), /no port/);
@@ -66,5 +108,20 @@ test('every kind of failure has its exit code', async (context) => {
       [],
     ),
     0,
+  );
+});
+
+test('what others said in a failure does not reach the terminal as a command', async (context) => {
+  const printed = context.mock.method(console, 'error', () => undefined);
+  const fails = new Command('x').action(() => {
+    throw new SyncError(
+      'server_refused',
+      'http://x answered 400: \u001b]0;title\u0007\u001b[31mred\u202e\u009b2J:\n  more',
+    );
+  });
+  await runCommandLine(fails, []);
+  assert.match(
+    String(printed.mock.calls[0]?.arguments.at(0)),
+    /^x: http:\/\/x answered 400: {2}\]0;title \[31mred 2J:\n {2}more\nWhat to do: /,
   );
 });

@@ -1,16 +1,32 @@
+import { constants } from 'node:os';
 import { type Command, CommanderError } from 'commander';
 import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
-import { createLogger, type LogOptions, type ProgramLogger } from '../lib/log.js';
+import { createLogger, type LogOptions, logLevelsOf, type ProgramLogger } from '../lib/log.js';
 import { useCompileCache } from './compile-cache.js';
+import { unreadConfig } from './unread-config.js';
 
-/** Exit codes of both programs; the last three are those of `status --fail-on`. */
+/** Exit codes of all programs; the last three are those of `status --fail-on`. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, unhealthy: 3, behind: 4, away: 5 } as const;
+
+/** What each means, for docs/commands.md. */
+export const EXIT_MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
+  ok: 'The command succeeded, or the program was stopped by SIGINT or SIGTERM.',
+  failed:
+    'Any other failure; `check` and `doctor`: at least one finding is an error. A supervisor may start the program again.',
+  usage: 'Only other arguments or settings help: each that is wrong is named. It needs a person.',
+  unhealthy:
+    '`status --fail-on unhealthy`: a client is not healthy or not ready, its engine does not answer, or the policy source fails.',
+  behind: '`status --fail-on behind`: a connected client lacks a commit or an update.',
+  away: '`status --fail-on away`: a client is away; of `status client`: it is not connected to its server.',
+};
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** A server or a client, as the programs run it. */
 export interface Runnable {
   start(): Promise<{ url: string }>;
+  /** Prepares a stop that nobody notices. */
+  drain?(): Promise<void>;
   stop(): Promise<void>;
   /** Rejects when it fails after a successful start. */
   ended?(): Promise<void>;
@@ -31,34 +47,65 @@ export class UsageError extends SyncError {
 /** A failure with a specific exit code. */
 export class ExitError extends SyncError {
   readonly exitCode: number;
+  /** All is said already: nothing is printed. */
+  readonly isQuiet: boolean;
 
-  constructor(code: ErrorCode, message: string, exitCode: number) {
+  constructor(code: ErrorCode, message: string, exitCode: number, { isQuiet = false }: { isQuiet?: boolean } = {}) {
     super(code, message);
     this.exitCode = exitCode;
+    this.isQuiet = isQuiet;
   }
 }
 
 /** Printed after a parser error. */
 export const USAGE_HINT = remedyLine('usage_invalid');
 
+/** Commands that end with 1 by a usage error, too: container runtimes reserve 2. */
+const WITHOUT_USAGE_CODE: ReadonlySet<string> = new Set(['healthcheck']);
+
 /**
  * Parses the arguments, runs their command, and returns the exit code: 2 for usage and configuration errors, 1 for other
- * failures. Prints a failure as two lines on standard error: the problem, and the remedy with the code of docs/errors.md.
+ * failures. Prints a failure as two lines on standard error: the problem, and the remedy with the code of docs/errors.md; and below
+ * them, as below a diagnosis, that a configuration file was not read.
  */
-export async function runCommandLine(program: Command, argv: readonly string[]): Promise<number> {
+export async function runCommandLine(
+  program: Command,
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<number> {
   throwInsteadOfExit(program);
+  let called = program;
+  const note = (_: Command, command: Command): void => {
+    called = command;
+  };
+  program.hook('preSubcommand', note).hook('preAction', note);
   try {
     await program.parseAsync([...argv], { from: 'user' });
+    if (called.name() === 'doctor') hintAtConfig(called, env);
     return EXIT.ok;
   } catch (error) {
+    const code = failureCode(error);
     // The parser has already printed help, version and usage errors.
-    if (!(error instanceof CommanderError)) console.error(failureText(program.name(), error));
-    return failureCode(error);
+    if (!(error instanceof CommanderError)) {
+      if (!(error instanceof ExitError && error.isQuiet)) console.error(failureText(program.name(), error));
+      if (code <= EXIT.away) hintAtConfig(called, env);
+    }
+    return code === EXIT.usage && WITHOUT_USAGE_CODE.has(called.name()) ? EXIT.failed : code;
   }
 }
 
+function hintAtConfig(command: Command, env: NodeJS.ProcessEnv): void {
+  const hint = unreadConfig(command, env);
+  if (hint !== undefined) console.error(`note: ${hint}`);
+}
+
+/** The exit code of a command that a signal ended: 128 and its number, as of shells. */
+export function signalExitCode(signal: NodeJS.Signals): number {
+  return 128 + constants.signals[signal];
+}
+
 /**
- * Runs until SIGINT or SIGTERM, then stops and resolves. A second signal exits the process at once. Rejects if the start or the
+ * Runs until SIGINT or SIGTERM, then stops and resolves. SIGTERM drains first; SIGINT does not: a person waits. A second signal exits the process at once. Rejects if the start or the
  * stop fails, or if the part fails while running; then it is stopped too.
  */
 export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promise<void> {
@@ -81,6 +128,9 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
     try {
       const signal = await Promise.race([asked, ended]);
       log.info({ signal }, 'stopping');
+      // A part that fails meanwhile ends the drain, and its failure is the result.
+      const failing = part.ended === undefined ? [] : [part.ended()];
+      if (signal === 'SIGTERM') await Promise.race([part.drain?.(), ...failing]);
     } finally {
       await part.stop();
     }
@@ -100,22 +150,48 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
  */
 export async function runProgram(
   name: string,
-  { values, unknown: names }: { values: LogSettings; unknown: readonly string[] },
+  {
+    values,
+    unknown: names,
+    warnings,
+  }: { values: LogSettings; unknown: readonly string[]; warnings: readonly string[] },
   env: NodeJS.ProcessEnv,
   make: (log: ProgramLogger) => Promise<Runnable>,
 ): Promise<void> {
   const { logLevel: level, logFormat } = values;
   const format = logFormat === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : logFormat;
   const log = createLogger(name, { level, format });
-  const text = 'unknown settings in the environment; --help lists the known ones';
+  const text = 'unknown settings in the environment; --help-all lists the known ones';
   if (names.length > 0) log.warn({ names }, text);
+  for (const warning of warnings) log.warn(warning);
   useCompileCache(env);
-  await runUntilSignal(await make(log), log);
+  const stopToggling = toggleDebugOnSignal(log);
+  try {
+    await runUntilSignal(await make(log), log);
+  } finally {
+    stopToggling();
+  }
+}
+
+/** SIGUSR2 turns debug lines on, and off again, for an operator who is at the process; returns how that ends. Windows has no such signal. */
+function toggleDebugOnSignal(log: ProgramLogger): () => void {
+  if (process.platform === 'win32') return () => undefined;
+  const onSignal = (): void => {
+    const to = logLevelsOf(log)?.toggleDebug();
+    log.warn({ to }, 'the level of the log is changed by SIGUSR2');
+  };
+  process.on('SIGUSR2', onSignal);
+  return () => process.off('SIGUSR2', onSignal);
 }
 
 /** Returns the two lines that a command prints for a failure; `who`: the program. */
 function failureText(who: string, error: unknown): string {
-  return `${who}: ${errorText(error)}\n${remedyLine(errorCode(error))}`;
+  return `${who}: ${harmless(errorText(error))}\n${remedyLine(errorCode(error))}`;
+}
+
+/** Without control characters, which would command the terminal: a server, git or a file may have said the text. */
+function harmless(text: string): string {
+  return text.replace(/(?:(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}])+/gu, ' ');
 }
 
 function remedyLine(code: ErrorCode): string {

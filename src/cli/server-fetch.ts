@@ -3,8 +3,9 @@ import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { basicAuthorization, bodyText } from '../lib/http-response.js';
 import { createLogger, redactUrl, type Secret } from '../lib/log.js';
-import { loadSettings } from '../lib/options.js';
 import { problemText } from '../lib/problem-text.js';
+import { loadProgramSettings } from './program-settings.js';
+import { refusedTokenText } from './token-claims.js';
 
 /** Timeout of the whole response. */
 const ANSWER_TIMEOUT_MS = 30_000;
@@ -51,26 +52,44 @@ export async function askServer(
   rules: AnswerRules,
   env: NodeJS.ProcessEnv,
 ): Promise<ServerAnswer> {
-  const { good = [200], what, unreachable = 'server_unreachable' } = rules;
-  const failed = what === undefined ? '' : `${what}: `;
-  let answer: ServerAnswer & { errorCode: string | undefined };
+  const { good = [200] } = rules;
+  let answer: Answered;
   try {
     answer = await send(request, env);
   } catch (cause) {
-    if (cause instanceof SyncError) throw cause;
-    const message = `${failed}no answer from ${redactUrl(request.url)}`;
-    throw connectFailure(cause, { message, code: unreachable, caSetting: SERVER_CA });
+    throw noAnswer(cause, request, rules);
   }
   if (good.includes(answer.status)) return answer;
+  throw failureOf(answer, request, rules);
+}
+
+/** The failure of a request without a response. */
+function noAnswer(
+  cause: unknown,
+  { url }: ServerRequest,
+  { what, unreachable = 'server_unreachable' }: AnswerRules,
+): SyncError {
+  if (cause instanceof SyncError) return cause;
+  const message = `${what === undefined ? '' : `${what}: `}no answer from ${redactUrl(url)}`;
+  return connectFailure(cause, { message, code: unreachable, caSetting: SERVER_CA });
+}
+
+/** The failure that a response says. */
+function failureOf(answer: Answered, request: ServerRequest, rules: AnswerRules): SyncError {
+  const { what, unreachable = 'server_unreachable' } = rules;
+  const failed = what === undefined ? '' : `${what}: `;
   const who = what === undefined ? redactUrl(request.url) : 'the server';
   if (answer.status === 404 && answer.errorCode === undefined) {
     const peer = unreachable === 'client_unreachable' ? 'client' : 'server';
     const message = `${failed}${redactUrl(request.url)} answered 404: this is not the address of a sync ${peer}`;
-    throw new SyncError(unreachable, message);
+    return new SyncError(unreachable, message);
   }
   const unsent = answer.status === 401 && request.token === undefined ? ' (no token was sent)' : '';
   const said = problemText(answer.text);
-  throw new SyncError(codeOf(answer, rules), `${failed}${who} answered ${answer.status}: ${said}${unsent}`);
+  const answered = `${who} answered ${answer.status}: ${said}${unsent}`;
+  const isMaster = rules.refused === 'master_token_refused';
+  const why = answer.status === 401 ? refusedTokenText(said, request.token, isMaster) : undefined;
+  return new SyncError(codeOf(answer, rules), `${failed}${why === undefined ? answered : `${why} (${answered})`}`);
 }
 
 /** Returns the server's error code, except `unauthorized`, whose remedy is for servers: here, the token of the caller is wrong. */
@@ -83,42 +102,95 @@ function codeOf(
   return status === 401 ? (rules.refused ?? 'token_refused') : rules.code;
 }
 
-async function send(
-  { url, token, body, headers: given = {}, extraTimeMs = 0 }: ServerRequest,
+type Answered = ServerAnswer & { readonly errorCode: string | undefined };
+
+/** A response that goes on. */
+export interface ServerStream {
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Ends it. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a response that goes on until it is closed, or until `silenceMs` without a byte of it. Undefined: the server is of a version
+ * without this route. Rejects as {@link askServer}.
+ */
+export async function openServerStream(
+  request: ServerRequest & { readonly silenceMs: number; readonly signal: AbortSignal },
+  rules: AnswerRules,
   env: NodeJS.ProcessEnv,
-): Promise<ServerAnswer & { errorCode: string | undefined }> {
+): Promise<ServerStream | undefined> {
+  const connection = await connect(request, request.silenceMs, env);
+  try {
+    const { headers, ask } = connection;
+    const answer = await ask({ headers, signal: request.signal });
+    if (answer.statusCode === 200) return { chunks: answer.body, close: connection.close };
+    const text = await bodyText(answer, ANSWER_LIMIT_BYTES);
+    await connection.close();
+    if (answer.statusCode === 404) return undefined;
+    throw failureOf({ status: answer.statusCode, text, errorCode: errorCodeOf(answer.headers) }, request, rules);
+  } catch (cause) {
+    await connection.close();
+    throw noAnswer(cause, request, rules);
+  }
+}
+
+async function send(request: ServerRequest, env: NodeJS.ProcessEnv): Promise<Answered> {
+  const { body, extraTimeMs = 0 } = request;
+  const timeoutMs = ANSWER_TIMEOUT_MS + extraTimeMs;
+  const { headers, ask, close } = await connect(request, timeoutMs, env);
+  try {
+    // Follows no redirects: the token is only for the given server, and a 301 would turn a POST into a GET.
+    const answer = await ask({
+      ...(body === undefined
+        ? { headers }
+        : { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body }),
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    return {
+      status: answer.statusCode,
+      text: await bodyText(answer, ANSWER_LIMIT_BYTES),
+      errorCode: errorCodeOf(answer.headers),
+    };
+  } finally {
+    await close();
+  }
+}
+
+function errorCodeOf({
+  'x-sync-error': code,
+}: Readonly<Record<string, string | string[] | undefined>>): string | undefined {
+  return typeof code === 'string' ? code : undefined;
+}
+
+/** What a request needs. `silenceMs`: longest time without a byte. */
+async function connect({ url, token, headers: given = {} }: ServerRequest, silenceMs: number, env: NodeJS.ProcessEnv) {
   // Imported lazily: usage errors and help do not need it.
-  const [{ default: undici }, { openOutbound }] = await Promise.all([
+  const [{ default: undici }, { openOutbound }, { plainFailure }] = await Promise.all([
     import('undici'),
     import('../client/outbound/outbound.js'),
+    import('../lib/tls-probe.js'),
   ]);
   const { selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile } = CLIENT_SETTINGS;
-  const { values } = loadSettings({ selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile }, { env });
+  const tls = { selfSignedAllowed, trustedCaFile, clientCertFile, clientKeyFile };
+  const { values } = loadProgramSettings('client', tls, { env });
   const log = createLogger('policysync', { level: 'warn', format: 'pretty' });
   const connections = await openOutbound({ ...values, serverUrl: url, serverWsUrl: undefined }, { log, env });
-  const timeoutMs = ANSWER_TIMEOUT_MS + extraTimeMs;
-  const dispatcher = connections.dispatcher(timeoutMs);
+  const dispatcher = connections.dispatcher(silenceMs);
   const headers: Record<string, string> = { ...given };
   const basic = basicAuthorization(new URL(url));
   if (token !== undefined) headers.authorization = `Bearer ${token.reveal()}`;
   else if (basic !== undefined) headers.authorization = basic;
-  try {
-    // Follows no redirects: the token is only for the given server, and a 301 would turn a POST into a GET.
-    const answer = await undici.request(url, {
-      ...(body === undefined
-        ? { headers }
-        : { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body }),
-      dispatcher,
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    const errorCode = answer.headers['x-sync-error'];
-    return {
-      status: answer.statusCode,
-      text: await bodyText(answer, ANSWER_LIMIT_BYTES),
-      errorCode: typeof errorCode === 'string' ? errorCode : undefined,
-    };
-  } finally {
+  const close = async (): Promise<void> => {
     connections.close();
     await dispatcher.destroy();
-  }
+  };
+  const ask = async (options: Parameters<typeof undici.request>[1] & object) => {
+    try {
+      return await undici.request(url, { ...options, dispatcher });
+    } catch (cause) {
+      throw await plainFailure(cause, url, connections.dial);
+    }
+  };
+  return { headers, ask, close };
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Command } from 'commander';
-import { loadSettings, type Settings } from '../lib/options.js';
+import { loadSettings } from '../lib/options.js';
+import type { Settings } from '../lib/setting.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import { addSettingFlags, givenFlags } from './settings-program.js';
 

@@ -1,17 +1,22 @@
 import { rm } from 'node:fs/promises';
 import { clientAuthenticator } from '../auth/security.js';
+import type { DeclaredRoute } from '../http/declared-route.js';
+import { Drain } from '../http/drain.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { createHttpProgram, type Listening } from '../http/program.js';
-import type { RouteDeclaration } from '../http/route.js';
 import type { BackoffOptions } from '../lib/async.js';
 import type { Parts } from '../lib/lifecycle.js';
-import { type Logger, redactUrl, silentLogger } from '../lib/log.js';
+import { type Logger, logLevelsOf, redactUrl, silentLogger } from '../lib/log.js';
 import { createMetrics, type Metrics } from '../lib/metrics.js';
-import { type GivenValues, settingValues } from '../lib/options.js';
+import { settingValues } from '../lib/options.js';
 import { endpointOf } from '../lib/proxy.js';
+import type { GivenValues } from '../lib/setting.js';
 import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
+import { openTracing } from '../lib/tracing.js';
 import { packageVersion } from '../lib/version.js';
+import { AskedActions } from './asked/asked-actions.js';
+import { ownDetails } from './asked/own-details.js';
 import { authzenOffer } from './authzen/settings.js';
 import { type ClientMetrics, createClientMetrics } from './client-metrics.js';
 import type { Decider, DecisionDefaults, DecisionPosition } from './decisions/decision.js';
@@ -34,6 +39,8 @@ import { CLIENT_SETTINGS, type ClientSettings } from './options.js';
 import { OutboundGate } from './outbound/gate.js';
 import { type Outbound, openOutbound } from './outbound/outbound.js';
 import type { LookUp } from './outbound/own-places.js';
+import { PolicyTraces } from './policy-traces.js';
+import { ChangeSteps } from './position/change-steps.js';
 import { clientIdOf } from './position/client-id.js';
 import { PositionWaits } from './position/position-waits.js';
 import { type ReportedState, StateReporter } from './position/state-reporter.js';
@@ -48,11 +55,17 @@ import { DataEvents } from './status/data-events.js';
 import { Status } from './status/status.js';
 import { logFinished } from './status/transactions.js';
 import { temporaryFolder } from './temporary-folder.js';
+import { UpdateTraces } from './update-traces.js';
 
 /** A sync client. It decides, too: by whichever engine it keeps current. */
 export interface Client extends Decider {
   /** Listens and starts to follow the server; the engine starts in the background, then policy and data arrive. */
   start(): Promise<{ url: string; port: number }>;
+  /**
+   * Prepares a stop, as SIGTERM does in the program: `GET /ready` is 503, and for SYNC_DRAIN_DELAY everything else stays. Resolves when
+   * it is time to call {@link stop}, which cuts it short. Idempotent; does nothing before the start.
+   */
+  drain(): Promise<void>;
   /**
    * Ends all parts, the inline engine included. A second call is the same stop; a start after it rejects with
    * `already_stopped`.
@@ -61,7 +74,7 @@ export interface Client extends Decider {
   /** Resolves when the client has stopped; rejects when a part fails in a way that trying again does not mend. */
   ended(): Promise<void>;
   /** Every route of the client API and who may call it; empty before the start. */
-  readonly routes: readonly RouteDeclaration[];
+  readonly routes: readonly DeclaredRoute[];
 }
 
 /** What a client is made with, beside its settings. Each part may be left out. */
@@ -92,6 +105,10 @@ interface Common {
   readonly backoff: BackoffOptions;
   readonly status: Status;
   readonly events: DataEvents;
+  /** Undefined: no SDK for traces is in this process. */
+  readonly traces: UpdateTraces | undefined;
+  readonly policyTraces: PolicyTraces | undefined;
+  readonly steps: ChangeSteps;
   readonly metrics: Metrics;
   readonly meter: ClientMetrics;
   readonly outbound: Outbound;
@@ -118,6 +135,7 @@ export function createClient(given: GivenClientSettings = {}, parts: Partial<Cli
   );
   return {
     start: program.start,
+    drain: program.drain,
     stop: () => {
       decisions.stop();
       return program.stop();
@@ -138,6 +156,7 @@ async function compose(
   parts: Parts,
 ): Promise<Listening> {
   const { log, env } = deps;
+  const startedMs = Date.now();
   const clientId = clientIdOf(settings);
   logStart(log, startFacts(settings, { version: packageVersion(), nodeVersion: process.versions.node, clientId }));
   const authzen = authzenOffer(settings);
@@ -165,7 +184,8 @@ async function compose(
   const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
   const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
   attachDecisions(deps.decider, common, { engine, applier, keeper, data });
-  const followed = { policy, data, reporter: stateReporter };
+  const asked = makeAsked(common, { policy, data, engine, drift, startedMs, log });
+  const followed = { policy, data, reporter: stateReporter, asked };
   const revalidation = new Revalidation(settings, { follower, policy, data });
   const { backup, offline } = createOffline(
     { settings, env, backoff },
@@ -180,9 +200,10 @@ async function compose(
   if (settings.offlineModeEnabled) parts.add(backup, () => backup.saveOrTell().then(() => backup.settled()));
 
   const [{ clientHttp }, { closeHttpApp, listenHttp }] = await loading;
+  const drain = new Drain();
   const app = clientHttp(settings, {
     ...{ authenticator, tls, metrics, status, engine, healthWriter, drift, follower, policy, data, waits },
-    ...{ reporter, offline, authzen, decisions: deps.decider, log: logOf('http') },
+    ...{ reporter, offline, authzen, decisions: deps.decider, drain, log: logOf('http') },
   });
   parts.add(app, (one) => closeHttpApp(one));
   const address = await listenHttp(app, { host: settings.host, port: settings.port });
@@ -198,7 +219,11 @@ async function compose(
   }
   const peers = { server: redactUrl(settings.serverUrl), engine: redactUrl(settings.engineUrl) };
   log.info({ ...address, ...peers, policy_mode: engine.engine.policyMode }, 'sync client is listening');
-  return { app, address };
+  async function prepareStop(signal: AbortSignal): Promise<void> {
+    log.info({ delay_ms: settings.drainDelayMs }, 'draining: GET /ready is 503');
+    await drain.begin(app.server, settings.drainDelayMs, signal);
+  }
+  return { app, address, drain: prepareStop };
 }
 
 async function openCommon(
@@ -208,18 +233,39 @@ async function openCommon(
 ): Promise<Common> {
   const logOf = (component: string): Logger => log.child({ component });
   const { policyUpdaterEnabled: policyEnabled, dataUpdaterEnabled: dataEnabled } = settings;
-  const status = new Status({ policyEnabled, dataEnabled }, logFinished(log));
+  const { traces, policyTraces } = await openTraces(settings, parts);
+  const logEnd = logFinished(logOf('data'));
+  const status = new Status(
+    { policyEnabled, dataEnabled },
+    (result, transaction) => {
+      logEnd(result, transaction);
+      traces?.finished(transaction.update);
+    },
+    logEnd,
+  );
   const events = new DataEvents();
+  if (traces !== undefined) events.subscribe(traces.onData);
   events.subscribe(status.onData);
+  const steps = new ChangeSteps();
+  events.subscribe(steps.onData);
   const metrics = createMetrics();
   return {
-    ...{ settings, env, logOf, status, events, metrics },
+    ...{ settings, env, logOf, status, events, steps, traces, policyTraces, metrics },
     backoff: { minMs: RETRY_MIN_MS, maxMs: settings.retryMaxMs },
     meter: createClientMetrics(metrics),
     outbound: parts.add(await openOutbound(settings, { log: logOf('tls'), env }), ({ close }) => close()),
     gate: new OutboundGate(settings, lookUp === undefined ? {} : { lookUp }),
     decisionTimeoutMs: decisions.timeoutMs ?? DECISION_TIMEOUT_MS,
   };
+}
+
+/** Sends what is left of it last of all. */
+async function openTraces(settings: ClientSettings, parts: Parts): Promise<Pick<Common, 'traces' | 'policyTraces'>> {
+  const tracing = await openTracing(packageVersion());
+  if (tracing === undefined) return { traces: undefined, policyTraces: undefined };
+  parts.add(tracing, (one) => one.flush());
+  const options = { clientId: clientIdOf(settings) };
+  return { traces: new UpdateTraces(options, { tracing }), policyTraces: new PolicyTraces(options, { tracing }) };
 }
 
 /** The engine and the parts that work with it alone. */
@@ -325,7 +371,7 @@ function openServerSide(
 
 /** The updaters of policy and data. */
 function makeUpdaters(
-  { settings, logOf, backoff, status, events, meter }: Common,
+  { settings, logOf, backoff, status, events, steps, traces, policyTraces, meter }: Common,
   deps: { applier: Applier; follower: Follower; fetcher: Fetcher; api: ServerApi; reporter: Reporter },
 ): { policy: PolicyUpdater; data: DataUpdater } {
   const { applier, follower, fetcher, api, reporter } = deps;
@@ -338,16 +384,22 @@ function makeUpdaters(
       fetchConfig: (signal) => api.dataConfig(signal),
       fetchBase: (signal) => api.baseConfig(signal),
       fetchUpdates: (query, signal) => api.updates(query, signal),
-      events,
+      ...{ events, traces },
       log: logOf('data'),
     },
   );
+  const fetchBundle = meter.bundle(async (baseHash: string | undefined, signal: AbortSignal) => {
+    const bundle = await api.policy(baseHash, signal);
+    steps.policyFetched(bundle.hash);
+    return bundle;
+  });
   const policy = new PolicyUpdater(
     { backoff },
     {
       ...shared,
+      applier: policyTraces?.applier(applier) ?? applier,
       status,
-      fetchBundle: meter.bundle((baseHash, signal) => api.policy(baseHash, signal)),
+      fetchBundle: policyTraces?.fetch(fetchBundle) ?? fetchBundle,
       onApplied: (hash) => {
         data.policyChanged();
         if (hash !== '') reporter.policyApplied(hash);
@@ -356,6 +408,28 @@ function makeUpdaters(
     },
   );
   return { policy, data };
+}
+
+/** What the servers may ask this client over the socket. */
+function makeAsked(
+  { settings, status, logOf }: Common,
+  deps: Pick<EngineSide, 'engine' | 'drift'> & {
+    policy: PolicyUpdater;
+    data: DataUpdater;
+    startedMs: number;
+    log: Logger;
+  },
+): AskedActions {
+  const { policyUpdaterEnabled: policyEnabled, dataUpdaterEnabled: dataEnabled, remoteActions: mayAct } = settings;
+  return new AskedActions(
+    { mayAct, policyEnabled, dataEnabled },
+    {
+      ...deps,
+      levels: logLevelsOf(deps.log),
+      details: () => ownDetails({ ...deps, recent: status.recent }),
+      log: logOf('asked'),
+    },
+  );
 }
 
 /** From now on the decisions of this client ask its engine. */
@@ -395,7 +469,7 @@ function attachDecisions(
 
 /** Tells callers that wait for an update, and the server, how far this client is. */
 function makePosition(
-  { status, events, logOf }: Common,
+  { status, events, steps, traces, logOf }: Common,
   clientId: string,
   { engine, policy, data }: { engine: RunningEngine; policy: PolicyUpdater; data: DataUpdater },
 ): { waits: PositionWaits; stateReporter: StateReporter } {
@@ -424,8 +498,10 @@ function makePosition(
     failing_total: status.failing.size,
     blocked: data.blockedSeqs,
   });
-  const stateReporter = new StateReporter({ clientId }, { state, log: logOf('session') });
+  const traced = traces === undefined ? undefined : <T>(work: () => Promise<T>) => traces.report(work);
+  const stateReporter = new StateReporter({ clientId }, { state, steps, traced, log: logOf('session') });
   const changed = (): void => {
+    steps.policyChanged(status.policy);
     stateReporter.changed();
     waits.changed();
   };

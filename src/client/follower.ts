@@ -11,6 +11,7 @@ import {
   type SocketClient,
   type SocketSession,
 } from '../pubsub/socket-client.js';
+import { ASK_METHOD } from '../wire/client-ask.js';
 import { peerUpdate } from '../wire/data.js';
 import { parseKeepingData } from '../wire/inline-data.js';
 import {
@@ -23,6 +24,7 @@ import {
   sessionAnswer,
 } from '../wire/session.js';
 import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
+import type { AskedActions } from './asked/asked-actions.js';
 import type { ClientSettings } from './options.js';
 import type { PositionRecord } from './position/position.js';
 import type { StateReporter } from './position/state-reporter.js';
@@ -38,6 +40,8 @@ export interface FollowedParts {
   readonly data: DataUpdater;
   /** Reports the state of this client to our servers. */
   readonly reporter: StateReporter;
+  /** Does what our servers ask over the socket; undefined: nothing. */
+  readonly asked?: Pick<AskedActions, 'kinds' | 'take'> | undefined;
 }
 
 /** State of the connection to the server. */
@@ -175,7 +179,7 @@ export class Follower {
   }
 
   #socket(parts: FollowedParts, signal: AbortSignal): SocketClient {
-    const { policy, data, reporter } = parts;
+    const { policy, data, reporter, asked } = parts;
     const settings = this.#settings;
     const dataTopics = new Set(settings.dataUpdaterEnabled ? settings.dataTopics : []);
     const directories = settings.policyUpdaterEnabled ? outermostDirectories(settings.policyDirs) : [];
@@ -199,13 +203,20 @@ export class Follower {
         subscribeWith: (session): Partial<SessionSubscribe> => {
           if (!speaksSessions(session)) return {};
           const position = data.logPosition;
+          const { clientLabels: labels } = settings;
           return {
             client_id: reporter.clientId,
+            ...(Object.keys(labels).length > 0 && { labels }),
+            ...(asked !== undefined && { asks: [...asked.kinds] }),
             ...(position === undefined ? {} : { position: wirePosition(position) }),
           };
         },
         onConnected: async (session) => this.#connected(parts, session, log),
-        onRequest: (method, args) => {
+        onRequest: (method, args, call) => {
+          if (method === ASK_METHOD && asked !== undefined) {
+            asked.take(args, call);
+            return true;
+          }
           if (method !== HEARTBEAT_METHOD) return false;
           const beat = heartbeat.safeParse(args);
           if (!beat.success) return false;
@@ -220,8 +231,9 @@ export class Follower {
           else policy.notified(dataText);
         },
         spreadMs: () => spreadMs,
-        onDisconnected: (reason) => {
+        onDisconnected: (reason, sentAway) => {
           this.#server = { ...this.#server, connected: false, sinceMs: Date.now() };
+          if (sentAway) return;
           this.#failed(reason, 'server_unreachable');
           if (signal.aborted) return;
           log.warn(failureFields(new SyncError('server_unreachable', reason)), 'connection to the sync server lost');

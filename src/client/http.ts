@@ -2,6 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Authenticator } from '../auth/caller.js';
 import { createHttpApp } from '../http/app.js';
 import { docsRoutes } from '../http/docs.js';
+import type { Drain } from '../http/drain.js';
+import { logLevelRoutes } from '../http/log-level-route.js';
 import { metricsRoute } from '../http/metrics-route.js';
 import { createHostCheck } from '../http/request-guards.js';
 import { JsonText } from '../lib/json-text.js';
@@ -55,6 +57,7 @@ export interface ClientHttpDeps {
   readonly offline: Offline;
   /** Undefined: AuthZEN is off. */
   readonly authzen: AuthzenOffer | undefined;
+  readonly drain: Drain;
   readonly log: Logger;
 }
 
@@ -69,6 +72,7 @@ export function clientHttp(settings: ClientSettings, deps: ClientHttpDeps): Fast
   positionRoutes(app, deps);
   addClientReadings(metrics, deps);
   metricsRoute(app, settings.metricsAccess, metrics);
+  logLevelRoutes(app, deps);
   connectivityRoutes(app, deps);
   storeConfigRoute(app, settings, authenticator.enabled && !settings.excludeStoreSecrets);
   if (deps.authzen !== undefined) authzenRoutes(app, deps.authzen, { ask: asking(deps.decisions) });

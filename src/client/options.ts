@@ -1,6 +1,8 @@
 import * as z from 'zod';
 import { VERIFY_SETTINGS } from '../auth/settings.js';
 import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
+import { placeRule } from '../lib/place-rules.js';
+import type { SettingValues } from '../lib/setting.js';
 import {
   bytesSetting,
   choiceSetting,
@@ -10,21 +12,22 @@ import {
   listSetting,
   numberSetting,
   opalFlagSetting,
-  type SettingValues,
+  pairsSetting,
+  pathSetting,
   secondsSetting,
   secretSetting,
   textSetting,
   urlSetting,
-} from '../lib/options.js';
-import { placeRule } from '../lib/place-rules.js';
+} from '../lib/setting-kinds.js';
 import { FETCH_METHODS } from '../wire/data.js';
+import { checkedLabels, parseLabels } from '../wire/labels.js';
 import { actionSearchRules, decisionRules, rulesText } from './authzen/decision-rules.js';
 import { callbackConfig, configuredCallbacks } from './report/callbacks.js';
 import { HASH_FORMS } from './report/report-hash.js';
 
 const MIB = 1024 * 1024;
 
-const { allowedHosts, metricsAccess, logLevel, logFormat } = SHARED_SETTINGS;
+const { allowedHosts, metricsAccess, drainDelayMs, logLevel, logFormat } = SHARED_SETTINGS;
 const tls = listenerTlsSettings('SYNC_CLIENT_API_TLS', { name: 'client API', protocols: 'https' });
 
 /** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (opal-protocol P6.7). */
@@ -57,16 +60,16 @@ export const CLIENT_SETTINGS = {
       'SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED',
       'Trust SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE in addition to the system. Verification is never off.',
     ),
-    trustedCaFile: textSetting(
+    trustedCaFile: pathSetting(
       'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE',
       'PEM certificate authority for server, data sources and callbacks.',
       { form: 'file' },
     ),
-    clientCertFile: textSetting('SYNC_CLIENT_TLS_CERT_FILE', 'PEM client certificate for a server that requires one.', {
+    clientCertFile: pathSetting('SYNC_CLIENT_TLS_CERT_FILE', 'PEM client certificate for a server that requires one.', {
       opal: null,
       form: 'file',
     }),
-    clientKeyFile: textSetting('SYNC_CLIENT_TLS_KEY_FILE', 'PEM key of that certificate, without a passphrase.', {
+    clientKeyFile: pathSetting('SYNC_CLIENT_TLS_KEY_FILE', 'PEM key of that certificate, without a passphrase.', {
       opal: null,
       form: 'file',
     }),
@@ -89,6 +92,16 @@ export const CLIENT_SETTINGS = {
       'SYNC_CLIENT_ID',
       'Stable, unique name of this client. Default: the host name and a hash of the addresses of server, engine and client API.',
       { opal: null, form: 'name' },
+    ),
+    clientLabels: pairsSetting(
+      'SYNC_CLIENT_LABELS',
+      'What this client is, for people who look at the fleet: at most 16 labels, each with a key of at most 63 letters, digits, . _ / - and a value of at most 63 characters.',
+      { opal: null, form: 'app=billing,zone=a', read: parseLabels, check: checkedLabels },
+    ),
+    remoteActions: flagSetting(
+      'SYNC_CLIENT_REMOTE_ACTIONS',
+      'Let holders of a datasource token ask this client over the server to refresh, prune, check for drift, and log with another level. false: it only tells of itself.',
+      { opal: null, default: true },
     ),
     reconnectMaxMs: secondsSetting('SYNC_RECONNECT_MAX', 'Maximum delay between two attempts to connect.', {
       opal: null,
@@ -114,6 +127,7 @@ export const CLIENT_SETTINGS = {
       unit: 'port',
     }),
     metricsAccess,
+    drainDelayMs,
 
     allowedHosts,
 
@@ -137,7 +151,7 @@ export const CLIENT_SETTINGS = {
       'false: use the external engine at SYNC_POLICY_STORE_URL, as SYNC_ENGINE=external does.',
       { opal: 'OPAL_INLINE_OPA_ENABLED', default: true },
     ),
-    inlineEngineExecPath: textSetting(
+    inlineEngineExecPath: pathSetting(
       'SYNC_INLINE_ENGINE_EXEC_PATH',
       'Path of the OPA executable. Default: searched for, see docs/engine.md.',
       { opal: 'OPAL_INLINE_OPA_EXEC_PATH', form: 'file' },
@@ -221,15 +235,15 @@ export const CLIENT_SETTINGS = {
       'SYNC_POLICY_STORE_AUTH_OAUTH_CLIENT_SECRET',
       'For oauth: the client secret.',
     ),
-    engineTlsCert: textSetting('SYNC_POLICY_STORE_TLS_CLIENT_CERT', 'For tls: PEM client certificate.', {
+    engineTlsCert: pathSetting('SYNC_POLICY_STORE_TLS_CLIENT_CERT', 'For tls: PEM client certificate.', {
       form: 'file',
     }),
-    engineTlsKey: textSetting(
+    engineTlsKey: pathSetting(
       'SYNC_POLICY_STORE_TLS_CLIENT_KEY',
       'For tls: PEM key of that certificate, without a passphrase.',
       { form: 'file' },
     ),
-    engineTlsCa: textSetting(
+    engineTlsCa: pathSetting(
       'SYNC_POLICY_STORE_TLS_CA',
       "PEM certificate authority of the engine's certificate; no other one is trusted for it.",
       { form: 'file' },
@@ -320,10 +334,14 @@ export const CLIENT_SETTINGS = {
     policyUpdaterEnabled: flagSetting('SYNC_POLICY_UPDATER_ENABLED', 'Keep the policy of the engine up to date.', {
       default: true,
     }),
-    policyDirs: listSetting('SYNC_POLICY_SUBSCRIPTION_DIRS', 'Directories of the policy repository to subscribe to.', {
-      separator: ':',
-      default: ['.'],
-    }),
+    policyDirs: listSetting(
+      'SYNC_POLICY_SUBSCRIPTION_DIRS',
+      'Directories of the policy repository to subscribe to. Files above them, such as the root data.json, are left out.',
+      {
+        separator: ':',
+        default: ['.'],
+      },
+    ),
   }),
   ...inGroup('Data', {
     dataUpdaterEnabled: flagSetting('SYNC_DATA_UPDATER_ENABLED', 'Keep the data of the engine up to date.', {
@@ -362,7 +380,7 @@ export const CLIENT_SETTINGS = {
     fetchProviderModules: listSetting(
       'SYNC_FETCH_PROVIDER_MODULES',
       'ES modules whose default export is a fetch provider, as file paths; see docs/data-sources.md.',
-      { opal: null },
+      { opal: null, ofPaths: true },
     ),
     fetchAllow: listSetting(
       'SYNC_FETCH_ALLOW',
@@ -428,7 +446,7 @@ export const CLIENT_SETTINGS = {
       'SYNC_OFFLINE_MODE_ENABLED',
       'Keep a backup, load it at the start, and allow connectivity to be switched. Works with every engine.',
     ),
-    backupPath: textSetting(
+    backupPath: pathSetting(
       'SYNC_STORE_BACKUP_PATH',
       'Backup file. Default: policysync/backup/opa.json in XDG_STATE_HOME or ~/.local/state.',
       { form: 'file' },

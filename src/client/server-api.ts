@@ -14,6 +14,7 @@ import {
 import { redactUrl, type Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
+import { validTraceparent } from '../lib/tracing.js';
 import { type PolicyBundle, policyBundle } from '../wire/bundle.js';
 import { type PeerDataConfig, peerDataConfig } from '../wire/data.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
@@ -82,11 +83,15 @@ export class ServerApi {
   }
 
   /** `GET /policy`: a delta from `baseHash`, or the complete bundle. */
-  async policy(baseHash: string | undefined, signal: AbortSignal): Promise<PolicyBundle> {
+  async policy(
+    baseHash: string | undefined,
+    signal: AbortSignal,
+  ): Promise<PolicyBundle & { readonly traceparent: string | undefined }> {
     const query = new URLSearchParams(this.#options.policyDirs.map((dir): [string, string] => ['path', dir]));
     if (baseHash !== undefined) query.append('base_hash', baseHash);
-    const text = await this.#get(this.#address('/policy', query), signal);
-    return parsed(policyBundle, JSON.parse, text, 'policy bundle');
+    const { text, headers } = await this.#answer(this.#address('/policy', query), signal);
+    const bundle = parsed(policyBundle, JSON.parse, text, 'policy bundle');
+    return { ...bundle, traceparent: validTraceparent(headers.traceparent) };
   }
 
   /** `GET /data/config`: base entries and retained updates. */
@@ -140,12 +145,16 @@ export class ServerApi {
     return serverAddress(this.#options.serverUrl, path, query);
   }
 
-  #get(url: string, signal: AbortSignal): Promise<string> {
+  async #get(url: string, signal: AbortSignal): Promise<string> {
+    return (await this.#answer(url, signal)).text;
+  }
+
+  #answer(url: string, signal: AbortSignal): Promise<ServerAnswer> {
     return withAnySignal([signal], (within) => this.#follow(url, within, signal), ANSWER_TIMEOUT_MS);
   }
 
   /** Follows redirects: `GET /data/config` may lead to an external API (specification "External data source API"). */
-  async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<string> {
+  async #follow(url: string, within: AbortSignal, signal: AbortSignal): Promise<ServerAnswer> {
     const first = this.#firstHop(url);
     let who = 'the sync server';
     const refused = ({ url: place }: Hop, { status, headers, text }: ServerAnswer): SyncError => {
@@ -171,7 +180,7 @@ export class ServerApi {
       fail: (hop, _why, answer) => refused(hop, answer),
     });
     if (answer.status !== 200) throw refused(hop, answer);
-    return answer.text;
+    return answer;
   }
 
   /** Sends the token to the server alone; a redirect carries its own in the address. */

@@ -30,9 +30,10 @@ it('says what a client follows, where, and who may call it, one fact a line', ()
   assert.deepEqual(linesOf(env).slice(1), [
     'server: https://***@sync.example/?***, the token of SYNC_CLIENT_TOKEN is sent',
     'data: topics acme, shop',
-    'policy: directories app, lib',
+    'policy: directories app, lib; files above them are left out, among them the data.json of the repository root',
     'authentication of the client API: on',
   ]);
+  assert.equal(linesOf({ SYNC_POLICY_SUBSCRIPTION_DIRS: 'app:./' })[3], 'policy: directories app, ./');
   const off = linesOf({ SYNC_DATA_UPDATER_ENABLED: 'false', SYNC_POLICY_UPDATER_ENABLED: 'false' });
   assert.deepEqual(off.slice(2, 4), [
     'data: off by SYNC_DATA_UPDATER_ENABLED',
@@ -49,7 +50,7 @@ it('says which engine it has, and where', () => {
   });
   assert.equal(
     engineFact(values, { kind: 'embedded', missing: 'there is no "opa" on PATH' }).text,
-    'embedded OPA at https://***@opa.example/, since there is no OPA program here (there is no "opa" on PATH); for one run "sync-client get-opa", or set SYNC_ENGINE',
+    'embedded OPA at https://***@opa.example/, since there is no OPA program here (there is no "opa" on PATH); for one run "policysync opa get", or set SYNC_ENGINE',
   );
 });
 

@@ -2,6 +2,7 @@ import { redactUrl } from '../lib/log.js';
 import type { StartFact } from '../lib/start-lines.js';
 import type { EngineChoice } from './engine/choose-engine.js';
 import type { ClientSettings } from './options.js';
+import { outermostDirectories } from './topics.js';
 
 /** The settings that the facts come from. */
 type FactSettings = Pick<
@@ -44,7 +45,7 @@ export function startFacts(settings: FactSettings, { version, nodeVersion, clien
       ? { about: 'data', text: `topics ${dataTopics.join(', ')}`, fields: { topics: dataTopics } }
       : { about: 'data', text: 'off by SYNC_DATA_UPDATER_ENABLED' },
     settings.policyUpdaterEnabled
-      ? { about: 'policy', text: `directories ${policyDirs.join(', ')}`, fields: { directories: policyDirs } }
+      ? { about: 'policy', text: directoriesText(policyDirs), fields: { directories: policyDirs } }
       : { about: 'policy', text: 'off by SYNC_POLICY_UPDATER_ENABLED' },
     {
       about: 'authentication of the client API',
@@ -52,6 +53,14 @@ export function startFacts(settings: FactSettings, { version, nodeVersion, clien
       fields: { authentication },
     },
   ];
+}
+
+/** Who subscribes to directories gets what is in them: that says what it does not get. */
+function directoriesText(dirs: readonly string[]): string {
+  const text = `directories ${dirs.join(', ')}`;
+  return outermostDirectories(dirs).includes('.')
+    ? text
+    : `${text}; files above them are left out, among them the data.json of the repository root`;
 }
 
 /** The fact about the engine, once it is chosen. */
@@ -63,6 +72,6 @@ export function engineFact(
   const why =
     missing === undefined
       ? ''
-      : `, since there is no OPA program here (${missing}); for one run "sync-client get-opa", or set SYNC_ENGINE`;
+      : `, since there is no OPA program here (${missing}); for one run "policysync opa get", or set SYNC_ENGINE`;
   return { about: 'engine', text: `${kind} OPA at ${engine}${why}`, fields: { engine, engine_kind: kind } };
 }

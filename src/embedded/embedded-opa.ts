@@ -399,7 +399,7 @@ export class EmbeddedOpa implements DecisionSource {
     this.#table.compiled(set);
     this.#serving.swap(next);
     const compiled = compiledOf(set).length;
-    this.#log.info({ compiled, with_go: set.entrypoints.length - compiled }, 'entrypoints compiled');
+    this.#log.debug({ compiled, with_go: set.entrypoints.length - compiled }, 'entrypoints compiled');
   }
 
   async #fill(go: GoEngine): Promise<void> {

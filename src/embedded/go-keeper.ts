@@ -31,14 +31,14 @@ export interface GoState {
   readonly loaded: boolean;
   readonly memoryBytes: number;
   readonly starts: number;
-  /** Threads that ended otherwise than because nothing needed them. */
+  /** Processes that ended otherwise than because nothing needed them. */
   readonly failedEnds: number;
 }
 
 const STOPS = 'the client stops';
 /** Failures in a row after which callers no longer wait. */
 const PATIENCE = 3;
-/** Threads in which a call is tried: one may end because of another call. */
+/** Processes in which a call is tried: one may end because of another call. */
 const MAX_ATTEMPTS = 4;
 
 /** A process, from the decision to start it until another one takes its place. */
@@ -179,6 +179,8 @@ export class GoKeeper {
         this.#stop.signal.throwIfAborted();
         if (this.#life?.it !== life)
           throw new WorkerFailure('ended', 'another process takes its place', { cause: error });
+        // A damaged package stays damaged: the first start says so.
+        if (this.#starts === 0 && error instanceof SyncError && !error.retryable) throw error;
         const delayMs = this.#failed(error);
         await sleep(delayMs, this.#stop.signal);
       }

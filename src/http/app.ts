@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { type Authenticator, anonymousAuth } from '../auth/caller.js';
+import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { RateLimit } from '../lib/rate.js';
@@ -32,6 +33,8 @@ export interface HttpAppOptions {
   tls?: TlsFiles | undefined;
   /** Authenticates callers. Default: authentication is off. */
   authenticator?: Authenticator;
+  /** Sessions of the live page, whose cookie then counts as a token. Default: no cookie counts. */
+  pageSessions?: PageSessions | undefined;
   /** Requests of one address. Default: no limit. */
   rateLimit?: RateLimit | undefined;
   /** Allowed `Host` names. Default: any. */
@@ -54,7 +57,10 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
     logger: false,
     bodyLimit: options.bodyLimitBytes,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    routerOptions: { ignoreTrailingSlash: true },
+    // A request on a connection that is open when the close begins is served like any other: no caller could have known.
+    return503OnClosing: false,
+    // Names of clients have up to 265 characters, each of up to nine in a path. No route has a pattern that long texts could slow down.
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2500 },
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     // Hidden from Fastify's types, which would make every app one of TLS.
     ...(options.tls === undefined
@@ -78,7 +84,7 @@ export function createHttpApp(options: HttpAppOptions, deps: { log: Logger }): F
   useErrorHandler(app, deps.log);
   useSlowReaderTimeout(app, options.readerTimeoutMs ?? READER_TIMEOUT_MS, deps.log);
   if (options.tls !== undefined) keepListenerCurrent(app, options.tls, deps.log);
-  useAuthHook(app, options.authenticator ?? anonymousAuth());
+  useAuthHook(app, options.authenticator ?? anonymousAuth(), options.pageSessions);
   if (limits !== undefined) {
     const letIn = syncHook(({ raw, caller, routeOptions }) => {
       if (caller !== undefined && routeOptions.config.access !== 'everyone') limits.letIn(raw);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Access } from '../auth/caller.js';
 import { jsonSchemaOf } from '../wire/lists.js';
-import type { ResponseDeclaration, RouteDeclaration } from './route.js';
+import type { DeclaredRoute, ResponseDeclaration } from './declared-route.js';
 
 /** What the document says of the program itself. */
 export interface ApiInfo {
@@ -18,11 +18,11 @@ const ERROR_SCHEMA = 'Error';
  * The OpenAPI 3.1 document of routes, made from the same declarations and schemas that requests are checked against.
  * Paths are in the form of OpenAPI (`/callbacks/{key}`); every operation has an `operationId` of method and path.
  */
-export function openApiDocument(routes: readonly RouteDeclaration[], info: ApiInfo): JsonObject {
+export async function openApiDocument(routes: readonly DeclaredRoute[], info: ApiInfo): Promise<JsonObject> {
   const paths: Record<string, JsonObject> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: await operation(route) };
   }
   return {
     openapi: '3.1.0',
@@ -42,9 +42,12 @@ export function openApiDocument(routes: readonly RouteDeclaration[], info: ApiIn
   };
 }
 
-function operation(route: RouteDeclaration): JsonObject {
+async function operation(route: DeclaredRoute): Promise<JsonObject> {
   const { query, body, responses = {}, description, access } = route;
   const takesBody = body !== undefined;
+  const declared = Object.entries(responses).map(
+    async ([status, one]) => [status, await response(status, one)] as const,
+  );
   return {
     operationId: `${route.method.toLowerCase()}${route.path.replace(/[^\w]+(\w?)/g, (_match, next: string) => next.toUpperCase())}`,
     tags: [route.tag],
@@ -59,8 +62,8 @@ function operation(route: RouteDeclaration): JsonObject {
       ...(access !== 'everyone' && { 401: failure('The token is missing, not valid or of the wrong kind') }),
       ...(takesBody && { 413: failure('The body is too large') }),
       ...((takesBody || query !== undefined) && { 422: failure('The request is not as documented') }),
-      ...Object.fromEntries(Object.entries(responses).map(([status, one]) => [status, response(status, one)])),
-      ...(Object.keys(responses).length === 0 && { 200: { description: 'Done' } }),
+      ...Object.fromEntries(await Promise.all(declared)),
+      ...(declared.length === 0 && { 200: { description: 'Done' } }),
       default: failure('Another failure: the header x-sync-error has its code, see errors.md'),
     },
   };
@@ -82,11 +85,20 @@ function failure(description: string): JsonObject {
   return { description, content: { 'application/json': { schema: { $ref: `#/components/schemas/${ERROR_SCHEMA}` } } } };
 }
 
-function response(status: string, { description, schema, contentType }: ResponseDeclaration): JsonObject {
+async function response(
+  status: string,
+  { description, schema, contentType, events }: ResponseDeclaration,
+): Promise<JsonObject> {
   if (Number(status) >= 400 && schema === undefined) return failure(description);
+  if (contentType !== undefined && events !== undefined) {
+    // OpenAPI 3.1 has no words for the events of a stream.
+    const shapes = Object.entries(await events()).map(([name, shape]) => [name, jsonSchema(shape, 'output')]);
+    return { description, content: { [contentType]: { 'x-events': Object.fromEntries(shapes) } } };
+  }
   if (schema === undefined)
     return { description, ...(contentType !== undefined && { content: { [contentType]: {} } }) };
-  return { description, content: { 'application/json': { schema: jsonSchema(schema, 'output') } } };
+  const loaded = typeof schema === 'function' ? await schema() : schema;
+  return { description, content: { 'application/json': { schema: jsonSchema(loaded, 'output') } } };
 }
 
 function pathParameters(path: string): JsonObject[] {

@@ -1,12 +1,26 @@
 import type { FastifyInstance } from 'fastify';
+import { isAbort } from '../lib/async.js';
 import { createProgram, type Parts, type Program } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
-import type { RouteDeclaration } from './route.js';
+import type { DeclaredRoute } from './declared-route.js';
 
 /** An API that listens. */
 export interface Listening {
   readonly app: FastifyInstance;
   readonly address: { url: string; port: number };
+  /** What happens before a graceful stop; rejects when the signal aborts. */
+  drain(signal: AbortSignal): Promise<void>;
+}
+
+/** A program with an HTTP API. */
+export interface HttpProgram extends Program<Listening['address']> {
+  /**
+   * Prepares a stop without a failure for anyone: readiness is false at once, callers and load balancers get the time to notice, and
+   * subscribers are sent away. Resolves when it is time for {@link Program.stop}, which also cuts it short. Does nothing before the
+   * start. Idempotent.
+   */
+  drain(): Promise<void>;
+  readonly routes: readonly DeclaredRoute[];
 }
 
 /** Makes a program whose parts have an HTTP API; see {@link createProgram}. Its `routes` are empty before the start. */
@@ -14,15 +28,28 @@ export function createHttpProgram(
   name: string,
   compose: (parts: Parts) => Promise<Listening>,
   log: Logger,
-): Program<Listening['address']> & { readonly routes: readonly RouteDeclaration[] } {
-  let routes: readonly RouteDeclaration[] = [];
+): HttpProgram {
+  let routes: readonly DeclaredRoute[] = [];
+  let drain = async (): Promise<void> => undefined;
+  let draining: Promise<void> | undefined;
   const start = async (parts: Parts): Promise<Listening['address']> => {
-    const { app, address } = await compose(parts);
-    routes = app.declaredRoutes;
-    return address;
+    const listening = await compose(parts);
+    routes = listening.app.declaredRoutes;
+    drain = async () => {
+      try {
+        await listening.drain(parts.signal);
+      } catch (error) {
+        if (!isAbort(error, parts.signal)) throw error;
+      }
+    };
+    return listening.address;
   };
   return {
     ...createProgram(name, start, log),
+    drain: () => {
+      draining ??= drain();
+      return draining;
+    },
     get routes() {
       return routes;
     },

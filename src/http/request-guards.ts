@@ -4,12 +4,14 @@ import { TLSSocket } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { authorize } from '../auth/authorize.js';
 import { ANONYMOUS, type Authenticator } from '../auth/caller.js';
+import type { PageSessions } from '../auth/page-session.js';
 import { canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { isLoopback } from '../lib/proxy.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { ClientAddresses } from './address-limits.js';
+import { authorizeSession, pageCaller } from './page-caller.js';
 
 /** Most `Host` headers that are cached. */
 const MAX_TAKEN = 100;
@@ -41,6 +43,11 @@ export function createHostCheck({ host, names }: { host: string; names: readonly
     }
     if (header !== '' && taken.size < MAX_TAKEN) taken.add(header);
   };
+}
+
+/** Whether a `Host` header is a name of this machine itself: localhost, or a loopback address, with or without a port. */
+export function isLoopbackHost(header: string | undefined): boolean {
+  return header !== undefined && isLoopback(nameOf(header));
 }
 
 /** The name or address of a `Host` header, in one spelling, without its port. */
@@ -95,7 +102,7 @@ function isListed(origin: string, origins: readonly string[]): boolean {
 }
 
 /** Health checks of orchestrators, which must respond most of all while a server is under pressure. */
-const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready']);
+const FREE = new Set(['/', '/healthcheck', '/healthy', '/ready', '/live']);
 
 /** Limits the rate of each address: 429 with `Retry-After`, before any other work for the request. */
 export function useRateLimit(app: FastifyInstance, limit: RateLimit, addresses: ClientAddresses): void {
@@ -112,9 +119,10 @@ export function consumeRateLimit(limit: RateLimit, key: string): void {
 
 /**
  * Deny by default (design D36): a route without an access rule cannot be added, and no handler runs before its
- * caller is authorized, which happens before the body is read.
+ * caller is authorized, which happens before the body is read. With `sessions` a cookie of the live page counts where a request has no
+ * `Authorization`.
  */
-export function useAuthHook(app: FastifyInstance, authenticator: Authenticator): void {
+export function useAuthHook(app: FastifyInstance, authenticator: Authenticator, sessions?: PageSessions): void {
   app.decorateRequest('caller', undefined);
   app.addHook('onRoute', ({ url, config }) => {
     if (config?.access === undefined) throw new Error(`the route ${url} does not say who may call it`);
@@ -127,7 +135,14 @@ export function useAuthHook(app: FastifyInstance, authenticator: Authenticator):
       request.caller = ANONYMOUS;
       return;
     }
-    request.caller = await authenticator.authenticate(request.headers.authorization);
+    const { authorization } = request.headers;
+    const signedIn = sessions && authorization === undefined ? pageCaller(request.raw, sessions) : undefined;
+    if (signedIn !== undefined) {
+      request.caller = signedIn;
+      authorizeSession(access, signedIn, request.method);
+      return;
+    }
+    request.caller = await authenticator.authenticate(authorization);
     if (authenticator.enabled) authorize(access, request.caller);
   });
 }

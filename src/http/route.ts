@@ -2,38 +2,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type * as z from 'zod';
 import type { Access, Caller } from '../auth/caller.js';
 import type { SyncError } from '../lib/errors.js';
+import type { DeclaredRoute } from './declared-route.js';
 import { parseBody, parseQuery } from './json-body.js';
 
-/** One possible response of a route, for the documentation. */
-export interface ResponseDeclaration {
-  readonly description: string;
-  /** Shape of its JSON body, if it has one. */
-  readonly schema?: z.ZodType;
-  /** Media type of a body that has no schema. */
-  readonly contentType?: string;
-}
-
-/** One route: who may call it, what it accepts and returns. Validation and `/openapi.json` both come from it. */
-export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType> {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Fastify's form: `/callbacks/:key`. */
-  readonly path: string;
-  readonly access: Access;
-  /** Heading under which the documentation lists it. */
-  readonly tag: string;
-  /** One line. */
-  readonly summary: string;
-  readonly description?: string;
-  /** Schema of the query; each parameter is a string, or an array of them if it is repeated. */
-  readonly query?: Q;
-  readonly body?: B;
-  /** The handler gets the bytes of the body as `call.raw` and checks them itself; `body` is documentation then. */
-  readonly rawBody?: boolean;
-  readonly responses?: Readonly<Record<number, ResponseDeclaration>>;
+/** A route as the program makes it. Validation and `/openapi.json` both come from it. */
+export interface RouteDeclaration<Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType>
+  extends DeclaredRoute<Q, B> {
   /** Runs before the body is read, for a route that is open to everyone; throws the error to send. */
   readonly screen?: (request: FastifyRequest) => void;
-  /** Largest body, if that is less than the program accepts. */
-  readonly bodyLimitBytes?: number;
   /** Called for each rejected request: for a route whose callers never read the response. */
   readonly onRefused?: (error: SyncError) => void;
 }

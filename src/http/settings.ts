@@ -1,5 +1,6 @@
-import { LOG_LEVELS, OPAL_LOG_LEVELS } from '../lib/log.js';
-import { choiceSetting, listSetting, textSetting } from '../lib/options.js';
+import { OPAL_LOG_LEVELS } from '../lib/log.js';
+import { LOG_LEVELS } from '../lib/log-levels.js';
+import { choiceSetting, listSetting, pathSetting, secondsSetting } from '../lib/setting-kinds.js';
 import { METRICS_ACCESS } from './metrics-route.js';
 
 /** Settings of both programs; each lists them under a heading of its own. */
@@ -13,6 +14,11 @@ export const SHARED_SETTINGS = {
     'SYNC_METRICS_ACCESS',
     'Who may read /metrics: everyone; token: callers with a valid token, if authentication is on; off: nobody.',
     { opal: null, choices: METRICS_ACCESS, default: 'token' },
+  ),
+  drainDelayMs: secondsSetting(
+    'SYNC_DRAIN_DELAY',
+    'Time after SIGTERM in which it serves as usual while GET /ready is 503, so that load balancers notice.',
+    { opal: null, default: 0, max: 3600 },
   ),
   logLevel: choiceSetting('SYNC_LOG_LEVEL', 'Least severe level that is logged.', {
     choices: LOG_LEVELS,
@@ -33,8 +39,8 @@ export function listenerTlsSettings(prefix: string, { name, protocols }: { name:
   const certificate = `PEM certificate of the ${name} with its chain. When set, it speaks ${protocols} only.`;
   const authority = 'PEM certificate authority. When set, callers must present a certificate that it signed.';
   return {
-    cert: textSetting(`${prefix}_CERT_FILE`, certificate, file),
-    key: textSetting(`${prefix}_KEY_FILE`, 'PEM key of that certificate, without a passphrase.', file),
-    ca: textSetting(`${prefix}_CA_FILE`, authority, file),
+    cert: pathSetting(`${prefix}_CERT_FILE`, certificate, file),
+    key: pathSetting(`${prefix}_KEY_FILE`, 'PEM key of that certificate, without a passphrase.', file),
+    ca: pathSetting(`${prefix}_CA_FILE`, authority, file),
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { connectFailure, connectText, tlsAdvice } from './connect-failure.js';
+import { connectFailure, connectText, isTlsRefusal, tlsAdvice } from './connect-failure.js';
 
 const withCode = (code: string, message = 'why'): Error => Object.assign(new Error(message), { code });
 
@@ -16,6 +16,7 @@ describe('a connection that was not made', () => {
     [withCode('ERR_SSL_WRONG_VERSION_NUMBER'), /does not speak TLS there/],
     [withCode('ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE'), /refuses TLS with us/],
     [new Error('the other side refused the connection: TLS alert "certificate required"'), /refuses TLS with us/],
+    [withCode('PLAIN_TO_TLS'), /speaks TLS there \(use https:\/\/\)$/],
     [new Error('outer', { cause: withCode('CERT_HAS_EXPIRED') }), /not valid at this time/],
     [new AggregateError([withCode('ECONNREFUSED'), withCode('CERT_HAS_EXPIRED')]), /not valid at this time/],
     [withCode('ECONNREFUSED'), undefined],
@@ -36,6 +37,13 @@ describe('a connection that was not made', () => {
         assert.deepEqual([error.code, error.message], ['tls_failed', `${options.message}: ${advice}`]);
       }
     }
+  });
+
+  it('tells a peer that refuses TLS with us from one that does not speak it', () => {
+    const refusals = ['CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE'];
+    assert.ok(refusals.every((code) => isTlsRefusal(withCode(code))));
+    const others = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ECONNREFUSED', 'ECONNRESET'];
+    assert.ok(others.every((code) => !isTlsRefusal(withCode(code))));
   });
 
   it('has a text with both', () => {

@@ -15,6 +15,9 @@ const TLS_PROBLEMS: Readonly<Record<string, 'untrusted' | 'expired' | 'name'>> =
   HOSTNAME_MISMATCH: 'name',
 };
 
+/** The code of an error of `plainFailure` (tls-probe.ts). */
+export const PLAIN_TO_TLS = 'PLAIN_TO_TLS';
+
 /** What names the authorities of the sync server, and of everything else that a client reads. */
 export const SERVER_CA =
   'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED=true';
@@ -48,6 +51,7 @@ export function tlsAdvice(cause: unknown, caSetting: string): string | undefined
     name: 'its certificate is for another name',
     'no tls': 'it does not speak TLS there (http:// may be meant)',
     alert: 'it refuses TLS with us (it may ask for a certificate of ours)',
+    'plain to tls': 'it speaks TLS there (use https://)',
   }[problem];
 }
 
@@ -57,9 +61,18 @@ export function connectText(cause: unknown, caSetting: string): string {
   return advice === undefined ? errorText(cause) : `${errorText(cause)}: ${advice}`;
 }
 
-function tlsProblem(error: unknown): 'untrusted' | 'expired' | 'name' | 'no tls' | 'alert' | undefined {
+/** Whether a handshake failed with a peer that speaks TLS. */
+export function isTlsRefusal(error: unknown): boolean {
+  const problem = tlsProblem(error);
+  return problem !== undefined && problem !== 'no tls';
+}
+
+type TlsProblem = 'untrusted' | 'expired' | 'name' | 'no tls' | 'alert' | 'plain to tls';
+
+function tlsProblem(error: unknown): TlsProblem | undefined {
   for (const at of causesOf(error)) {
     const code = 'code' in at && typeof at.code === 'string' ? at.code : '';
+    if (code === PLAIN_TO_TLS) return 'plain to tls';
     const known = TLS_PROBLEMS[code];
     if (known !== undefined) return known;
     if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG') return 'no tls';

@@ -6,7 +6,7 @@ export const ERROR_CODES = {
   config_invalid: {
     status: 500,
     cause: 'One or more settings have a value that cannot be used.',
-    remedy: 'Correct the settings that the message names; `--help` lists each with its form.',
+    remedy: 'Correct the settings that the message names; `--help-all` of the program lists each with its form.',
   },
   usage_invalid: {
     status: 500,
@@ -44,7 +44,7 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'The sync server did not accept the token of this program; the message has its reason.',
     remedy:
-      'Set SYNC_CLIENT_TOKEN (`--token` of a command) to a token that `sync-server obtain-token` issues for this kind of peer. A client keeps trying.',
+      'Set SYNC_CLIENT_TOKEN (`--token` or `--token-file` of a command) to a token that `policysync token` issues for this kind of peer. A client keeps trying.',
   },
   master_token_refused: {
     status: 502,
@@ -67,6 +67,23 @@ export const ERROR_CODES = {
     cause:
       'A program that listens on loopback was asked under a name that does not belong there (DNS rebinding, or a proxy).',
     remedy: 'Ask by localhost or 127.0.0.1, or add the name to SYNC_ALLOWED_HOSTS of the program.',
+  },
+  page_not_open: {
+    status: 403,
+    cause:
+      'The live page, or its stream, was asked for under a name that is no loopback one, while authentication is off.',
+    remedy:
+      'Turn authentication on and sign in with a token, or open the page as http://localhost:7002/ui, through a forwarded port if need be; see docs/ui.md.',
+  },
+  sign_in_refused: {
+    status: 403,
+    cause: 'The live page was given a token that cannot sign in; the message says why.',
+    remedy: 'Sign in with a token of kind listener, or datasource to act: `policysync token --type listener`.',
+  },
+  session_not_permitted: {
+    status: 403,
+    cause: 'Who is signed in to the live page may not do that; a session of a listener token reads only.',
+    remedy: 'Sign out, and sign in with a token of the kind that the message names.',
   },
   address_limit: {
     status: 429,
@@ -95,6 +112,13 @@ export const ERROR_CODES = {
     cause: 'The server has as many connections as it may have.',
     remedy: 'Add a server instance, or raise SYNC_MAX_CONNECTIONS and the limit of open files.',
   },
+  too_many_watchers: {
+    status: 503,
+    cause:
+      'As many streams of the fleet are open as there may be: in all, of one address, or with different limits of tokens.',
+    remedy:
+      'Close pages or `status --watch` that nobody looks at, or ask another server instance; docs/visibility.md has the numbers.',
+  },
   not_enabled: {
     status: 501,
     cause: 'This part of the server is switched off.',
@@ -104,6 +128,13 @@ export const ERROR_CODES = {
     status: 500,
     cause: 'The program cannot listen on its address (most often: the port is in use).',
     remedy: 'Stop what uses the port, or choose another host or port.',
+  },
+  package_missing: {
+    status: 500,
+    cause:
+      'A backbone or a data source is reached by a package that PolicySync does not bring along and that is not installed.',
+    remedy:
+      'Run the `npm install` command of the message where policysync is installed, with `--global` if that is so installed, and start again.',
   },
   already_stopped: {
     status: 500,
@@ -125,10 +156,52 @@ export const ERROR_CODES = {
     cause: 'A requested directory does not exist in the policy repository.',
     remedy: 'Compare SYNC_POLICY_SUBSCRIPTION_DIRS with the directories of the tracked branch.',
   },
+  policy_commit_unknown: {
+    status: 404,
+    cause: 'A commit was asked for that is not in the history of the tracked branch as this server has it.',
+    remedy:
+      'Give a commit of GET /policy/source, by its whole hash or at least 7 digits. One that was pushed just now is there after the next look: POST /policy/refresh.',
+  },
+  client_unknown: {
+    status: 404,
+    cause: 'No client is listed under the name that was given, or the token does not permit to see it.',
+    remedy: 'Give a name as `policysync clients` lists it: the id of the client, unless that belongs to another token.',
+  },
+  client_away: {
+    status: 409,
+    cause: 'A client was asked to act, or to tell about itself, that is not connected.',
+    remedy:
+      'Wait until it is back: it then loads what it missed by itself. `policysync status` says since when it is away.',
+  },
+  client_not_askable: {
+    status: 409,
+    cause:
+      'A client cannot be asked over its connection: it is one of OPAL or of an older version, or its operator has closed that.',
+    remedy:
+      'Use the API of the client itself (docs/http-api.md), update it, or set SYNC_CLIENT_REMOTE_ACTIONS of the client to true.',
+  },
+  client_busy: {
+    status: 429,
+    cause: 'The same client is being asked for something else of this kind, or many clients are being asked.',
+    remedy: 'Retry after the time in `Retry-After`.',
+  },
+  client_no_answer: {
+    status: 504,
+    cause: 'A connected client has not answered in time, or not as documented. It may have done what it was asked.',
+    remedy:
+      'Look at its state with `policysync status` and at its log; ask again, or use the API of the client itself.',
+  },
+  trace_unknown: {
+    status: 404,
+    cause: 'No data update or policy commit is known by what was given.',
+    remedy:
+      'Give the seq or the id that a publish returned, or a commit (at least 7 digits) that this server has seen since its start. Superseded updates are kept for SYNC_LOG_RETENTION.',
+  },
   git_failed: {
     status: 503,
     cause: 'The git program failed.',
-    remedy: 'Check SYNC_POLICY_REPO_URL, the branch and the credentials; the message has what git said.',
+    remedy:
+      'Check the address of the repository (SYNC_POLICY_REPO_URL, or what the command was given), the branch and the credentials; the message has what git said.',
   },
   git_timeout: {
     status: 503,
@@ -138,7 +211,8 @@ export const ERROR_CODES = {
   git_branch_missing: {
     status: 503,
     cause: 'The tracked branch does not exist in the remote repository.',
-    remedy: 'Set SYNC_POLICY_REPO_MAIN_BRANCH to one of the branches that the message lists.',
+    remedy:
+      'Set SYNC_POLICY_REPO_MAIN_BRANCH, or --branch of a command, to a branch of the repository; the message of a server lists them.',
   },
   bundle_server_failed: {
     status: 503,
@@ -215,12 +289,22 @@ export const ERROR_CODES = {
     status: 504,
     cause: 'Not all clients concerned applied a data update within the time that the publisher was ready to wait.',
     remedy:
-      'The update is recorded and reaches them all the same: do not publish it again. `sync-server status` shows why.',
+      'The update is recorded and reaches them all the same: do not publish it again. `policysync status` shows why.',
   },
   condition_met: {
     status: 500,
     cause: 'What `--fail-on` of `status` looks for is so.',
     remedy: 'The lines of `status` say what is refused or failing; docs/operations.md has where to look next.',
+  },
+  demo_failed: {
+    status: 500,
+    cause: '`policysync demo` could not do one of its steps.',
+    remedy: 'Correct what the message names, and run `policysync demo` again.',
+  },
+  checks_failed: {
+    status: 500,
+    cause: 'A check of `policysync check` or `policysync doctor` found an error; with `--strict`, or a warning.',
+    remedy: 'Follow the remedy below each line that is not in order, then run the command again.',
   },
   frame_invalid: {
     status: 400,
@@ -239,16 +323,24 @@ export const ERROR_CODES = {
     remedy:
       'Check that the client runs, and where: `--client-url`, or SYNC_CLIENT_API_SERVER_HOST and SYNC_CLIENT_API_SERVER_PORT.',
   },
+  unhealthy: {
+    status: 503,
+    cause:
+      'A health check found a program that does not answer, does not work, or is not ready yet; the message has the reason.',
+    remedy:
+      'Check that the program runs with the same settings as the health check. `GET /healthcheck` of the server, `GET /healthy` of the client and their logs have the details.',
+  },
   tls_failed: {
     status: 502,
-    cause: 'No trusted connection could be made: a certificate is not trusted, not valid, or of another name.',
+    cause:
+      'No trusted connection could be made: a certificate is not trusted, not valid, or of another name, or only one side speaks TLS.',
     remedy:
-      'Name the authority of the certificate in the setting that the message has, and use the name that the certificate is for; see docs/tls.md.',
+      'Name the authority of the certificate in the setting that the message has, use the name that the certificate is for, and https:// where there is TLS, http:// where there is none; see docs/tls.md.',
   },
   server_refused: {
     status: 502,
     cause: 'The sync server returned an error.',
-    remedy: 'The message has the response; the server log has the reason.',
+    remedy: 'The message has the response; the log of the server, or of a proxy before it, has the reason.',
   },
   answer_too_large: {
     status: 502,
@@ -293,7 +385,7 @@ export const ERROR_CODES = {
     status: 500,
     cause: 'No OPA executable could be found or made.',
     remedy:
-      'Run `sync-client get-opa`, which downloads or builds OPA; or install OPA, set SYNC_INLINE_ENGINE_EXEC_PATH, or set SYNC_ENGINE=embedded, which needs no OPA program.',
+      'Run `policysync opa get`, which downloads or builds OPA; or install OPA, set SYNC_INLINE_ENGINE_EXEC_PATH, or set SYNC_ENGINE=embedded, which needs no OPA program.',
   },
   engine_download_failed: {
     status: 500,
@@ -384,7 +476,7 @@ export const ERROR_CODES = {
   callback_limit: {
     status: 409,
     cause: 'The client has as many registered callbacks as it may have.',
-    remedy: 'Delete unused ones with DELETE /callbacks/<key>.',
+    remedy: 'Delete unused ones with `DELETE /callbacks/<key>`.',
   },
   offline_mode_off: {
     status: 400,
@@ -519,7 +611,12 @@ export function failureFields(error: unknown, unexpected?: 'stack'): FailureFiel
 }
 
 /** Errors that only a change of the configuration corrects: the program ends with exit code 2. */
-const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set(['usage_invalid', 'config_invalid', 'engine_start_failed']);
+const CONFIGURATION_CODES: ReadonlySet<ErrorCode> = new Set([
+  'usage_invalid',
+  'config_invalid',
+  'package_missing',
+  'engine_start_failed',
+]);
 
 /** Why a program cannot listen where its settings say, whatever else runs: not an address of this machine, or not permitted. */
 const WRONG_ADDRESS: ReadonlySet<unknown> = new Set(['EADDRNOTAVAIL', 'EACCES', 'ENOTFOUND', 'EINVAL']);

@@ -2,15 +2,16 @@ import { createRequire } from 'node:module';
 import type { DestinationStream } from 'pino';
 import type prettyFactory from 'pino-pretty';
 
-/** Lines for people: time, level, component, message, then the other fields. */
+/** Lines for people: date and time of this place, level, message, then the other fields; in colours on a terminal that has them. */
 export function pretty(): DestinationStream {
-  // Loaded here and not at the top: who logs JSON has no use for its thirty modules.
-  const factory = createRequire(import.meta.url)('pino-pretty') as typeof prettyFactory;
+  // Loaded here and not at the top: who logs JSON has no use for it.
+  const factory = createRequire(import.meta.url)('./pino-pretty.cjs') as typeof prettyFactory;
   return factory({
     destination: 2,
     sync: true,
     ignore: 'pid,hostname,name',
-    translateTime: 'SYS:HH:MM:ss.l',
+    translateTime: 'SYS:yyyy-mm-dd HH:MM:ss.l',
+    colorize: process.stderr.isTTY && process.stderr.hasColors(),
     singleLine: true,
     // `error` is the text of a failure, one of the fields.
     errorLikeObjectKeys: ['err'],

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import fc from 'fast-check';
-import { redactUrl, Secret, silentLogger } from './log.js';
+import { createLogger, logLevelsOf, redactUrl, Secret, silentLogger } from './log.js';
 
 describe('redactUrl', () => {
   const TABLE: Record<string, string> = {
@@ -79,6 +79,70 @@ it('a silent logger takes everything and makes silent children', () => {
   const log = silentLogger();
   log.error({ a: 1 }, 'nothing');
   log.child({ component: 'x' }).warn({}, 'nothing');
+});
+
+/** What a program writes that is this code after `const log = createLogger(...)`. */
+async function written(options: object, work: string, env: Record<string, string> = {}): Promise<string> {
+  const code = `import { createLogger, logLevelsOf } from ${JSON.stringify(new URL('./log.js', import.meta.url).href)};
+    const log = createLogger('p', ${JSON.stringify(options)});
+    ${work}`;
+  const args = ['--input-type=module', '--eval', code];
+  return (await promisify(execFile)(process.execPath, args, { env: { ...process.env, TZ: 'UTC', ...env } })).stderr;
+}
+
+describe('a line', () => {
+  it('of JSON has ISO time, the name of the level, component and fields, and no secrets', async () => {
+    const text = await written(
+      { level: 'info', format: 'json' },
+      `const part = log.child({ component: 'policy' });
+       part.warn({ n: 1, token: 'hush', entry: { headers: { a: 'hush' } } }, 'said');
+       log.debug('not said');
+       log.info('plain');`,
+    );
+    const [first = '', second = '', ...others] = text.trimEnd().split('\n');
+    const { time, ...line } = JSON.parse(first) as Record<string, unknown>;
+    assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    const hidden = { token: '[secret]', entry: { headers: '[secret]' } };
+    assert.deepEqual(line, { level: 'warn', name: 'p', component: 'policy', n: 1, ...hidden, msg: 'said' });
+    const { level, msg } = JSON.parse(second) as Record<string, unknown>;
+    assert.deepEqual([level, msg, others], ['info', 'plain', []]);
+  });
+
+  it('for people has date and time, and no colours where there is no terminal', async () => {
+    const work = "log.child({ component: 'policy' }).warn({ n: 1 }, 'said'); log.debug('not said');";
+    const text = await written({ level: 'info', format: 'pretty' }, work, { FORCE_COLOR: '' });
+    assert.match(text, /^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] WARN: said \{"component":"policy","n":1\}\n$/);
+  });
+
+  it('is written while the level of its component permits it, also by loggers that were made before', async () => {
+    const text = await written(
+      { level: 'info', format: 'json' },
+      `const policy = log.child({ component: 'policy' });
+       const child = policy.child({ id: 7 });
+       const data = log.child({ component: 'data' });
+       const say = (when) => { for (const each of [log, policy, child, data]) each.debug(when); };
+       const levels = logLevelsOf(data);
+       say('at first');
+       levels.change({ component: 'policy', level: 'debug' });
+       say('policy');
+       levels.change({ component: 'policy', level: 'silent' });
+       levels.change({ level: 'debug' });
+       child.error('never');
+       say('others');`,
+    );
+    const lines = text.trimEnd().split('\n');
+    const said = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      said.map(({ msg, component, id }) => [msg, component, id].join(' ').trimEnd()),
+      ['policy policy', 'policy policy 7', 'others', 'others data'],
+    );
+  });
+
+  it('only a logger of ours has levels that change', () => {
+    assert.equal(logLevelsOf(silentLogger()), undefined);
+    const levels = logLevelsOf(createLogger('p', { level: 'error', format: 'json' }).child({}));
+    assert.equal(levels?.view().level, 'error');
+  });
 });
 
 describe('the lines of a program', () => {

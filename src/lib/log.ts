@@ -1,18 +1,33 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
+import { LOG_LEVELS, type LogLevel, LogLevels } from './log-levels.js';
 import { pretty } from './log-pretty.js';
 
-/** The logger that every part is given. One line per event; `child({ component })` per part. */
-export type Logger = Pick<PinoLogger, 'debug' | 'info' | 'warn' | 'error'> & { child(fields: object): Logger };
+/** Writes one line: its fields and what happened, or that alone. */
+interface WriteLine {
+  (fields: object, message?: string): void;
+  (message: string): void;
+}
 
-/** Levels that SYNC_LOG_LEVEL accepts. */
-export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+/**
+ * The logger that every part is given. One line per event; `child({ component })` per part. A type of our own, so that those who
+ * embed a server or client need no other package for it; a logger of pino is one.
+ */
+export interface Logger {
+  readonly debug: WriteLine;
+  readonly info: WriteLine;
+  readonly warn: WriteLine;
+  readonly error: WriteLine;
+  child(fields: object): Logger;
+}
+
+type Method = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 /** What OPAL calls them where it has another name (opal-protocol P8.2). */
 export const OPAL_LOG_LEVELS = { TRACE: 'debug', SUCCESS: 'info', WARNING: 'warn', CRITICAL: 'error' } as const;
 
 /** How a program logs. */
 export interface LogOptions {
-  level: (typeof LOG_LEVELS)[number];
+  level: LogLevel;
   /** `json`: one object a line; `pretty`: for people. */
   format: 'json' | 'pretty';
 }
@@ -27,15 +42,87 @@ export type ProgramLogger = Logger & {
   flush(): void;
 };
 
-/** The program's root logger; writes to standard error so that standard output stays for results. */
+/**
+ * The program's root logger; writes to standard error so that standard output stays for results. A line of JSON has `time` as ISO 8601
+ * in UTC, and `level` by name.
+ */
 export function createLogger(name: string, options: LogOptions): ProgramLogger {
   const settings = {
     name,
-    level: options.level,
+    level: LOG_LEVELS[0],
     base: { name },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: ['token', '*.token', 'headers', '*.headers', '*.config.headers'], censor: '[secret]' },
   };
-  return options.format === 'pretty' ? pino(settings, pretty()) : pino(settings, gathered(2));
+  const lines = options.format === 'pretty' ? pino(settings, pretty()) : pino(settings, gathered(2));
+  const levels = new LogLevels(options.level);
+  return Object.assign(new ComponentLogger(lines, levels, ''), { flush: () => lines.flush() });
+}
+
+/** The levels of the log that a logger belongs to; undefined for a logger that {@link createLogger} has not made. */
+export function logLevelsOf(log: Logger): LogLevels | undefined {
+  return log instanceof ComponentLogger ? log.levels : undefined;
+}
+
+function ignore(): void {
+  // below the level
+}
+
+/** Logs the lines of one component that its level permits at that moment. */
+class ComponentLogger implements Logger {
+  readonly levels: LogLevels;
+  readonly #lines: PinoLogger;
+  readonly #component: string;
+  readonly #cell: { readonly threshold: number };
+  readonly #write: Record<Method, WriteLine>;
+
+  constructor(lines: PinoLogger, levels: LogLevels, component: string) {
+    this.levels = levels;
+    this.#lines = lines;
+    this.#component = component;
+    this.#cell = levels.cell(component);
+    const write = (method: Method): WriteLine => lines[method].bind(lines);
+    this.#write = {
+      ...{ trace: write('trace'), debug: write('debug'), info: write('info') },
+      ...{ warn: write('warn'), error: write('error'), fatal: write('fatal') },
+    };
+  }
+
+  /** Of no use to us; Fastify, for one, takes only a logger that has it. */
+  get trace(): WriteLine {
+    return this.#at('trace', 0);
+  }
+
+  get debug(): WriteLine {
+    return this.#at('debug', 0);
+  }
+
+  get info(): WriteLine {
+    return this.#at('info', 1);
+  }
+
+  get warn(): WriteLine {
+    return this.#at('warn', 2);
+  }
+
+  get error(): WriteLine {
+    return this.#at('error', 3);
+  }
+
+  /** As {@link trace}. */
+  get fatal(): WriteLine {
+    return this.#at('fatal', 3);
+  }
+
+  child(fields: object): Logger {
+    const component = 'component' in fields ? String(fields.component) : this.#component;
+    return new ComponentLogger(this.#lines.child(fields), this.levels, component);
+  }
+
+  #at(method: Method, severity: number): WriteLine {
+    return severity >= this.#cell.threshold ? this.#write[method] : ignore;
+  }
 }
 
 /**

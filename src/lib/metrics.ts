@@ -96,7 +96,9 @@ export function createMetrics(): Metrics {
 }
 
 async function processFigures() {
-  const { Registry, collectDefaultMetrics } = await import('prom-client');
+  // CommonJS: where it is bundled, this is its only export.
+  const { default: promClient } = await import('prom-client');
+  const { Registry, collectDefaultMetrics } = promClient;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   return registry;

@@ -3,6 +3,8 @@ import { jsonOrUndefined } from './json-text.js';
 
 /** How much of an unknown response is shown. */
 const SHOWN_CHARACTERS = 500;
+/** Where the title of a page may be. */
+const PAGE_CHARACTERS = 4096;
 
 /** The body of an error response, ours or OPAL's. */
 const refusal = z.object({
@@ -23,8 +25,12 @@ export function problemText(text: string): string {
   return shortAnswer(detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; '));
 }
 
-/** A response for messages, bounded. */
+/** A response for messages, bounded. Of a page of a proxy, the title. */
 export function shortAnswer(text: string): string {
   if (text.trim() === '') return 'an empty response';
+  const isPage = /^\s{0,20}<(?:!doctype html|html)\b/i.test(text);
+  const title = isPage ? /<title>([^<]*)<\/title>/i.exec(text.slice(0, PAGE_CHARACTERS))?.[1]?.trim() : undefined;
+  // nginx repeats the status, which every message has.
+  if (title) return shortAnswer(title.replace(/\s+/g, ' ').replace(/^\d{3} (?=\S)/, ''));
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text;
 }

@@ -14,6 +14,7 @@ import {
   textFrame,
   topicList,
 } from '../wire/frames.js';
+import { closedByPeer, SERVER_STOPPED } from './close-reason.js';
 import type { EventLoopTick } from './event-loop-tick.js';
 import { Heartbeat } from './heartbeat.js';
 import type { Hub, Subscriber } from './hub.js';
@@ -100,6 +101,7 @@ export class Connection implements Subscriber, SessionPeer {
   #isReleased = false;
   #publishes: Promise<void> | undefined;
   #waitingPublishes = 0;
+  #isLeaving = false;
 
   /** `socket` is the connection below `ws`. */
   constructor(
@@ -130,17 +132,19 @@ export class Connection implements Subscriber, SessionPeer {
       ws,
       socket,
       { intervalMs: options.pingIntervalMs, timeoutMs: options.pongTimeoutMs },
-      () => this.drop('does not answer pings'),
+      () => this.drop('does not answer pings', `no answer to pings for ${options.pongTimeoutMs / 1000} s`),
     );
     const { expiresAtMs } = about.peer;
     // Both kinds of client reconnect after every close; the tarpit holds them back until they have a new token.
     this.#stopExpiry =
-      expiresAtMs === undefined ? NOTHING : atTime(expiresAtMs, () => this.close(1008, 'the token has expired'));
+      expiresAtMs === undefined
+        ? NOTHING
+        : atTime(expiresAtMs, () => this.close(1008, 'the token has expired', 'its token expired'));
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
     ws.on('error', (error) => this.#log().info({ error: errorText(error) }, 'socket failed'));
-    ws.on('close', () => {
-      this.#release();
+    ws.on('close', (code) => {
+      this.#release(closedByPeer(code));
       options.onClosed(this);
     });
     deps.meter?.opened();
@@ -159,7 +163,7 @@ export class Connection implements Subscriber, SessionPeer {
       this.#log().warn({ bytes: payload.length }, 'an update is too large for an OPAL client; it is sent to reload');
       this.close(1012, 'an update is too large for a frame: read GET /data/config');
     } else if (this.#ws.bufferedAmount > this.#options.bufferLimitBytes) {
-      this.drop('does not read what it is sent');
+      this.drop('does not read what it is sent', 'it did not read what it was sent');
     } else {
       const tick = this.#tick.now;
       if (tick === this.#sentInTick) this.#cork();
@@ -216,28 +220,35 @@ export class Connection implements Subscriber, SessionPeer {
     });
   }
 
-  /** Starts the closing handshake; publications stop at once. */
-  close(code: number, reason: string): void {
-    this.#release();
+  /** Starts the closing handshake; publications stop at once. `why`: what is said of the client from now on. */
+  close(code: number, reason: string, why = `the server closed its connection: ${reason}`): void {
+    this.#release(why);
     this.#ws.close(code, reason);
   }
 
+  /** As {@link close}, for a server that stops: once the publishes that have arrived are answered; what comes meanwhile is not carried out. */
+  leave(code: number, reason: string): void {
+    this.#isLeaving = true;
+    if (this.#waitingPublishes === 0) this.close(code, reason, SERVER_STOPPED);
+    else void this.#publishes?.then(() => this.close(code, reason, SERVER_STOPPED));
+  }
+
   /** Cuts the connection, for a peer that would not complete the closing handshake. */
-  drop(reason: string): void {
+  drop(reason: string, why = `the server cut its connection: ${reason}`): void {
     this.#log().warn({ reason }, 'subscriber dropped');
     this.#deps.meter?.dropped();
-    this.#release();
+    this.#release(why);
     this.#ws.terminate();
   }
 
   /** Ends subscriptions and session; the closing handshake may take longer. */
-  #release(): void {
+  #release(why: string): void {
     this.#heartbeat.stop();
     this.#stopExpiry();
     this.#deps.hub.remove(this);
     if (this.#isReleased) return;
     this.#isReleased = true;
-    this.#deps.sessions?.closed(this);
+    this.#deps.sessions?.closed(this, why);
   }
 
   /** The rest of this tick's messages reach the operating system in one call: bursts cost far less. */
@@ -253,7 +264,7 @@ export class Connection implements Subscriber, SessionPeer {
 
   #receive(data: Buffer, isBinary: boolean): void {
     // Frames may still arrive while the connection ends: they must not bring it back into the hub.
-    if (this.#ws.readyState !== this.#ws.OPEN) return;
+    if (this.#ws.readyState !== this.#ws.OPEN || this.#isLeaving) return;
     if (isBinary) {
       this.close(1003, 'text frames only');
       return;
@@ -262,7 +273,7 @@ export class Connection implements Subscriber, SessionPeer {
     try {
       const whole = data.length > MAX_CALL_BYTES ? undefined : data.toString();
       const request = readFrame(whole ?? withoutPublished(data))?.request;
-      if (request) this.#answer(request, () => whole ?? data.toString());
+      if (request) this.#answer(request, data.length, () => whole ?? data.toString());
     } catch (error) {
       const refused = error instanceof SyncError ? error : new SyncError('frame_invalid', errorText(error));
       this.#log().warn(failureFields(refused), 'frame refused');
@@ -270,8 +281,8 @@ export class Connection implements Subscriber, SessionPeer {
     }
   }
 
-  /** `frameText`: the frame as it came. */
-  #answer(request: RpcRequest, frameText: () => string): void {
+  /** `bytes`, `frameText`: the frame as it came. */
+  #answer(request: RpcRequest, bytes: number, frameText: () => string): void {
     const callId = request.call_id ?? null;
     const { topics } = request.arguments;
     switch (request.method) {
@@ -293,7 +304,7 @@ export class Connection implements Subscriber, SessionPeer {
         break;
       default:
         if (this.speaksSessions && this.#deps.sessions?.takes(request.method)) {
-          this.#reply(this.#deps.sessions.call(this, request.method, request.arguments), 'bool', callId);
+          this.#reply(this.#deps.sessions.call(this, request.method, request.arguments, bytes), 'bool', callId);
           break;
         }
         // OPAL drops the connection here; a response is cheaper, and no peer waits for ever.

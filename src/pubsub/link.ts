@@ -7,6 +7,7 @@ import { connectFailure, SERVER_CA } from '../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { hexId } from '../lib/hex-id.js';
 import { type Logger, redactUrl, type Secret } from '../lib/log.js';
+import { plainFailure } from '../lib/tls-probe.js';
 import {
   argumentText,
   notifyArguments,
@@ -19,6 +20,7 @@ import {
 } from '../wire/frames.js';
 import { handshakeFailure } from './handshake-failure.js';
 import { Heartbeat } from './heartbeat.js';
+import { SENT_AWAY_CODE } from './send-away.js';
 
 /** What a client's connection is made with; see `socket-client.ts`. */
 export interface LinkOptions {
@@ -30,13 +32,16 @@ export interface LinkOptions {
   dial?: Dial | undefined;
 }
 
+/** Calls a method of the server. Rejects with `server_unreachable` when no response arrives in time. */
+export type Call = (method: string, args: object, timeoutMs: number) => Promise<unknown>;
+
 /** What a link works with. */
 export interface LinkDeps {
   log: Logger;
   /** A publication; held until {@link Link.notify} is called. */
   onNotify(topic: string, dataText: string): void;
-  /** A request that OPAL's protocol does not have; returns whether it is known. */
-  onRequest?(method: string, args: Readonly<Record<string, unknown>>): boolean;
+  /** A request that OPAL's protocol does not have; returns whether it is known. What it asks for can be told by `call`. */
+  onRequest?(method: string, args: Readonly<Record<string, unknown>>, call: Call): boolean;
 }
 
 /** How long the closing handshake may take before the connection is cut. */
@@ -59,6 +64,7 @@ export class Link {
   #heldChars = 0;
   readonly #heldLimit: number;
   #failure: string | undefined;
+  #sentAway = false;
 
   private constructor(
     ws: WebSocket,
@@ -87,6 +93,7 @@ export class Link {
     });
     ws.on('close', (code, reason) => {
       heartbeat.stop();
+      this.#sentAway = this.#failure === undefined && code === SENT_AWAY_CODE;
       const why = this.#failure ?? `closed with ${code}${reason.length > 0 ? ` ${reason}` : ''}`;
       this.#ended.abort(
         new SyncError('server_unreachable', `connection to ${redactUrl(options.url)} lost: ${why}`, {
@@ -117,19 +124,27 @@ export class Link {
             request.destroy();
           }, reject);
         });
-        ws.on('error', (cause) => {
-          const message = `cannot connect to ${redactUrl(options.url)}`;
-          reject(connectFailure(cause, { message, code: 'server_unreachable', caSetting: SERVER_CA, retryable: true }));
-        });
+        const onError = (cause: Error): void => {
+          notOpened(cause, options, signal).then(reject, reject);
+        };
+        ws.on('error', onError);
         // The link takes over at the upgrade: the first messages may come in the same packet.
         ws.once('upgrade', (response) => {
           const link = new Link(ws, response.socket, agreed(response), options, deps);
-          ws.once('open', () => resolve(link));
+          ws.once('open', () => {
+            ws.off('error', onError);
+            resolve(link);
+          });
         });
       });
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
+  }
+
+  /** Whether it ended because the server drains: another one serves. */
+  get sentAway(): boolean {
+    return this.#sentAway;
   }
 
   /** Delivers the held publications in order, then each one as it arrives. */
@@ -232,10 +247,15 @@ export class Link {
         break;
       default:
         // A negotiated request needs no response.
-        if (this.protocol !== undefined && this.#deps.onRequest?.(request.method, request.arguments) === true) break;
+        if (this.protocol !== undefined && this.#isTaken(request)) break;
         this.#deps.log.debug({ method: request.method }, 'the server called an unknown method');
         this.#send(responseFrame(null, null, callId));
     }
+  }
+
+  #isTaken({ method, arguments: args }: RpcRequest): boolean {
+    const call: Call = (...called) => this.call(...called);
+    return this.#deps.onRequest?.(method, args, call) === true;
   }
 
   #notify(request: RpcRequest, text: string): void {
@@ -254,6 +274,12 @@ export class Link {
       this.#held.push([topic, dataText]);
     }
   }
+}
+
+async function notOpened(cause: Error, { url, dial }: LinkOptions, signal: AbortSignal): Promise<SyncError> {
+  const message = `cannot connect to ${redactUrl(url)}`;
+  const why = dial === undefined ? cause : await plainFailure(cause, url, dial, signal);
+  return connectFailure(why, { message, code: 'server_unreachable', caSetting: SERVER_CA, retryable: true });
 }
 
 /**

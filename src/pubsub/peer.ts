@@ -126,8 +126,8 @@ export interface SessionHandler {
   ): Promise<object> | undefined;
   /** Whether there is such a method. */
   takes(method: string): boolean;
-  /** Runs one of its methods; returns false where it rejects the call. */
-  call(peer: SessionPeer, method: string, args: Readonly<Record<string, unknown>>): boolean;
-  /** The connection has ended. Called once for each, with or without a session. */
-  closed(peer: SessionPeer): void;
+  /** Runs one of its methods; returns false where it rejects the call. `bytes`: the size of the call as it came, if that matters. */
+  call(peer: SessionPeer, method: string, args: Readonly<Record<string, unknown>>, bytes?: number): boolean;
+  /** The connection has ended, and why. Called once for each, with or without a session. */
+  closed(peer: SessionPeer, why?: string): void;
 }

@@ -59,4 +59,15 @@ describe('waits between attempts to connect', () => {
     waits.ended(5000);
     assert.deepEqual(take(3), [50, 50, 50]);
   });
+
+  it('are none after a server that sends its clients away, five times in a row, and those of a restart from then on', () => {
+    const { waits, take } = longest();
+    take(5);
+    const atOnce = Array.from({ length: 6 }, () => waits.sentAway(10));
+    assert.deepEqual(atOnce, [true, true, true, true, true, false]);
+    assert.deepEqual(take(2), [2000, 2000]);
+    assert.equal(waits.sentAway(5000), true, 'a lasting connection in between');
+    assert.equal(waits.failures, 0);
+    assert.deepEqual(take(3), [1000, 2000, 2000], 'the other server may be restarting, too');
+  });
 });

@@ -6,6 +6,8 @@ const FIRST_WAIT_MS = 1000;
 const STABLE_MS = 5000;
 /** After the loss of such a connection its server is assumed to restart for this long, and the waits stay short. */
 const RESTART_MS = 60_000;
+/** Reconnects at once, in a row: servers that all send their clients away are not asked in a loop. */
+const MAX_AT_ONCE = 5;
 /** Upper bound of the waits during a restart. */
 const SOON_MS = 2000;
 
@@ -23,6 +25,8 @@ export class ReconnectBackoff {
   #restartUntilMs = Number.NEGATIVE_INFINITY;
   /** Failures since the bound grows. */
   #growing = 0;
+  /** How often in a row it was sent away, without a lasting connection in between. */
+  #sentAway = 0;
 
   constructor(options: { maxMs: number; now?: () => number; random?: () => number }) {
     this.#maxMs = options.maxMs;
@@ -46,7 +50,18 @@ export class ReconnectBackoff {
     this.#failures = 0;
     this.#failingSinceMs = undefined;
     this.#growing = 0;
+    this.#sentAway = 0;
     this.#restartUntilMs = this.#now() + RESTART_MS;
+  }
+
+  /**
+   * A connection has ended that lasted this long, because the server said that another one serves. True: reconnect at once, which is
+   * no failure. After it the waits are those of a restart.
+   */
+  sentAway(heldMs: number): boolean {
+    this.ended(heldMs);
+    this.#restartUntilMs = this.#now() + RESTART_MS;
+    return ++this.#sentAway <= MAX_AT_ONCE;
   }
 
   /**

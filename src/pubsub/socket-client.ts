@@ -60,8 +60,11 @@ export interface SocketClientDeps extends LinkDeps {
    * Publications that arrive before the response to `subscribe` follow after `onConnected`, which says whose log it is.
    */
   onNotify(topic: string, dataText: string): void;
-  /** Called once for each call of `onConnected`, when that connection has ended. */
-  onDisconnected(reason: string): void;
+  /**
+   * Called once for each call of `onConnected`, when that connection has ended. `sentAway`: the server drains, and this client
+   * reconnects at once; that is no failure.
+   */
+  onDisconnected(reason: string, sentAway: boolean): void;
   /** Time over which the clients of this server spread their reconnects, as it said last. */
   spreadMs?(): number;
   /** Called before each wait for the next attempt, with why there is no connection. */
@@ -107,7 +110,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
   }
 
   /** One connection from beginning to end. Returns how long it was established; throws when it never was. */
-  async function connectOnce(signal: AbortSignal): Promise<{ heldMs: number; reason: unknown }> {
+  async function connectOnce(signal: AbortSignal): Promise<{ heldMs: number; reason: unknown; sentAway: boolean }> {
     const link = await Link.open(linkOptions, deps, signal);
     const opened = { protocol: link.protocol, signal: link.closed };
     let told = false;
@@ -125,12 +128,12 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
       deps.log.info({ url: redactUrl(options.url), protocol: link.protocol }, 'connected');
       const start = performance.now();
       await aborted(link.closed);
-      return { heldMs: performance.now() - start, reason: link.closed.reason };
+      return { heldMs: performance.now() - start, reason: link.closed.reason, sentAway: link.sentAway };
     } finally {
       clearInterval(keepAlive);
       await stop();
       await link.close();
-      if (told) deps.onDisconnected(errorText(link.closed.reason));
+      if (told) deps.onDisconnected(errorText(link.closed.reason), link.sentAway);
     }
   }
 
@@ -141,6 +144,10 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
         let reason: unknown;
         try {
           const end = await connectOnce(signal);
+          if (end.sentAway && !signal.aborted && waits.sentAway(end.heldMs)) {
+            deps.log.info({ url: redactUrl(options.url) }, 'the server drains: connecting again at once');
+            continue;
+          }
           waits.ended(end.heldMs);
           reason = end.reason;
         } catch (error) {

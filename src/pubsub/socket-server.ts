@@ -7,6 +7,7 @@ import { Connection, type ConnectionDeps } from './connection.js';
 import { EventLoopTick } from './event-loop-tick.js';
 import type { Subscriber } from './hub.js';
 import { ANY_PEER, type Peer, upgradeQuery } from './peer.js';
+import { sendAway } from './send-away.js';
 import { Tarpit } from './tarpit.js';
 
 /** What {@link createSocketServer} is made with. */
@@ -63,10 +64,17 @@ export interface SocketServer {
    * they reconnect and load everything. Our own clients notice it at the next heartbeat.
    */
   sendToReload(): void;
+  /**
+   * Refuses new connections, and closes those that are open with 1001, spread over this time, so that they connect to other servers;
+   * a publish in flight is answered first. Resolves when all were told; rejects when the signal aborts.
+   */
+  sendAway(spreadMs: number, signal: AbortSignal): Promise<void>;
   /** Ends all connections with 1012 and refuses new ones; resolves when nothing is left. Twice is one close. */
   close(): Promise<void>;
 }
 
+/** `Retry-After` of a server that stops. */
+const LEAVING_RETRY_SECONDS = 1;
 /** `Retry-After` of a server that is full. */
 const FULL_RETRY_SECONDS = 10;
 
@@ -101,7 +109,8 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   let onLastGone = (): void => undefined;
   const admissions = new Map<Promise<void>, Duplex>();
   let authenticating = 0;
-  const closing = new AbortController();
+  /** No new connections. */
+  let isLeaving = false;
   const tarpit = new Tarpit(refusalDelayMs);
   const hostOf = (request: IncomingMessage): string => deps.addressOf?.(request) ?? request.socket.remoteAddress ?? '?';
 
@@ -116,13 +125,17 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
     connections.add(connection);
   }
 
+  function throwIfLeaving(): void {
+    if (isLeaving) throw new Error('the server is stopping');
+  }
+
   async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     let peer: Peer;
     try {
       if (pathOf(request) !== path) {
         throw new SyncError('not_found', `there is no socket at this path, it is at ${path}`);
       }
-      closing.signal.throwIfAborted();
+      throwIfLeaving();
       deps.screen?.(request);
       if (connections.size + authenticating >= (options.maxConnections ?? Number.POSITIVE_INFINITY)) {
         throw new SyncError(
@@ -134,7 +147,7 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
         );
       }
       peer = await authenticated(request);
-      closing.signal.throwIfAborted();
+      throwIfLeaving();
     } catch (error) {
       await refuse(request, socket, error);
       return;
@@ -161,8 +174,8 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   async function refuse(request: IncomingMessage, socket: Duplex, reason: unknown): Promise<void> {
     const error = (await heldBack(request, socket, reason)) ?? reason;
     const known = error instanceof SyncError;
-    const status = closing.signal.aborted ? 503 : known ? error.status : 500;
-    const retryAfter = closing.signal.aborted ? 1 : known ? error.retryAfterSeconds : undefined;
+    const status = isLeaving ? 503 : known ? error.status : 500;
+    const retryAfter = isLeaving ? LEAVING_RETRY_SECONDS : known ? error.retryAfterSeconds : undefined;
     const body = JSON.stringify({ detail: known ? (error.detail ?? error.message) : STATUS_CODES[status] });
     const headers = [
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
@@ -193,9 +206,9 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
   }
 
   async function closeAll(): Promise<void> {
-    closing.abort(new Error('the server is stopping'));
+    isLeaving = true;
     tarpit.end();
-    for (const connection of connections) connection.close(1012, 'the server is stopping');
+    for (const connection of connections) connection.leave(1012, 'the server is stopping');
     const allGone = new Promise<void>((resolve) => {
       onLastGone = resolve;
       if (connections.size === 0) resolve();
@@ -224,6 +237,10 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
         largestBytes = Math.max(largestBytes, queuedBytes);
       }
       return { totalBytes, largestBytes };
+    },
+    sendAway(spreadMs, signal) {
+      isLeaving = true;
+      return sendAway([...connections], spreadMs, signal);
     },
     sendToReload() {
       for (const connection of connections) {

@@ -3,8 +3,11 @@ import type { ServerSecurity } from '../auth/security.js';
 import { AddressLimits, ClientAddresses } from '../http/address-limits.js';
 import { closeHttpApp, createHttpApp } from '../http/app.js';
 import { docsRoutes } from '../http/docs.js';
+import type { Drain } from '../http/drain.js';
+import { logLevelRoutes } from '../http/log-level-route.js';
 import { metricsRoute } from '../http/metrics-route.js';
 import { consumeRateLimit, createHostCheck, type HostCheck, refuseForeignPages } from '../http/request-guards.js';
+import { openUiOnLoopbackOnly, uiPageRoutes } from '../http/ui-page.js';
 import { onWebSocketUpgrade } from '../http/upgrade.js';
 import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
@@ -16,21 +19,35 @@ import type { Connection } from '../pubsub/connection.js';
 import type { Hub } from '../pubsub/hub.js';
 import type { PeerInfo } from '../pubsub/peer.js';
 import { createSocketServer, type SocketServer } from '../pubsub/socket-server.js';
+import { backbonePlace } from './backbone/open-backbone.js';
+import type { DocumentsDeps } from './documents/documents.js';
+import type { FleetFeeds } from './fleet/feeds.js';
+import type { FleetSources } from './fleet/gather.js';
+import type { Instances } from './instances/instances.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
 import type { Policy } from './policy.js';
 import type { Publisher } from './publish.js';
 import { authorizeUpdate, socketPeer, socketUpdate } from './publish-access.js';
+import { changesRoute } from './routes/changes.js';
+import { clientRoutes } from './routes/client.js';
 import { clientsRoutes } from './routes/clients.js';
 import { dataRoutes } from './routes/data.js';
 import { dataConfigRoute } from './routes/data-config.js';
 import { dataLogRoutes } from './routes/data-log.js';
 import { dataRefreshRoutes } from './routes/data-refresh.js';
 import { dataUpdatesRoutes } from './routes/data-updates.js';
+import { documentsRoutes } from './routes/documents.js';
+import { type FleetStreams, fleetEventsRoute } from './routes/fleet-events.js';
 import { healthRoutes, loadLimitRoutes, rootRoutes } from './routes/health.js';
+import { instancesRoutes } from './routes/instances.js';
 import { policyRoutes } from './routes/policy.js';
+import { policyViewsRoutes } from './routes/policy-views.js';
+import { readyRoutes } from './routes/ready.js';
 import { statisticsRoutes } from './routes/statistics.js';
 import { jwksRoutes, tokenRoutes } from './routes/token.js';
+import { traceRoutes } from './routes/trace.js';
+import { uiSessionRoutes } from './routes/ui-session.js';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
 import { addServerReadings, type ServerMetrics } from './server-metrics.js';
 import type { Sessions } from './sessions/sessions.js';
@@ -45,11 +62,15 @@ export interface ServerHttpDeps {
   readonly publisher: Publisher;
   readonly policy: Policy;
   readonly sessions: Sessions;
+  readonly instances: Instances;
   /** Open sockets; the socket server maintains the set. */
   readonly connections: Set<Connection>;
   readonly peers: () => readonly PeerInfo[];
   readonly metrics: Metrics;
   readonly meter: ServerMetrics;
+  readonly drain: Drain;
+  readonly fleet: FleetSources;
+  readonly feeds: FleetFeeds;
   readonly log: Logger;
 }
 
@@ -68,7 +89,7 @@ export async function serverHttp(
   options: ServerOptions,
   deps: ServerHttpDeps,
   { add }: Pick<Parts, 'add'>,
-): Promise<{ app: FastifyInstance; sockets: SocketServer }> {
+): Promise<{ app: FastifyInstance; sockets: SocketServer; streams: FleetStreams }> {
   const log = deps.log.child({ component: 'http' });
   const { connectionsPerAddress, unauthenticatedBytesPerAddress } = options;
   const guards = {
@@ -81,10 +102,12 @@ export async function serverHttp(
   };
   const sockets = createSockets(options, guards, deps);
   const { tls, security } = deps;
-  const app = createHttpApp({ ...options, tls, authenticator: security.authenticator, ...guards }, { log });
+  const app = createHttpApp({ ...options, tls, ...security, ...guards }, { log });
   // Together: the HTTP server waits for its sockets too. Before the routes: some settings fail there.
   add(app, () => Promise.all([sockets.close(), closeHttpApp(app)]));
-  await addRoutes(app, options, deps);
+  const streams = await addRoutes(app, options, guards, deps);
+  // Before the sockets: nobody is shown a fleet that is away because this server stops.
+  add(streams, (one) => one.end());
   addServerReadings(deps.metrics, {
     log: deps.updateLog,
     logUp: () => deps.updateLog.status.up,
@@ -94,7 +117,7 @@ export async function serverHttp(
   });
   onWebSocketUpgrade(app.server, sockets.handleUpgrade);
   app.server.maxConnections = options.maxConnections + REQUEST_CONNECTIONS;
-  return { app, sockets };
+  return { app, sockets, streams };
 }
 
 function createSockets(
@@ -133,13 +156,25 @@ function createSockets(
   );
 }
 
-async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: ServerHttpDeps): Promise<void> {
-  const { security, updateLog, isShared, publisher, policy, sessions, peers, metrics, meter } = deps;
+async function addRoutes(
+  app: FastifyInstance,
+  options: ServerOptions,
+  { limits }: Guards,
+  deps: ServerHttpDeps,
+): Promise<FleetStreams> {
+  const { security, updateLog, isShared, publisher, policy, sessions, instances, peers, metrics, meter } = deps;
   const logOf = (component: string): Logger => deps.log.child({ component });
   const { tracker } = policy;
+  if (!security.authenticator.enabled) openUiOnLoopbackOnly(app);
   rootRoutes(app);
   healthRoutes(app, { policySource: tracker, log: updateLog, isShared });
-  policyRoutes(app, { bundles: meter.bundles(policy.bundles), freshness: policy.freshness });
+  readyRoutes(app, { policySource: tracker, log: updateLog, drain: deps.drain });
+  policyRoutes(app, {
+    bundles: meter.bundles(policy.bundles),
+    freshness: policy.freshness,
+    parentFor: policy.parentFor,
+  });
+  policyViewsRoutes(app, { views: policy.views, tracker, log: logOf('policy') });
   await webhookRoutes(app, webhookOptions(options), {
     requestRefresh: () => tracker?.requestRefresh(),
     log: logOf('webhook'),
@@ -149,17 +184,41 @@ async function addRoutes(app: FastifyInstance, options: ServerOptions, deps: Ser
   dataRoutes(app, { publisher, sessions: measured, log: logOf('data') });
   dataConfigRoute(app, options, { updateLog });
   dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
-  dataLogRoutes(app, { updateLog });
+  dataLogRoutes(app, { updateLog, log: logOf('data') });
+  documentsRoutes(app, documentsDeps(options, deps));
   dataRefreshRoutes(app, { updateLog, publisher });
   tokenRoutes(app, { masterToken: options.authMasterToken }, security);
   loadLimitRoutes(app, options);
   statisticsRoutes(app, options, { peers, version: packageVersion() });
   clientsRoutes(app, { sessions, policySource: tracker });
+  clientRoutes(app, { sessions, log: logOf('clients') });
+  traceRoutes(app, { sessions });
+  changesRoute(app, deps.fleet);
+  const streams = fleetEventsRoute(app, { ...deps, addresses: limits.addresses });
+  uiPageRoutes(app);
+  uiSessionRoutes(app, {
+    ...{ security, masterToken: options.authMasterToken, version: packageVersion(), environment: options.environment },
+    addressOf: (request) => limits.addresses.of(request),
+    log: logOf('page'),
+  });
+  const { broadcastUri: uri, broadcastChannelName: name } = options;
+  const backbone = uri === undefined ? 'none' : backbonePlace({ uri, name }).kind;
+  instancesRoutes(app, { log: updateLog, instances, everyone: sessions.everyone, backbone });
   metricsRoute(app, options.metricsAccess, metrics);
+  logLevelRoutes(app, deps);
   const description = 'Serves policy bundles, accepts data updates, and notifies subscribers of both.';
   docsRoutes(app, { title: 'PolicySync server', version: packageVersion(), description });
   // Registered last: its path is a setting and must not collide with another route.
   jwksRoutes(app, { path: options.authJwksUrl }, security.publishedKeys);
+  return streams;
+}
+
+function documentsDeps(
+  { dataSources, updatesRetained }: ServerOptions,
+  { updateLog: log, sessions: { everyone } }: ServerHttpDeps,
+): DocumentsDeps {
+  const isExternal = dataSources !== undefined && 'external_source_url' in dataSources;
+  return { log, everyone, updatesRetained, externalSource: isExternal ? dataSources.external_source_url : undefined };
 }
 
 function webhookOptions(options: ServerOptions): WebhookRouteOptions {

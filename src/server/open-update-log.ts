@@ -3,7 +3,7 @@ import { openFolderProblem } from '../lib/private-files.js';
 import { openBackbone } from './backbone/open-backbone.js';
 import { retryUntilAvailable } from './backbone/retry-until-available.js';
 import { FoldedLog } from './log/folded-log.js';
-import type { Presence } from './log/log-store.js';
+import type { Mail, Presence } from './log/log-store.js';
 import { openSqliteStore } from './log/sqlite-store.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
@@ -15,6 +15,8 @@ export interface OpenedUpdateLog {
   readonly isShared: boolean;
   /** Where the instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
+  /** Mail between the instances; undefined: there is only this one. */
+  readonly mail: Mail | undefined;
   /** Releases the log and the state folder. */
   close(): Promise<void>;
 }
@@ -37,7 +39,7 @@ export async function openUpdateLog(
   if (uri === undefined) {
     try {
       const updateLog = await FoldedLog.open(embedded, { exclusive: true, retention, patchesPerPath }, deps);
-      return { updateLog, isShared: false, presence: undefined, close: () => updateLog.close() };
+      return { updateLog, isShared: false, presence: undefined, mail: undefined, close: () => updateLog.close() };
     } catch (error) {
       await embedded.close();
       throw error;
@@ -59,7 +61,7 @@ export async function openUpdateLog(
       const close = async (): Promise<void> => {
         await updateLog.close().finally(() => embedded.close());
       };
-      return { updateLog, isShared: true, presence: store.presence, close };
+      return { updateLog, isShared: true, presence: store.presence, mail: store.mail, close };
     } catch (error) {
       await store.close();
       throw error;

@@ -1,28 +1,31 @@
 import * as z from 'zod';
 import { ISSUE_SETTINGS, VERIFY_SETTINGS } from '../auth/settings.js';
 import { listenerTlsSettings, SHARED_SETTINGS } from '../http/settings.js';
+import type { SettingValues } from '../lib/setting.js';
 import {
   bytesSetting,
   choiceSetting,
   flagSetting,
   inGroup,
   jsonSetting,
+  lineSetting,
   listSetting,
   numberSetting,
+  orPath,
+  pathSetting,
   rateSetting,
-  type SettingValues,
   secondsSetting,
   secretSetting,
   textSetting,
   urlSetting,
-} from '../lib/options.js';
+} from '../lib/setting-kinds.js';
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
 import { readWebhookParams, webhookParams } from './webhook/params.js';
 
 const MIB = 1024 * 1024;
 
-const { allowedHosts, metricsAccess, logLevel, logFormat } = SHARED_SETTINGS;
+const { allowedHosts, metricsAccess, drainDelayMs, logLevel, logFormat } = SHARED_SETTINGS;
 const tls = listenerTlsSettings('SYNC_SERVER_TLS', { name: 'server', protocols: 'https and wss' });
 
 /** Every setting of the sync server. Defaults that equal OPAL's are from opal-protocol P8.2. */
@@ -110,6 +113,12 @@ export const SERVER_SETTINGS = {
       },
     ),
     metricsAccess,
+    drainDelayMs,
+    drainSpreadMs: secondsSetting(
+      'SYNC_DRAIN_SPREAD',
+      'Maximum time over which a server that stops sends its subscribers to the others; 5 ms for each if that is less.',
+      { opal: null, default: 10, max: 3600 },
+    ),
     maxChannelsPerClient: numberSetting(
       'SYNC_MAX_CHANNELS_PER_CLIENT',
       'Connections per client id that GET /statistics lists.',
@@ -122,20 +131,22 @@ export const SERVER_SETTINGS = {
       'Source of policy: GIT, a branch of a repository; API, bundle.tar.gz on an HTTP or S3 server.',
       { choices: ['GIT', 'API'], default: 'GIT', ignoreCase: true },
     ),
-    policyRepoUrl: textSetting(
+    policyRepoUrl: pathSetting(
       'SYNC_POLICY_REPO_URL',
       'Git repository to follow: a file, http(s) or ssh URL, or user@host:path. Unset: the server serves no policy.',
       { form: 'git URL' },
     ),
     policyRepoBranch: textSetting('SYNC_POLICY_REPO_MAIN_BRANCH', 'Branch to follow.', { default: 'master' }),
-    policyRepoClonePath: textSetting(
+    policyRepoClonePath: pathSetting(
       'SYNC_POLICY_REPO_CLONE_PATH',
       'Folder of the local mirror. Default: policy-repo or policy-bundle in SYNC_STATE_DIR.',
       { form: 'folder' },
     ),
-    policyRepoSshKey: secretSetting(
-      'SYNC_POLICY_REPO_SSH_KEY',
-      'Private key for ssh: its text (in a single line, underscores stand for newlines) or a file path.',
+    policyRepoSshKey: orPath(
+      secretSetting(
+        'SYNC_POLICY_REPO_SSH_KEY',
+        'Private key for ssh: its text (in a single line, underscores stand for newlines) or a file path.',
+      ),
     ),
     policyRepoEnv: listSetting(
       'SYNC_POLICY_REPO_ENV',
@@ -292,10 +303,15 @@ export const SERVER_SETTINGS = {
       { opal: null },
     ),
 
-    stateDir: textSetting(
+    stateDir: pathSetting(
       'SYNC_STATE_DIR',
       'Folder for the update log and the mirror. Default: policysync/server in XDG_STATE_HOME or ~/.local/state.',
       { opal: null, form: 'folder' },
+    ),
+    environment: lineSetting(
+      'SYNC_ENVIRONMENT',
+      'Name of what this server is part of, such as production. The live page and `policysync status --watch` show it, also before sign-in.',
+      { opal: null, maxCharacters: 40 },
     ),
     logLevel,
     logFormat,

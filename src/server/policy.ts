@@ -2,27 +2,45 @@ import { join } from 'node:path';
 import { assertNotOurs, childEnv } from '../lib/child-env.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import type { Tracing } from '../lib/tracing.js';
 import type { OpalPolicyNotice } from '../wire/bundle.js';
 import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
+import { createModuleText, type ModuleText } from './bundle/module-text.js';
 import { PolicyBundles } from './bundle/policy-bundles.js';
 import { createCommitReview } from './bundle/review.js';
 import { createSnapshots } from './bundle/snapshot.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
 import { ALWAYS_FRESH, PolicyFreshness } from './policy-freshness.js';
+import { PolicyTraces } from './policy-traces.js';
+import { createPolicyViews, type PolicyViews } from './policy-views/policy-views.js';
 import type { Delivery } from './publish.js';
 import { createSharedPolicyHead } from './shared-policy-head.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { createBundleSource } from './source/bundle-api-source.js';
-import type { GitObjects } from './source/git-objects.js';
+import type { AskedCommit, CommitFacts } from './source/commit-facts.js';
 import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
+import type { MirrorSource } from './source/mirror-source.js';
 import { repositoryIdentity } from './source/repository-address.js';
 import type { PolicyHeadChange, PolicySource } from './source/source.js';
 import { Tracker } from './source/tracker.js';
+import type { TraceMemory } from './trace/change-times.js';
 
 /** Retry-After of a server without a policy source. */
 const NO_SOURCE_RETRY_SECONDS = 30;
+/** Topics of a commit that are remembered. */
+const TOPICS_KEPT = 20;
+/** Commits whose files are kept for people who compare them. */
+const SNAPSHOTS_VIEWED = 2;
+
+/** The commits of a policy source that were served, and what the repository says of them. */
+export interface PolicyCommits {
+  /** The agreed commit and those before it, the newest first; at most 51, each once. */
+  served(): readonly string[];
+  /** Facts by hash; those that the local copy does not have are missing. Rejects with `git_failed`. */
+  about(asked: readonly AskedCommit[]): Promise<ReadonlyMap<string, CommitFacts>>;
+}
 
 /** The policy half of a server: follows the source, serves bundles, announces new heads. */
 export interface Policy {
@@ -30,6 +48,13 @@ export interface Policy {
   readonly tracker: Tracker | undefined;
   readonly bundles: Pick<PolicyBundles, 'get'>;
   readonly freshness: Pick<PolicyFreshness, 'check'>;
+  /** What people see of the source; undefined if none is configured. */
+  readonly views: PolicyViews | undefined;
+  /** The commits of this source. */
+  readonly commits: PolicyCommits;
+  readonly moduleText: ModuleText;
+  /** See {@link PolicyTraces.parentFor}; undefined without tracing. */
+  readonly parentFor?: PolicyTraces['parentFor'] | undefined;
   /**
    * Follows the source until the signal aborts. Calls `onHead` when the served commit changes, with the topics whose subscribers
    * were notified. Rejects like {@link Tracker.run}.
@@ -52,6 +77,9 @@ export function createPolicy(
     env: NodeJS.ProcessEnv;
     /** Wraps the source with metrics. */
     measured?: ((source: PolicySource) => PolicySource) | undefined;
+    tracing?: Tracing | undefined;
+    /** Notes when each commit came how far. */
+    times?: TraceMemory['commits'] | undefined;
   },
 ): Policy {
   const log = deps.log.child({ component: 'policy' });
@@ -63,16 +91,21 @@ export function createPolicy(
   const { policyExtensions, manifestPath, bundleIgnore: ignore } = options;
   const snapshots = createSnapshots({ policyExtensions, manifestPath, ignore }, { objects });
   const { updateLog, isShared } = deps;
-  const heads = createSharedPolicyHead(
+  const agreed = createSharedPolicyHead(
     { source: sourceName(options), isSame: isSameSource(sourceName(options)), isShared },
     { updateLog, log },
   );
+  const { tracing } = deps;
+  const traces = tracing === undefined ? undefined : new PolicyTraces({ tracing, heads: agreed });
+  const heads = traces?.heads() ?? agreed;
+  const measured = deps.measured?.(source) ?? source;
   const tracker = new Tracker(
     { pollingIntervalMs: options.policyRepoPollingIntervalMs },
     {
-      source: deps.measured?.(source) ?? source,
+      source: traces?.source(measured) ?? measured,
       review: createCommitReview({ objects, snapshots, log }),
       heads,
+      times: deps.times,
       log,
     },
   );
@@ -83,13 +116,37 @@ export function createPolicy(
   const freshness = isShared
     ? new PolicyFreshness({ tracker, heads, objects, source, isLogUp: () => updateLog.status.up })
     : ALWAYS_FRESH;
+  // Snapshots of their own: looking at old commits must not drop those that clients need.
+  const viewed = createSnapshots(
+    { policyExtensions, manifestPath, ignore },
+    { objects: source.views.objects, keep: SNAPSHOTS_VIEWED },
+  );
+  const views = createPolicyViews(
+    { ...placeOf(options), policyExtensions, manifestPath },
+    { git: source.views, snapshots: viewed, tracker, heads: agreed, times: deps.times },
+  );
   return {
-    ...{ tracker, bundles, freshness },
+    ...{ tracker, freshness, views, moduleText: createModuleText({ objects, snapshots }) },
+    commits: {
+      served: () => {
+        const { head } = agreed.look();
+        return head === undefined ? [] : [head.hash, ...head.earlier];
+      },
+      about: (asked) => source.views.facts(asked),
+    },
+    bundles: traces?.bundles(bundles) ?? bundles,
+    parentFor: traces?.parentFor.bind(traces),
     run({ onHead }, signal) {
       const onServed = (change: PolicyHeadChange): void => {
         const notices = change.changedDirectories.length === 0 ? [] : policyNotices(change);
-        for (const notice of notices) deps.hub.publish(notice);
-        onHead(new Set(notices.flatMap(({ topics }) => topics)));
+        const notify = (): void => {
+          for (const notice of notices) deps.hub.publish(notice);
+        };
+        if (traces === undefined) notify();
+        else traces.notify(change, notify);
+        const topics = change.changedDirectories.slice(0, TOPICS_KEPT).map((directory) => policyTopic(directory));
+        deps.times?.reached(change.hash, 'announced', Date.now(), { topics });
+        onHead(new Set(notices.flatMap((notice) => notice.topics)));
       };
       return tracker.run({ onServed }, signal);
     },
@@ -98,8 +155,17 @@ export function createPolicy(
 
 /** Returns the name of the source in the update log, without secrets. */
 function sourceName(options: ServerOptions): string {
-  if (options.policySourceType === 'API') return `API ${bundleLocation(options).display}`;
-  return `GIT ${parseGitRemote(options.policyRepoUrl ?? '').display} ${options.policyRepoBranch}`;
+  const { type, source, branch } = placeOf(options);
+  return branch === undefined ? `${type} ${source}` : `${type} ${source} ${branch}`;
+}
+
+/** Where the source is, without secrets. */
+function placeOf(options: ServerOptions): { type: 'GIT' | 'API'; source: string; branch: string | undefined } {
+  if (options.policySourceType === 'API') {
+    return { type: 'API', source: bundleLocation(options).display, branch: undefined };
+  }
+  const { display } = parseGitRemote(options.policyRepoUrl ?? '');
+  return { type: 'GIT', source: display, branch: options.policyRepoBranch };
 }
 
 /** Whether a name in the update log means the same source: another instance or an earlier run may spell the address differently. */
@@ -116,7 +182,7 @@ function isSameSource(name: string): (other: string) => boolean {
 function createSource(
   options: ServerOptions,
   { log, env }: { log: Logger; env: NodeJS.ProcessEnv },
-): (PolicySource & { readonly objects: GitObjects }) | undefined {
+): MirrorSource | undefined {
   const fetchTimeoutMs = options.policyRepoCloneTimeoutMs;
   const isOwnFolder = options.policyRepoClonePath === undefined;
   if (options.policySourceType === 'API') {
@@ -152,6 +218,7 @@ function createSource(
 /** A server without a policy source responds as OPAL does (opal-protocol P2.2). */
 const NO_POLICY: Policy = {
   tracker: undefined,
+  views: undefined,
   bundles: {
     get: async () => {
       throw new SyncError('policy_not_ready', 'SYNC_POLICY_REPO_URL is not set: this server serves no policy', {
@@ -162,6 +229,8 @@ const NO_POLICY: Policy = {
     },
   },
   freshness: ALWAYS_FRESH,
+  commits: { served: () => [], about: async () => new Map() },
+  moduleText: async () => undefined,
   run: async () => undefined,
 };
 

@@ -1,5 +1,5 @@
 import { authorizePaths, authorizeTopics } from '../auth/authorize.js';
-import { type Authenticator, type Caller, expiresAtMs } from '../auth/caller.js';
+import { type Authenticator, expiresAtMs, type Permitted } from '../auth/caller.js';
 import { invalidRequest, parseBody } from '../http/json-body.js';
 import { ANY_PEER, type Peer } from '../pubsub/peer.js';
 import { type DataSourceEntry, type DataUpdate, dataUpdate } from '../wire/data.js';
@@ -9,9 +9,6 @@ import { MAX_PROBLEMS } from '../wire/lists.js';
 import { expandTopics } from '../wire/topics.js';
 import { checkUpdate } from './update-rules.js';
 
-/** The limits on what a caller, or a peer on the socket, may publish. */
-export type PublishLimits = Pick<Caller, 'permittedTopics' | 'permittedPaths'>;
-
 type Entry = Pick<DataSourceEntry, 'topics' | 'dst_path'>;
 
 /**
@@ -20,7 +17,7 @@ type Entry = Pick<DataSourceEntry, 'topics' | 'dst_path'>;
  */
 export function authorizeUpdate(
   { entries }: { readonly entries: readonly Entry[] },
-  { permittedTopics, permittedPaths }: PublishLimits,
+  { permittedTopics, permittedPaths }: Permitted,
 ): void {
   if (permittedTopics !== undefined) {
     authorizeTopics(

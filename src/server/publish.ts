@@ -2,11 +2,13 @@ import { createHash } from 'node:crypto';
 import { hexId } from '../lib/hex-id.js';
 import { printJson } from '../lib/json-text.js';
 import { type Logger, redactUrl } from '../lib/log.js';
+import { inSpan, type TraceSpan, type Tracing } from '../lib/tracing.js';
 import type { Publication, PublicationData, Subscriber } from '../pubsub/hub.js';
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
 import type { FoldedEntry, LogRecord, NewRecord, Recorded, Retain, UpdateLog } from './log/update-log.js';
 import type { RefreshPart } from './refresh.js';
+import type { TraceMemory } from './trace/change-times.js';
 import { checkInlineData, checkUpdate } from './update-rules.js';
 import { extendedUpdateText, opalUpdateText } from './update-text.js';
 
@@ -71,6 +73,8 @@ export interface PublishOptions {
   readonly idempotencyKey?: string | undefined;
   /** A subscriber that does not get the update: the publisher itself, if its protocol expects that. */
   readonly except?: Subscriber | undefined;
+  /** The span of the publisher, if it has one. */
+  readonly traceparent?: string | undefined;
 }
 
 /** Entry point of all data updates, from HTTP and from sockets. */
@@ -96,17 +100,27 @@ export interface Publisher {
  * process, in order of `seq`.
  */
 export function createPublisher(
-  deps: { updateLog: UpdateLog; hub: Delivery; log: Logger },
+  deps: {
+    updateLog: UpdateLog;
+    hub: Delivery;
+    /** Notes when each update came how far. */
+    times?: Pick<TraceMemory['updates'], 'reached'>;
+    log: Logger;
+    tracing?: Tracing | undefined;
+  },
   { retainDefault = true, inlineDataLimitBytes = Number.POSITIVE_INFINITY }: PublisherOptions = {},
 ): Publisher {
-  const { updateLog, hub, log } = deps;
+  const { updateLog, hub, times, log, tracing } = deps;
   const ownEvents = new OwnEvents();
-  updateLog.deliverTo((record) => {
+  updateLog.deliverTo((recorded) => {
+    const span = notifySpan(tracing, recorded);
+    const record = span === undefined ? recorded : { ...recorded, traceparent: span.traceparent };
     const whole = updateTexts(record, updateLog.epoch);
-    return hub.publish({
+    const durableMs = Date.now();
+    const subscribers = hub.publish({
       topics: topicsOf(record),
       limitedTo: limitedTexts(record, updateLog.epoch),
-      except: ownEvents.publisherOf(record),
+      except: ownEvents.publisherOf(recorded),
       get text() {
         return whole.text;
       },
@@ -114,14 +128,21 @@ export function createPublisher(
         return whole.extendedText;
       },
     });
+    span?.set({ 'policysync.subscribers': subscribers });
+    span?.end();
+    times?.reached(record.seq, 'durable', durableMs, { subscribers, id: record.id });
+    times?.reached(record.seq, 'announced', Date.now());
+    return subscribers;
   });
 
   async function record(fields: NewRecord, once?: { key: string; digest: string }): Promise<Published> {
-    const startedMs = performance.now();
-    const { record: recorded, replayed } =
+    const [startedMs, receivedMs] = [performance.now(), Date.now()];
+    const append = async (): Promise<{ record: Recorded; replayed: boolean }> =>
       once === undefined
         ? { record: await updateLog.append(fields), replayed: false }
         : await updateLog.appendOnce(fields, once);
+    const { record: recorded, replayed } = await inSpan(tracing, 'append', { parent: fields.traceparent }, append);
+    if (!replayed) times?.reached(recorded.seq, 'received', receivedMs);
     return published(recorded, replayed, startedMs);
   }
 
@@ -136,18 +157,22 @@ export function createPublisher(
     publish: async (update, publisher, options = {}) => {
       checkUpdate(update);
       checkInlineData(update, inlineDataLimitBytes);
-      const { idempotencyKey: key } = options;
+      const { idempotencyKey: key, traceparent: parent } = options;
       const once = key === undefined ? undefined : { key: JSON.stringify([publisher, key]), digest: digestOf(update) };
       const fields = newRecord(update, publisher, retainDefault);
-      if (options.except === undefined) return await record(fields, once);
-      // The delivery happens before the append resolves. If the append fails, the record may still be delivered
-      // later: then to the publisher, too.
-      const forget = ownEvents.expect(fields, options.except);
-      try {
-        return await record(fields, once);
-      } finally {
-        forget();
-      }
+      const attributes = { 'policysync.update_id': fields.id, 'policysync.entries': fields.entries.length };
+      return await inSpan(tracing, 'publish', { parent, kind: 'server', attributes }, async (traceparent) => {
+        if (traceparent !== undefined) fields.traceparent = traceparent;
+        if (options.except === undefined) return await record(fields, once);
+        // The delivery happens before the append resolves. If the append fails, the record may still be delivered
+        // later: then to the publisher, too.
+        const forget = ownEvents.expect(fields, options.except);
+        try {
+          return await record(fields, once);
+        } finally {
+          forget();
+        }
+      });
     },
     republish: async (choose, reason, publisher) => {
       const startedMs = performance.now();
@@ -163,6 +188,13 @@ export function createPublisher(
       }));
     },
   };
+}
+
+/** The span of a delivery to the subscribers of this process; undefined without tracing, or for an update that belongs to no trace. */
+function notifySpan(tracing: Tracing | undefined, { id, seq, traceparent }: LogRecord): TraceSpan | undefined {
+  if (tracing === undefined || traceparent === undefined) return undefined;
+  const attributes = { 'policysync.update_id': id, 'policysync.seq': seq };
+  return tracing.start('notify', { parent: traceparent, kind: 'producer', attributes });
 }
 
 /** Equal for equal updates, whatever their formatting. */

@@ -3,6 +3,7 @@ import { type Metrics, timed } from '../lib/metrics.js';
 import { withOverrides } from '../lib/with-overrides.js';
 import type { SocketServer } from '../pubsub/socket-server.js';
 import type { PolicyBundles } from './bundle/policy-bundles.js';
+import type { HourEvents } from './instances/hour.js';
 import type { Delivery, Publisher } from './publish.js';
 import type { SessionsSummary } from './sessions/sessions.js';
 import type { Waiters } from './sessions/waiters.js';
@@ -22,7 +23,7 @@ export interface ServerReadings {
 export type ServerMetrics = ReturnType<typeof createServerMetrics>;
 
 /** Creates the instruments. The measured parts do not know them: they are wrapped, or call a function. */
-export function createServerMetrics(metrics: Metrics) {
+export function createServerMetrics(metrics: Metrics, hour?: HourEvents) {
   const published = metrics.counter('policysync_publish_total', 'Data updates that were published, by outcome');
   const publishing = metrics.histogram('policysync_publish_duration_seconds', 'From the request to the response');
   const delivering = metrics.histogram(
@@ -57,8 +58,11 @@ export function createServerMetrics(metrics: Metrics) {
             if (error instanceof SyncError && error.status < 500) outcome = 'refused';
             throw error;
           } finally {
+            const tookMs = performance.now() - startedMs;
             published.inc({ outcome });
-            if (outcome === 'ok') publishing.observe((performance.now() - startedMs) / 1000);
+            if (outcome === 'ok') publishing.observe(tookMs / 1000);
+            if (outcome === 'ok') hour?.published(tookMs);
+            else hour?.refused();
           }
         },
       }),
@@ -69,6 +73,7 @@ export function createServerMetrics(metrics: Metrics) {
           const count = delivery.publish(publication);
           delivering.observe((performance.now() - startedMs) / 1000);
           delivered.inc({}, count);
+          hour?.delivered(count);
           return count;
         },
       }),
@@ -78,7 +83,10 @@ export function createServerMetrics(metrics: Metrics) {
       const methods: Partial<PolicySource> = { fetch: (signal) => timed(fetching, () => source.fetch(signal)) };
       return withOverrides(source, methods as Partial<S>);
     },
-    applied: (seconds: number): void => applied.observe(seconds),
+    applied: (seconds: number): void => {
+      applied.observe(seconds);
+      hour?.applied(seconds);
+    },
     waits:
       (waitApplied: Waiters['waitApplied']): Waiters['waitApplied'] =>
       async (...args) => {

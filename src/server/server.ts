@@ -1,21 +1,29 @@
 import { randomUUID } from 'node:crypto';
 import { serverSecurity } from '../auth/security.js';
 import { listenHttp } from '../http/app.js';
+import type { DeclaredRoute } from '../http/declared-route.js';
+import { Drain } from '../http/drain.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { createHttpProgram, type Listening } from '../http/program.js';
-import type { RouteDeclaration } from '../http/route.js';
 import { aborted } from '../lib/async.js';
 import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
 import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
+import { openTracing } from '../lib/tracing.js';
 import { packageVersion } from '../lib/version.js';
 import type { Connection } from '../pubsub/connection.js';
 import { createHub } from '../pubsub/hub.js';
 import type { PeerInfo } from '../pubsub/peer.js';
 import { retryUntilAvailable } from './backbone/retry-until-available.js';
+import { drainServer } from './drain.js';
+import { CommitAbouts } from './fleet/commit-abouts.js';
+import { FleetFeeds } from './fleet/feeds.js';
+import type { FleetSources } from './fleet/gather.js';
 import { serverHttp } from './http.js';
+import { Hour } from './instances/hour.js';
+import { createInstances, type Instances } from './instances/instances.js';
 import { type OpenedUpdateLog, openUpdateLog } from './open-update-log.js';
 import type { ServerOptions } from './options.js';
 import { createPolicy, type Policy } from './policy.js';
@@ -23,9 +31,11 @@ import { createPublisher } from './publish.js';
 import { checkExternalSource } from './routes/data-config.js';
 import { createServerMetrics, type ServerMetrics } from './server-metrics.js';
 import { openClaims } from './sessions/claims-file.js';
+import { readClients, storeClients } from './sessions/clients-file.js';
 import { recentUpdates, updateOf } from './sessions/recent-updates.js';
 import { Sessions } from './sessions/sessions.js';
 import { logFact, startFacts, startWarnings } from './start-facts.js';
+import { createTraceMemory, type TraceMemory } from './trace/change-times.js';
 
 /** A sync server. */
 export interface Server {
@@ -35,6 +45,12 @@ export interface Server {
    * `backbone_unavailable` or `config_invalid` (policy source, keys, backbone), and leaves nothing running.
    */
   start(): Promise<{ url: string; port: number }>;
+  /**
+   * Prepares a stop that nobody notices, as SIGTERM does in the program: `GET /ready` is 503, and for SYNC_DRAIN_DELAY everything else
+   * stays; then subscribers are sent to the servers that share the log. Resolves when it is time to call {@link stop}, which cuts it
+   * short. Idempotent; does nothing before the start.
+   */
+  drain(): Promise<void>;
   /**
    * Stops all parts, including those of a start in progress; requests in flight may finish. A second call returns the same
    * promise; a later start rejects with `already_stopped`.
@@ -46,7 +62,7 @@ export interface Server {
    */
   ended(): Promise<void>;
   /** Every route of its HTTP API and who may call it; empty before the start. */
-  readonly routes: readonly RouteDeclaration[];
+  readonly routes: readonly DeclaredRoute[];
 }
 
 interface ServerDeps {
@@ -74,25 +90,53 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const opened = await openLog(options, deps, parts);
   const { updateLog, isShared } = opened;
 
+  const tracing = await openTracing(packageVersion());
+  if (tracing !== undefined) parts.add(tracing, (one) => one.flush());
   const metrics = createMetrics();
-  const meter = createServerMetrics(metrics);
+  const hour = new Hour(Date.now);
+  const meter = createServerMetrics(metrics, hour);
   const hub = createHub(logOf('pubsub'));
+  const memory = createTraceMemory();
   const publisher = meter.publisher(
     createPublisher(
-      { updateLog, hub: meter.delivery(hub), log: logOf('publish') },
+      { updateLog, hub: meter.delivery(hub), times: memory.updates, tracing, log: logOf('publish') },
       { retainDefault: options.updatesRetainDefault, inlineDataLimitBytes: options.inlineDataLimitBytes },
     ),
   );
-  const policy = createPolicy(options, { hub, updateLog, isShared, log, env, measured: meter.source });
+  const policy = createPolicy(options, {
+    ...{ hub, updateLog, isShared, log, env, tracing },
+    measured: meter.source,
+    times: memory.commits,
+  });
   /** Open sockets; the socket server fills it. */
   const connections = new Set<Connection>();
   const peers = (): PeerInfo[] => [...connections].map(({ info }) => info);
-  const sessions = await openSessions(options, { opened, policy, peers, meter, log }, parts);
-  const { app, sockets } = await serverHttp(
+  const drain = new Drain();
+  const instance = randomUUID();
+  const instances = createInstances({
+    ...{ instance, version: packageVersion(), log: updateLog, hour },
+    clients: () => peers().filter(({ topics }) => topics.length > 0).length,
+    isDraining: () => drain.isBegun,
+    source: () => policy.tracker?.status().state ?? 'none',
+  });
+  parts.add(instances, ({ close }) => close());
+  const about = { opened, policy, peers, meter, memory, instances, log };
+  const sessions = await openSessions({ ...options, instance }, about, parts);
+  const fleetLog = logOf('fleet');
+  const fleet: FleetSources = {
+    environment: options.environment,
+    ...{ instance, log: updateLog, memory, tracker: policy.tracker, commits: policy.commits, sessions, instances },
+    recent: sessions.recent,
+    abouts: new CommitAbouts(policy.commits, fleetLog),
+    now: Date.now,
+    logger: fleetLog,
+  };
+  const feeds = parts.add(new FleetFeeds(fleet), (one) => one.close());
+  const { app, sockets, streams } = await serverHttp(
     options,
     {
-      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions },
-      ...{ connections, peers, metrics, meter, log },
+      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions, instances },
+      ...{ connections, peers, metrics, meter, drain, fleet, feeds, log },
     },
     parts,
   );
@@ -102,9 +146,21 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   await sessions.join();
   parts.run((signal) => sessions.run(signal));
   const address = await listenHttp(app, options);
-  log.info({ ...address, state_dir: options.stateDir, head: updateLog.head }, 'sync server is listening');
+  log.info(
+    { ...address, page: pageAddress(address, options), state_dir: options.stateDir, head: updateLog.head },
+    'sync server is listening',
+  );
   parts.run((signal) => policy.run({ onHead: (notified) => sessions.headMoved(notified) }, signal));
-  return { app, address };
+  const announce = (): void => sessions.announce();
+  const draining = { drain, server: app.server, sockets, streams, isShared, announce, log: logOf('drain') };
+  return { app, address, drain: (signal) => drainServer(options, draining, signal) };
+}
+
+/** Where a browser on this machine finds the live page; all addresses of a machine (0.0.0.0) are none to ask for. */
+function pageAddress({ url }: { readonly url: string }, { host }: { readonly host: string }): string {
+  const page = new URL('/ui', url);
+  if (['0.0.0.0', '::'].includes(host)) page.hostname = 'localhost';
+  return page.href;
 }
 
 /** Opens the update log and adopts the base entries of the settings. A failure of the log ends the server. */
@@ -129,31 +185,40 @@ async function openLog(
 }
 
 async function openSessions(
-  { stateDir, clientAwayTtlMs: memoryMs, heartbeatIntervalMs: heartbeatMs }: ServerOptions,
+  options: ServerOptions & { readonly instance: string },
   deps: {
     opened: OpenedUpdateLog;
     policy: Policy;
     peers: () => readonly PeerInfo[];
     meter: ServerMetrics;
+    memory: TraceMemory;
+    instances: Instances;
     log: Logger;
   },
   { add, signal }: Parts,
 ): Promise<Sessions> {
-  const { updateLog, presence } = deps.opened;
-  const { policy, peers, meter } = deps;
+  const { updateLog, presence, mail } = deps.opened;
+  const { stateDir, clientAwayTtlMs: memoryMs, heartbeatIntervalMs: heartbeatMs, instance } = options;
+  const { policy, peers, meter, instances } = deps;
   const log = deps.log.child({ component: 'sessions' });
   const { claims } = add(await openClaims({ stateDir, memoryMs }, { log }), ({ close }) => close());
   const sessions = new Sessions(
-    { instance: randomUUID(), heartbeatMs, memoryMs },
+    { instance, heartbeatMs, memoryMs },
     {
       log: updateLog,
       recent: await retryUntilAvailable(() => recentUpdates(updateLog), { log: deps.log, signal }),
       policyHead: () => policy.tracker?.wanted(),
-      ...{ claims, presence, peers },
+      servedCommits: () => policy.commits.served(),
+      ...{ claims, presence, mail, peers },
+      stored: await readClients(stateDir, log),
+      moduleText: policy.moduleText,
       onApplied: meter.applied,
+      memory: deps.memory,
+      ...{ vitals: instances.vitals, onLate: instances.onLate },
       logger: log,
     },
   );
+  add(storeClients({ stateDir, instance, memoryMs }, { ...sessions.storable, log }), ({ close }) => close());
   const unsubscribe = updateLog.onRecord((record) => sessions.recorded(updateOf(record)));
   add(unsubscribe, () => unsubscribe());
   return sessions;

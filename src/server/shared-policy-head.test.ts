@@ -30,6 +30,17 @@ test('a head is what the last proposal said, with those before it, also for an i
   assert.equal(memory.rows.filter(({ retired }) => !retired).length <= 4, true);
 });
 
+test('the span of a proposal reaches the other instances with it, and no later head', async () => {
+  const memory = new MemoryLog();
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  await using one = await instance(memory, 'a');
+  await one.propose('h1', one.look(), traceparent);
+  await using other = await instance(memory, 'a');
+  assert.equal(other.look().head?.traceparent, traceparent);
+  await other.propose('h2', other.look());
+  assert.deepEqual([other.look().head?.hash, other.look().head?.traceparent], ['h2', undefined]);
+});
+
 test('of two proposals over the same sight one holds, the other is a conflict that changes nothing', async () => {
   const memory = new MemoryLog();
   await using one = await instance(memory, 'a');

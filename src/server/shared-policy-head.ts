@@ -9,6 +9,8 @@ export interface SharedHead {
   readonly hash: string;
   /** The previous {@link EARLIER_KEPT} heads, newest first. */
   readonly earlier: readonly string[];
+  /** The span of the instance that proposed it. */
+  readonly traceparent?: string | undefined;
 }
 
 /** The agreed head at one moment, and the position that a proposal is compared with. */
@@ -28,7 +30,7 @@ export interface SharedPolicyHead {
    * Makes a commit the head if no other instance changed a head since `seen`. Rejects with `log_conflict` if one did, and like
    * an append of the log.
    */
-  propose(hash: string, seen: SeenHead): Promise<void>;
+  propose(hash: string, seen: SeenHead, traceparent?: string): Promise<void>;
   /** Calls `listener` with each new head of this source. Returns the unsubscribe function. */
   onChange(listener: (hash: string) => void): () => void;
 }
@@ -38,7 +40,12 @@ const SOURCES_KEPT = 8;
 /** Earlier heads to keep, so that an archive that reappears is not taken for a new one. */
 const EARLIER_KEPT = 50;
 
-const sourceHead = z.looseObject({ source: z.string(), hash: z.string(), earlier: z.array(z.string()).default([]) });
+const sourceHead = z.looseObject({
+  source: z.string(),
+  hash: z.string(),
+  earlier: z.array(z.string()).default([]),
+  traceparent: z.string().optional().catch(undefined),
+});
 const headBody = z.looseObject({ heads: z.array(sourceHead) });
 type HeadBody = z.infer<typeof headBody>;
 
@@ -82,7 +89,7 @@ export function createSharedPolicyHead(
   return {
     isShared,
     look: () => ({ place: updateLog.policy?.seq ?? 0, head: ownHead(updateLog.policy) }),
-    propose: async (hash, seen) => {
+    propose: async (hash, seen, traceparent) => {
       // If the log has a newer row by now, the append below fails.
       const body = bodyOf(updateLog.policy);
       const { hash: old = null, earlier = [] } = seen.head ?? {};
@@ -90,6 +97,7 @@ export function createSharedPolicyHead(
         source,
         hash,
         old,
+        traceparent,
         earlier: (old === null ? [] : [old, ...earlier]).filter((one) => one !== hash).slice(0, EARLIER_KEPT),
       };
       const heads = [own, ...body.heads.filter((head) => !isSame(head.source))].slice(0, SOURCES_KEPT);

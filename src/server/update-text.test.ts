@@ -104,6 +104,14 @@ test('our form: keeps DELETE, says whether data is present whatever was claimed,
   );
 });
 
+test('the span that announces an update is told to our clients, and to no OPAL client', () => {
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const traced = { ...record(entry({})), traceparent };
+  assert.equal((JSON.parse(extendedUpdateText(traced, 'e')) as { traceparent?: string }).traceparent, traceparent);
+  assert(!extendedUpdateText(record(entry({})), 'e').includes('traceparent'));
+  assert(!opalUpdateText(traced).includes('traceparent'));
+});
+
 test('configuration: both forms have the polling interval, only ours has positions', () => {
   const fold = [
     { seq: 2, origin: 'base', entry: { ...entry({ url: 'http://b' }), periodic_update_interval: 5 } },

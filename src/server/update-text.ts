@@ -35,7 +35,7 @@ export function opalUpdateText(record: LogRecord): string {
   });
 }
 
-/** A data update for our own clients. */
+/** A data update for our own clients; its `traceparent` is what their spans name as their parent. */
 export function extendedUpdateText(record: LogRecord, epoch: string): string {
   return printJson({
     id: record.id,
@@ -45,6 +45,7 @@ export function extendedUpdateText(record: LogRecord, epoch: string): string {
     seq: record.seq,
     epoch,
     prev: record.prev,
+    traceparent: record.traceparent,
   });
 }
 
@@ -79,20 +80,24 @@ export interface UpdatesText {
   readonly more: boolean;
   readonly heads: Readonly<Record<string, number>>;
   /** Updates, each with the entries that the caller may see. */
-  readonly updates: readonly Pick<LogRecord, 'id' | 'seq' | 'timeMs' | 'reason' | 'entries' | 'callbacks' | 'retain'>[];
+  readonly updates: readonly Pick<
+    LogRecord,
+    'id' | 'seq' | 'timeMs' | 'reason' | 'entries' | 'callbacks' | 'retain' | 'traceparent'
+  >[];
 }
 
 /** Response of `GET /data/updates` (wire/updates.ts). */
 export function updatesPageText({ updates, ...page }: UpdatesText): string {
   return printJson({
     ...page,
-    updates: updates.map(({ id, seq, timeMs, reason, entries, callbacks }) => ({
+    updates: updates.map(({ id, seq, timeMs, reason, entries, callbacks, traceparent }) => ({
       id,
       seq,
       time: new Date(timeMs).toISOString(),
       reason,
       entries: entries.map(extendedEntry),
       callback: { callbacks },
+      traceparent,
     })),
   });
 }

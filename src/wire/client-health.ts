@@ -52,6 +52,7 @@ const lastTransaction = z
 /** `GET /healthy` of a client: the same for healthy and unhealthy, beside the fields that OPAL's users read. */
 export const clientHealth = z.object({
   ready: z.boolean(),
+  draining: z.literal(true).optional().describe('It was asked to stop: GET /ready is 503'),
   healthy: z.boolean(),
   policy: z.object({
     hash: z.string().nullable().describe('The commit that the engine holds'),

@@ -56,11 +56,19 @@ export const clientView = z.object({
   connected: z.boolean(),
   connected_at: millis,
   away_since: millis.nullable(),
+  away_reason: z
+    .string()
+    .optional()
+    .describe('Why it is away, as its server knows; missing: not known, or it is connected'),
   address: z.string(),
   instance: z.string().describe('The server instance that it is, or was, connected to'),
   duplicates: z.number().describe('Other instances that have this client connected, too'),
   topics: z.array(z.string()).describe('At most 100'),
   topics_left_out: z.number().optional(),
+  labels: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe('SYNC_CLIENT_LABELS of the client: it says so, nothing proves it'),
   ready: z.boolean().nullable(),
   healthy: z.boolean().nullable(),
   since: millis.nullable().describe('When its state began'),

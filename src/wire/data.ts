@@ -170,6 +170,8 @@ export const peerUpdate = z.object({
   epoch: z.string().optional(),
   /** The seq of the update before it on each of its topics; 0: there was none. */
   prev: dict(z.number().int().nonnegative(), { max: MANY }).optional(),
+  /** The span that announced it (W3C); never a reason to reject an update. */
+  traceparent: z.string().optional().catch(undefined),
 });
 export type PeerUpdate = z.infer<typeof peerUpdate>;
 

@@ -91,7 +91,7 @@ export function dict<T extends z.ZodType>(value: T, { max }: { max: number }): D
 /** The JSON Schema of a schema, with the lists of this module as what they are; a check by code is left open. */
 export function jsonSchemaOf(
   schema: z.ZodType,
-  options: Pick<z.core.ToJSONSchemaParams, 'io' | 'reused'>,
+  options: Pick<z.core.ToJSONSchemaParams, 'io' | 'reused' | 'target'>,
 ): Record<string, unknown> {
   return z.toJSONSchema(schema, {
     ...options,

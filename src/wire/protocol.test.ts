@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { it } from 'node:test';
 import * as z from 'zod';
 import * as bundle from './bundle.js';
+import * as clientAsk from './client-ask.js';
 import * as data from './data.js';
 import * as frames from './frames.js';
 import { jsonSchemaOf } from './lists.js';
@@ -20,6 +21,8 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'bundle.policyBundle': 'f49d9719d5f98c6c',
     'bundle.policyModule': 'ed20ded57e6546ec',
     'bundle.policyNotice': 'c1e1abc3d2939ae1',
+    'clientAsk.answer': 'ea23b97ee9e9edf3',
+    'clientAsk.ask': '12849faed26c8dd9',
     'data.callbackItem': '75b1fc6794599469',
     'data.dataSourceEntry': 'd113aece95f10586',
     'data.dataUpdate': '5ae183cc1cb104db',
@@ -27,22 +30,24 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'data.fetcherConfig': '33150a8e8ecba214',
     'data.peerDataConfig': '80e6e5776994615f',
     'data.peerEntry': 'a149a651025108c7',
-    'data.peerUpdate': 'b1e6f0c0926a175d',
+    'data.peerUpdate': '5aace9ddb3f96fef',
     'data.serverDataSources': '791156c41d9e014d',
     'data.updateCallback': '2467c4edc52798d6',
     'frames.frame': 'd45ab66e8c7039ae',
     'frames.notifyArguments': 'd0146c77ccca4d3c',
     'report.updateReport': '16e552c9e0c1d66c',
+    'session.asks': '6fa991bd86910615',
+    'session.changeStep': '259be29634335b9d',
     'session.clientId': '130f89a894c648bd',
     'session.failure': '0a6756eb30f51753',
     'session.heartbeat': '1b40a43104e94a58',
     'session.policyState': '335a1df6d00f8191',
     'session.position': '6c7e4392c7cb1555',
     'session.sessionAnswer': '411d05ed909f7efa',
-    'session.sessionReport': 'b6e015adc97d2c49',
-    'session.sessionSubscribe': '2d3a9b87fc2805df',
-    'updates.loggedUpdate': 'b668d028caac11f7',
-    'updates.updatesPage': '5b9e44788dddcd53',
+    'session.sessionReport': '7ef64926926f0d5e',
+    'session.sessionSubscribe': '2a0a67af79bf36f8',
+    'updates.loggedUpdate': '02456e9aa59ebda2',
+    'updates.updatesPage': '44743ec08565a085',
     'header of the protocol': '0207ba8705cb18a1',
     'frames that are written': '734b0873c15fe5d0',
     'names of topics': '1a23b1b74ad1a880',
@@ -52,7 +57,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
 /** Every schema of the wire by module and name, as JSON Schemas of what is accepted and of what it is read as. */
 function wireSchemas(): Record<string, unknown> {
   const found: Record<string, unknown> = {};
-  for (const [module, exported] of Object.entries({ bundle, data, frames, report, session, updates })) {
+  for (const [module, exported] of Object.entries({ bundle, clientAsk, data, frames, report, session, updates })) {
     for (const [name, value] of Object.entries(exported)) {
       if (!(value instanceof z.ZodType)) continue;
       const [input, output] = (['input', 'output'] as const).map((io) => jsonSchemaOf(value, { io }));

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { peerLabels } from './labels.js';
 import { dict, list, MANY } from './lists.js';
 
 /**
@@ -44,12 +45,26 @@ export type Position = z.infer<typeof position>;
 /** A client's own name, stable over restarts, unique in the fleet. */
 export const clientId = z.string().min(1).max(MAX_CLIENT_ID);
 
+/** What a client can be asked (`client-ask.ts`): to tell about itself, or to act. */
+export const ASK_KINDS = ['details', 'refresh', 'prune', 'drift_check', 'log_level'] as const;
+export type AskKind = (typeof ASK_KINDS)[number];
+
+/** What a client can be asked, as it says; what this version does not know is left out. */
+export const asks = list(z.string().max(40), { max: 32 }).transform((kinds): readonly AskKind[] => {
+  const known = ASK_KINDS.filter((kind) => kinds.includes(kind));
+  return known.length === ASK_KINDS.length ? ASK_KINDS : known; // of most clients: one list for all
+});
+
 /** Arguments of our client's `subscribe`. */
 export const sessionSubscribe = z.object({
   topics: list(z.string(), { max: MAX_TOPICS }),
   client_id: clientId,
   /** Missing: it holds nothing that it can place in a log. */
   position: position.optional(),
+  /** Missing: it has none, or is older. Labels that are not as they should be are none: they are no reason to withhold an update. */
+  labels: peerLabels.optional().catch(undefined),
+  /** What it can be asked over this socket. Missing: nothing. */
+  asks: asks.optional().catch(undefined),
 });
 export type SessionSubscribe = z.infer<typeof sessionSubscribe>;
 
@@ -131,6 +146,29 @@ export const policyState = z.object({
 });
 export type PolicyState = z.infer<typeof policyState>;
 
+/** Most steps that a report names: of more, the client tells the last ones. */
+export const MAX_STEPS = 100;
+
+/**
+ * How far a client is with one change, a data update by `seq` or a policy commit, with times in milliseconds since 1970 by its own
+ * clock. A missing time: not yet, or not known.
+ */
+export const changeStep = z.object({
+  seq: seq.optional(),
+  commit: z.string().max(200).optional(),
+  /** When it learned of the change. */
+  heard: millis.optional(),
+  /** When all of its contents were here. */
+  fetched: millis.optional(),
+  /** When its engine held it. */
+  applied: millis.optional(),
+  /** When its engine refused it. */
+  refused: millis.optional(),
+  /** When a later update had taken the place of all of it before the engine got any. Older clients say `applied` then. */
+  replaced: millis.optional(),
+});
+export type ChangeStep = z.infer<typeof changeStep>;
+
 /** Arguments of the client's `report`: what it holds now. Sent when it changed (debounced) and with every heartbeat; the response is `true`. */
 export const sessionReport = z.object({
   client_id: clientId,
@@ -161,6 +199,8 @@ export const sessionReport = z.object({
   failing_total: z.number().int().nonnegative().optional(),
   /** When this state began, in milliseconds since 1970. */
   since: millis,
+  /** What happened to the last changes since the report before. Older clients do not say it. */
+  steps: list(changeStep, { max: MAX_STEPS }).optional(),
 });
 export type SessionReport = z.infer<typeof sessionReport>;
 

@@ -114,7 +114,7 @@ test('an old opa on PATH is named with its version and the search goes on', posi
   await executable(join(at.bin, 'opa'), fakeOpa('0.70.0'));
   const error = await refusal({ ...at.options, allowDownload: false });
   assert.match(error.message, /opa on PATH: .*bin\/opa is OPA 0\.70\.0, which is older than 1\.0\.0\. Install OPA/);
-  assert.match(error.message, /the cache folder: .* does not exist yet\. Fill it with "sync-client get-opa"/);
+  assert.match(error.message, /the cache folder: .* does not exist yet\. Fill it with "policysync opa get"/);
   assert.doesNotMatch(error.message, /download of OPA|build of OPA/);
   assert.deepEqual(
     at.events.map((event) => (event.phase === 'failed' ? `${event.way} -> ${event.next}` : event.phase)),

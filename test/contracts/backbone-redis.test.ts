@@ -1,8 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret, silentLogger } from '../../src/lib/log.js';
+import { openBackbone } from '../../src/server/backbone/open-backbone.js';
 import { backboneContract } from '../support/backbone-contract.js';
+import { backboneOffer } from '../support/backbone-servers.js';
+import { until } from '../support/until.js';
 
 await backboneContract('Redis', {
   weak: {
     lines: ['appendfsync everysec', 'maxmemory-policy allkeys-lru', 'user default off'],
     reason: /appendfsync is everysec, not always, maxmemory-policy is allkeys-lru, not noeviction, the user "default"/,
   },
+});
+
+const offer = await backboneOffer('Redis');
+
+test('a user to whom the key of mail is closed does without mail, and the log works', {
+  skip: offer.missing ?? false,
+}, async () => {
+  const keys = ['meta', 'log', 'retired', 'dedup*', 'presence', 'presence-ends'].map((key) => `~{narrow}:${key}`);
+  await using server = await offer.start({ lines: [`user narrow on >secret ${keys.join(' ')} &* +@all`] });
+  const uri = new URL(server.uri);
+  uri.username = 'narrow';
+  uri.password = 'secret';
+  const store = await openBackbone({ uri: new Secret(uri.href), name: 'narrow' }, { log: silentLogger() });
+  try {
+    let calls = 0;
+    store.watch(() => calls++);
+    await assert.rejects(store.mail.send('text'), /permission/i);
+    assert.deepEqual(store.status, { up: true });
+    const before = calls;
+    await store.append([{ kind: 'update', body: '"a"' }]);
+    await until(() => calls > before, { withinMs: 20_000, what: 'the watcher is called' });
+    assert.deepEqual(store.status, { up: true });
+  } finally {
+    await store.close();
+  }
 });

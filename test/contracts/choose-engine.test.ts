@@ -92,7 +92,7 @@ test(
     assert(implied.kind === 'inline');
     await assert.rejects(
       implied.opa.found,
-      notFound(/must work:\n {2}opa on PATH.*\n {2}the cache folder.*sync-client get-opa.*$/),
+      notFound(/must work:\n {2}opa on PATH.*\n {2}the cache folder.*policysync opa get.*$/),
     );
   },
 );

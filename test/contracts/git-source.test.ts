@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Secret, silentLogger } from '../../src/lib/log.js';
@@ -104,7 +105,10 @@ for (const [how, startRemote] of Object.entries(REMOTES)) {
     await part.tracker.refresh();
     const status = part.tracker.status();
     assert.deepEqual([status.state, status.head], ['failing', head]);
-    assert.match(status.error ?? '', /branch master does not exist in .*it has other$/);
+    assert.match(
+      status.error ?? '',
+      /branch master does not exist in .*it has other: set SYNC_POLICY_REPO_MAIN_BRANCH=other \(--policy-/,
+    );
     assert.equal((await part.bundle()).hash, head);
     const next = await remote.repo.commit({ 'm.rego': 'package b' });
     await remote.repo.git('branch', 'master');
@@ -122,7 +126,7 @@ test('a wrong branch is named with the branches that exist, also in a repository
   await assert.rejects(fetch, { code: 'git_branch_missing', message: /branch main .*no branches yet/ });
   await remote.repo.commit({ 'm.rego': 'package a' });
   await remote.repo.git('branch', 'dev');
-  await assert.rejects(fetch, { code: 'git_branch_missing', message: /branch main .*it has dev, master/ });
+  await assert.rejects(fetch, { code: 'git_branch_missing', message: /branch main .*it has dev, master$/ });
 });
 
 test('a branch name that is none is refused at once', () => {
@@ -476,6 +480,7 @@ test('an ssh key with newlines keeps its underscores, and a path is used as it i
   assert.equal(await provideSshKey(new Secret(text), file), file);
   assert.equal(await readFile(file, 'utf8'), `${text}\n`);
   assert.equal(await provideSshKey(new Secret('/etc/key_file'), file), '/etc/key_file');
+  assert.equal(await provideSshKey(new Secret('~/.ssh/id'), file), join(homedir(), '.ssh', 'id'));
 });
 
 test('a URL cannot make git run a program', async () => {

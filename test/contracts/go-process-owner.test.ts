@@ -17,17 +17,36 @@ function isRunning(pid: number): boolean {
   }
 }
 
+/** The id of the Go process of an owner. */
+async function goOf(owner: ReturnType<typeof startOwner>): Promise<number> {
+  const [line] = (await once(owner.stdout, 'data')) as [Buffer];
+  const pid = Number(line.toString());
+  assert(Number.isInteger(pid) && pid > 1, `${line} is no process id`);
+  return pid;
+}
+
+function startOwner(...args: string[]) {
+  return spawn(process.execPath, [OWNER, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
 it('the Go process of a client that was killed ends', async () => {
-  const owner = spawn(process.execPath, [OWNER], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const owner = startOwner();
   try {
-    const [line] = (await once(owner.stdout, 'data')) as [Buffer];
-    const pid = Number(line.toString());
-    assert(Number.isInteger(pid) && pid > 1, `${line} is no process id`);
+    const pid = await goOf(owner);
     assert(isRunning(pid));
     killProcess(owner.pid);
     await once(owner, 'exit');
     await until(() => !isRunning(pid), { withinMs: 20_000, what: 'the Go process has ended' });
   } finally {
     if (owner.exitCode === null && owner.signalCode === null) killProcess(owner.pid);
+  }
+});
+
+it('the Go process of a client that was killed while it started ends', async () => {
+  const pid = await goOf(startOwner('early'));
+  try {
+    await until(() => !isRunning(pid), { withinMs: 20_000, what: 'the Go process has ended' });
+  } finally {
+    if (isRunning(pid)) killProcess(pid);
   }
 });

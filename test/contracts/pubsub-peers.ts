@@ -101,6 +101,13 @@ export class RawPeer implements AsyncDisposable {
     return JSON.parse(await this.next()).response;
   }
 
+  /** Resolves when the server has read all that was sent before. */
+  async ping(): Promise<void> {
+    const pong = once(this.ws, 'pong');
+    this.ws.ping();
+    await pong;
+  }
+
   async close(): Promise<string> {
     await until(() => this.closed !== undefined, 'the server closes the connection');
     return this.closed ?? '';

@@ -365,6 +365,53 @@ test('what is not carried out is logged once, with its code, what to do, and the
   for (const { remedy } of lines) assert(remedy.length > 0);
 });
 
+test('whoever has a session is told why its connection ended', async () => {
+  const whys: (string | undefined)[] = [];
+  const sessions = {
+    protocol: 2,
+    open: () => undefined,
+    takes: () => false,
+    call: () => true,
+    closed: (_: unknown, why?: string) => whys.push(why),
+  };
+  let expiresAtMs: number | undefined;
+  await using server = await startSocketServer(
+    { pingIntervalMs: 50, pongTimeoutMs: 100, bufferLimitBytes: 100_000 },
+    { sessions, authenticate: async () => ({ ...ANY_PEER, expiresAtMs }) },
+  );
+  const ended = async (why: string): Promise<void> => {
+    await until(() => whys.length > 0, why);
+    assert.deepEqual(whys.splice(0), [why]);
+  };
+  await using leaving = await RawPeer.connect(server.url);
+  leaving.ws.close(1000);
+  await ended('it closed the connection');
+  await using wrong = await RawPeer.connect(server.url);
+  wrong.ws.close(4001);
+  await ended('it closed the connection with code 4001');
+  await using killed = await RawPeer.connect(server.url);
+  killed.ws.terminate();
+  await ended('its connection broke: its program was killed, or the network failed');
+  await using refused = await RawPeer.connect(server.url);
+  refused.ws.send('{');
+  await ended('the server closed its connection: a frame is not JSON, or is no call');
+  await using cable = await startCable(server.port);
+  const frozen = new WebSocket(cable.url);
+  await once(frozen, 'open');
+  cable.freeze();
+  await ended('no answer to pings for 0.1 s');
+  frozen.terminate();
+  expiresAtMs = Date.now() + 50;
+  await using expired = await RawPeer.connect(server.url);
+  await ended('its token expired');
+  assert.match(await expired.close(), /^1008/);
+  expiresAtMs = undefined;
+  await using last = await RawPeer.connect(server.url);
+  await server.sockets.close();
+  await ended('its server stopped');
+  assert.match(await last.close(), /^1012/);
+});
+
 test('a connection ends when the token of its peer does, and no other', async () => {
   let expiresAtMs: number | undefined = Date.now() + 150;
   await using server = await startSocketServer({}, { authenticate: async () => ({ ...ANY_PEER, expiresAtMs }) });
@@ -493,6 +540,68 @@ test('where publications were skipped, whoever hears of no heartbeat is sent awa
   for (const peer of [opal, older]) assert.match(await peer.close(), /^1012 .*GET \/data\/config/);
   assert.deepEqual(await ours.call('ping'), { result: 'pong', result_type: 'str', call_id: 'c' });
 });
+
+test('a drain sends everyone away with 1001 within the spread, one by one, and refuses who comes then', async () => {
+  await using server = await startSocketServer();
+  const peers = await Promise.all(Array.from({ length: 20 }, () => RawPeer.connect(server.url)));
+  const closed: number[] = [];
+  const start = performance.now();
+  const closes = peers.map((peer) =>
+    peer.close().then((why) => {
+      closed.push(performance.now() - start);
+      return why;
+    }),
+  );
+  const drained = server.sockets.sendAway(400, new AbortController().signal);
+  assert.match(await refusal(server.url), /^503 1 /);
+  await drained;
+  for (const why of await Promise.all(closes)) assert.match(why, /^1001 this server drains/);
+  const [first = 0, last = 0] = [closed[0], closed.at(-1)];
+  assert(last - first > 100, `all between ${first} and ${last} ms`);
+});
+
+test('a stop cuts a drain short: those that were not sent away get the 1012 of a stop', async () => {
+  await using server = await startSocketServer();
+  await using peer = await RawPeer.connect(server.url);
+  const stop = new AbortController();
+  const drained = server.sockets.sendAway(3_600_000, stop.signal);
+  stop.abort(new Error('stopped'));
+  await assert.rejects(drained, /stopped/);
+  await server.sockets.close();
+  assert.match(await peer.close(), /^1012 the server is stopping/);
+});
+
+for (const how of ['sendAway', 'close'] as const) {
+  test(`a publish in flight is answered before its connection ends: ${how}`, async () => {
+    let record: () => void = () => undefined;
+    const published: string[] = [];
+    const onPublish = async (_topics: readonly string[], dataText: string): Promise<void> => {
+      published.push(dataText);
+      await new Promise<void>((resolve) => {
+        record = resolve;
+      });
+    };
+    await using server = await startSocketServer({}, { onPublish });
+    await using peer = await RawPeer.connect(server.url);
+    await using idle = await RawPeer.connect(server.url);
+    const publish = (data: number): void => {
+      const request = { method: 'publish', arguments: { topics: ['t'], data, sync: true }, call_id: `p${data}` };
+      peer.ws.send(JSON.stringify({ request, response: null }));
+    };
+    publish(1);
+    await until(() => published.length === 1, 'the publish is being recorded');
+    const ending = how === 'close' ? server.sockets.close() : server.sockets.sendAway(0, new AbortController().signal);
+    assert.match(await idle.close(), how === 'close' ? /^1012 / : /^1001 /);
+    assert.equal(peer.closed, undefined);
+    publish(2); // who is told to go publishes this one elsewhere
+    await peer.ping();
+    record();
+    assert.match(await peer.next(), /"call_id":\s*"p1".*true|true.*"call_id":\s*"p1"/);
+    assert.match(await peer.close(), how === 'close' ? /^1012 / : /^1001 /);
+    await ending;
+    assert.deepEqual(published, ['1']);
+  });
+}
 
 test('close ends everyone with 1012, also who takes no part, and refuses who comes then', async () => {
   await using server = await startSocketServer({ closeGraceMs: 50 });

@@ -192,6 +192,30 @@ test('a lost connection comes back, also when the server was away', async () => 
   await until(() => seen.lines.includes('a 2'), 'publications arrive');
 });
 
+test('a server that drains is left at once, without a failure, and the next one is waited for as in a restart', async () => {
+  const first = await startSocketServer();
+  const failures: string[] = [];
+  const seen = startClient(
+    first.url,
+    { reconnectMaxMs: 30_000 },
+    {
+      onDisconnected: (reason, sentAway) => seen.lines.push(`${sentAway ? 'sent away' : 'lost'}: ${reason}`),
+      onFailed: (reason) => failures.push(reason),
+    },
+  );
+  await until(() => seen.lines.length === 1, 'it is connected');
+  const { port } = first;
+  // The listener closes with the server; another one takes its place at once, as behind a load balancer.
+  await first.sockets.sendAway(0, new AbortController().signal);
+  await until(() => seen.lines.length === 2, 'it is told');
+  assert.match(seen.lines[1] ?? '', /^sent away: .*closed with 1001 this server drains/);
+  await until(() => failures.length === 1, 'it asked at once, and the server refuses newcomers');
+  assert.match(failures[0] ?? '', /503/);
+  await first[Symbol.asyncDispose]();
+  await using _second = await startSocketServer({}, {}, port);
+  await until(() => seen.lines.length === 3, 'it is connected again');
+});
+
 test('a server behind a dead cable is found by pings', async () => {
   await using server = await startSocketServer();
   await using cable = await startCable(server.port);

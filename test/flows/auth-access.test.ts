@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeJwt } from 'jose';
 import type { PeerType } from '../../src/auth/caller.js';
-import type { RouteDeclaration } from '../../src/http/route.js';
+import type { DeclaredRoute } from '../../src/http/declared-route.js';
 import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
 import { ALL_OFFERED } from '../support/authzen.js';
 import { field, request } from '../support/http.js';
@@ -27,6 +27,7 @@ type Row = 'everyone' | 'token' | 'master' | 'datasource' | 'listener' | 'dataso
 const SERVER: Readonly<Record<string, Row>> = {
   'GET /': 'everyone',
   'GET /healthcheck': 'everyone',
+  'GET /ready': 'everyone',
   'GET /.well-known/jwks.json': 'everyone',
   'GET /policy-data': 'everyone',
   'GET /openapi.json': 'everyone',
@@ -34,10 +35,15 @@ const SERVER: Readonly<Record<string, Row>> = {
   'POST /webhook': 'everyone', // by its secret
   'POST /token': 'master',
   'GET /policy': 'token',
+  'GET /policy/source': 'datasource or listener',
+  'GET /policy/files': 'datasource or listener',
+  'GET /policy/diff': 'datasource or listener',
+  'POST /policy/refresh': 'datasource',
   'GET /data/config': 'token',
   'POST /data/callback_report': 'token',
   'GET /loadlimit': 'token',
   'GET /data/log': 'datasource',
+  'GET /data/documents': 'datasource or listener',
   'GET /data/updates': 'token',
   'POST /data/config': 'datasource',
   'POST /data/refresh': 'datasource',
@@ -45,7 +51,19 @@ const SERVER: Readonly<Record<string, Row>> = {
   'GET /stats': 'datasource or listener',
   'GET /pubsub_client_info': 'datasource or listener',
   'GET /clients': 'datasource or listener',
+  'GET /clients/:id': 'datasource or listener',
+  'POST /clients/:id/actions': 'datasource',
+  'GET /instances': 'datasource or listener',
+  'GET /trace/:id': 'datasource or listener',
+  'GET /changes': 'datasource or listener',
+  'GET /ui/events': 'datasource or listener',
   'GET /metrics': 'token',
+  'GET /log-level': 'datasource or listener',
+  'POST /log-level': 'datasource or listener',
+  'GET /ui': 'everyone',
+  'GET /ui/session': 'everyone',
+  'POST /ui/session': 'everyone', // by a token in the body
+  'DELETE /ui/session': 'everyone',
 };
 
 const CLIENT: Readonly<Record<string, Row>> = {
@@ -53,9 +71,12 @@ const CLIENT: Readonly<Record<string, Row>> = {
   'GET /healthy': 'everyone',
   'GET /healthcheck': 'everyone',
   'GET /ready': 'everyone',
+  'GET /live': 'everyone',
   'GET /openapi.json': 'everyone',
   'GET /docs': 'everyone',
   'GET /metrics': 'token',
+  'GET /log-level': 'datasource or listener',
+  'POST /log-level': 'datasource or listener',
   'GET /policy-store/config': 'listener',
   'POST /policy-updater/trigger': 'listener',
   'POST /data-updater/trigger': 'listener',
@@ -139,9 +160,11 @@ async function startClient(env: Record<string, string>) {
   return { url, routes: client.routes, [Symbol.asyncDispose]: () => client.stop() };
 }
 
-/** Routes as the table has them; the files of the documentation page count as the page. */
-function namesOf(routes: readonly RouteDeclaration[]): string[] {
-  return routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !name.startsWith('GET /docs/'));
+/** Routes as the table has them; the files of the two pages count as the page. */
+function namesOf(routes: readonly DeclaredRoute[]): string[] {
+  return routes
+    .map(({ method, path }) => `${method} ${path}`)
+    .filter((name) => !/^GET \/(?:docs|ui\/assets)\//.test(name));
 }
 
 async function callEach(url: string, table: Readonly<Record<string, Row>>, headers: Record<CallerKind, object>) {

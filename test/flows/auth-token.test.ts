@@ -160,17 +160,41 @@ for (const program of ['server', 'client'] as const) {
   });
 }
 
+test('obtain-token takes durations as people write them', async () => {
+  await using server = await startServer(withKeys());
+  const env = { SYNC_SERVER_URL: server.url, SYNC_MASTER_TOKEN: MASTER_TOKEN };
+  for (const [words, seconds] of [
+    [['30d'], 2_592_000],
+    [['90m', MASTER_TOKEN], 5400],
+    [['1h 30m'], 5400],
+    [['2 weeks'], 1_209_600],
+    [['P1DT12H'], 129_600],
+    [['1', 'day', MASTER_TOKEN], 86_400],
+  ] as const) {
+    const { stdout, stderr } = await runCommand('policysync', ['token', '--json', '--ttl', ...words], env);
+    assert.equal(stderr, '');
+    const { iat = 0, exp = 0 } = decodeJwt(String(field(JSON.parse(stdout), 'token')));
+    assert.ok(Math.abs(exp - iat - seconds) <= 1, words.join(' '));
+  }
+});
+
 test('obtain-token that fails says why: 2 for a wrong call, 1 for the rest', async () => {
   await using server = await startServer(withKeys());
   const rows: [string[], number, RegExp][] = [
     [[], 2, /give the master token/],
-    [['m', '--ttl', '5'], 2, /--ttl takes a whole number and a unit/],
+    [['m', '--ttl', '5'], 2, /--ttl takes a duration: 30d, .*\(is "5"\)/],
     [['m', '--ttl', '-5', 'days'], 2, /ttl/],
     [['--ttl', '5', 'fortnights', 'm'], 2, /--ttl takes/],
     [['m', '--ttl', '5', 'days', 'm'], 2, /--ttl takes/],
     [['m', '--claims', '[]'], 2, /--claims must be a JSON object/],
     [['m', '--type', 'admin'], 2, /Allowed choices are client, datasource, listener/],
-    [['hush'], 1, /answered 401: unauthorized to access this endpoint!/],
+    [
+      ['hush'],
+      1,
+      /the master token is not that of the server \(.* answered 401: unauthorized to access this endpoint!\)/,
+    ],
+    [[await tokenOf(server.url)], 1, /what was given is a token of type client, not the master token/],
+    [['m', '--type', 'client', '--id', ''], 2, /--id has an empty value/],
     [[MASTER_TOKEN, '--ttl', '100000', 'weeks'], 1, /answered 422: body\.ttl: must be from 1 second to 3660 days/],
     [['m', '--server-url', 'http://127.0.0.1:1'], 1, /no token: no answer from http:\/\/127\.0\.0\.1:1/],
   ];

@@ -6,14 +6,14 @@ import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { testOpa } from '../support/opa.js';
-import { repoRoot } from '../support/repo.js';
+import { programFile } from '../support/program-file.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
-/** The demo as a newcomer runs it: `node scripts/demo.mjs`, with the real programs, git and OPA. */
+/** The demo as a newcomer runs it: `policysync demo` of the package, with the real programs, git and OPA. */
 
 const run = promisify(execFile);
-/** The demo compiles and starts five programs; a busy machine needs its time. */
+/** The demo starts five programs; a busy machine needs its time. */
 const WITHIN_MS = 180_000;
 
 interface RunningDemo {
@@ -34,7 +34,8 @@ async function startDemo(
   const folder = await tempDir();
   const temp = join(folder.path, 'tmp');
   mkdirSync(temp);
-  const demo = spawn(process.execPath, [join(repoRoot(), 'scripts', 'demo.mjs'), ...args], {
+  const demo = spawn(process.execPath, [programFile('policysync'), 'demo', ...args], {
+    cwd: temp,
     env: { ...process.env, SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(), ...env, TMPDIR: temp, TEMP: temp, TMP: temp },
   });
   let output = '';
@@ -97,7 +98,7 @@ test('the demo shows a decision, changes it by data and by policy, and ends with
   const demo = await startDemo(t, ['--once']);
   assert.equal(await demo.ended, 0, demo.output());
   const said = demo.output();
-  for (const step of [1, 2, 3, 4, 5, 6, 7]) assert(said.includes(`[${step}/7]`), said);
+  for (const step of [1, 2, 3, 4, 5, 6]) assert(said.includes(`[${step}/6]`), said);
   assert.match(said, /May alice write a report\? {2}NO .*role is viewer/);
   assert.match(said, /Publishing to http:.*\n.*PUT \/users\/alice from http:.*\n.*Reason: alice is an editor now\n/);
   assert.match(said, /May alice write a report\? {2}YES {2}[\d.]+ m?s after the update was sent/);
@@ -154,7 +155,7 @@ test('the demo stays up, what it prints to try next works when pasted, and Ctrl-
 
 test('Ctrl-C while the parts start ends all of it, and says so by its exit code', async (t) => {
   const demo = await startDemo(t, []);
-  await demo.says('[4/7]');
+  await demo.says('[3/6]');
   demo.interrupt();
   assert.equal(await demo.ended, 130, demo.output());
   await demo.assertNothingLeft();
@@ -165,7 +166,10 @@ test('the demo without git on PATH fails with a sentence that says what to do', 
   t.after(() => empty[Symbol.asyncDispose]());
   const demo = await startDemo(t, ['--once'], { PATH: empty.path });
   assert.equal(await demo.ended, 1, demo.output());
-  assert.match(demo.output(), /git is not on PATH; install it \(https:.*\) and run the demo again\.\n$/);
+  assert.match(
+    demo.output(),
+    /: git is not on PATH; install it \(https:.*\)\nWhat to do: .* run `policysync demo` again\..*\n$/,
+  );
   await demo.assertNothingLeft();
 });
 
@@ -181,6 +185,6 @@ test('a step that fails late ends everything, shows the last lines of both progr
   assert.equal(await demo.ended, 1, demo.output());
   assert.match(demo.output(), /last lines of the sync-server\n[\s\S]*policy commit served/);
   assert.match(demo.output(), /last lines of the sync-client\n[\s\S]*policy applied/);
-  assert.match(demo.output(), /"git commit" failed in .*: no space left\n$/);
+  assert.match(demo.output(), /"git commit" failed in .*: no space left\nWhat to do: .* \[demo_failed\]\n$/);
   await demo.assertNothingLeft();
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gitRepo } from '../support/git-repo.js';
@@ -21,7 +21,10 @@ const WITHIN = { withinMs: 60_000 };
 async function startApp(dir: TempDir, env: Record<string, string>) {
   const folder = join(dir.path, 'app');
   await cp(EXAMPLE, folder, { recursive: true, filter: (path) => !path.endsWith('node_modules') });
-  await symlink(join(installedPackage().project, 'node_modules'), join(folder, 'node_modules'));
+  const modules = join(folder, 'node_modules');
+  await mkdir(modules);
+  await symlink(join(installedPackage().project, 'node_modules', 'policysync'), join(modules, 'policysync'));
+  await symlink(join(repoRoot(), 'node_modules', 'fastify'), join(modules, 'fastify'));
   const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as {
     scripts: { start: string };
   };

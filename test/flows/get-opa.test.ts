@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { runCommand } from '../support/command.js';
+import { runCommand, startCommand } from '../support/command.js';
 import { testOpa } from '../support/opa.js';
 import { tempDir } from '../support/temp-dir.js';
 
@@ -65,3 +65,19 @@ test(
     assert.match(configured.stderr, /SYNC_INLINE_ENGINE_EXEC_PATH: \/nowhere\/opa does not exist/);
   },
 );
+
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  test(`get-opa that ${signal} stops ends with ${code}, and prints no failure`, posix, async () => {
+    await using dir = await tempDir();
+    const env = await machine(dir.path, '#!/bin/sh\n[ "$1" = version ] || exec /bin/sleep 60\n');
+    await using command = startCommand('policysync', ['opa', 'get'], env);
+    await command.says(/next: build of OPA/);
+    command.process.kill(signal);
+    const { code: ended, stdout, stderr } = await command.result;
+    assert.deepEqual([ended, stdout], [code, '']);
+    assert.doesNotMatch(stderr, /What to do|unexpected|stopped by/);
+  });
+}

@@ -55,6 +55,23 @@ describe('clients of another instance', { skip: redis.missing ?? false }, () => 
     assert.equal(field(applied.json, 'seq'), far.seqs.at(-1));
     assert.equal(field(applied.json, 'subscribers'), 1);
 
+    // What became of it, also by the memory of the other instance: it alone got the report.
+    const { json: trace } = await until(
+      async () => {
+        const answer = await request(`${one.url}/trace/${field(applied.json, 'seq')}`);
+        return field(answer.json, 'clients', '0', 'applied_seen_at') === null ? undefined : answer;
+      },
+      { withinMs: GONE_MS, what: 'the other instance tells when its client applied it' },
+    );
+    const stages = field(trace, 'stages') as { stage: string; instance: string | null }[];
+    const announced = stages.filter(({ stage }) => stage === 'announced').map(({ instance }) => instance);
+    assert.deepEqual(announced.toSorted(), [own, instances[0]].toSorted());
+    assert.deepEqual(
+      stages.filter(({ stage }) => stage === 'received').map(({ instance }) => instance),
+      [own],
+    );
+    assert.deepEqual([field(trace, 'counts'), field(trace, 'convergence', 'clients')], [{ applied: 1 }, 1]);
+
     const mute = await startPeer(other.url, { 'x-sync-protocol': '2' });
     try {
       await mute.call('subscribe', { topics: [TOPIC], client_id: 'mute' });

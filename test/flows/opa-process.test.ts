@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { createOpaProcess, type OpaProcessOptions } from '../../src/client/engine/opa-process.js';
 import { signalGroup } from '../../src/client/engine/process-group.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { createLogger, type Logger } from '../../src/lib/log.js';
+import type { Logger } from '../../src/lib/log.js';
 import { killProcess } from '../support/kill.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -16,14 +16,11 @@ import { until } from '../support/until.js';
 /** A logger that remembers its lines. */
 function recordingLog(): { log: Logger; lines: string[] } {
   const lines: string[] = [];
-  const log = createLogger('test', { level: 'silent', format: 'json' });
   const record = (...args: unknown[]): void => {
     lines.push(args.map((part) => (typeof part === 'string' ? part : JSON.stringify(part))).join(' '));
   };
-  return {
-    log: Object.assign(Object.create(log), { debug: record, info: record, warn: record, error: record }),
-    lines,
-  };
+  const log: Logger = { debug: record, info: record, warn: record, error: record, child: () => log };
+  return { log, lines };
 }
 
 /** An engine process under test; disposing stops it and fails when it does not end in order. */

@@ -186,11 +186,14 @@ test('--print-config shows each value with its origin, flag before environment b
 });
 
 test('help lists every setting under its heading; version is that of the package', async () => {
-  const { code, stdout } = await runCommand('server', ['run', '--help']);
+  const { code, stdout } = await runCommand('server', ['run', '--help-all']);
   assert.equal(code, 0);
-  for (const text of ['HTTP and sockets:', 'Policy source:', '--policy-repo-url', 'env: SYNC_POLICY_REPO_URL']) {
+  for (const text of ['HTTP and sockets:', 'Policy source:', '--policy-repo-url', '--log-level is SYNC_LOG_LEVEL']) {
     assert(stdout.replace(/\s+/g, ' ').includes(text), text);
   }
+  const short = await runCommand('server', ['run', '--help']);
+  assert.match(short.stdout, /--policy-repo-url.*--help-all/s);
+  assert(short.stdout.length < stdout.length / 3);
   for (const program of ['server', 'client'] as const) {
     const version = await runCommand(program, ['--version']);
     assert.equal(version.code, 0);

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { copyFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
 import { makeAuthority, type Pair, type TestAuthority } from '../support/certificates.js';
 import { runCommand } from '../support/command.js';
 import { startDataSource } from '../support/data-source.js';
+import { doctor } from '../support/doctor.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { following, startClient } from '../support/start-client.js';
@@ -147,6 +150,31 @@ describe('TLS of the sync server', () => {
     await until(async () => (await client.data('/own')) !== undefined, { withinMs: 20_000, what: 'its own document' });
     await client.tells('the other source failed', (health) => /other/.test(JSON.stringify(field(health, 'data'))));
     assert.equal(await client.data('/other'), undefined);
+  });
+
+  test('http:// in place of https:// is named by commands, doctor and client, with or without the authority', async () => {
+    await using server = await startServer(serving(serverPair));
+    const plain = server.url.replace('https:', 'http:');
+    for (const env of [{}, trusting(authority.file)]) {
+      const { code, stderr } = await runCommand('policysync', ['status'], { ...env, SYNC_SERVER_URL: plain });
+      assert.equal(code, 1);
+      assert.match(stderr, /no answer from http:\S+: it speaks TLS there \(use https:\/\/\): .*\n.*\[tls_failed\]/);
+      const found = await doctor(['client'], { ...env, SYNC_SERVER_URL: plain });
+      assert.match(found.of('server'), /^error: .*it speaks TLS there/);
+    }
+    await using client = await startClient({ serverUrl: plain });
+    const isNamed = (): boolean => client.log.some(({ error }) => String(error).includes('it speaks TLS there'));
+    await until(isNamed, { withinMs: 15_000, what: 'the client says it' });
+  });
+
+  test('a server that closes plain connections, and takes no TLS, is one that gives no answer', async () => {
+    const closing = createServer((socket) => socket.destroy());
+    await once(closing.listen(0, '127.0.0.1'), 'listening');
+    const { port } = closing.address() as AddressInfo;
+    const { stderr } = await runCommand('policysync', ['status'], { SYNC_SERVER_URL: `http://127.0.0.1:${port}` });
+    closing.close();
+    assert.match(stderr, /\[server_unreachable\]/);
+    assert.doesNotMatch(stderr, /TLS/);
   });
 
   test('a renewed certificate is served without a restart', async () => {

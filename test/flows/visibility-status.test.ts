@@ -162,7 +162,10 @@ describe('sync-server status and sync-client status', () => {
       ['plain', 'session'],
     );
     await using watch = startCommand('server', ['status', '--server-url', server.url, '--watch']);
-    await until(() => (watch.stdout().match(/2 clients/g) ?? []).length >= 2, { withinMs: 15_000, what: 'two looks' });
+    const looks = (): number => (watch.stdout().match(/2 clients/g) ?? []).length;
+    await until(() => looks() === 1, { withinMs: 15_000, what: 'a look' });
+    await publish(server.url, { dst_path: '/a', data: 3 });
+    await until(() => looks() === 2, { withinMs: 15_000, what: 'a look at what has changed' });
     const gone = await runCommand('server', ['status', '--server-url', 'http://127.0.0.1:9']);
     assert.deepEqual([gone.code, /no answer from/.test(gone.stderr)], [1, true], gone.stderr);
   });

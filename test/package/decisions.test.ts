@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { symlink, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
@@ -64,12 +64,15 @@ createClient({ engine: 'other' });
 createClient({ serverURL: 'http://localhost' });
 `;
 
-describe('an application that has the package and nothing else', () => {
+describe('an application that has the package and Fastify', () => {
   let dir: TempDir;
 
   before(async () => {
     dir = await tempDir();
-    await symlink(join(installedPackage().project, 'node_modules'), join(dir.path, 'node_modules'));
+    const modules = join(dir.path, 'node_modules');
+    await mkdir(modules);
+    await symlink(join(installedPackage().project, 'node_modules', 'policysync'), join(modules, 'policysync'));
+    await symlink(join(repoRoot(), 'node_modules', 'fastify'), join(modules, 'fastify'));
     await writeFile(join(dir.path, 'package.json'), '{"type":"module"}');
   });
 

@@ -231,6 +231,79 @@ describe('what a token that is limited to topics sees of others', () => {
   });
 });
 
+describe('what a limited token learns of a change', () => {
+  it('the part that it may see, of clients that share a topic with it; of others it is not even there', async () => {
+    await using server = await startServer(withKeys());
+    const client = async (client_id: string, topics: string[]) => {
+      const peer = await startPeer(server.url, { ...OURS, ...bearer(await tokenOf(server.url)) });
+      await peer.call('subscribe', { topics, client_id });
+      return peer;
+    };
+    await using acme = await client('ours', ['acme']);
+    await using other = await client('hidden', ['other']);
+    const free = await source(server.url, {});
+    const both = await publish(server.url, free, [put('/acme/x'), put('/elsewhere', 'other')]);
+    const apart = { entries: [put('/elsewhere', 'other')].map((entry) => ({ url: '', ...entry })), id: 'apart' };
+    const hidden = await postJson(`${server.url}/data/config`, apart, free);
+    const [whole, secret] = [Number(field(both.json, 'seq')), Number(field(hidden.json, 'seq'))];
+    const position = {
+      epoch: field(both.json, 'epoch'),
+      applied_through: whole,
+      applied_beyond: [],
+      unresolved: [whole],
+    };
+    const failing = [{ path: '/acme/x', error: 'password hunter2', kind: 'source', since: 1 }];
+    const engine = { kind: 'opa', version: '1', online: true };
+    const report = {
+      client_id: 'ours',
+      position,
+      policy_hash: null,
+      ready: true,
+      healthy: true,
+      engine,
+      failing,
+      since: 1,
+    };
+    // Steps of updates that do not concern it, that are not there, or that are many: nothing of them is kept.
+    const steps = [
+      { seq: secret, applied: 1 },
+      { seq: 999, applied: 1 },
+      { commit: 'f'.repeat(40), applied: 1 },
+    ];
+    assert.equal(await acme.call('report', { ...report, steps }), true);
+    assert.equal(await acme.call('report', { ...report, steps: Array(101).fill(steps[0]) }), false);
+    const trace = (id: string | number, headers: Record<string, string>) =>
+      request(`${server.url}/trace/${id}`, { headers });
+
+    const all = await trace(whole, free);
+    assert.deepEqual(field(all.json, 'paths'), ['/acme/x', '/elsewhere']);
+    assert.deepEqual(field(all.json, 'counts'), { failing: 1, not_heard: 1 });
+    assert.match(all.text, /hunter2/);
+    assert.doesNotMatch((await trace(secret, free)).text, /"ours"/);
+    for (const claims of [{ permitted_topics: ['acme'] }, { permitted_topics: ['acme'], permitted_paths: ['/acme'] }]) {
+      const limited = await source(server.url, claims);
+      const part = await trace(whole, limited);
+      assert.deepEqual([field(part.json, 'topics'), field(part.json, 'paths')], [['acme'], ['/acme/x']], part.text);
+      assert.deepEqual(field(part.json, 'counts'), { failing: 1 });
+      assert.doesNotMatch(part.text, /hunter2|hidden|elsewhere|"other"/);
+      for (const id of [secret, 'apart', 999, 'f'.repeat(40)]) {
+        const answer = await trace(id, limited);
+        assert.deepEqual([answer.status, answer.headers.get('x-sync-error')], [404, 'trace_unknown'], answer.text);
+        assert.doesNotMatch(answer.text, /elsewhere|other/);
+      }
+    }
+    const outside = await source(server.url, { permitted_paths: ['/acme'] });
+    assert.equal((await trace(secret, outside)).status, 404);
+    for (const type of ['client', 'listener']) {
+      const { status, json } = await trace(whole, bearer(await tokenOf(server.url, { type })));
+      assert.equal(status, type === 'client' ? 401 : 200);
+      assert.equal(field(json, 'publisher'), undefined);
+    }
+    assert.equal((await trace(whole, {})).status, 401);
+    assert.equal(other.frames.length > 0, true);
+  });
+});
+
 describe('a token that ends', () => {
   it('ends the wait that it began, and its socket with its session; what it had queued is not published', async () => {
     await using server = await startServer(withKeys());

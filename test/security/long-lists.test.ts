@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import type * as z from 'zod';
+import { answer } from '../../src/wire/client-ask.js';
 import { dataUpdate, fetcherConfig } from '../../src/wire/data.js';
 import { sessionReport, sessionSubscribe } from '../../src/wire/session.js';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
@@ -110,6 +111,7 @@ describe('lists that are too long', () => {
       ['subscribe', sessionSubscribe, (text) => text],
       ['unsubscribe', sessionSubscribe, (text) => text],
       ['report', sessionReport, (text) => text],
+      ['answer', answer, (text) => text],
       ['publish', dataUpdate, (text) => `{"topics":["policy_data"],"data":${text}}`],
       ['publish', sessionSubscribe.pick({ topics: true }), (text) => text],
     ];

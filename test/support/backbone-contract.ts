@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { errorText, SyncError } from '../../src/lib/errors.js';
 import { hexId } from '../../src/lib/hex-id.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
+import { inspectBackbone } from '../../src/server/backbone/inspect-backbone.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
 import type { BackboneTimes } from '../../src/server/backbone/session-keeper.js';
 import type { LogStore, NewRow, StoredRow } from '../../src/server/log/log-store.js';
@@ -61,6 +62,24 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       await weak.close();
       assert.equal(weak.durability.level, 'weak');
       assert.match(weak.durability.level === 'weak' ? weak.durability.reason : '', facts.weak.reason);
+    });
+
+    test('is inspected without a trace: durability, and why it does not answer', async () => {
+      const [name, uri] = [newName(), new Secret(server.uri)];
+      const ask = () => inspectBackbone({ uri, name, times: SHORT, natsSyncAlways: true });
+      const before = await ask();
+      // Of NATS it is a fact of the stream, which is not there yet.
+      assert.deepEqual(before.durability, kind === 'NATS' ? undefined : { level: 'durable' });
+      await (await open(name)).close();
+      assert.deepEqual((await ask()).durability, { level: 'durable' });
+      const wrong = new URL(server.uri);
+      wrong.password = 'another';
+      const refused = inspectBackbone({ uri: new Secret(wrong.href), name, times: SHORT });
+      await assert.rejects(refused, (error: unknown) => {
+        assert(error instanceof SyncError);
+        assert.match(error.code, /^(?:backbone_unavailable|config_invalid)$/);
+        return error.message.includes(before.what) && !error.message.includes('another');
+      });
     });
 
     test('killed amid appends of two handles and started again: every answered row is there once, in order', async () => {

@@ -23,12 +23,23 @@ export interface StartedCommand extends AsyncDisposable {
 
 /** Starts the compiled program, with nothing of this process's environment but PATH and HOME. */
 export function startCommand(
-  program: 'server' | 'client',
+  program: 'server' | 'client' | 'policysync',
   args: readonly string[],
   env: Record<string, string> = {},
+  cwd?: string,
+): StartedCommand {
+  return startFile(programFile(program), args, env, cwd);
+}
+
+/** Starts a JavaScript file in the same way. */
+export function startFile(
+  file: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+  cwd?: string,
 ): StartedCommand {
   const { PATH = '', HOME = '' } = process.env;
-  const child = spawn(process.execPath, [programFile(program), ...args], { env: { PATH, HOME, ...env } });
+  const child = spawn(process.execPath, [file, ...args], { env: { PATH, HOME, ...env }, cwd });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => {
@@ -60,7 +71,7 @@ export function startCommand(
 
 /** Runs a command to its end. */
 export async function runCommand(
-  program: 'server' | 'client',
+  program: 'server' | 'client' | 'policysync',
   args: readonly string[],
   env: Record<string, string> = {},
   input = '',

@@ -4,6 +4,7 @@ import { createHttpProvider } from '../../src/client/fetch/http-fetch.js';
 import { Follower } from '../../src/client/follower.js';
 import { OutboundGate } from '../../src/client/outbound/gate.js';
 import { openOutbound } from '../../src/client/outbound/outbound.js';
+import { ChangeSteps } from '../../src/client/position/change-steps.js';
 import { StateReporter } from '../../src/client/position/state-reporter.js';
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { DataUpdater } from '../../src/client/reconcile/data-updater.js';
@@ -109,6 +110,8 @@ export async function enginelessFleet(
       catchUps.push({ spreadMs: start?.spreadMs ?? 0, sinceMs: performance.now(), waitedMs: undefined });
       connected(start);
     };
+    const steps = new ChangeSteps();
+    events.subscribe(steps.onData);
     const reporter = new StateReporter(
       { clientId: id },
       {
@@ -121,6 +124,7 @@ export async function enginelessFleet(
           failing: status.failures,
           blocked: data.blockedSeqs,
         }),
+        steps,
         log: logger,
       },
     );

@@ -21,6 +21,8 @@ export interface RawAnswer {
   readonly text: string;
 }
 
+/** A stream of events that never ends by itself, with the first of them. */
+const STREAM = /^content-type: text\/event-stream\b[\s\S]*^event: /im;
 /** Longest wait for the end of an answer. */
 const WITHIN_MS = 10_000;
 
@@ -40,8 +42,8 @@ export function requestBytes({ method, target, headers, body }: RawRequest): Buf
 }
 
 /**
- * Sends bytes over a connection of its own and reads until the other side closes it. `finish`: then say that nothing more
- * comes. Rejects when it stays open.
+ * Sends bytes over a connection of its own and reads until the other side closes it, or its first event where it streams those.
+ * `finish`: then say that nothing more comes. Rejects when it stays open.
  */
 export function exchange(port: number, bytes: Buffer, { finish = false } = {}): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
@@ -52,7 +54,10 @@ export function exchange(port: number, bytes: Buffer, { finish = false } = {}): 
       reject(new Error(`no end of the answer within ${WITHIN_MS} ms: ${text().slice(0, 500)}`));
     }, WITHIN_MS);
     const text = (): string => Buffer.concat(chunks).toString('latin1');
-    socket.on('data', (chunk) => chunks.push(chunk));
+    socket.on('data', (chunk) => {
+      chunks.push(chunk);
+      if (STREAM.test(text())) socket.destroy();
+    });
     // A server may refuse before it has read everything; what it said until then counts.
     socket.on('error', () => undefined);
     socket.on('close', () => {

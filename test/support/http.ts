@@ -10,11 +10,19 @@ export interface Answer {
 /** Longest wait for an answer in a test. */
 const TIMEOUT_MS = 10_000;
 
-/** Sends a request and reads the answer; never follows a redirect. */
+/** Sends a request and reads the answer, of a stream of events the first part; never follows a redirect. */
 export async function request(url: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS), ...init });
-  const text = await response.text();
+  const isStream = response.headers.get('content-type') === 'text/event-stream';
+  const text = isStream ? await firstPart(response) : await response.text();
   return { status: response.status, headers: response.headers, text, json: parsed(text) };
+}
+
+async function firstPart({ body }: Response): Promise<string> {
+  const reader = body?.getReader();
+  const part = await reader?.read();
+  await reader?.cancel();
+  return new TextDecoder().decode(part?.value);
 }
 
 /** POSTs a body as JSON; a string is sent as it is. */

@@ -7,7 +7,9 @@ export interface InstalledPackage {
   readonly project: string;
   /** The package itself. */
   readonly folder: string;
-  readonly bin: Readonly<Record<'sync-server' | 'sync-client', string>>;
+  /** The package as a file, which `npm install` takes. */
+  readonly tarball: string;
+  readonly bin: Readonly<Record<'policysync' | 'sync-server' | 'sync-client', string>>;
   /** What `import 'policysync'` loads. */
   readonly main: string;
 }
@@ -16,9 +18,11 @@ export interface InstalledPackage {
 export function installedPackage(): InstalledPackage {
   const project = join(import.meta.dirname, '..', '..', 'installed');
   const folder = join(project, 'node_modules', 'policysync');
-  const { bin, exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+  const { bin, exports, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
     bin: InstalledPackage['bin'];
+    version: string;
     exports: { '.': { default: string } };
   };
-  return { project, folder, bin, main: join(folder, exports['.'].default) };
+  const tarball = join(project, `policysync-${version}.tgz`);
+  return { project, folder, tarball, bin, main: join(folder, exports['.'].default) };
 }

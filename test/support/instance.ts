@@ -8,10 +8,13 @@ import { until } from './until.js';
 /** A server instance in a process of its own, with the same port and state folder at each start. `await using` kills and removes it. */
 export interface Instance extends AsyncDisposable {
   readonly url: string;
+  readonly stateDir: string;
   /** Starts it and waits until it answers. */
   start(): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
+  /** SIGTERM; its end. */
+  terminate(): Promise<CommandResult>;
   /** How it ended by itself. */
   ended(): Promise<CommandResult>;
   /** The answer of GET /healthcheck. */
@@ -23,19 +26,24 @@ export async function startInstance(env: Readonly<Record<string, string>>): Prom
   const dir = await tempDir();
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
+  const stateDir = join(dir.path, 'state');
   let command: StartedCommand | undefined;
   const health = async (): Promise<unknown> => (await request(`${url}/healthcheck`)).json;
   const start = async (): Promise<void> => {
     command = startCommand('server', ['run'], {
       SYNC_SERVER_HOST: '127.0.0.1',
       SYNC_SERVER_BIND_PORT: String(port),
-      SYNC_STATE_DIR: join(dir.path, 'state'),
+      SYNC_STATE_DIR: stateDir,
       ...env,
     });
     await command.says(/listening/);
   };
   const kill = async (): Promise<void> => {
     await command?.[Symbol.asyncDispose]();
+  };
+  const ended = (): Promise<CommandResult> => {
+    if (command === undefined) throw new Error('it was never started');
+    return command.result;
   };
   try {
     await start();
@@ -46,12 +54,14 @@ export async function startInstance(env: Readonly<Record<string, string>>): Prom
   }
   return {
     url,
+    stateDir,
     start,
     kill,
-    ended: () => {
-      if (command === undefined) throw new Error('it was never started');
-      return command.result;
+    terminate: () => {
+      command?.process.kill('SIGTERM');
+      return ended();
     },
+    ended,
     health,
     [Symbol.asyncDispose]: async () => {
       await kill();

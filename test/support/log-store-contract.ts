@@ -358,6 +358,19 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       assert.deepEqual(seqs(await readAll(store)), [1]);
     });
 
+    test('its size, where it can tell, grows with its rows', async () => {
+      await using world = await newLog();
+      await using store = await opened(world);
+      await append(store, [row('first')]);
+      const before = await store.sizeBytes?.();
+      if (before === undefined) return; // Redis cannot tell cheaply
+      // Stores may compress.
+      const body = (): string => JSON.stringify(randomBytes(192 * 1024).toString('base64'));
+      for (let count = 0; count < 8; count++) await append(store, [{ kind: 'update', body: body() }]);
+      const grown = ((await store.sizeBytes?.()) ?? 0) - before;
+      assert.ok(before > 0 && grown > 1024 * 1024 && grown < 16 * 1024 * 1024, `${before} bytes, then ${grown} more`);
+    });
+
     test('a watcher is called after an append, and not any more once it has ended', async () => {
       await using world = await newLog();
       await using store = await opened(world);
@@ -431,6 +444,30 @@ function sharedContract(newLog: LogStoreContract['newLog']): void {
     assert.deepEqual(await other.presence.list(), new Map([['one', 'here']]));
     await one.retire([1]);
     assert.deepEqual(seqs((await loaded(other)).rows), [2]);
+  });
+
+  test('mail reaches every handle whole, whatever its length, beside rows, and not after the watch has ended', async () => {
+    await using world = await newLog();
+    await using one = await opened(world);
+    await using other = await opened(world);
+    const [here, there]: [string[], string[]] = [[], []];
+    one.mail.watch((text) => here.push(text));
+    const stop = other.mail.watch((text) => there.push(text));
+    let calls = 0;
+    other.watch(() => calls++);
+    const mails = ['a', 'b'.repeat(7_000), 'c'.repeat(150_000), '+/='];
+    for (const text of mails) await one.mail.send(text);
+    for (const got of [here, there]) {
+      await until(() => got.length === mails.length, { withinMs: 20_000, what: 'all of the mail' });
+      assert.deepEqual(got, mails);
+    }
+    const before = calls;
+    await append(one, [row('a')]);
+    await until(() => calls > before, { withinMs: 20_000, what: 'the watcher of rows is called' });
+    stop();
+    await other.mail.send('last');
+    await until(() => here.at(-1) === 'last', { withinMs: 20_000, what: 'the last mail' });
+    assert.equal(there.length, mails.length);
   });
 
   test('a reader never sees a row before a lower one, while two handles append', async () => {

@@ -25,6 +25,7 @@ export class MemoryLog {
       },
       failed: new Promise(() => undefined),
       presence,
+      mail: { send: async () => undefined, watch: () => () => undefined },
       load: async () => {
         this.#check();
         const [head, rows] = [this.#head, this.rows.filter(({ retired }) => !retired)];

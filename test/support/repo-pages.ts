@@ -11,9 +11,13 @@ export function filesBelow(folder: string, pattern: RegExp): string[] {
   });
 }
 
-/** The pages that people read: at the top of the repository, in docs/ and beside the benchmark. */
+/** Pages outside of docs/. */
+const AT_THE_TOP = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'SUPPORT.md', 'bench/README.md'];
+
+/** The pages that people read: at the top of the repository, in docs/, beside the benchmark and the examples. */
 export function pages(): string[] {
-  return ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'bench/README.md', ...filesBelow('docs', /\.md$/)];
+  const examples = filesBelow('examples', /README\.md$/).filter((path) => !path.includes('/node_modules/'));
+  return [...AT_THE_TOP, ...filesBelow('docs', /\.md$/), ...examples];
 }
 
 export function read(path: string): string {

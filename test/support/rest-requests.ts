@@ -135,7 +135,7 @@ const DOCUMENTS = [
   '/app/allow#x',
   '/app/allow?',
   '/app/f/1',
-  '/a/' + 'b/'.repeat(50) + 'c',
+  `/a/${'b/'.repeat(50)}c`,
 ];
 const BODIES: readonly (string | Buffer)[] = [
   '',

@@ -13,6 +13,7 @@ export type ServerProgram = { readonly path: string; readonly env: NodeJS.Proces
 
 /** Version of nats-server that the tests run against. */
 const NATS_VERSION = '2.14.9';
+const ACTIONLINT_VERSION = '1.7.12';
 /** Debian packages of Redis, with the libraries that a small system lacks. */
 const REDIS_PACKAGES = ['redis-server', 'redis-tools', 'liblzf1', 'libjemalloc2'];
 const LIMIT_MS = 10 * 60_000;
@@ -38,12 +39,38 @@ function isExecutable(path: string): boolean {
 export async function redisProgram(): Promise<ServerProgram> {
   const found = onPath('redis-server');
   if (found !== undefined) return { path: found, env: {} };
+  return await debianProgram('redis-server', { cache: 'redis-debian', packages: REDIS_PACKAGES, at: 'usr/bin' });
+}
+
+/** `nginx`: from PATH, or from its Debian package that is unpacked into the cache folder. */
+export async function nginxProgram(): Promise<ServerProgram> {
+  const found = onPath('nginx');
+  if (found !== undefined) return { path: found, env: {} };
+  const packages = ['nginx', 'libpcre2-8-0', 'libssl3', 'zlib1g', 'libcrypt1'];
+  return await debianProgram('nginx', { cache: 'nginx-debian', packages, at: 'usr/sbin' });
+}
+
+/** `promtool`, which checks alert rules: from PATH, or from the Debian package of Prometheus. */
+export async function promtoolProgram(): Promise<ServerProgram> {
+  const found = onPath('promtool');
+  if (found !== undefined) return { path: found, env: {} };
+  return await debianProgram('promtool', { cache: 'prometheus-debian', packages: ['prometheus'], at: 'usr/bin' });
+}
+
+/** Debian packages: those of the list; or one, with all that it needs and this machine lacks, and `more`. */
+export type DebianPackages = readonly string[] | { readonly whole: string; readonly more: readonly string[] };
+
+/** A program from Debian packages that are unpacked into the cache folder, without root. `packages` include the libraries it may lack. */
+export async function debianProgram(
+  name: string,
+  { cache, packages, at }: { cache: string; packages: DebianPackages; at: string },
+): Promise<ServerProgram> {
   if (onPath('apt-get') === undefined || onPath('dpkg') === undefined) {
-    return { missing: 'redis-server is not on PATH, and there is no apt-get to get it with: install Redis' };
+    return { missing: `${name} is not on PATH, and there is no apt-get to get it with: install it` };
   }
-  return await cached('redis-debian', async (dir) => {
-    const download = (): Promise<unknown> =>
-      run('apt-get', ['download', ...REDIS_PACKAGES], { cwd: dir, timeout: LIMIT_MS });
+  return await cached(cache, async (dir) => {
+    const download = async (): Promise<unknown> =>
+      run('apt-get', ['download', ...(await namesOf(packages))], { cwd: dir, timeout: LIMIT_MS });
     try {
       await download();
     } catch {
@@ -51,47 +78,72 @@ export async function redisProgram(): Promise<ServerProgram> {
       await download();
     }
     for (const file of await readdir(dir)) {
-      if (file.endsWith('.deb')) await run('dpkg', ['-x', file, '.'], { cwd: dir, timeout: LIMIT_MS });
+      if (!file.endsWith('.deb')) continue;
+      await run('dpkg', ['-x', file, '.'], { cwd: dir, timeout: LIMIT_MS });
+      await rm(join(dir, file));
     }
   }).then(
     (dir) => {
-      const lib = join(dir, 'usr', 'lib');
-      const libs = readdirSync(lib).filter((name) => name.endsWith('-linux-gnu'));
-      return {
-        path: join(dir, 'usr', 'bin', 'redis-server'),
-        env: { LD_LIBRARY_PATH: libs.map((name) => join(lib, name)).join(':') },
-      };
+      const folders = [join(dir, 'usr', 'lib'), join(dir, 'lib')].filter((lib) => existsSync(lib));
+      const libs = folders.flatMap((lib) => readdirSync(lib).map((one) => join(lib, one)));
+      const paths = libs.filter((one) => one.endsWith('-linux-gnu'));
+      return { path: join(dir, at, name), env: paths.length === 0 ? {} : { LD_LIBRARY_PATH: paths.join(':') } };
     },
     (error: unknown) => ({
-      missing: `redis-server is not on PATH, and its packages cannot be had: ${lastLine(error)}`,
+      missing: `${name} is not on PATH, and its packages cannot be had: ${lastLine(error)}`,
     }),
   );
 }
 
+/** The names of packages; a simulated installation says what this machine lacks. */
+async function namesOf(packages: DebianPackages): Promise<readonly string[]> {
+  if (!('whole' in packages)) return packages;
+  const asked = ['--simulate', '--no-install-recommends', 'install', packages.whole];
+  const { stdout } = await run('apt-get', asked, { timeout: LIMIT_MS, env: { ...process.env, LC_ALL: 'C' } });
+  const lacking = [...stdout.matchAll(/^Inst (\S+)/gm)].flatMap(([, name]) => name ?? []);
+  return [...new Set([packages.whole, ...lacking, ...packages.more])];
+}
+
 /** `nats-server`: built by Go into the cache folder; one on PATH may be too old. */
 export async function natsProgram(): Promise<ServerProgram> {
+  return await goProgram('nats-server', 'github.com/nats-io/nats-server/v2', NATS_VERSION);
+}
+
+/** `actionlint`, which checks GitHub workflows: built by Go into the cache folder. */
+export async function actionlintProgram(): Promise<ServerProgram> {
+  return await goProgram('actionlint', 'github.com/rhysd/actionlint/cmd/actionlint', ACTIONLINT_VERSION);
+}
+
+/** A program that Go builds from a package of the module proxy into the cache folder. `file`: what Go calls it, if not by its name. */
+export async function goProgram(
+  name: string,
+  packagePath: string,
+  version: string,
+  file = name,
+): Promise<ServerProgram> {
   const go = onPath('go');
-  if (go === undefined) return { missing: `there is no Go to build nats-server ${NATS_VERSION} with: install Go` };
-  return await cached(`nats-server-${NATS_VERSION}`, async (dir) => {
+  if (go === undefined) return { missing: `there is no Go to build ${name} ${version} with: install Go` };
+  return await cached(`${name}-${version}`, async (dir) => {
     const env = { ...process.env, GOBIN: dir, GOOS: undefined, GOARCH: undefined, GOWORK: 'off' };
-    await run(go, ['install', `github.com/nats-io/nats-server/v2@v${NATS_VERSION}`], {
-      cwd: dir,
-      env,
-      timeout: LIMIT_MS,
-    });
+    await run(go, ['install', `${packagePath}@v${version}`], { cwd: dir, env, timeout: LIMIT_MS });
   }).then(
-    (dir) => ({ path: join(dir, 'nats-server'), env: {} }),
-    (error: unknown) => ({ missing: `nats-server ${NATS_VERSION} cannot be built: ${lastLine(error)}` }),
+    (dir) => ({ path: join(dir, file), env: {} }),
+    (error: unknown) => ({ missing: `${name} ${version} cannot be built: ${lastLine(error)}` }),
   );
+}
+
+/** The folder of test programs in the user's cache. */
+export function programCache(): string {
+  const { XDG_CACHE_HOME: xdg = '' } = process.env;
+  return join(isAbsolute(xdg) ? xdg : join(homedir(), '.cache'), 'policysync', 'test-servers');
 }
 
 /**
  * A folder of the cache, made once by whoever comes first, also of several processes; the others wait. It gets its name when it is
  * whole.
  */
-async function cached(name: string, make: (dir: string) => Promise<void>): Promise<string> {
-  const { XDG_CACHE_HOME: xdg = '' } = process.env;
-  const root = join(isAbsolute(xdg) ? xdg : join(homedir(), '.cache'), 'policysync', 'test-servers');
+export async function cached(name: string, make: (dir: string) => Promise<void>): Promise<string> {
+  const root = programCache();
   const target = join(root, name);
   const lock = `${target}.lock`;
   await mkdir(root, { recursive: true });
@@ -124,7 +176,8 @@ async function cached(name: string, make: (dir: string) => Promise<void>): Promi
   }
 }
 
-function lastLine(error: unknown): string {
+/** The last line of an error's message: what a failed command printed last. */
+export function lastLine(error: unknown): string {
   return String(error instanceof Error ? error.message : error)
     .trim()
     .split('\n')

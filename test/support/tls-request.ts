@@ -28,6 +28,7 @@ export function requestBy({ ca, own, token }: TlsCaller): typeof request {
         headers: {
           ...(typeof init.body === 'string' ? { 'content-type': 'application/json' } : {}),
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          ...Object.fromEntries(new Headers(init.headers)),
         },
         redirect: 'manual',
         signal: AbortSignal.timeout(10_000),

@@ -1,4 +1,5 @@
 import type { ClientView } from '../../wire/clients.js';
+import type { FleetRow } from '../../wire/fleet.js';
 
 /** Values of `--fail-on`, the worst first: the worst one met decides the exit code. */
 export const CONDITIONS = ['unhealthy', 'behind', 'away'] as const;
@@ -15,6 +16,19 @@ export function conditionsOf(client: ClientView): ReadonlySet<Condition> {
   if (client.connected && (lacksPolicy(client) || lacksData(client))) met.add('behind');
   return met;
 }
+
+/** {@link conditionsOf} for a row of the stream. */
+export function conditionsOfRow({ kind, connected, policy, data, health, error }: FleetRow): ReadonlySet<Condition> {
+  if (!connected) return new Set(['away']);
+  const met = new Set<Condition>();
+  const isBehind = LACKING.has(policy.state) || (data.behind ?? 0) > 0 || data.at_least;
+  if (health.state === 'unhealthy' || health.state === 'not_ready' || error?.kind === 'engine') met.add('unhealthy');
+  if (kind === 'session' && isBehind) met.add('behind');
+  return met;
+}
+
+/** States of clients that should hold another commit. */
+const LACKING: ReadonlySet<string> = new Set(['told', 'not_told', 'refused']);
 
 /** Whether it should hold another commit. A client without policy subscriptions needs none. */
 export function lacksPolicy({ kind, topics, topics_left_out: more = 0, policy }: ClientView): boolean {

@@ -1,6 +1,7 @@
 import type { ClientsAnswer } from '../../wire/clients.js';
+import type { FleetRow } from '../../wire/fleet.js';
 import { EXIT, ExitError, UsageError } from '../run-program.js';
-import { CONDITIONS, type Condition, conditionsOf } from './client-state.js';
+import { CONDITIONS, type Condition, conditionsOf, conditionsOfRow } from './client-state.js';
 import { sourceFails } from './reason-lines.js';
 import { counted, shortName } from './text.js';
 
@@ -9,10 +10,14 @@ const NAMED = 5;
 
 /** Parses the conditions of `--fail-on unhealthy,away`, the worst first. Throws {@link UsageError} for an unknown word. */
 export function parseFailOn(text: string | undefined): readonly Condition[] {
-  if (text === undefined) return [];
+  return text === undefined ? [] : parseConditions('--fail-on', text);
+}
+
+/** Parses conditions, the worst first; `option` is for the {@link UsageError} of an unknown word. */
+export function parseConditions(option: string, text: string): readonly Condition[] {
   const words = text.split(',').map((word) => word.trim());
   const unknown = words.find((word) => !CONDITIONS.some((condition) => condition === word));
-  if (unknown !== undefined) throw new UsageError(`--fail-on takes ${CONDITIONS.join(', ')} (is "${unknown}")`);
+  if (unknown !== undefined) throw new UsageError(`${option} takes ${CONDITIONS.join(', ')} (is "${unknown}")`);
   return CONDITIONS.filter((condition) => words.includes(condition));
 }
 
@@ -21,8 +26,30 @@ export function parseFailOn(text: string | undefined): readonly Condition[] {
  * head is refused, counts as `unhealthy`.
  */
 export function failOnFleet(conditions: readonly Condition[], { clients, policy_source: source }: ClientsAnswer): void {
+  const met = clients.map((client) => ({ id: client.client_id, conditions: conditionsOf(client) }));
+  failOnAny(conditions, met, source);
+}
+
+/** {@link failOnFleet} for the rows of the stream. */
+export function failOnRows(
+  conditions: readonly Condition[],
+  rows: Iterable<FleetRow>,
+  source: ClientsAnswer['policy_source'],
+): void {
+  failOnAny(
+    conditions,
+    [...rows].map((row) => ({ id: row.id, conditions: conditionsOfRow(row) })),
+    source,
+  );
+}
+
+function failOnAny(
+  conditions: readonly Condition[],
+  clients: readonly { readonly id: string; readonly conditions: ReadonlySet<Condition> }[],
+  source: ClientsAnswer['policy_source'],
+): void {
   for (const condition of conditions) {
-    const ids = clients.filter((client) => conditionsOf(client).has(condition)).map(({ client_id: id }) => id);
+    const ids = clients.filter((client) => client.conditions.has(condition)).map(({ id }) => id);
     const isSource = condition === 'unhealthy' && source !== undefined && sourceFails(source);
     if (ids.length === 0 && !isSource) continue;
     const named = ids.slice(0, NAMED).map((id) => shortName(id, 48));

@@ -68,6 +68,7 @@ const FLEET = answer([
   client('shop-4-91e0aa02', {
     connected: false,
     away_since: ago(240),
+    away_reason: 'it closed the connection',
     policy: { wanted: WANTED, held: HELD, current: false },
     last_error: { path: '/users', error: 'HTTP 500', at: ago(300) },
   }),
@@ -97,7 +98,8 @@ describe('the clients of a server as lines', () => {
       'shop-3-bf04a1ee  unhealthy 75 s  opa 1.22.0  5b1f0c93aa  42 of 42, 1 open  1 update, 75 s',
       '  /users: failing since 18:02:08 UTC (75 s): no answer from https://users.example/all',
       'shop-4-91e0aa02  away 4 min      opa 1.22.0  5b1f0c93aa  42 of 42          policy',
-      '  away since 17:59:23 UTC (4 min); policy: wants 77aa01bcde, held 5b1f0c93aa; last error 5 min ago: /users: HTTP 500',
+      '  away since 17:59:23 UTC (4 min), it closed the connection; policy: wants 77aa01bcde, held 5b1f0c93aa; last error 5 min',
+      '    ago: /users: HTTP 500',
       'shop-1-0be1c9d2  healthy 3 h     opa 1.22.0  5b1f0c93aa  42 of 42          -',
       '10.0.3.7:50122   opal 3 h        ?           ?           ?                 ?',
     ]);
@@ -155,7 +157,7 @@ describe('a client', () => {
       '  not ready: policy and data were not loaded whole yet; nothing is known to fail',
     ]);
     assert.deepEqual(reasons(client('c', { healthy: false })), [
-      '  it names no reason; `sync-client status` beside it may',
+      '  it names no reason; `policysync status client` beside it may',
     ]);
   });
 
@@ -278,4 +280,14 @@ describe('the policy source', () => {
     );
     assert.equal(lines(undefined, { incomplete: 'i2 is away' })[1], 'There may be more clients: i2 is away');
   });
+});
+
+it('a client that says times of no calendar does not keep the others from being shown', () => {
+  const failing = [{ path: '/a', error: 'E', since: Number.MAX_VALUE }];
+  const lines = fleetLines(answer([client('bad', { healthy: false, failing }), client('good')]), {
+    nowMs: NOW,
+    width: 80,
+  }).join('\n');
+  assert.match(lines, /good/);
+  assert.match(lines, /\/a: failing since .*: E/);
 });

@@ -1,7 +1,7 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 import { conditionsOf, lacksData, lacksPolicy } from './client-state.js';
 import { reasonLines, sourceLines } from './reason-lines.js';
-import { age, counted, printable, shortHash, shortName, table, wrapped } from './text.js';
+import { age, counted, hasLabels, labelsOf, printable, shortHash, shortName, table, wrapped } from './text.js';
 
 const LONGEST_ID = 48;
 const SHORTEST_ID = 16;
@@ -44,28 +44,33 @@ function isWell(client: ClientView): boolean {
 
 /** Returns the header and a row for each client, within the width of the page if possible. */
 function fleetTable(clients: readonly ClientView[], { nowMs, width }: Page): string[] {
-  const build = (idLength: number, withEngine: boolean): string[] =>
+  const build = (idLength: number, { engine, labels }: { engine: boolean; labels: boolean }): string[] =>
     table([
-      ['CLIENT', 'STATE', ...(withEngine ? ['ENGINE'] : []), 'POLICY', 'DATA', 'BEHIND'],
+      ['CLIENT', 'STATE', ...(engine ? ['ENGINE'] : []), 'POLICY', 'DATA', 'BEHIND', ...(labels ? ['LABELS'] : [])],
       ...clients.map((client) => [
         shortName(client.client_id, idLength),
         stateOf(client, nowMs),
-        ...(withEngine ? [engineOf(client)] : []),
+        ...(engine ? [engineOf(client)] : []),
         client.kind === 'plain' ? '?' : shortHash(client.policy.held),
         dataOf(client),
         behindOf(client),
+        ...(labels ? [labelsOf(client)] : []),
       ]),
     ]);
   const excess = (rows: readonly string[]): number => Math.max(...rows.map((row) => row.length)) - width;
-  const whole = build(LONGEST_ID, true);
-  if (excess(whole) <= 0) return whole;
-  const narrower = build(LONGEST_ID, false);
-  if (excess(narrower) <= 0) return narrower;
+  const nothing = { engine: false, labels: false };
+  const wholes = clients.some(hasLabels) ? [{ engine: true, labels: true }] : [];
+  for (const columns of [...wholes, { ...nothing, engine: true }, nothing]) {
+    const rows = build(LONGEST_ID, columns);
+    if (excess(rows) <= 0) return rows;
+  }
+  const narrower = build(LONGEST_ID, nothing);
   const longest = Math.min(LONGEST_ID, Math.max(...clients.map(({ client_id: id }) => id.length)));
-  return build(Math.max(SHORTEST_ID, longest - excess(narrower)), false);
+  return build(Math.max(SHORTEST_ID, longest - excess(narrower)), nothing);
 }
 
-function stateOf(
+/** Its state, and for how long. */
+export function stateOf(
   { kind, connected, connected_at, away_since, healthy, ready, since }: ClientView,
   nowMs: number,
 ): string {

@@ -31,14 +31,16 @@ type OwnHealth = z.infer<typeof ownHealth>;
 /** The shown part of a client's `GET /position`. */
 export const ownPosition = clientPosition.pick({ epoch: true, applied_through: true, unresolved: true });
 type OwnPosition = z.infer<typeof ownPosition>;
+/** The position, or a sentence that says why it is not known. */
+export type Position = OwnPosition | string;
 
 /** Maximum failing paths to show; `--json` has more. */
 const SHOWN_FAILING = 20;
 /** Column of the values. */
 const COLUMN = 10;
 
-/** Formats the state of a client as lines for a terminal. `position`: undefined if unknown. */
-export function ownLines(health: OwnHealth, position: OwnPosition | undefined, { nowMs, width }: Page): string[] {
+/** Formats the state of a client as lines for a terminal. */
+export function ownLines(health: OwnHealth, position: Position, { nowMs, width }: Page): string[] {
   const { ready, data, engine, server } = health;
   const { failing, failing_total: count } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
@@ -87,8 +89,8 @@ function remedyOf(code: string | null | undefined): string[] {
   return known === undefined ? [] : [`What to do: ${known.remedy} [${code}]`];
 }
 
-function positionText(at: OwnPosition | undefined): string {
-  if (at === undefined) return '?';
+function positionText(at: Position): string {
+  if (typeof at === 'string') return printable(at);
   if (at.epoch === null) return '-';
   const open = at.unresolved.length === 0 ? '' : `, ${at.unresolved.length} open`;
   return `${at.applied_through} of update log ${printable(at.epoch, 100)}${open}`;

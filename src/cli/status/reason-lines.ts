@@ -48,7 +48,7 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
   ];
   if (lines.length > 0 || conditionsOf(client).has('behind')) return lines;
   if (client.ready === false) return ['not ready: policy and data were not loaded whole yet; nothing is known to fail'];
-  return conditionsOf(client).has('unhealthy') ? ['it names no reason; `sync-client status` beside it may'] : [];
+  return conditionsOf(client).has('unhealthy') ? ['it names no reason; `policysync status client` beside it may'] : [];
 }
 
 /** The policy state of a client. */
@@ -79,14 +79,15 @@ function nameLine(ownId: string): string {
   return `calls itself ${printable(ownId, 200)}, an id that another client uses: give it a SYNC_CLIENT_ID of its own`;
 }
 
-function awayLine({ away_since: left, policy, last_error: last }: ClientView, nowMs: number): string {
+function awayLine({ away_since: left, away_reason: why, policy, last_error: last }: ClientView, nowMs: number): string {
   const when = left === null ? '' : ` ${since(left, nowMs)}`;
   const commits = `policy: wants ${shortHash(policy.wanted)}, held ${shortHash(policy.held)}`;
   const error =
     last === null
       ? ''
       : `; last error ${age(nowMs - last.at)} ago: ${printable(last.path, 200)}: ${printable(last.error)}`;
-  return `away${when}; ${commits}${error}`;
+  const reason = why === undefined ? '' : `, ${printable(why)}`;
+  return `away${when}${reason}; ${commits}${error}`;
 }
 
 function blockedLine(blocked: readonly number[]): string {

@@ -1,3 +1,6 @@
+import type { ClientView } from '../../wire/clients.js';
+import { labelsText } from '../../wire/labels.js';
+
 /** Text of status lines: bounded, wrapped, without control characters. */
 
 /** Digits of a commit to show. */
@@ -20,9 +23,17 @@ export function age(ms: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
+/** The last moment of JavaScript's calendar, in milliseconds since 1970; the first one is as far before. */
+const LAST_MOMENT = 8.64e15;
+
+/** A moment as ISO 8601 in UTC; of a time beyond the calendar, which only a hostile peer says, the nearest one. */
+export function isoTime(atMs: number): string {
+  return new Date(Math.min(LAST_MOMENT, Math.max(-LAST_MOMENT, atMs))).toISOString();
+}
+
 /** Formats a start time: `since 18:03:11 UTC (7 min)`, with the date if that is more than a day ago. */
 export function since(atMs: number, nowMs: number): string {
-  const [date = '', time = ''] = new Date(atMs).toISOString().split(/[T.]/, 2);
+  const [date = '', time = ''] = isoTime(atMs).split(/[T.]/, 2);
   return `since ${nowMs - atMs < DAY_MS ? time : `${date} ${time}`} UTC (${age(nowMs - atMs)})`;
 }
 
@@ -32,12 +43,30 @@ export function printable(text: string, length = SHOWN_REASON): string {
   return safe.length > length ? `${safe.slice(0, length - 3)}...` : safe;
 }
 
+/** A text of words of the page for a table, which has no lines to break: its no-break spaces are spaces. */
+export function plain(text: string): string {
+  return text.replaceAll('\u00a0', ' ');
+}
+
 /** Shortens a long name in the middle: names differ mostly at their ends. */
 export function shortName(text: string, length: number): string {
   const safe = printable(text, 1000);
   if (safe.length <= length) return safe;
   const tail = Math.floor((length - 3) / 2);
   return `${safe.slice(0, length - 3 - tail)}...${safe.slice(safe.length - tail)}`;
+}
+
+/** Longest text of labels in a table. */
+const SHOWN_LABELS = 40;
+
+/** Returns the labels of a client as `app=billing,zone=a`, `-` for none. */
+export function labelsOf({ labels = {} }: Pick<ClientView, 'labels'>): string {
+  return printable(labelsText(labels), SHOWN_LABELS) || '-';
+}
+
+/** Whether a client has labels. */
+export function hasLabels({ labels = {} }: Pick<ClientView, 'labels'>): boolean {
+  return Object.keys(labels).length > 0;
 }
 
 /** Formats a count with its noun: `1 update`, `2 updates`. */

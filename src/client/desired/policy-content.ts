@@ -84,3 +84,22 @@ export function staticLayers(content: PolicyContent): Layer[] {
     };
   });
 }
+
+/** The modules and data files that two commits do not have in common, by path. */
+export function changedFiles(held: PolicyContent | undefined, next: PolicyContent): string[] {
+  const changed = new Set<string>();
+  for (const [path, rego] of next.modules) if (held?.modules.get(path) !== rego) changed.add(path);
+  for (const path of held?.modules.keys() ?? []) if (!next.modules.has(path)) changed.add(path);
+  const [before, after] = [textsOf(held), textsOf(next)];
+  for (const folder of new Set([...before.keys(), ...after.keys()])) {
+    if (before.get(folder)?.join('\n') !== after.get(folder)?.join('\n'))
+      changed.add([...folderPath(folder), 'data.json'].join('/'));
+  }
+  return [...changed].sort();
+}
+
+function textsOf(content: PolicyContent | undefined): Map<string, string[]> {
+  const texts = new Map<string, string[]>();
+  for (const { folder, text } of content?.data ?? []) texts.set(folder, [...(texts.get(folder) ?? []), text]);
+  return texts;
+}

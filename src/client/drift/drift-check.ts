@@ -50,6 +50,8 @@ export class DriftCheck {
   #checkedMs: number | undefined;
   #repaired = 0;
   #error: string | undefined;
+  /** Called at the end of the next check. */
+  #asked: (() => void)[] = [];
 
   constructor(options: { intervalMs: number; recordDelayMs?: number }, deps: DriftCheckDeps) {
     this.#intervalMs = options.intervalMs;
@@ -70,6 +72,16 @@ export class DriftCheck {
     };
   }
 
+  /** Checks now; resolves with the state after that, also if the check failed. Does not settle if {@link run} has ended. */
+  async check(): Promise<DriftState> {
+    const done = new Promise<void>((resolve) => {
+      this.#asked.push(resolve);
+    });
+    this.#wakeup.set();
+    await done;
+    return this.state;
+  }
+
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     let nextMs = performance.now() + this.#intervalMs;
@@ -77,9 +89,11 @@ export class DriftCheck {
       for (;;) {
         await this.#wakeup.wait(signal, Math.max(1, nextMs - performance.now()));
         if (this.#written.length > 0) await sleep(this.#recordDelayMs, signal);
-        const isDue = performance.now() >= nextMs;
+        const asked = this.#asked.splice(0);
+        const isDue = performance.now() >= nextMs || asked.length > 0;
         if (isDue) nextMs = performance.now() + this.#intervalMs;
         await this.#pass(isDue, signal);
+        for (const resolve of asked) resolve();
       }
     } catch (error) {
       if (!isAbort(error, signal)) throw error;

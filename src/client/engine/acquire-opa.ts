@@ -114,7 +114,7 @@ function waysOf(options: AcquireOptions): Way[] {
       title: 'the cache folder',
       remedy: allowDownload
         ? 'The ways below fill it'
-        : 'Fill it with "sync-client get-opa", or set SYNC_ENGINE=inline to do that at the start',
+        : 'Fill it with "policysync opa get", or set SYNC_ENGINE=inline to do that at the start',
       run: async () => fromCache(cacheFile(env, platform, options.cacheDir), env, signal),
     },
   ];

@@ -65,7 +65,7 @@ export async function createEmbedded(settings: ClientSettings, deps: CreateEngin
   };
   const versions = new RegoVersions(regoMode(settings), {
     parse,
-    onRead: (counts) => log.info({ ...counts }, 'modules by the version of Rego that they are read as'),
+    onRead: (counts) => log.debug({ ...counts }, 'modules by the version of Rego that they are read as'),
   });
   const engine = new EmbeddedEngine(opa, { reserved, versions });
   const front = createEngineFront(settings, { source: opa, isReady: () => opa.policy !== undefined, log });

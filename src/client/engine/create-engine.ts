@@ -115,7 +115,7 @@ async function inlineEngine(
   };
   const versions = new RegoVersions(regoMode(settings), {
     parse: opaParser(judge),
-    onRead: (counts) => log.info({ ...counts }, 'modules by the version of Rego that they are read as'),
+    onRead: (counts) => log.debug({ ...counts }, 'modules by the version of Rego that they are read as'),
   });
   let process: OpaProcess | undefined;
   return {

@@ -3,7 +3,7 @@ import type { ClientSettings } from '../options.js';
 
 /**
  * Where the policy engine runs. `inline`: an OPA process that the client starts. `external`: an OPA that somebody else runs.
- * `embedded`: OPA inside the client's process.
+ * `embedded`: OPA inside the package.
  */
 export type EngineKind = 'inline' | 'external' | 'embedded';
 

@@ -3,6 +3,7 @@ import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig, QueryConfig } from 'pg';
 import { timerMs } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { requirePackages } from '../../lib/optional-package.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { checkedSocket } from '../outbound/connect-checked.js';
 import { shownUrl } from './http-rules.js';
@@ -30,7 +31,7 @@ const END_MS = 1000;
 /**
  * Creates a provider that reads documents from Postgres: the rows of one query, in a read-only transaction on a separate
  * connection (opal-protocol P4.8). The database prints the rows as JSON, which preserves numbers of any size. Loads `pg` on the
- * first read.
+ * first read, which fails with `package_missing` unless it is installed.
  */
 export function createPostgresProvider(options: PostgresProviderOptions): FetchProvider {
   const { connectTimeoutMs, statementTimeoutMs } = options;
@@ -96,6 +97,7 @@ async function connect(
   { connectTimeoutMs, outbound, bounds }: SessionOptions,
   signal: AbortSignal,
 ): Promise<Session> {
+  requirePackages('the Postgres data source', ['pg']);
   const { default: pg } = await import('pg');
   const { host, port, user, database, password } = request;
   // A Unix socket is on this machine, like the loopback address.

@@ -30,6 +30,21 @@ export interface Outbound {
 /** Timeout of a connection to the server, including the handshake of a tunnel (opal-protocol P1.1). */
 const CONNECT_TIMEOUT_MS = 10_000;
 
+/** The setting of an authority that has no effect, since the other one that it needs is not set; and what to do. Pure. */
+export function idleTrust({
+  selfSignedAllowed,
+  trustedCaFile,
+}: Pick<OutboundSettings, 'selfSignedAllowed' | 'trustedCaFile'>): { message: string; remedy: string } | undefined {
+  const [allowed, file] = ['SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED', 'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE'];
+  if (selfSignedAllowed === (trustedCaFile !== undefined)) return undefined;
+  return selfSignedAllowed
+    ? { message: `${allowed} has no effect without ${file}`, remedy: `Set ${file} to the authority to trust as well.` }
+    : {
+        message: `${file} has no effect unless ${allowed} is true`,
+        remedy: `Set ${allowed}=true: the file is trusted then, and certificates are verified as before.`,
+      };
+}
+
 /**
  * Opens the connections of the settings. As in OPAL (opal-protocol P8.2), the CA file is used only with
  * SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED, in addition to the well-known authorities; verification is never off. Our own
@@ -40,18 +55,8 @@ export async function openOutbound(
   { log, env }: { log: Logger; env: Readonly<Record<string, string | undefined>> },
 ): Promise<Outbound> {
   const { selfSignedAllowed, trustedCaFile } = settings;
-  if (selfSignedAllowed && trustedCaFile === undefined) {
-    log.warn(
-      {},
-      'SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED has no effect without SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE',
-    );
-  }
-  if (!selfSignedAllowed && trustedCaFile !== undefined) {
-    log.warn(
-      {},
-      'SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE has no effect unless SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED is true',
-    );
-  }
+  const idle = idleTrust(settings);
+  if (idle !== undefined) log.warn({}, idle.message);
   const ca = selfSignedAllowed ? pemFile('SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE', trustedCaFile) : undefined;
   const cert = pemFile('SYNC_CLIENT_TLS_CERT_FILE', settings.clientCertFile);
   const key = pemFile('SYNC_CLIENT_TLS_KEY_FILE', settings.clientKeyFile);

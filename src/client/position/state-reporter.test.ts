@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { silentLogger } from '../../lib/log.js';
+import { ChangeSteps } from './change-steps.js';
 import { StateReporter } from './state-reporter.js';
 
 it('a report that is refused is sent again soon, and one that is taken with the next heartbeat', async () => {
@@ -19,6 +20,7 @@ it('a report that is refused is sent again soon, and one that is taken with the 
         failing: [],
         blocked: [],
       }),
+      steps: new ChangeSteps(),
       log: silentLogger(),
     },
   );

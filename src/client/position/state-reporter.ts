@@ -3,9 +3,10 @@ import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { SocketSession } from '../../pubsub/socket-client.js';
 import { MAX_FAILING, MAX_LISTED_SEQS, type Position, REPORT_METHOD, type SessionReport } from '../../wire/session.js';
+import type { ChangeSteps } from './change-steps.js';
 
 /** A report without its client and time. */
-export type ReportedState = Omit<SessionReport, 'client_id' | 'since' | 'position'> & {
+export type ReportedState = Omit<SessionReport, 'client_id' | 'since' | 'position' | 'steps'> & {
   readonly position: Position | undefined;
 };
 
@@ -23,16 +24,28 @@ const REFUSED_MS = 1000;
 export class StateReporter {
   readonly clientId: string;
   readonly #state: () => ReportedState;
+  readonly #steps: Pick<ChangeSteps, 'take'>;
   readonly #debounceMs: number;
+  readonly #traced: <T>(work: () => Promise<T>) => Promise<T>;
   readonly #log: Logger;
   readonly #changed = new Wakeup();
   /** The last reported state, and when it began. */
   #last = { text: '', sinceMs: Date.now() };
 
-  constructor(options: { clientId: string; debounceMs?: number }, deps: { state: () => ReportedState; log: Logger }) {
+  constructor(
+    options: { clientId: string; debounceMs?: number },
+    deps: {
+      state: () => ReportedState;
+      steps: Pick<ChangeSteps, 'take'>;
+      traced?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
+      log: Logger;
+    },
+  ) {
     this.clientId = options.clientId;
     this.#debounceMs = options.debounceMs ?? DEBOUNCE_MS;
     this.#state = deps.state;
+    this.#traced = deps.traced ?? ((work) => work());
+    this.#steps = deps.steps;
     this.#log = deps.log;
   }
 
@@ -56,8 +69,11 @@ export class StateReporter {
       const report = this.#report();
       const text = JSON.stringify(report);
       let taken = true;
+      const { steps, told } = this.#steps.take();
       try {
-        taken = (await call(REPORT_METHOD, report, ANSWER_MS)) === true;
+        const full = steps.length === 0 ? report : { ...report, steps };
+        taken = (await this.#traced(() => call(REPORT_METHOD, full, ANSWER_MS))) === true;
+        if (taken) told();
         if (!taken && text !== sent) this.#log.debug({}, 'the server rejected a report');
       } catch (error) {
         signal.throwIfAborted();

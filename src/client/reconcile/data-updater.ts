@@ -10,6 +10,7 @@ import type { DataEvents } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { ConfigReader, type FetchConfig } from './config-reader.js';
 import { DesiredEntries } from './desired-entries.js';
+import type { EntryTraces } from './entry-traces.js';
 import type { Exclusive } from './entry-writer.js';
 import { Load } from './load.js';
 import { type DataPosition, LogCursor } from './log-cursor.js';
@@ -46,6 +47,8 @@ export interface DataUpdaterDeps {
   readonly fetchUpdates?: ((query: UpdatesQuery, signal: AbortSignal) => Promise<UpdatesPage>) | undefined;
   /** Receives all events of data updates. */
   readonly events: DataEvents;
+  /** Undefined: updates are not traced. */
+  readonly traces?: EntryTraces | undefined;
   readonly log: Logger;
 }
 
@@ -65,11 +68,14 @@ export class DataUpdater {
 
   constructor({ topics: list, backoff, pollMinMs = POLL_MIN_MS }: DataUpdaterOptions, deps: DataUpdaterDeps) {
     this.#deps = deps;
-    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, events, log } = deps;
+    const { applier, exclusive, fetch, fetchConfig, fetchBase, fetchUpdates, events, traces, log } = deps;
     const topics: ReadonlySet<string> = new Set(list);
     const cursor = new LogCursor(list, log);
     events.subscribe(cursor.onData);
-    const entries = new DesiredEntries({ backoff, pollMinMs }, { applier, exclusive, fetch, cursor, events, log });
+    const entries = new DesiredEntries(
+      { backoff, pollMinMs },
+      { applier, exclusive, fetch, cursor, events, traces, log },
+    );
     const load = new Load({ cursor, entries, events });
     const shared = { topics, session: this.#session, cursor, entries, load, events, log };
     this.#config = new ConfigReader({ backoff }, { ...shared, fetchConfig, fetchBase: fetchBase ?? fetchConfig });

@@ -19,6 +19,7 @@ import type { ApplyStatus } from '../position/position-waits.js';
 import { type DataEvents, isLoad } from '../status/data-events.js';
 import type { Applier } from './applier.js';
 import { EntryFetcher, type SeenContent } from './entry-fetcher.js';
+import type { EntryTraces } from './entry-traces.js';
 import { EntryWriter, type Exclusive } from './entry-writer.js';
 import type { LogCursor } from './log-cursor.js';
 
@@ -29,6 +30,7 @@ export interface DesiredEntriesDeps {
   readonly fetch: Fetcher['fetch'];
   readonly cursor: LogCursor;
   readonly events: DataEvents;
+  readonly traces?: EntryTraces | undefined;
   readonly log: Logger;
 }
 
@@ -54,11 +56,11 @@ export class DesiredEntries {
   readonly #fetcher: EntryFetcher;
 
   constructor(options: { backoff: BackoffOptions; pollMinMs: number }, deps: DesiredEntriesDeps) {
-    const { applier, log } = deps;
+    const { applier, traces, log } = deps;
     this.#deps = deps;
     this.#tasks = new TaskSet(log);
     const apply = (entry: KnownEntry, event: EntryEvent): void => this.#apply(entry, event);
-    const shared = { applier, table: this.#table, tasks: this.#tasks, apply, log };
+    const shared = { applier, table: this.#table, tasks: this.#tasks, traces, apply, log };
     this.#writer = new EntryWriter(options, { ...shared, exclusive: deps.exclusive });
     this.#fetcher = new EntryFetcher(options, { ...shared, fetch: deps.fetch });
   }

@@ -9,6 +9,7 @@ import type { Rank } from '../desired/layers.js';
 import type { Fetcher } from '../fetch/providers.js';
 import type { OnLarge } from '../fetch/spool.js';
 import type { Applier } from './applier.js';
+import type { EntryTraces } from './entry-traces.js';
 
 /** A failure that does not pass by itself begins with the backoff of this many attempts later. */
 const LASTING_HEAD_START = 4;
@@ -47,6 +48,7 @@ export interface EntryFetcherDeps {
   readonly table: Entries;
   readonly tasks: TaskSet;
   readonly fetch: Fetcher['fetch'];
+  readonly traces?: EntryTraces | undefined;
   readonly apply: (entry: KnownEntry, event: EntryEvent) => void;
   readonly log: Logger;
 }
@@ -194,7 +196,10 @@ export class EntryFetcher {
     const { apply } = this.#deps;
     const isValid = this.#isHeld(entry) && (source.validFor ?? request) === request;
     const previous = isValid && entry.fetched !== undefined ? { previous: entry.fetched } : {};
-    const result = await this.#deps.fetch({ url, config: config ?? null, ...previous }, signal, this.#ahead(entry));
+    const { fetch, traces } = this.#deps;
+    const read = (): ReturnType<typeof fetch> =>
+      fetch({ url, config: config ?? null, ...previous }, signal, this.#ahead(entry));
+    const result = await (traces === undefined ? read() : traces.fetch(entry, read));
     if (result.outcome === 'unchanged') {
       if (!signal.aborted) apply(entry, { kind: 'unchanged', fetched: undefined });
       return;

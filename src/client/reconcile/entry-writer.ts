@@ -10,6 +10,7 @@ import { type Entries, entryReplaces, type KnownEntry } from '../desired/entry-t
 import { compareRank, type Layer, type LayerContent } from '../desired/layers.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { Applier } from './applier.js';
+import type { EntryTraces } from './entry-traces.js';
 
 /** Layers of one engine transaction at most, and the sum of their bytes: requests stay bounded whatever has piled up. */
 const BATCH_LAYERS = 500;
@@ -31,6 +32,7 @@ export interface EntryWriterDeps {
   readonly exclusive: Exclusive;
   readonly table: Entries;
   readonly tasks: TaskSet;
+  readonly traces?: EntryTraces | undefined;
   readonly apply: (entry: KnownEntry, event: EntryEvent) => void;
   readonly log: Logger;
 }
@@ -172,7 +174,7 @@ export class EntryWriter {
       const previous = layers.flatMap(({ id }) => [applier.layers.get(id), applier.blocked.get(id)?.layer]);
       let dropped: readonly Layer[];
       try {
-        dropped = await applier.applyLayers({ set: layers, drop: [] }, signal);
+        dropped = await this.#applied(writes, () => applier.applyLayers({ set: layers, drop: [] }, signal));
       } catch (error) {
         const refusal = asRefusal(error);
         if (refusal === undefined) throw error;
@@ -191,6 +193,15 @@ export class EntryWriter {
         if (this.#discarded.delete(body) && !kept.has(body)) await body.dispose();
       }
     }
+  }
+
+  #applied<T>(writes: readonly Write[], work: () => Promise<T>): Promise<T> {
+    const { traces } = this.#deps;
+    if (traces === undefined) return work();
+    return traces.apply(
+      writes.map(({ entry }) => entry),
+      work,
+    );
   }
 
   #writesOf(batch: readonly KnownEntry[]): Write[] {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ACCEPTING_ENGINE } from '../../../test/support/accepting-engine.js';
 import { until } from '../../../test/support/until.js';
+import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
@@ -31,13 +32,22 @@ function running(engine: Partial<PolicyEngine>) {
     activate: async ({ hash }) => void calls.activated.push(hash),
     ...engine,
   });
-  const server = { bundle: bundle('c1', 'package a') };
+  const server = {
+    bundle: bundle('c1', 'package a'),
+    /** Throws what it refuses. */
+    screen: (_base: string | undefined): void => undefined,
+    asked: [] as (string | undefined)[],
+  };
   const updater = new PolicyUpdater(
     { backoff: { minMs: 1, maxMs: 2 } },
     {
       applier,
       exclusive: (step) => step(stop.signal),
-      fetchBundle: async () => server.bundle,
+      fetchBundle: async (base) => {
+        server.asked.push(base);
+        server.screen(base);
+        return server.bundle;
+      },
       onApplied: () => undefined,
       status,
       log: silentLogger(),
@@ -94,4 +104,31 @@ test('modules of others that cannot be put right are told until they are', async
   await until(() => it.status.policy.error === null, { ...WITHIN, what: 'it is over' });
   assert.deepEqual([it.status.transactions.policy.last?.success, it.status.policy.held], [true, 'c1']);
   assert.deepEqual(it.calls.activated, ['c1']);
+});
+
+test('a check from afar takes no commit that may be older: not of a server behind, nor of two that differ', async () => {
+  await using it = running({});
+  it.server.bundle = bundle('c2', 'package a\n\nx := 2\n');
+  it.updater.request();
+  await until(() => it.updater.hash === 'c2', { ...WITHIN, what: 'the second commit' });
+  // Now a server answers that does not know the commit yet: it refuses a request that names it, and no other.
+  it.server.bundle = bundle('c1', 'package a\n\nx := 1\n');
+  it.server.screen = (base) => {
+    if (base === 'c2') throw new SyncError('policy_not_ready', 'commit c2 is not known here yet', { retryable: true });
+  };
+  it.updater.recheck();
+  await until(() => it.server.asked.length > 5, { ...WITHIN, what: 'several attempts' });
+  assert.deepEqual([it.updater.hash, it.calls.activated], ['c2', ['c2']]);
+  // One that knows it responds to the first request, and the one behind to the second.
+  it.server.screen = (base) => {
+    it.server.bundle = base === 'c2' ? bundle('c2', 'package a\n\nx := 2\n') : bundle('c1', 'package a\n\nx := 1\n');
+  };
+  const before = it.server.asked.length;
+  await until(() => it.server.asked.length > before + 5, { ...WITHIN, what: 'several attempts' });
+  assert.deepEqual([it.updater.hash, it.calls.activated], ['c2', ['c2']]);
+  it.server.bundle = bundle('c3', 'package a\n\nx := 3\n');
+  it.server.screen = () => undefined;
+  await until(() => it.updater.hash === 'c3', { ...WITHIN, what: 'the third commit' });
+  assert.deepEqual(it.calls.activated, ['c2', 'c3']);
+  assert.deepEqual(it.server.asked.slice(-2), ['c2', undefined]);
 });

@@ -5,7 +5,7 @@ import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
 import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
-import { mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
+import { changedFiles, mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
 import type { PolicyPlace } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
@@ -42,6 +42,8 @@ export class PolicyUpdater {
   /** Requests for the complete bundle, and how many of them a successful update has served. */
   #completeAsked = 0;
   #completeServed = 0;
+  /** The complete bundle is taken only if the server says that its commit may follow the one that is held. */
+  #isChecked = false;
 
   constructor(options: { backoff: BackoffOptions }, deps: PolicyUpdaterDeps) {
     this.#deps = deps;
@@ -84,6 +86,20 @@ export class PolicyUpdater {
 
   /** {@link requestComplete}, and a refused commit is tried again, too. */
   refetch(): void {
+    this.#isChecked = false;
+    this.#tryAgain();
+  }
+
+  /**
+   * {@link refetch}, where the server may be one that is behind: its commit is taken only if it may follow the one that is held, as in
+   * every other request.
+   */
+  recheck(): void {
+    this.#isChecked = true;
+    this.#tryAgain();
+  }
+
+  #tryAgain(): void {
     this.#refused = undefined;
     this.requestComplete();
   }
@@ -145,7 +161,7 @@ export class PolicyUpdater {
         return;
       }
       if (this.#held !== undefined && sameContent(this.#held, content)) {
-        await this.#rename(this.#held, content.hash);
+        await this.#rename(this.#held, content.hash, startedMs);
         this.#completeServed = asked;
         return;
       }
@@ -161,24 +177,34 @@ export class PolicyUpdater {
       const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
       const place = placeOf(error);
       status.policyResult(id, reason, place);
+      status.recent.policy({ id, outcome: refused ? 'refused' : 'failing', startedMs, error: reason });
       if (!refused) throw error;
       this.#refused = { hash: id, reason, place };
       log.error(
-        { hash: id, held: this.#held?.hash ?? null, ...failureFields(new SyncError('engine_refused', reason)) },
+        {
+          hash: id,
+          held: this.#held?.hash ?? null,
+          duration_ms: Date.now() - startedMs,
+          outcome: 'refused',
+          ...failureFields(new SyncError('engine_refused', reason)),
+        },
         'policy refused: the last good one keeps serving',
       );
       return;
     }
+    const wrote = changedFiles(this.#held, content);
     this.#held = content;
     this.#completeServed = asked;
     this.#refused = undefined;
     status.policyResult(content.hash, '');
+    status.recent.policy({ id: content.hash, outcome: 'applied', startedMs, wrote });
     log.info(
       {
         hash: content.hash,
         modules: content.modules.size,
         data_files: content.data.length,
         duration_ms: Date.now() - startedMs,
+        outcome: 'applied',
       },
       'policy applied',
     );
@@ -187,14 +213,15 @@ export class PolicyUpdater {
   }
 
   /** Another commit has the same policy: what the engine holds is of that commit now. */
-  async #rename(held: PolicyContent, hash: string): Promise<void> {
+  async #rename(held: PolicyContent, hash: string, startedMs: number): Promise<void> {
     const { applier, exclusive, status, log } = this.#deps;
     const { modules } = held;
     await exclusive(async () => applier.rename({ hash, modules }));
     this.#held = { ...held, hash };
     this.#refused = undefined;
     status.policyResult(hash, '');
-    log.info({ hash }, 'this commit changes no policy: the engine holds it');
+    status.recent.policy({ id: hash, outcome: 'unchanged', startedMs });
+    log.info({ hash, outcome: 'unchanged' }, 'this commit changes no policy: the engine holds it');
     this.#isUntidy ||= applier.mayHaveStrays.always;
     this.#deps.onApplied(hash);
   }
@@ -221,9 +248,25 @@ export class PolicyUpdater {
     else status.policyResult(this.#refused.hash, this.#refused.reason, this.#refused.place);
   }
 
+  async #fetch(isComplete: boolean, signal: AbortSignal): Promise<PolicyBundle> {
+    const { fetchBundle } = this.#deps;
+    const base = this.#held?.hash;
+    if (!isComplete) return await fetchBundle(base, signal);
+    if (!this.#isChecked || base === undefined || base === '') return await fetchBundle(undefined, signal);
+    // A request that names what is held is one that a server behind it refuses.
+    const next = await fetchBundle(base, signal);
+    const complete = await fetchBundle(undefined, signal);
+    if (complete.hash !== next.hash) {
+      const text = `the server answered with commit ${next.hash} and then with ${complete.hash}`;
+      throw new SyncError('policy_not_ready', text, { retryable: true });
+    }
+    this.#isChecked = false;
+    return complete;
+  }
+
   /** The content to apply; undefined when the engine holds it, or refused it, already. */
   async #nextContent(isComplete: boolean, signal: AbortSignal): Promise<PolicyContent | undefined> {
-    const bundle = await this.#deps.fetchBundle(isComplete ? undefined : this.#held?.hash, signal);
+    const bundle = await this.#fetch(isComplete, signal);
     if (bundle.hash === this.#held?.hash && (!isComplete || hasContent(this.#held, bundle))) {
       this.#refused = undefined;
       this.#deps.status.policyResult(bundle.hash, '');

@@ -56,9 +56,10 @@ export class UpdateReader {
     const { events, log, cursor, entries, topics } = this.#deps;
     const id = update.id ?? hexId();
     const reason = update.reason ?? '';
-    log.info({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
+    log.debug({ update_id: id, topic, reason, entries: update.entries.length, seq }, 'data update received');
     const callbacks = update.callback?.callbacks ?? [];
-    const transaction = events.begin({ id, reason, callbacks, isLoad: false });
+    const { traceparent } = update;
+    const transaction = events.begin({ id, reason, callbacks, isLoad: false, seq, traceparent });
     const place = cursor.place(seq);
     for (const [index, entry] of update.entries.entries()) {
       if (!concerns(entry, topics)) continue;

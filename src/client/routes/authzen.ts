@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
+import type { ResponseDeclaration } from '../../http/declared-route.js';
 import { whileCallerWaits } from '../../http/long-poll.js';
-import { addRoute, type ResponseDeclaration } from '../../http/route.js';
+import { addRoute } from '../../http/route.js';
 import { printJson } from '../../lib/json-text.js';
 import { type Decision, foundOf } from '../authzen/answer.js';
 import { pathOf } from '../authzen/decision-rules.js';

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DataStory } from '../../../test/support/data-story.js';
 import { createHttpApp } from '../../http/app.js';
+import { Drain } from '../../http/drain.js';
 import { silentLogger } from '../../lib/log.js';
 import { Status } from '../status/status.js';
 import { type HealthRoutesDeps, healthRoutes } from './health.js';
 
-function appOf(status: Status): ReturnType<typeof createHttpApp> {
+function appOf(status: Status, drain = new Drain()): ReturnType<typeof createHttpApp> {
   const deps: HealthRoutesDeps = {
     status,
     policy: { hash: 'c1' },
@@ -26,6 +27,7 @@ function appOf(status: Status): ReturnType<typeof createHttpApp> {
       details: { enabled: false, registered: 0, queued: 0, delivered: 0, failed: 0, dropped: 0, last_error: null },
     },
     healthWriter: undefined,
+    drain,
   };
   const app = createHttpApp({ bodyLimitBytes: 1024 }, { log: silentLogger() });
   healthRoutes(app, deps);
@@ -86,4 +88,25 @@ test('every name is in snake_case and every time is written alike', async () => 
       last_transaction: undefined,
     },
   );
+});
+
+test('a client that drains is not ready, says so, and ends the connections of its callers', async () => {
+  const status = new Status({ policyEnabled: false, dataEnabled: false }, () => undefined);
+  const drain = new Drain();
+  const app = appOf(status, drain);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const address = app.server.address();
+  assert(typeof address === 'object' && address !== null);
+  const ask = async (): Promise<unknown[]> => {
+    const answer = await fetch(`http://127.0.0.1:${address.port}/ready`);
+    const { status, draining } = (await answer.json()) as { status: string; draining?: boolean };
+    return [answer.status, answer.headers.get('connection'), status, draining];
+  };
+  try {
+    assert.deepEqual(await ask(), [200, 'keep-alive', 'ok', undefined]);
+    await drain.begin(app.server, 0, new AbortController().signal);
+    assert.deepEqual(await ask(), [503, 'close', 'unavailable', true]);
+  } finally {
+    await app.close();
+  }
 });

@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import type { EmbeddedState } from '../../embedded/embedded-opa.js';
-import { addRoute, type ResponseDeclaration } from '../../http/route.js';
+import type { ResponseDeclaration } from '../../http/declared-route.js';
+import { addRoute } from '../../http/route.js';
 import { type ClientHealth, clientHealth } from '../../wire/client-health.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { DriftCheck } from '../drift/drift-check.js';
@@ -28,6 +29,8 @@ export interface HealthRoutesDeps {
   };
   readonly offline: Pick<Offline, 'view'>;
   readonly reporter: Pick<Reporter, 'details'>;
+  /** Whether the client is about to stop. */
+  readonly drain: { readonly isBegun: boolean };
   /** Undefined where the engine has no health document. */
   readonly healthWriter: Pick<HealthWriter, 'state'> | undefined;
 }
@@ -37,7 +40,7 @@ const UNAVAILABLE: ResponseDeclaration = {
   schema: z.object({ status: z.literal('unavailable'), ...clientHealth.shape }),
 };
 
-/** `GET /`, `/healthy`, `/healthcheck` and `/ready` (specification "Health states"; opal-protocol P2.6). */
+/** `GET /`, `/healthy`, `/healthcheck`, `/ready` and `/live` (specification "Health states"; opal-protocol P2.6). */
 export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void {
   const { status, follower } = deps;
   const declared = { method: 'GET', access: 'everyone', tag: 'Health' } as const;
@@ -69,7 +72,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void
     {
       ...declared,
       path: '/ready',
-      summary: 'Whether policy and data were synced once',
+      summary: 'Whether policy and data were synced once, and the client is not about to stop',
       responses: {
         200: { description: 'Ready', schema: z.object({ status: z.literal('ok'), ...clientHealth.shape }) },
         503: UNAVAILABLE,
@@ -77,8 +80,21 @@ export function healthRoutes(app: FastifyInstance, deps: HealthRoutesDeps): void
     },
     ({ reply }) => {
       const health = healthOf(deps);
-      return status.ready ? { status: 'ok', ...health } : reply.code(503).send({ status: 'unavailable', ...health });
+      const isReady = status.ready && !deps.drain.isBegun;
+      return isReady ? { status: 'ok', ...health } : reply.code(503).send({ status: 'unavailable', ...health });
     },
+  );
+  addRoute(
+    app,
+    {
+      ...declared,
+      path: '/live',
+      summary: 'Liveness of the process',
+      description:
+        'Says nothing of policy and data: a supervisor that restarts a client for those takes away what it serves.',
+      responses: { 200: { description: 'The process responds', schema: z.object({ status: z.literal('ok') }) } },
+    },
+    () => ({ status: 'ok' }),
   );
 }
 
@@ -97,6 +113,7 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
   const document = healthWriter?.state;
   return {
     ready: status.ready,
+    ...(deps.drain.isBegun && { draining: true as const }),
     healthy: status.healthy,
     policy: {
       hash: policy.hash ?? null,

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { addRoute, type ResponseDeclaration } from '../../http/route.js';
+import type { ResponseDeclaration } from '../../http/declared-route.js';
+import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Follower } from '../follower.js';
 import type { ClientSettings } from '../options.js';

@@ -16,6 +16,10 @@ export interface BegunUpdate {
   /** Its one-time callbacks, as the peer sent them. */
   readonly callbacks: readonly unknown[];
   readonly isLoad: boolean;
+  /** The span that announced it. */
+  readonly traceparent?: string | undefined;
+  /** Its place in the log of the server; missing: it has none. */
+  readonly seq?: number | undefined;
 }
 
 /** What happens to data updates and their entries. A transaction is one update, or one load of all that is desired. */

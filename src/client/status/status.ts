@@ -4,6 +4,7 @@ import type { KnownEntry } from '../desired/entry-table.js';
 import { type DataEvent, LOAD_ID } from './data-events.js';
 import { type Failing, Failures } from './failures.js';
 import { type PolicyPlace, PolicyTracker } from './policy-state.js';
+import { RecentTransactions } from './recent-transactions.js';
 import { type DataTransaction, type TransactionResult, Transactions } from './transactions.js';
 
 /** Listed among the failing entries while the data configuration itself cannot be read. */
@@ -28,6 +29,8 @@ class History {
  * (design D39).
  */
 export class Status {
+  /** The last transactions of both kinds, one by one. */
+  readonly recent = new RecentTransactions();
   readonly #policyEnabled: boolean;
   readonly #dataEnabled: boolean;
   readonly #transactions: Transactions;
@@ -45,17 +48,20 @@ export class Status {
     sinceMs: Date.now(),
   };
 
-  /** `onFinished` is called at the end of each data transaction. */
+  /** `onFinished` is called at the end of each data transaction; `onEnded` at that of one with nothing to report. */
   constructor(
     options: { policyEnabled: boolean; dataEnabled: boolean },
     onFinished: (result: TransactionResult, transaction: DataTransaction) => void,
+    onEnded: typeof onFinished = () => undefined,
   ) {
     this.#policyEnabled = options.policyEnabled;
     this.#dataEnabled = options.dataEnabled;
     const { data } = this.#histories;
     this.#transactions = new Transactions((effect, result, transaction) => {
+      this.recent.onData(effect, result, transaction);
       if (effect === 'count_failure') data.counts.failed++;
       else if (effect === 'finish') onFinished(result, transaction);
+      else if (effect === 'end') onEnded(result, transaction);
       else if (effect === 'in_place') this.#dataOnce ||= transaction.update.isLoad;
       else {
         data.record(result);

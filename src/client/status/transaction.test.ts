@@ -4,6 +4,7 @@ import { type TransactionEvent, type TransactionOutcome, type TransactionState, 
 
 const FINISHES: TransactionOutcome = { next: 'ended', effects: ['record', 'finish'] };
 const ENDS: TransactionOutcome = { next: 'ended', effects: [] };
+const TOLD: TransactionOutcome = { next: 'ended', effects: ['end'] };
 
 /** Every cell of the table: leaving one out does not compile. */
 const EXPECTED: Record<TransactionState, Record<TransactionEvent, TransactionOutcome>> = {
@@ -11,15 +12,15 @@ const EXPECTED: Record<TransactionState, Record<TransactionEvent, TransactionOut
     entry_failed: { next: 'failing', effects: ['count_failure', 'record'] },
     all_applied: FINISHES,
     some_refused: { next: 'refused', effects: ['record', 'finish'] },
-    some_left: ENDS,
-    nothing_to_do: { next: 'ended', effects: ['in_place'] },
+    some_left: TOLD,
+    nothing_to_do: { next: 'ended', effects: ['in_place', 'end'] },
   },
   failing: {
     entry_failed: { next: 'failing', effects: ['record'] },
     all_applied: FINISHES,
     some_refused: { next: 'refused', effects: ['record', 'finish'] },
-    some_left: ENDS,
-    nothing_to_do: ENDS,
+    some_left: TOLD,
+    nothing_to_do: TOLD,
   },
   refused: {
     entry_failed: { next: 'refused', effects: ['record'] },

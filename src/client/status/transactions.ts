@@ -1,5 +1,6 @@
 import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { docPathText } from '../../wire/doc-path.js';
 import type { KnownEntry } from '../desired/entry-table.js';
 import type { BegunUpdate, DataEvent } from './data-events.js';
 
@@ -36,6 +37,8 @@ export type TransactionEffect =
   | 'record'
   /** Report its end. */
   | 'finish'
+  /** Tell that it has ended, with nothing to report. */
+  | 'end'
   /** The engine holds all of it already. */
   | 'in_place';
 
@@ -51,19 +54,22 @@ const FINISHES: Record<TransactionEvent, TransactionOutcome> = {
   entry_failed: { next: 'failing', effects: ['record'] },
   all_applied: ends('record', 'finish'),
   some_refused: { next: 'refused', effects: ['record', 'finish'] },
-  some_left: ends(),
-  nothing_to_do: ends(),
+  some_left: ends('end'),
+  nothing_to_do: ends('end'),
 };
+/** For those whose end was told before. */
+const QUIET = { some_left: ends(), nothing_to_do: ends() } as const;
 
 const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcome>> = {
   running: {
     ...FINISHES,
     entry_failed: { next: 'failing', effects: ['count_failure', 'record'] },
-    nothing_to_do: ends('in_place'),
+    nothing_to_do: ends('in_place', 'end'),
   },
   failing: FINISHES,
   refused: {
     ...FINISHES,
+    ...QUIET,
     entry_failed: { next: 'refused', effects: ['record'] },
     some_refused: { next: 'refused', effects: [] },
   },
@@ -77,6 +83,7 @@ const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcom
   // This is no new update: its end is not reported again.
   relapsed: {
     ...FINISHES,
+    ...QUIET,
     entry_failed: { next: 'relapsed', effects: ['record'] },
     all_applied: ends('record'),
     some_refused: { next: 'relapsed', effects: [] },
@@ -110,31 +117,50 @@ interface Transaction {
   readonly errors: Map<string, string>;
   state: TransactionState;
   isSealed: boolean;
+  /** The first of the paths that it changes. */
+  readonly paths: Set<string>;
   /** How many entries have joined. */
   joined: number;
   /** How many of these now count for another transaction. */
   left: number;
+  /** How many of these were replaced before the engine had them, or while it refused them. */
+  replaced: number;
 }
 
 /** The part of a transaction that others read. */
-export type DataTransaction = Readonly<Pick<Transaction, 'update' | 'startedMs' | 'joined'>>;
+export type DataTransaction = Readonly<
+  Pick<Transaction, 'update' | 'startedMs' | 'joined' | 'left' | 'replaced' | 'paths'>
+>;
 
 /** What a write is called in `actions`, as OPAL calls it (opal-protocol P6.3). */
 const ACTIONS = { PUT: 'set_policy_data', PATCH: 'patch_policy_data', DELETE: 'delete_policy_data' } as const;
 
+/** How many paths a line of the log names. */
+const NAMED_PATHS = 5;
+
 /** Logs one line at the end of each data transaction. */
 export function logFinished(log: Logger) {
-  return ({ id, success, error }: TransactionResult, { update, joined, startedMs }: DataTransaction): void => {
+  return ({ id, success, error }: TransactionResult, transaction: DataTransaction): void => {
+    const { update, joined, startedMs, paths } = transaction;
+    const outcome = success ? successOf(transaction) : 'failed';
     const line = {
       update_id: id,
+      ...(update.seq !== undefined && { seq: update.seq }),
       reason: update.reason,
       entries: joined,
+      paths: [...paths],
       duration_ms: Date.now() - startedMs,
-      outcome: success ? 'applied' : 'failed',
+      outcome,
     };
     if (success) log.info(line, 'data transaction');
     else log.warn({ ...line, ...failureFields(new SyncError('not_applied', error)) }, 'data transaction');
   };
+}
+
+/** What became of a transaction that did not fail. */
+export function successOf({ joined, left, replaced }: DataTransaction): 'unchanged' | 'superseded' | 'applied' {
+  if (joined === 0) return 'unchanged';
+  return left > 0 || replaced === joined ? 'superseded' : 'applied';
 }
 
 type OnEffect = (effect: TransactionEffect, result: TransactionResult, transaction: DataTransaction) => void;
@@ -178,6 +204,7 @@ export class Transactions {
         const transaction = this.#open.get(event.entry.transaction);
         if (transaction === undefined) return;
         if (event.kind === 'left') transaction.left++;
+        else if (transaction.open.has(event.entry.id) || transaction.errors.has(event.entry.id)) transaction.replaced++;
         transaction.errors.delete(event.entry.id);
         transaction.open.delete(event.entry.id);
         this.#endIfSettled(transaction);
@@ -231,14 +258,27 @@ export class Transactions {
 
 function newTransaction(key: string, update: BegunUpdate, state: TransactionState): Transaction {
   const none = { actions: new Set<string>(), open: new Set<string>(), errors: new Map<string, string>() };
-  return { ...none, key, update, state, startedMs: Date.now(), isSealed: false, joined: 0, left: 0 };
+  const paths = new Set<string>();
+  return {
+    ...none,
+    paths,
+    key,
+    update,
+    state,
+    startedMs: Date.now(),
+    isSealed: false,
+    joined: 0,
+    left: 0,
+    replaced: 0,
+  };
 }
 
-function join(transaction: Transaction | undefined, { id, entry }: KnownEntry): void {
+function join(transaction: Transaction | undefined, { id, entry, path }: KnownEntry): void {
   if (transaction === undefined) return;
   transaction.open.add(id);
   transaction.actions.add(ACTIONS[entry.save_method]);
   transaction.joined++;
+  if (transaction.paths.size < NAMED_PATHS) transaction.paths.add(docPathText(path));
 }
 
 function resultOf({ update, errors, actions }: Transaction): TransactionResult {

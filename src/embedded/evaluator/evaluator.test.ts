@@ -137,9 +137,9 @@ describe('an evaluator in a thread', () => {
   });
 
   it('does not count the time that a decision waits for others', async () => {
-    await using started = await thread({ timeLimitMs: 100 });
+    await using started = await thread({ timeLimitMs: 1000 });
     const asked = Array.from({ length: 20_000 }, () => started.evaluator.decide('t/echo', `"${'x'.repeat(500)}"`));
-    const waited = performance.now() + 150;
+    const waited = performance.now() + 1500;
     while (performance.now() < waited) JSON.parse('1'); // this thread is busy, the other one is not late
     assert.equal((await Promise.all(asked)).length, 20_000);
   });

@@ -12,11 +12,17 @@ function send(message: FromGoChild): void {
   if (process.connected) process.send?.(message);
 }
 
+/** An orderly exit would wait for seconds while V8 compiles the program; there is nothing here to end in order. */
+function end(): void {
+  process.kill(process.pid, 'SIGKILL');
+}
+
 async function main(setup: GoSetup): Promise<void> {
   process.title = 'policysync-opa';
   // The client ends this process; a signal to the whole group is for the client.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
-  process.on('disconnect', () => process.exit());
+  process.on('disconnect', end);
+  if (!process.connected) end(); // the client was gone before this listened
   const workerData: GoWorkerData = { ...setup, program: await new EngineArtifact().load() };
   const worker = new Worker(new URL('./go-worker.js', import.meta.url), {
     name: 'opa',

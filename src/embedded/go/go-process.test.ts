@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { until } from '../../../test/support/until.js';
 import { OPA_VERSION } from '../../client/engine/opa-version.js';
 import { type EmbeddedPolicy, GoRefusal, type OpaRequest, type RegoProblem, WorkerFailure } from '../types.js';
@@ -54,6 +55,28 @@ describe("OPA's Go code in its process", () => {
   it('tells its version and memory', () => {
     assert.equal(go.version, OPA_VERSION);
     assert(go.memoryBytes > 2 ** 20);
+  });
+
+  it('keeps the program alive from its kill to its end, whatever it still answers', async () => {
+    const own = await GoProcess.start({});
+    const calls = Array.from({ length: 20 }, () => own.parse([{ path: 'rbac.rego', rego: RBAC }], 1));
+    const settled = Promise.allSettled(calls);
+    await calls[0];
+    // Meanwhile the other answers arrive, and are read after the kill.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+    let isGone = false;
+    const killed = own.kill('enough').then(() => {
+      isGone = true;
+    });
+    let looks = 0;
+    while (!isGone) {
+      assert(process.getActiveResourcesInfo().includes('ProcessWrap'), `nothing waits for it, at look ${looks}`);
+      looks++;
+      await setImmediate();
+    }
+    await killed;
+    await settled;
+    assert(looks > 0);
   });
 
   it('decides as OPA prints it', async () => {

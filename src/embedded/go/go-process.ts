@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { SyncError } from '../../lib/errors.js';
 import {
@@ -44,6 +43,8 @@ export class GoProcess implements GoEngine {
   readonly #waiting = new Map<number, Waiting>();
   readonly #fetching = new Map<number, AbortController>();
   readonly ended: Promise<string>;
+  /** Resolves when the process is gone. */
+  readonly #exit: Promise<void>;
   #end: (reason: string) => void = () => undefined;
   #failure: WorkerFailure | undefined;
   #nextId = 0;
@@ -64,6 +65,9 @@ export class GoProcess implements GoEngine {
       execArgv: [],
       env,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    this.#exit = new Promise((resolve) => {
+      this.#child.once('exit', () => resolve());
     });
   }
 
@@ -135,11 +139,10 @@ export class GoProcess implements GoEngine {
 
   async kill(reason: string): Promise<void> {
     this.#finish(reason);
-    if (this.#child.pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const exit = once(this.#child, 'exit');
+    if (this.#child.pid === undefined) return; // it could not be started
     this.#child.ref();
     this.#child.kill('SIGKILL');
-    await exit;
+    await this.#exit;
   }
 
   #call(name: GoCallName, ...args: readonly unknown[]): Promise<unknown> {
@@ -164,7 +167,9 @@ export class GoProcess implements GoEngine {
     this.#child.channel?.ref();
   }
 
+  /** Not of a process that is being ended: whoever waits for its end would wait in vain. */
   #letGo(): void {
+    if (this.#failure !== undefined) return;
     this.#child.unref();
     this.#child.channel?.unref();
   }

@@ -3,6 +3,7 @@ import type {
   Durability,
   Expectation,
   LogStore,
+  Mail,
   NewRow,
   Presence,
   StoredRow,
@@ -13,10 +14,12 @@ import type { Session, SessionKeeper } from './session-keeper.js';
 /** What the stores of all backbones share. Reports rows to the keeper, which recognizes a replaced log by them. */
 export abstract class BackboneStore<S extends Session> implements LogStore {
   abstract readonly presence: Presence;
+  readonly mail: Mail;
   protected readonly keeper: SessionKeeper<S>;
 
   constructor(keeper: SessionKeeper<S>) {
     this.keeper = keeper;
+    this.mail = { send: (text) => keeper.send(text), watch: (listener) => keeper.watchMail(listener) };
   }
 
   get epoch(): string {
@@ -30,6 +33,9 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
   }
   get status(): StoreStatus {
     return this.keeper.status;
+  }
+  get roundTripMs(): number | undefined {
+    return this.keeper.roundTripMs;
   }
 
   async load(): ReturnType<LogStore['load']> {

@@ -37,6 +37,8 @@ export interface NatsNames {
   readonly retiredSubject: string;
   /** Followed by the instance. */
   readonly presenceSubject: string;
+  /** Of no stream. */
+  readonly mailSubject: string;
 }
 
 export function natsNames(name: string): NatsNames {
@@ -47,6 +49,7 @@ export function natsNames(name: string): NatsNames {
     rowSubject: `${name}.log.`,
     retiredSubject: `${name}.retired`,
     presenceSubject: `${name}.presence.`,
+    mailSubject: `${name}.mail`,
   };
 }
 
@@ -258,6 +261,21 @@ export class NatsSession implements Session {
       throw new Error('the consumer ended');
     };
     read().catch((error: unknown) => this.#hooks.lost(error));
+    this.#followMail();
+  }
+
+  async mail(text: string): Promise<void> {
+    this.#connection.publish(this.#place.names.mailSubject, text);
+    await this.#connection.flush();
+  }
+
+  /** A user who may not subscribe to it does without mail. */
+  #followMail(): void {
+    const mail = this.#connection.subscribe(this.#place.names.mailSubject);
+    const read = async (): Promise<void> => {
+      for await (const message of mail) this.#hooks.mail(message.string());
+    };
+    read().catch(() => undefined);
   }
 
   end(): void {

@@ -57,6 +57,11 @@ class NatsStore extends BackboneStore<NatsSession> {
     this.presence = natsPresence(keeper, names, what);
   }
 
+  async sizeBytes(): Promise<number> {
+    const { state } = await this.keeper.call((session) => session.info(this.#names.log));
+    return state.bytes;
+  }
+
   protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     const retired = new Set<number>();
     for await (const record of this.#retirements()) for (const seq of record.json<number[]>()) retired.add(seq);

@@ -5,6 +5,7 @@ import { SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
+import { MailParts, mailParts } from './mail-parts.js';
 import { POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
@@ -36,7 +37,10 @@ export class PostgresSession implements Session {
     const writer = await connectClient(config, hooks);
     try {
       const reader = await connectClient(config, hooks);
-      reader.on('notification', () => hooks.hint());
+      const mail = new MailParts((text) => hooks.mail(text));
+      reader.on('notification', ({ payload = '' }) => {
+        if (!mail.take(payload)) hooks.hint();
+      });
       const session = new PostgresSession(place, writer, reader);
       await session.read(`LISTEN "${place.names.channel}"`);
       return session;
@@ -120,6 +124,14 @@ export class PostgresSession implements Session {
       if (row?.value !== 'on') weak.push(`${name} is ${row?.value}`);
     }
     return weak.length === 0 ? { level: 'durable' } : { level: 'weak', reason: `Postgres: ${weak.join(', ')}` };
+  }
+
+  /** The notifications of one statement arrive together, in order. Versions without mail take them for a hint. */
+  async mail(text: string): Promise<void> {
+    await this.write('SELECT pg_notify($1, part) FROM unnest($2::text[]) AS part', [
+      this.#place.names.channel,
+      mailParts(hexId(), text),
+    ]);
   }
 
   end(): void {

@@ -46,6 +46,12 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     this.presence = postgresPresence(keeper, names.presence);
   }
 
+  async sizeBytes(): Promise<number | undefined> {
+    const query = 'SELECT pg_total_relation_size($1::regclass)::float8 AS bytes';
+    const [size] = await this.keeper.call((session) => session.read<{ bytes: number }>(query, [this.#names.row]));
+    return size?.bytes;
+  }
+
   protected async *live(): AsyncGenerator<readonly StoredRow[]> {
     for (let after = 0; ; ) {
       const rows = await this.#rows('retired_ms IS NULL AND seq > $1', 'seq', [after, PAGE]);

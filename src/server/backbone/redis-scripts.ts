@@ -144,3 +144,9 @@ for _, instance in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
   redis.call('ZREM', KEYS[2], instance)
 end
 return redis.call('HGETALL', KEYS[1])`;
+
+/** KEYS mail. ARGV text. Mail that nobody has read within a minute is gone. */
+export const SEND_MAIL = `
+redis.call('XADD', KEYS[1], 'MAXLEN', '64', '*', 't', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], 60000)
+return 1`;

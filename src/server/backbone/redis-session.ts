@@ -4,7 +4,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
-import { ERROR_PREFIX, LOOK, OPEN, REDIS_FORM, RENEW } from './redis-scripts.js';
+import { ERROR_PREFIX, LOOK, OPEN, REDIS_FORM, RENEW, SEND_MAIL } from './redis-scripts.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in Redis. */
@@ -24,6 +24,7 @@ export interface RedisKeys {
   readonly dedup: string;
   readonly presence: string;
   readonly presenceEnds: string;
+  readonly mail: string;
 }
 
 export function redisKeys(name: string): RedisKeys {
@@ -35,6 +36,7 @@ export function redisKeys(name: string): RedisKeys {
     dedup: key('dedup'),
     presence: key('presence'),
     presenceEnds: key('presence-ends'),
+    mail: key('mail'),
   };
 }
 
@@ -156,19 +158,46 @@ export class RedisSession implements Session {
     ];
   }
 
+  async mail(text: string): Promise<void> {
+    try {
+      await this.run(SEND_MAIL, [this.#place.keys.mail], [text]);
+    } catch (error) {
+      // The rest of the log works without: the connection is not lost.
+      if (CLOSED.test(errorText(error))) throw unavailable(this.#place.what, errorText(error), error);
+      throw error;
+    }
+  }
+
   end(): void {
     this.#ended = true;
     this.#client.disconnect();
     this.#waiter.disconnect();
   }
 
-  /** Waits for rows after the head in a loop, until {@link end}. Rejects when the connection fails. */
+  /** Waits for mail, and for rows after the head, in a loop, until {@link end}. Rejects when the connection fails. */
   async #wake(hooks: SessionHooks): Promise<void> {
     const { keys, times } = this.#place;
+    let mailAt = await this.#lastMail();
     while (!this.#ended) {
       const head = (await this.#waiter.hget(keys.meta, 'head')) ?? '0';
       hooks.hint(); // rows that arrived between two waits
-      await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', keys.log, `${head}-0`);
+      const streams = mailAt === undefined ? [keys.log, `${head}-0`] : [keys.log, keys.mail, `${head}-0`, mailAt];
+      const found = await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', ...streams);
+      for (const [id, text] of mailOf(found, keys.mail)) {
+        mailAt = id;
+        hooks.mail(text);
+      }
+    }
+  }
+
+  /** Id of the last mail; undefined: its key is closed to this user, who does without. */
+  async #lastMail(): Promise<string | undefined> {
+    try {
+      const [last] = await this.#waiter.xrevrange(this.#place.keys.mail, '+', '-', 'COUNT', 1);
+      return last?.[0] ?? '0-0';
+    } catch (error) {
+      if (CLOSED.test(errorText(error))) return undefined;
+      throw error;
     }
   }
 
@@ -184,6 +213,18 @@ export class RedisSession implements Session {
     return error;
   }
 }
+
+/** Ids and texts of the mail in a reply of XREAD. */
+function mailOf(
+  reply: readonly (readonly [string, readonly (readonly [string, readonly string[]])[]])[] | null,
+  key: string,
+): [string, string][] {
+  const entries = reply?.find(([stream]) => stream === key)?.[1] ?? [];
+  return entries.map(([id, [, text = '']]) => [id, text]);
+}
+
+/** Errors of a key that is closed to this user, or in use by others. */
+const CLOSED = /NOPERM|No permissions|WRONGTYPE/;
 
 const SHAS = new Map<string, string>();
 

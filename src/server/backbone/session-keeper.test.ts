@@ -23,6 +23,7 @@ test('a backbone that goes away is one line, without a stack, and another one wh
         renewEpoch: async () => undefined,
         prepare: async () => 'e',
         durability: async () => ({ level: 'durable' }),
+        mail: async () => undefined,
         end: () => undefined,
       };
     },

@@ -31,6 +31,8 @@ export interface BackboneState {
 export interface SessionHooks {
   /** There may be new rows; up to `head`, if that is known. */
   hint(head?: number): void;
+  /** A text of {@link Session.mail} of any instance. */
+  mail(text: string): void;
   /** The connection has failed. */
   lost(error: unknown): void;
 }
@@ -48,6 +50,8 @@ export interface Session {
   prepare(): Promise<string>;
   /** Verifies the durability of the log (design D26). Called once, after {@link Session.prepare}. */
   durability(): Promise<Durability>;
+  /** Sends a text to all sessions of this log that are up. */
+  mail(text: string): Promise<void>;
   /** Closes the connections without waiting for the backbone. Never throws. */
   end(): void;
 }
@@ -87,12 +91,16 @@ export class SessionKeeper<S extends Session> {
   readonly #deps: KeeperDeps<S>;
   readonly #stop = new AbortController();
   readonly #listeners = new Set<() => void>();
+  readonly #mailListeners = new Set<(text: string) => void>();
+  readonly #hooks = { hint: (head?: number) => this.hint(head), mail: (text: string) => this.delivered(text) };
   readonly #running: Promise<void>;
   #held: Held<S> | undefined;
   #status: StoreStatus = { up: true };
   #fail: (error: SyncError) => void = () => undefined;
   /** The newest row that was read. */
   #seen = { seq: 0, timeMs: 0 };
+  /** Of the last checks, the newest last. */
+  #roundTrips: readonly number[] = [];
   #head = 0;
 
   private constructor(deps: KeeperDeps<S>, first: Held<S>, log: { epoch: string; durability: Durability }) {
@@ -118,7 +126,11 @@ export class SessionKeeper<S extends Session> {
     for (let attempt = 1; ; attempt++) {
       let held: Held<S> | undefined;
       try {
-        held = await connectHeld(deps, (head) => keeper?.hint(head), signal);
+        held = await connectHeld(
+          deps,
+          { hint: (head) => keeper?.hint(head), mail: (text) => keeper?.delivered(text) },
+          signal,
+        );
         const opened = await within(times.callMs, Promise.race([prepared(held.session), held.lost]), signal);
         keeper = new SessionKeeper(deps, held, opened);
         return keeper;
@@ -144,10 +156,35 @@ export class SessionKeeper<S extends Session> {
     return this.#status;
   }
 
+  /**
+   * Duration of a check, in milliseconds: the shortest of the last three, since a busy process measures itself too. Undefined before the
+   * first, and without a session.
+   */
+  get roundTripMs(): number | undefined {
+    if (!this.#status.up) return undefined;
+    return this.#roundTrips.length === 0 ? undefined : Math.min(...this.#roundTrips);
+  }
+
   watch(listener: () => void): () => void {
     const own = (): void => listener(); // the same listener may watch twice
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
+  }
+
+  /** Sends a text to all instances. */
+  async send(text: string): Promise<void> {
+    await this.call((session) => session.mail(text), text.length);
+  }
+
+  watchMail(listener: (text: string) => void): () => void {
+    const own = (text: string): void => listener(text); // the same listener may watch twice
+    this.#mailListeners.add(own);
+    return () => void this.#mailListeners.delete(own);
+  }
+
+  /** {@link SessionHooks.mail}. */
+  delivered(text: string): void {
+    for (const listener of [...this.#mailListeners]) listener(text);
   }
 
   /** {@link SessionHooks.hint}. */
@@ -245,7 +282,9 @@ export class SessionKeeper<S extends Session> {
     const { what } = this.#deps;
     const { seq, timeMs } = this.#seen;
     const head = this.#head;
+    const startedMs = performance.now();
     const state = await session.look(seq);
+    this.#roundTrips = [...this.#roundTrips.slice(-2), performance.now() - startedMs];
     if (state.epoch !== this.epoch)
       throw replaced(what, 'the update log was emptied or replaced: it has another epoch');
     if (state.head < head || (state.rowMs !== undefined && seq > 0 && state.rowMs !== timeMs)) {
@@ -264,7 +303,7 @@ export class SessionKeeper<S extends Session> {
     for (let attempt = 1; !signal.aborted; attempt++) {
       let held: Held<S> | undefined;
       try {
-        held = await connectHeld(this.#deps, (head) => this.hint(head));
+        held = await connectHeld(this.#deps, this.#hooks);
         await within(times.callMs, Promise.race([this.#check(held.session), held.lost]));
         return held;
       } catch (error) {
@@ -318,7 +357,7 @@ function asUnavailable(what: string, error: unknown): SyncError {
 
 async function connectHeld<S extends Session>(
   deps: KeeperDeps<S>,
-  hint: SessionHooks['hint'],
+  hooks: Pick<SessionHooks, 'hint' | 'mail'>,
   signal?: AbortSignal,
 ): Promise<Held<S>> {
   let lose: (error: unknown) => void = () => undefined;
@@ -326,7 +365,7 @@ async function connectHeld<S extends Session>(
     lose = reject;
   });
   lost.catch(() => undefined); // calls race with it, and reject
-  const connecting = deps.connect({ hint, lost: (error) => lose(error) });
+  const connecting = deps.connect({ ...hooks, lost: (error) => lose(error) });
   try {
     return { session: await within(deps.times.connectMs, connecting, signal), lost, lose };
   } catch (error) {

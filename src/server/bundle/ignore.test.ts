@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileIgnore } from './ignore.js';
+import { compileIgnore, compileIgnoredBy } from './ignore.js';
 
 const TABLE: Record<string, { matches: readonly string[]; leaves: readonly string[] }> = {
   '/': { matches: ['a', 'a/b.rego'], leaves: [] },
@@ -49,4 +49,10 @@ test('a pattern with many stars is compared in no time', () => {
   const ignore = compileIgnore([`${'*a'.repeat(30)}b`, '**a**a**b']);
   assert.equal(ignore('a'.repeat(2000)), false);
   assert.equal(ignore(`${'xa'.repeat(1000)}b`), true);
+});
+
+test('names the first pattern that ignores a path', () => {
+  const ignoredBy = compileIgnoredBy(['', 'a/**', '*_test.rego', '*.rego']);
+  const paths = ['a/x_test.rego', 'b/x_test.rego', 'b/x.rego', 'b/data.json'];
+  assert.deepEqual(paths.map(ignoredBy), ['a/**', '*_test.rego', '*.rego', undefined]);
 });

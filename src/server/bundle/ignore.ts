@@ -12,6 +12,12 @@ export function compileIgnore(patterns: readonly string[]): Ignore {
   return (path) => rules.some((matches) => matches(path));
 }
 
+/** As {@link compileIgnore}; returns the first pattern that ignores a path, or undefined. */
+export function compileIgnoredBy(patterns: readonly string[]): (path: string) => string | undefined {
+  const rules = patterns.map((pattern) => ({ pattern, matches: compileIgnore([pattern]) }));
+  return (path) => rules.find(({ matches }) => matches(path))?.pattern;
+}
+
 function compilePattern(pattern: string): Ignore {
   if (pattern === '/' || pattern === '/**') return () => true;
   if (pattern.startsWith('/')) return () => false;

@@ -51,6 +51,16 @@ export interface ManifestInput {
   text(path: string): string | undefined;
 }
 
+/** What is to know of a file of a commit that is served all the same. */
+export interface FileWarning {
+  readonly kind: 'manifest_line' | 'data_replaced';
+  readonly file: string;
+  /** 1 for the first; undefined: the whole file. */
+  readonly line?: number;
+  /** The whole sentence, with the file. */
+  readonly text: string;
+}
+
 /** The order that manifests define. */
 export interface ExplicitOrder {
   /** Listed files, in load order, each once. */
@@ -58,7 +68,7 @@ export interface ExplicitOrder {
   /** Manifests that apply, in reading order. */
   manifests: string[];
   /** Lines that were skipped, for the log. */
-  warnings: string[];
+  warnings: FileWarning[];
 }
 
 /** Returns the file that SYNC_POLICY_REPO_MANIFEST_PATH refers to. */
@@ -81,11 +91,12 @@ export function explicitOrder(input: ManifestInput): ExplicitOrder {
     if (text === undefined) return;
     order.manifests.push(manifest);
     const folder = directoryOf(manifest);
-    for (const line of text.split(/\r\n|\n|\r/)) {
+    for (const [index, line] of text.split(/\r\n|\n|\r/).entries()) {
       if (line === '') continue;
       const entry = resolveEntry(folder, line);
       const skip = (why: string): void => {
-        order.warnings.push(`${manifest}: ${JSON.stringify(line)} ${why}`);
+        const text = `${manifest}: ${JSON.stringify(line)} ${why}`;
+        order.warnings.push({ kind: 'manifest_line', file: manifest, line: index + 1, text });
       };
       if (typeof entry === 'object') skip(entry.problem);
       else if (input.ignore(entry)) skip('is ignored by SYNC_BUNDLE_IGNORE');

@@ -35,7 +35,7 @@ export function createCommitReview(deps: ReviewDeps): CommitReview {
       if (before !== undefined) deps.objects.recall(contents);
       for (const file of after.files) checkName(hash, file);
       for (const file of unseen) checkContent(hash, file, contents.get(file.blob) ?? new Uint8Array());
-      const warnings = firstOf(after.warnings);
+      const warnings = firstOf(after.warnings.map(({ text }) => text));
       for (const warning of warnings) deps.log.warn({ hash }, warning);
       const changed = before === undefined ? after.directories : changedDirectories(before, after);
       return { changedDirectories: [...changed].sort(comparePaths), warnings };
@@ -79,21 +79,42 @@ function rootMark(file: BundleFile): string {
 }
 
 function checkName(hash: string, file: BundleFile): void {
-  if (file.path.includes('\uFFFD')) throw refused(hash, file.path, 'has a name that is not UTF-8');
+  const problem = nameProblem(file);
+  if (problem !== undefined) throw refused(hash, file.path, problem);
 }
 
 function checkContent(hash: string, file: BundleFile, bytes: Uint8Array): void {
-  if (!isUtf8(bytes)) throw refused(hash, file.path, 'is not UTF-8');
-  if (file.kind !== 'data') return;
+  const problem = contentProblem(file, bytes);
+  if (problem !== undefined) throw refused(hash, file.path, problem.text, problem.cause);
+}
+
+/** Why a file cannot be served because of its name; undefined if it can. */
+export function nameProblem(file: Pick<BundleFile, 'path'>): string | undefined {
+  return file.path.includes('\uFFFD') ? 'has a name that is not UTF-8' : undefined;
+}
+
+/** Why a file cannot be served because of its content, as the end of a sentence that begins with its name. */
+export interface ContentProblem {
+  readonly kind: 'not_utf8' | 'not_json' | 'not_object';
+  readonly text: string;
+  readonly cause?: Error;
+}
+
+/** Returns what is wrong with the content of a file; undefined if it can be served. */
+export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProblem | undefined {
+  if (!isUtf8(bytes)) return { kind: 'not_utf8', text: 'is not UTF-8' };
+  if (file.kind !== 'data') return undefined;
   const check = new JsonCheck();
   let kind: string;
   try {
     check.push(bytes);
     kind = check.end().kind;
   } catch (cause) {
-    throw refused(hash, file.path, 'is not valid JSON', cause);
+    if (!(cause instanceof Error)) throw cause;
+    return { kind: 'not_json', text: 'is not valid JSON', cause };
   }
-  if (rootMark(file) !== '' && kind !== 'object') throw refused(hash, file.path, 'must be a JSON object at the root');
+  if (rootMark(file) === '' || kind === 'object') return undefined;
+  return { kind: 'not_object', text: 'must be a JSON object at the root' };
 }
 
 function refused(hash: string, path: string, why: string, cause?: unknown): SyncError {

@@ -37,13 +37,24 @@ test('without a manifest the files of a folder load before its subfolders, each 
 
 test('a manifest that makes a data file replace one below it is warned of, with both names', () => {
   const files = { 'data.json': '{}', 'audit/cfg/data.json': '{}', 'x/data.json': '{}', 'x/y/data.json': '{}' };
-  assert.deepEqual(snapshot(files).warnings, []);
-  assert.deepEqual(snapshot({ ...files, '.manifest': 'audit/cfg/data.json\nx/y/data.json\nx/data.json' }).warnings, [
-    'audit/cfg/data.json is replaced by data.json, which the manifest loads later at a path above: list data.json before it',
-    'x/y/data.json is replaced by x/data.json, which the manifest loads later at a path above: list x/data.json before it',
-    'x/data.json is replaced by data.json, which the manifest loads later at a path above: list data.json before it',
-  ]);
-  assert.deepEqual(snapshot({ ...files, '.manifest': 'data.json\naudit/cfg/data.json' }).warnings, []);
+  assert.deepEqual(
+    snapshot(files).warnings.map(({ text }) => text),
+    [],
+  );
+  assert.deepEqual(
+    snapshot({ ...files, '.manifest': 'audit/cfg/data.json\nx/y/data.json\nx/data.json' }).warnings.map(
+      ({ text }) => text,
+    ),
+    [
+      'audit/cfg/data.json is replaced by data.json, which the manifest loads later at a path above: list data.json before it',
+      'x/y/data.json is replaced by x/data.json, which the manifest loads later at a path above: list x/data.json before it',
+      'x/data.json is replaced by data.json, which the manifest loads later at a path above: list data.json before it',
+    ],
+  );
+  assert.deepEqual(
+    snapshot({ ...files, '.manifest': 'data.json\naudit/cfg/data.json' }).warnings.map(({ text }) => text),
+    [],
+  );
 });
 
 test('listed files come first, in the order of their lines; the others follow', () => {
@@ -83,17 +94,20 @@ test('lines that name nothing usable are skipped with a warning, the rest counts
   ];
   const result = snapshot({ ...REPO, 'skip.rego': '', '.manifest': lines.join('\n') }, '', ['skip.rego']);
   assert.equal(result.files[0]?.path, 'b.rego');
-  assert.deepEqual(result.warnings, [
-    '.manifest: "/a.rego" is absolute',
-    '.manifest: "../b.rego" lies outside its folder',
-    '.manifest: "x/../.." lies outside its folder',
-    '.manifest: "x/.." is its own folder',
-    '.manifest: "." is its own folder',
-    '.manifest: "gone.rego" does not exist',
-    '.manifest: " a.rego" does not exist',
-    '.manifest: "./b.rego" is listed already',
-    '.manifest: "skip.rego" is ignored by SYNC_BUNDLE_IGNORE',
-  ]);
+  assert.deepEqual(
+    result.warnings.map(({ text }) => text),
+    [
+      '.manifest: "/a.rego" is absolute',
+      '.manifest: "../b.rego" lies outside its folder',
+      '.manifest: "x/../.." lies outside its folder',
+      '.manifest: "x/.." is its own folder',
+      '.manifest: "." is its own folder',
+      '.manifest: "gone.rego" does not exist',
+      '.manifest: " a.rego" does not exist',
+      '.manifest: "./b.rego" is listed already',
+      '.manifest: "skip.rego" is ignored by SYNC_BUNDLE_IGNORE',
+    ],
+  );
 });
 
 test('a nested manifest cannot reach back out of its folder, so folders cannot go in circles', () => {
@@ -123,9 +137,10 @@ test('of several data files in one folder all are kept, with a warning that name
     result.files.map((file) => file.path),
     ['u/a_data.json', 'u/data.json', 'v/data.json'],
   );
-  assert.deepEqual(result.warnings, [
-    'u/a_data.json is replaced by u/data.json, which is loaded later at the same path',
-  ]);
+  assert.deepEqual(
+    result.warnings.map(({ text }) => text),
+    ['u/a_data.json is replaced by u/data.json, which is loaded later at the same path'],
+  );
 });
 
 test('ignored files are no bundle files, their directories are known', () => {

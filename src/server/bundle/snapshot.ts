@@ -3,7 +3,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { GitObjects, TreeFile } from '../source/git-objects.js';
 import { directoryOf, nameOf, properAncestors, withAncestors } from './directories.js';
 import { compileIgnore } from './ignore.js';
-import { explicitOrder, loadOrder, MANIFEST_NAME, rootManifest } from './load-order.js';
+import { explicitOrder, type FileWarning, loadOrder, MANIFEST_NAME, rootManifest } from './load-order.js';
 
 /** A file of a bundle. */
 export interface BundleFile {
@@ -18,12 +18,16 @@ export interface Snapshot {
   hash: string;
   /** In load order: first those that manifests list, then the others in {@link loadOrder}. */
   files: readonly BundleFile[];
+  /** Number of {@link files} that manifests list; they come first. */
+  listed: number;
+  /** Number of all files of the commit, also of those that bundles leave out. */
+  total: number;
   /** Every directory of the commit, the root included. */
   directories: ReadonlySet<string>;
   /** Manifests that apply, with the object ids of their texts. */
   manifests: ReadonlyMap<string, string>;
   /** Warnings: skipped lines of manifests, and data files that another one replaces. */
-  warnings: readonly string[];
+  warnings: readonly FileWarning[];
 }
 
 export interface SnapshotOptions {
@@ -59,6 +63,7 @@ export function takeSnapshot(
     text: commit.manifestText,
   });
   const files: BundleFile[] = [];
+  const listed = new Set(order.paths);
   // A set keeps the first position of each path, so listed files stay in the order of the manifests.
   for (const path of new Set([...order.paths, ...loadOrder(blobs.keys())])) {
     const kind = fileKind(path, options.policyExtensions);
@@ -68,6 +73,8 @@ export function takeSnapshot(
   return {
     hash: commit.hash,
     files,
+    listed: files.filter(({ path }) => listed.has(path)).length,
+    total: commit.tree.length,
     directories,
     manifests: new Map(order.manifests.map((path) => [path, blobs.get(path) ?? ''])),
     warnings: [...order.warnings, ...replacedData(files)],
@@ -94,23 +101,25 @@ export function fileKind(path: string, policyExtensions: readonly string[]): Fil
  * Returns warnings about data files that another one replaces, because that loads later at the same folder or at one above. Only
  * a manifest causes the second: without one, a folder's own files load before its subfolders.
  */
-export function replacedData(files: readonly { readonly kind: string; readonly path: string }[]): string[] {
+export function replacedData(files: readonly { readonly kind: string; readonly path: string }[]): FileWarning[] {
   const data = files.filter(({ kind }) => kind === 'data').map(({ path }) => ({ path, folder: directoryOf(path) }));
   const last = new Map(data.map(({ folder }, index) => [folder, index]));
   const next = new Map<string, number>();
-  const warnings: string[] = [];
+  const warnings: FileWarning[] = [];
+  const warn = (file: string, text: string): void => void warnings.push({ kind: 'data_replaced', file, text });
   for (let index = data.length - 1; index >= 0; index--) {
     const { path, folder } = data[index] as (typeof data)[number];
     const same = data[next.get(folder) ?? -1];
     next.set(folder, index);
     if (same !== undefined) {
-      warnings.push(`${path} is replaced by ${same.path}, which is loaded later at the same path`);
+      warn(path, `${path} is replaced by ${same.path}, which is loaded later at the same path`);
       continue;
     }
     const above = properAncestors(folder).find((one) => (last.get(one) ?? -1) > index);
     const by = above === undefined ? undefined : data[last.get(above) ?? -1];
     if (by === undefined) continue;
-    warnings.push(
+    warn(
+      path,
       `${path} is replaced by ${by.path}, which the manifest loads later at a path above: list ${by.path} before it`,
     );
   }
@@ -129,7 +138,11 @@ export interface Snapshots {
 }
 
 /** Creates {@link Snapshots}. */
-export function createSnapshots(options: SnapshotOptions, deps: { objects: GitObjects }): Snapshots {
+export function createSnapshots(
+  options: SnapshotOptions,
+  deps: { objects: GitObjects /** Commits to cache. */; keep?: number },
+): Snapshots {
+  const { keep = KEPT_SNAPSHOTS } = deps;
   const kept = new Map<string, Promise<Snapshot>>();
 
   async function read(hash: string): Promise<Snapshot> {
@@ -165,7 +178,7 @@ export function createSnapshots(options: SnapshotOptions, deps: { objects: GitOb
       kept.delete(hash);
       kept.set(hash, snapshot);
       const [oldest] = kept.keys();
-      if (kept.size > KEPT_SNAPSHOTS && oldest !== undefined) kept.delete(oldest);
+      if (kept.size > keep && oldest !== undefined) kept.delete(oldest);
       return snapshot;
     },
   };

@@ -80,12 +80,15 @@ export function closedOf({ topics, open }: FoldItem): string[] {
 /** The entry that readers of the fold get. Cached: the same object until it changes. */
 export function foldedOf(item: FoldItem): FoldedEntry {
   const { place, update } = lastOf(item);
+  const patches = item.patches.length;
   item.folded ??= {
     seq: place[0],
     origin: item.origin,
     entry: worked(item),
+    path: item.path,
     update,
     ...(item.expiresMs === undefined ? {} : { expiresMs: item.expiresMs }),
+    ...(patches === 0 ? {} : { patches }),
   };
   return item.folded;
 }

@@ -95,6 +95,9 @@ export class FoldedLog implements UpdateLog {
     const { status } = this.#store;
     return status.up ? this.#view.status : status;
   }
+  get roundTripMs(): number | undefined {
+    return this.#store.roundTripMs;
+  }
   get failed(): Promise<never> {
     return this.#store.failed;
   }
@@ -257,6 +260,11 @@ export class FoldedLog implements UpdateLog {
 
   audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }> {
     return readAudit(this.#store, before, limit);
+  }
+
+  async extent(): Promise<{ beginsAt: number; bytes: number | undefined }> {
+    const [[oldest], bytes] = await Promise.all([this.#store.read(0, 1), this.#store.sizeBytes?.()]);
+    return { beginsAt: oldest?.seq ?? this.head, bytes };
   }
 
   close(): Promise<void> {

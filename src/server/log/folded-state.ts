@@ -79,9 +79,10 @@ export class FoldedState {
       }
       record = read.record;
     }
-    const { seq, timeMs, id, reason, entries, retain = true, once } = record;
+    const { seq, timeMs, id, publisher, reason, entries, retain = true, once } = record;
     const expiresMs = typeof retain === 'number' ? timeMs + retain * 1000 : undefined;
-    if (retain !== false) this.fold.applyRecord({ seq, entries, update: { id, reason, timeMs, once }, expiresMs });
+    const update = { id, reason, timeMs, once, publisher };
+    if (retain !== false) this.fold.applyRecord({ seq, entries, update, expiresMs });
     const prev: Record<string, number> = {};
     for (const topic of new Set(entries.flatMap((entry) => entry.topics))) {
       const before = this.topicHead(topic);

@@ -70,6 +70,14 @@ export interface Presence {
   list(): Promise<ReadonlyMap<string, string>>;
 }
 
+/** Short texts between instances, at once or not at all: nothing is kept, and nothing waits for it. */
+export interface Mail {
+  /** Sends ASCII text to all instances, this one included. Rejects with `backbone_unavailable`. */
+  send(text: string): Promise<void>;
+  /** Calls back with each text from now on. Returns a function that ends it. */
+  watch(listener: (text: string) => void): () => void;
+}
+
 export interface LogStore {
   /** Identifies the log. A log that was emptied gets another epoch. */
   readonly epoch: string;
@@ -79,6 +87,9 @@ export interface LogStore {
   /** Rejects when the store has failed permanently, until a restart. Otherwise never settles. Has a handler already. */
   readonly failed: Promise<never>;
   readonly presence: Presence;
+  readonly mail: Mail;
+  /** How long a small call took, in milliseconds: the shortest of the last checks. Undefined: it is not known, or there is no network. */
+  readonly roundTripMs?: number | undefined;
   /**
    * Highest assigned seq, and the rows that are not retired, in order and in pages, so that a large log is never in memory twice. The head
    * is read first: rows appended meanwhile may or may not be included.
@@ -103,6 +114,8 @@ export interface LogStore {
   retire(seqs: readonly number[]): Promise<void>;
   /** Removes rows that were retired before a moment, in portions; never the last row. Returns how many it removed. */
   dropRetired(beforeMs: number): Promise<number>;
+  /** Bytes that the rows take, with what the store keeps beside them. Undefined where that is no cheap question. */
+  sizeBytes?(): Promise<number | undefined>;
   /**
    * Calls back when there may be new rows of any instance, and when {@link LogStore.status} changes. A hint: the caller reads. Returns a
    * function that ends it.

@@ -25,6 +25,7 @@ test('a record comes back from its row as it was, numbers as written', () => {
       { url: 'http://x', topics: ['a', 'b'], dst_path: '', save_method: 'DELETE', config: { headers: { h: 'v' } } },
     ],
     callbacks: ['http://cb', ['http://cb2', { method: 'put' }]],
+    traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   };
   const body = updateBodyText(record);
   assert.match(body, /12345678901234567890, "d":1\.0/);

@@ -17,6 +17,7 @@ const updateBody = z.object({
   entries: z.array(peerEntry),
   callbacks: z.array(z.unknown()),
   retain: z.union([z.boolean(), z.number()]).optional(),
+  traceparent: z.string().optional(),
   once: z.string().optional(),
   /** {@link Idempotency.digest}. */
   digest: z.string().optional(),
@@ -25,6 +26,8 @@ const compactionBody = z.object({
   compacts: place,
   id: z.string(),
   reason: z.string().nullable(),
+  /** Missing from older versions. */
+  publisher: z.string().nullish(),
   time_ms: z.number(),
   entries: z.tuple([peerEntry]),
   closed: z.array(z.string()).optional(),
@@ -54,8 +57,9 @@ export interface Generation {
 
 /** The body of an update's row. Throws `RangeError` if it is nested too deep. */
 export function updateBodyText(record: NewRecord, once?: Idempotency): string {
-  const { id, publisher, reason, entries, callbacks, retain } = record;
-  return printJson({ id, publisher, reason, entries, callbacks, retain, once: record.once, digest: once?.digest });
+  const { id, publisher, reason, entries, callbacks, retain, traceparent } = record;
+  const digest = once?.digest;
+  return printJson({ id, publisher, reason, entries, callbacks, retain, traceparent, once: record.once, digest });
 }
 
 /** Parses a row of kind `update`. Throws `log_damaged` if it is invalid. */
@@ -63,10 +67,10 @@ export function readUpdateRow(row: StoredRow): UpdateRow {
   return reading(row, () => {
     const value = parseKeepingData(row.body);
     if (typeof value === 'object' && value !== null && 'compacts' in value) {
-      const { compacts, id, reason, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
+      const { compacts, id, reason, publisher, time_ms: timeMs, entries, closed } = compactionBody.parse(value);
       return {
         kind: 'compaction',
-        compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs }, closed },
+        compaction: { place: compacts, entry: entries[0], update: { id, reason, timeMs, publisher }, closed },
       };
     }
     const { digest, ...record } = updateBody.parse(value);
@@ -76,8 +80,8 @@ export function readUpdateRow(row: StoredRow): UpdateRow {
 
 /** The body of a compaction's row, of kind `update`. */
 export function compactionText({ place: compacts, entry, update, closed }: Compaction): string {
-  const { id = '', reason = null, timeMs = 0 } = update ?? {};
-  return printJson({ compacts, id, reason, time_ms: timeMs, entries: [entry], closed });
+  const { id = '', reason = null, publisher, timeMs = 0 } = update ?? {};
+  return printJson({ compacts, id, reason, publisher, time_ms: timeMs, entries: [entry], closed });
 }
 
 /** The body of a generation's row. An entry without a place gets the seq of this row and its index. */

@@ -1,8 +1,8 @@
-import { mkdir, open } from 'node:fs/promises';
+import { mkdir, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { makePrivate } from '../../lib/private-files.js';
-import type { Appended, Durability, Expectation, LogStore, NewRow, Presence, StoredRow } from './log-store.js';
+import type { Appended, Durability, Expectation, LogStore, Mail, NewRow, Presence, StoredRow } from './log-store.js';
 import { openThread, type StoreThread } from './sqlite-thread.js';
 
 /** File of the log in SYNC_STATE_DIR. */
@@ -33,7 +33,7 @@ export async function openSqliteStore(
   // Without opening it: closing a file releases the locks that another server in this process holds on it.
   await makePrivate(['', '-wal', '-shm', '-journal'].map((ending) => `${file}${ending}`));
   const now = deps.now ?? Date.now;
-  return new SqliteStore(await openThread(file, now()), now);
+  return new SqliteStore(await openThread(file, now()), { file, now });
 }
 
 /** Creates an empty, private log file if there is none: SQLite gives its other files the same permissions. */
@@ -51,17 +51,21 @@ class SqliteStore implements LogStore {
   readonly status = { up: true } as const;
   readonly failed: Promise<never>;
   readonly presence: Presence;
+  /** There is no other instance. */
+  readonly mail: Mail = { send: async () => undefined, watch: () => () => undefined };
   readonly #thread: StoreThread;
+  readonly #file: string;
   readonly #now: () => number;
   readonly #listeners = new Set<() => void>();
 
-  constructor(thread: StoreThread, now: () => number) {
+  constructor(thread: StoreThread, { file, now }: { readonly file: string; readonly now: () => number }) {
     const { epoch, weakness } = thread.opened;
     this.epoch = epoch;
     this.durability = weakness === undefined ? { level: 'durable' } : { level: 'weak', reason: weakness };
     this.failed = thread.failed;
     this.presence = memoryPresence();
     this.#thread = thread;
+    this.#file = file;
     this.#now = now;
   }
 
@@ -101,6 +105,12 @@ class SqliteStore implements LogStore {
 
   async dropRetired(beforeMs: number): Promise<number> {
     return (await this.#thread.ask({ op: 'dropRetired', beforeMs, nowMs: this.#now() })) as number;
+  }
+
+  /** Of the file and its write-ahead log. */
+  async sizeBytes(): Promise<number> {
+    const sizes = await Promise.all(['', '-wal'].map(async (ending) => (await stat(`${this.#file}${ending}`)).size));
+    return sizes.reduce((sum, size) => sum + size, 0);
   }
 
   watch(listener: () => void): () => void {

@@ -1,4 +1,5 @@
 import type { PeerEntry } from '../../wire/data.js';
+import type { DocPath } from '../../wire/doc-path.js';
 import type { Durability, StoreStatus } from './log-store.js';
 
 /**
@@ -25,6 +26,8 @@ export interface NewRecord {
   callbacks: readonly unknown[];
   /** Default true. */
   retain?: Retain | undefined;
+  /** Of the span that published it (W3C): what later happens to the update is a part of the same trace. */
+  traceparent?: string | undefined;
   /** Digest of the key of {@link UpdateLog.appendOnce}, which sets it. */
   once?: string | undefined;
 }
@@ -55,7 +58,19 @@ export interface FoldedEntry {
   origin: 'base' | 'update';
   entry: PeerEntry;
   /** The update that it came with; undefined for base entries. */
-  update?: { id: string; reason: string | null; timeMs: number; once?: string | undefined } | undefined;
+  update?:
+    | {
+        id: string;
+        reason: string | null;
+        timeMs: number;
+        once?: string | undefined;
+        publisher?: string | null | undefined;
+      }
+    | undefined;
+  /** Its `dst_path`, parsed; undefined: nobody has yet. */
+  path?: DocPath | undefined;
+  /** Number of patches that are worked into the document; undefined: none. */
+  patches?: number | undefined;
   /** When it expires, in milliseconds since 1970; undefined: never. */
   expiresMs?: number | undefined;
 }
@@ -87,6 +102,8 @@ export interface UpdateLog {
   readonly head: number;
   readonly durability: Durability;
   readonly status: StoreStatus;
+  /** {@link LogStore.roundTripMs}. */
+  readonly roundTripMs?: number | undefined;
   /** True if an instance with a newer configuration has set other base entries, which are in use (design D18). */
   readonly configDiffers: boolean;
   /**
@@ -126,6 +143,8 @@ export interface UpdateLog {
   tail(after: number, limit?: number): Promise<TailPage | undefined>;
   /** Updates before a position, newest first, about `limit` at most; `next` is where to continue, undefined at the end. */
   audit(before: number, limit: number): Promise<{ records: readonly AuditRecord[]; next: number | undefined }>;
+  /** The seq of the oldest row that is kept, and the size of the store in bytes, where it can tell. Rejects like {@link UpdateLog.audit}. */
+  extent(): Promise<{ readonly beginsAt: number; readonly bytes: number | undefined }>;
   /** Sets what delivers each applied record, before the listeners, and returns the number of connections. It must not throw. */
   deliverTo(deliver: (record: LogRecord) => number): void;
   /**

@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { isLimited } from '../../auth/caller.js';
+import { limitsOf } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
-import { clientsAnswer } from '../../wire/clients.js';
 import type { Sessions } from '../sessions/sessions.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
@@ -34,12 +33,14 @@ export function clientsRoutes(
       summary: 'Every client: what it should hold, what it holds, how far behind it is',
       query: clientsQuery,
       responses: {
-        200: { description: 'A page of the clients of all server instances, by name', schema: clientsAnswer },
+        200: {
+          description: 'A page of the clients of all server instances, by name',
+          schema: async () => (await import('../../wire/clients.js')).clientsAnswer,
+        },
       },
     },
     async ({ query, caller }) => {
-      const limits = { permittedTopics: caller.permittedTopics, isLimited: isLimited(caller) };
-      const page = await deps.sessions.clients({ ...query, limits });
+      const page = await deps.sessions.clients({ ...query, limits: limitsOf(caller) });
       return { ...page, policy_source: viewOfSource(deps.policySource?.status()) };
     },
   );

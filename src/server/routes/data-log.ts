@@ -1,17 +1,18 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { isPermittedPath } from '../../auth/authorize.js';
-import type { Caller } from '../../auth/caller.js';
+import type { Permitted } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
 import { printJson } from '../../lib/json-text.js';
-import { redactUrl } from '../../lib/log.js';
+import { type Logger, redactUrl } from '../../lib/log.js';
 import { isHttpFetcher, type PeerEntry } from '../../wire/data.js';
-import { isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
+import { docPathText, isAtOrBelow, isDocPath, parseDocPath } from '../../wire/doc-path.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { charsOf, isShown, PAGE_CHARS } from './paging.js';
 
 export interface DataLogDeps {
   updateLog: Pick<UpdateLog, 'epoch' | 'head' | 'audit'>;
+  log: Logger;
 }
 
 const DEFAULT_LIMIT = 100;
@@ -19,6 +20,8 @@ const MAX_LIMIT = 1000;
 /** Maximum rows that one request scans: a filter that matches nothing must not read the whole log. */
 const LOOKED_THROUGH = 20_000;
 const ROWS_AT_ONCE = 500;
+/** Most seqs that the log line of a read of values names. */
+const SEQS_LOGGED = 20;
 
 const moment = z
   .string()
@@ -56,7 +59,7 @@ const logAnswer = z.object({
 });
 
 /** `GET /data/log`: who published what, when and why, newest first, within the retention of the log. */
-export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps): void {
+export function dataLogRoutes(app: FastifyInstance, { updateLog, log }: DataLogDeps): void {
   addRoute(
     app,
     {
@@ -68,8 +71,14 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps):
       query: logQuery,
       responses: { 200: { description: 'Updates, newest first', schema: logAnswer } },
     },
-    async ({ query, caller, reply }) => {
+    async ({ query, caller, request, reply }) => {
       const { records, next } = await look(updateLog, query, caller);
+      if (query.include === 'secrets') {
+        const path = query.path === undefined ? null : docPathText(query.path);
+        const what = { path, topic: query.topic, updates: records.map(({ seq }) => seq).slice(0, SEQS_LOGGED) };
+        const who = { subject: caller.subject, address: request.ip };
+        log.info({ ...who, ...what, count: records.length }, 'values and header values of data updates were read');
+      }
       const print = query.include === 'secrets' ? wholeEntry : shownEntry;
       const updates = records.map(({ timeMs, entries, once: _once, ...record }) => ({
         ...record,
@@ -86,7 +95,7 @@ export function dataLogRoutes(app: FastifyInstance, { updateLog }: DataLogDeps):
 async function look(
   log: DataLogDeps['updateLog'],
   query: LogQuery,
-  { permittedTopics, permittedPaths }: Pick<Caller, 'permittedTopics' | 'permittedPaths'>,
+  { permittedTopics, permittedPaths }: Permitted,
 ): Promise<{ records: AuditRecord[]; next: number | undefined }> {
   const records: AuditRecord[] = [];
   const wanted = query.topic === undefined ? undefined : new Set([query.topic]);

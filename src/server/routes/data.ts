@@ -1,10 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { type Caller, isLimited } from '../../auth/caller.js';
+import { type Caller, limitsOf } from '../../auth/caller.js';
 import { waitTimeout, whileCallerWaits } from '../../http/long-poll.js';
 import { addRoute } from '../../http/route.js';
 import { SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
+import { validTraceparent } from '../../lib/tracing.js';
 import { type DataUpdate, dataUpdate } from '../../wire/data.js';
 import { updateReport } from '../../wire/report.js';
 import { expandTopics } from '../../wire/topics.js';
@@ -76,6 +77,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       authorizeUpdate(body, caller);
       const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
         idempotencyKey: idempotencyKey(request),
+        traceparent: validTraceparent(request.headers.traceparent),
       });
       if (replayed) reply.header('idempotency-replayed', 'true');
       const { seq } = published;
@@ -144,7 +146,7 @@ async function waitAsAsked(
 ): Promise<Omit<WaitAnswer, 'done'> | undefined> {
   if (wait === undefined) return undefined;
   const paths = update.entries.map(({ dst_path }) => dst_path);
-  const awaited = { seq, topics, paths, isLimited: isLimited(caller) };
+  const awaited = { seq, topics, paths, isLimited: limitsOf(caller).isLimited };
   const { done, ...answer } = await whileCallerWaits(request, caller, (gone) =>
     waiters.waitApplied(awaited, timeout, gone),
   );

@@ -3,7 +3,6 @@ import * as z from 'zod';
 import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
-import { sourceView } from '../../wire/clients.js';
 import type { StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
@@ -16,24 +15,28 @@ export interface HealthDeps {
   isShared: boolean;
 }
 
-const healthAnswer = z.object({
-  status: z
-    .enum(['ok', 'degraded', 'error'])
-    .describe('degraded: serves the last good state; the policy source fails, or the backbone is unavailable'),
-  policy: sourceView,
-  update_log: z.object({
-    epoch: z.string(),
-    head: z.number(),
-    durability: z.enum(['durable', 'weak']).describe('weak: acknowledged updates may be lost on a power failure'),
-    weakness: z.string().optional().describe('Why the durability is weak'),
-    backbone: z
-      .object({ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() })
-      .optional()
-      .describe('With a shared log: whether it can be reached, or since when and why not'),
-    config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
-    error: z.string().optional(),
-  }),
-});
+/** For the OpenAPI document alone. */
+async function healthAnswer() {
+  const { sourceView } = await import('../../wire/clients.js');
+  return z.object({
+    status: z
+      .enum(['ok', 'degraded', 'error'])
+      .describe('degraded: serves the last good state; the policy source fails, or the backbone is unavailable'),
+    policy: sourceView,
+    update_log: z.object({
+      epoch: z.string(),
+      head: z.number(),
+      durability: z.enum(['durable', 'weak']).describe('weak: acknowledged updates may be lost on a power failure'),
+      weakness: z.string().optional().describe('Why the durability is weak'),
+      backbone: z
+        .object({ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() })
+        .optional()
+        .describe('With a shared log: whether it can be reached, or since when and why not'),
+      config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
+      error: z.string().optional(),
+    }),
+  });
+}
 
 /**
  * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the update

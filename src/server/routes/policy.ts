@@ -17,7 +17,7 @@ const policyQuery = z.object({
  * with an entity tag, with 304 to a matching If-None-Match, and with gzip if the caller accepts it. Errors: see
  * {@link PolicyBundles} and {@link PolicyFreshness}.
  */
-export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' | 'freshness'>): void {
+export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' | 'freshness' | 'parentFor'>): void {
   addRoute(
     app,
     {
@@ -45,6 +45,8 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
       await deps.freshness.check(baseHash, request.headers[PROTOCOL_HEADER] !== undefined);
       const bundle = await deps.bundles.get({ directories: [query.path ?? []].flat(), baseHash });
       reply.header('vary', 'accept-encoding').header('cache-control', 'no-cache');
+      const traceparent = deps.parentFor?.(bundle, baseHash);
+      if (traceparent !== undefined) reply.header('traceparent', traceparent);
       const known = tagOfCaller(request, bundle);
       if (known !== undefined) return reply.header('etag', known).code(304).send();
       const encoded = takesGzip(request) ? await bundle.gzip() : undefined;

@@ -74,7 +74,10 @@ test('a git source asks for no token, and a token does not stand in for the secr
 test('what is refused is logged with code and remedy, and never more than once a second', () => {
   const lines: { error?: string; code?: string; left_out?: number; remedy?: string }[] = [];
   let nowMs = 5_000;
-  const refused = createRefusalLog({ warn: (fields: object) => void lines.push(fields) }, () => nowMs);
+  const warn = (fields: object | string): void => {
+    if (typeof fields === 'object') lines.push(fields);
+  };
+  const refused = createRefusalLog({ warn }, () => nowMs);
   const error = new SyncError('webhook_refused', 'No secret was provided!');
   for (let call = 0; call < 1_000; call++) refused(error);
   nowMs += 1_000;

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { Limits } from '../../auth/caller.js';
 import type { ClientView } from '../../wire/clients.js';
+import { ALL_TOPICS } from '../../wire/topics.js';
 import { type KnownClient, kindText } from './known-client.js';
 import type { RecentUpdates } from './recent-updates.js';
 import type { SessionLog } from './session-handler.js';
@@ -29,10 +31,12 @@ export function viewOf(
     connected: client.awaySinceMs === null,
     connected_at: client.connectedAtMs,
     away_since: client.awaySinceMs,
+    ...(client.awaySinceMs !== null && client.awayReason !== undefined && { away_reason: client.awayReason }),
     address: client.address,
     instance: client.instance,
     duplicates: Math.max(0, connected - 1),
     topics,
+    labels: client.labels,
     topics_left_out: client.topicsLeftOut + client.topics.length - topics.length,
     ready: state?.ready ?? null,
     healthy: state?.healthy ?? null,
@@ -83,12 +87,13 @@ function dataOf(client: KnownClient, shown: readonly string[], { log, recent, no
 /** Policy topics of both forms (`wire/topics.ts`): every valid token may see policy. */
 const POLICY_TOPIC = /^([^:]*:)?policy:/;
 
-export interface ClientLimits {
-  /** The topics that it is limited to; undefined: any. */
-  readonly permittedTopics: ReadonlySet<string> | undefined;
-  /** Whether it is limited to topics or paths: it sees the kind of a failure, not its text. */
-  readonly isLimited: boolean;
+/** Whether a topic is one of policy notices. */
+export function isPolicyTopic(topic: string): boolean {
+  return topic === ALL_TOPICS || POLICY_TOPIC.test(topic);
 }
+
+/** What decides how much a caller sees of a client. If it is limited it sees the kind of a failure, not its text. */
+export type ClientLimits = Pick<Limits, 'permittedTopics' | 'isLimited'>;
 
 /** Whether a caller sees a client: it shares a topic with it. */
 export function isVisible({ topics }: KnownClient, { permittedTopics }: ClientLimits): boolean {
@@ -107,9 +112,7 @@ export function visiblePart(client: KnownClient, { permittedTopics }: ClientLimi
  */
 export function limitedView(view: ClientView, client: KnownClient, limits: ClientLimits): ClientView {
   if (!limits.isLimited) return view;
-  const permits = (topic: string): boolean => limits.permittedTopics?.has(topic) ?? true;
-  const isWhole =
-    client.topicsLeftOut === 0 && client.topics.every((topic) => permits(topic) || POLICY_TOPIC.test(topic));
+  const isWhole = isWholeFor(client, limits);
   const { policy, engine, last_error: last } = view;
   return {
     ...view,
@@ -121,6 +124,12 @@ export function limitedView(view: ClientView, client: KnownClient, limits: Clien
     failing_total: isWhole ? view.failing_total : 0,
     last_error: isWhole && last !== null ? { ...last, error: kindText(last.kind) } : null,
   };
+}
+
+/** Whether a caller may see all data topics of a client. */
+export function isWholeFor({ topics, topicsLeftOut }: KnownClient, { permittedTopics }: ClientLimits): boolean {
+  if (permittedTopics === undefined) return true;
+  return topicsLeftOut === 0 && topics.every((topic) => permittedTopics.has(topic) || POLICY_TOPIC.test(topic));
 }
 
 /** Returns the subject that owns a client id; undefined: it has no owner. */

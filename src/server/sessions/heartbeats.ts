@@ -13,6 +13,8 @@ export interface HeartbeatDeps {
   readonly policyHead: () => string | undefined;
   /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
+  /** Called with how late the timer is, in milliseconds: a sample of the delay of the event loop. */
+  readonly onLate?: ((lateMs: number) => void) | undefined;
 }
 
 /**
@@ -21,7 +23,11 @@ export interface HeartbeatDeps {
  */
 export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: AbortSignal): void {
   let turn = 0;
+  let firedMs = performance.now();
   const timer = setInterval(() => {
+    const nowMs = performance.now();
+    deps.onLate?.(nowMs - firedMs - intervalMs / SLICES);
+    firedMs = nowMs;
     for (const peer of deps.peers()) {
       if (sliceOf(peer) !== turn) continue;
       sendHeartbeat(peer, deps);

@@ -1,5 +1,6 @@
 import type { PeerInfo } from '../../pubsub/peer.js';
-import type { FailureKind, Position, SessionReport } from '../../wire/session.js';
+import { type Labels, NO_LABELS } from '../../wire/labels.js';
+import type { AskKind, FailureKind, Position, SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 
 /** The identity of a client. */
@@ -22,10 +23,13 @@ export function clientKey({ kind, subject, clientId, twin }: ClientIdentity): st
 export interface Span {
   readonly from: number;
   readonly until: number | null;
+  /** Of a connection that is no longer that of the client, by the clock of its instance. Missing from older versions. */
+  readonly fromMs?: number | undefined;
+  readonly untilMs?: number | undefined;
 }
 
 /** The last report of a client, without its id and position. */
-export type ReportedState = Omit<SessionReport, 'client_id' | 'position'>;
+export type ReportedState = Omit<SessionReport, 'client_id' | 'position' | 'steps'>;
 
 /** A client as the instance that it is or was connected to knows it. Plain data, sent to other instances. */
 export interface KnownClient extends ClientIdentity {
@@ -43,11 +47,17 @@ export interface KnownClient extends ClientIdentity {
   readonly topics: readonly string[];
   /** Number of topics that are left out of `topics`. */
   readonly topicsLeftOut: number;
+  /** What it says it is; nothing proves it. */
+  readonly labels: Labels;
+  /** What it can be asked over its socket; none: an OPAL client, or one of an older version. */
+  readonly asks: readonly AskKind[];
   /** The newest last. */
   readonly spans: readonly Span[];
   readonly connectedAtMs: number;
   /** Null: it is connected. */
   readonly awaySinceMs: number | null;
+  /** Why it is away; undefined: that is not known. */
+  readonly awayReason?: string | undefined;
   /** Null: it holds nothing of this log, or has not reported. */
   readonly position: Position | null;
   readonly state: ReportedState | null;
@@ -61,6 +71,9 @@ export interface KnownClient extends ClientIdentity {
   } | null;
 }
 
+/** Shared by all clients that cannot be asked. */
+export const NO_ASKS: readonly AskKind[] = Object.freeze([]);
+
 /** Creates a client that has just connected. */
 export function newClient(
   identity: ClientIdentity,
@@ -73,6 +86,8 @@ export function newClient(
     ...{ instance, claimedMs, spans, topics, connectedAtMs },
     address: `${host}:${port}`,
     topicsLeftOut: 0,
+    labels: NO_LABELS,
+    asks: NO_ASKS,
     awaySinceMs: null,
     position: null,
     state: null,
@@ -92,6 +107,24 @@ export function withSpan(spans: readonly Span[], span: Span): readonly Span[] {
 /** Whether a client was subscribed when the record at `seq` was appended. */
 export function wasThere(spans: readonly Span[], seq: number): boolean {
   return spans.some(({ from, until }) => from < seq && (until === null || seq <= until));
+}
+
+/** Notes the times of the connection of a client that is over, or has a successor. */
+export function withTimes(
+  { spans, connectedAtMs }: Pick<KnownClient, 'spans' | 'connectedAtMs'>,
+  untilMs: number,
+): readonly Span[] {
+  return spans.map((span) => (span.until === null ? { fromMs: connectedAtMs, untilMs, ...span } : span));
+}
+
+/** Whether a client was connected at a time; never where the time is not known. */
+export function wasConnected(client: KnownClient, atMs: number | undefined): boolean {
+  if (atMs === undefined) return false;
+  const { connectedAtMs, awaySinceMs, spans } = client;
+  if (connectedAtMs <= atMs && (awaySinceMs === null || awaySinceMs >= atMs)) return true;
+  return spans.some(
+    ({ fromMs, untilMs }) => fromMs !== undefined && untilMs !== undefined && fromMs <= atMs && atMs <= untilMs,
+  );
 }
 
 /** Whether a subscriber of some topics receives a publication on others. */

@@ -1,13 +1,17 @@
 import { isAbort, sleep, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import type { Vitals } from '../instances/vitals.js';
 import { isBackboneAway, type Presence } from '../log/log-store.js';
+import type { TraceMemory } from '../trace/change-times.js';
 import { isConcerned, type KnownClient } from './known-client.js';
-import { type InstanceView, printView, readView } from './presence-text.js';
+import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
 
 export interface PeerInstancesOptions {
   /** Name of this instance. */
   readonly instance: string;
+  /** The name that it had before this start, and when it was last there, if that is known. */
+  readonly former?: Pick<InstanceView, 'instance' | 'atMs'> | undefined;
   /** Minimum time between two announcements. Default: 1 s. */
   readonly minIntervalMs?: number;
   /** Lifetime of an announcement. Default: 10 s. */
@@ -23,6 +27,10 @@ export interface PeerInstancesDeps {
   readonly head: () => number;
   /** Called with each client of another instance in a new announcement. */
   readonly onClient?: ((client: KnownClient) => void) | undefined;
+  /** When the last changes came how far at this instance. */
+  readonly memory?: TraceMemory | undefined;
+  /** How this instance is. */
+  readonly vitals?: (() => Vitals) | undefined;
   readonly log: Logger;
 }
 
@@ -44,7 +52,7 @@ const REPEATS = 3;
 
 /** Announces the clients of this instance to the others, and reads theirs. */
 export class PeerInstances {
-  readonly #options: Required<PeerInstancesOptions>;
+  readonly #options: Required<Omit<PeerInstancesOptions, 'former'>> & Pick<PeerInstancesOptions, 'former'>;
   readonly #deps: PeerInstancesDeps;
   readonly #changed = new Wakeup();
   #isFailing = false;
@@ -68,17 +76,18 @@ export class PeerInstances {
   }
 
   /**
-   * Announces this instance before it accepts clients, so that a wait for all clients includes them. Never rejects: `run` retries
-   * while the backbone is unavailable.
+   * Announces this instance before it accepts clients, so that a wait for all clients includes them, and withdraws what it said before
+   * it was killed. Never rejects: `run` retries while the backbone is unavailable.
    */
   async join(): Promise<void> {
+    const { former } = this.#options;
+    if (former !== undefined) await this.#withdraw(former);
     await this.#announce();
   }
 
   /** Announces the clients of this instance until the signal aborts. Does not reject while the backbone is unavailable. */
   async run(signal: AbortSignal): Promise<void> {
-    const { presence, log } = this.#deps;
-    if (presence === undefined) return;
+    if (this.#deps.presence === undefined) return;
     const { instance, ttlMs, minIntervalMs } = this.#options;
     try {
       for (;;) {
@@ -90,11 +99,8 @@ export class PeerInstances {
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
     }
-    // Waits must not depend on this instance from now on. If this fails, its last announcement expires.
-    const last = printView({ ...this.#own(), clients: [] }).then((text) => presence.put(instance, text, 1));
-    await last.catch((error: unknown) =>
-      log.debug({ error: errorText(error) }, 'cannot withdraw the announcement of this instance'),
-    );
+    // Waits must not depend on this instance from now on.
+    await this.#withdraw({ instance, atMs: Date.now() });
   }
 
   /** Returns the announcements of the other instances, at most `maxAgeMs` old. Never rejects. */
@@ -127,6 +133,17 @@ export class PeerInstances {
     return views.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
   }
 
+  /** Ends an announcement. If this fails, it expires. */
+  async #withdraw({ instance, atMs }: Pick<InstanceView, 'instance' | 'atMs'>): Promise<void> {
+    const { presence, log } = this.#deps;
+    const text = await printView({ ...this.#own(), instance, atMs, clients: [] });
+    await presence
+      ?.put(instance, text, 1)
+      .catch((error: unknown) =>
+        log.debug({ error: errorText(error) }, 'cannot withdraw the announcement of an instance'),
+      );
+  }
+
   async #announce(): Promise<void> {
     const { presence, log } = this.#deps;
     const { instance, ttlMs } = this.#options;
@@ -141,9 +158,11 @@ export class PeerInstances {
     }
   }
 
-  #own(): InstanceView {
-    const { clients, head } = this.#deps;
-    return { instance: this.#options.instance, atMs: Date.now(), seen: head(), clients: clients(), leftOut: 0 };
+  #own(): OwnView {
+    const { clients, head, memory, vitals } = this.#deps;
+    const { instance } = this.#options;
+    const about = { memory, ...(vitals !== undefined && { vitals: vitals() }) };
+    return { instance, atMs: Date.now(), seen: head(), clients: clients(), leftOut: 0, ...about };
   }
 
   async #read(): Promise<OtherInstances> {

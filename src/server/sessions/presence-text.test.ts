@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { createTraceMemory } from '../trace/change-times.js';
 import { clientKey, type KnownClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
 
@@ -10,10 +11,12 @@ function client(index: number, more: Partial<KnownClient> = {}): KnownClient {
     key: clientKey(identity),
     claimedMs: index,
     topicsLeftOut: index % 2,
+    labels: index % 2 === 0 ? {} : { app: 'billing' },
+    asks: index % 3 === 0 ? ['details', 'refresh'] : [],
     instance: 'one',
     address: `10.0.0.1:${index}`,
     topics: ['policy_data', index % 2 === 0 ? 'even' : 'odd'],
-    spans: [{ from: index, until: null }],
+    spans: [...(index % 2 === 0 ? [] : [{ from: 0, until: 1, fromMs: 5, untilMs: 6 }]), { from: index, until: null }],
     connectedAtMs: index,
     awaySinceMs: null,
     position: { epoch: 'e', applied_through: index, applied_beyond: [index + 2], unresolved: [] },
@@ -36,7 +39,8 @@ const view = (clients: KnownClient[]) => ({ instance: 'one', atMs: 1, seen: 12, 
 
 it('what one instance says is what the others read, small or large', async () => {
   for (const count of [0, 1, 3, 500]) {
-    const said = view(Array.from({ length: count }, (_, index) => client(index)));
+    const away = client(count, { awaySinceMs: 7, awayReason: 'it closed the connection' });
+    const said = view([...Array.from({ length: count }, (_, index) => client(index)), away]);
     assert.deepEqual(await readView(await printView(said)), said);
   }
 });
@@ -72,4 +76,51 @@ it('a position with too many failing updates says less than is true, never more'
 it('what is no such text is refused', async () => {
   await assert.rejects(readView('{"instance":1}'));
   await assert.rejects(readView('gzip:abc'));
+});
+
+it('when the last changes came how far is said with the clients, bounded, and an older version reads over it', async () => {
+  const memory = createTraceMemory();
+  const clients = [client(1), client(2, { awaySinceMs: 5 })];
+  const [here, away] = clients.map(({ key }) => key);
+  const error = { message: 'no', code: 'policy_commit_refused' };
+  memory.commits.failed('abc', 'refused', 1_000_500, error);
+  for (let seq = 1; seq <= 300; seq++) {
+    memory.updates.reached(seq, 'received', 1_000_000 + seq, { id: `u${seq}` });
+    memory.updates.reached(seq, 'announced', 1_000_002 + seq, { subscribers: 2 });
+    for (let index = 0; index < 30; index++) memory.updates.said(seq, `gone ${index}`, { appliedSeen: 1_000_900 });
+    memory.updates.said(seq, here ?? '', { heard: 999_000, appliedSeen: 1_000_700 });
+    memory.updates.said(seq, away ?? '', { refused: 1_000_600, refusedSeen: 1_000_800 });
+  }
+  const text = await printView({ ...view(clients), memory });
+  assert(text.length < 100_000, String(text.length));
+  const read = (await readView(text)).memory;
+  assert.deepEqual(read?.get('abc'), { stages: { refused: 1_000_500 }, error, clients: new Map() });
+  assert.deepEqual(read?.get(300), {
+    stages: { received: 1_000_300, announced: 1_000_302 },
+    ...{ subscribers: 2, id: 'u300', isShort: true },
+    clients: new Map([
+      [here, { heard: 999_000, appliedSeen: 1_000_700 }],
+      [away, { refused: 1_000_600, refusedSeen: 1_000_800 }],
+    ]),
+  });
+  assert.equal(read?.get(250), undefined);
+  const { changes: _, ...older } = JSON.parse(text) as Record<string, unknown>;
+  assert.equal((await readView(JSON.stringify(older))).clients.length, 2);
+});
+
+it('how an instance is goes with its clients; what another version says of that is left out, and the clients stay', async () => {
+  const figures = { memory: 1, loopMs: null, isUp: true, backboneMs: 2.5, isDraining: false, source: 'following' };
+  const vitals = { name: 'host', version: '1', startedMs: 3, ...figures, hour: '{"from":1,"rows":[]}' };
+  const said = { ...view([client(1)]), vitals };
+  assert.deepEqual(await readView(await printView(said)), said);
+  for (const other of [
+    { ...vitals, name: 'n'.repeat(300) },
+    { ...vitals, hour: 'h'.repeat(40_000) },
+    { name: 'host' },
+    7,
+  ]) {
+    const text = JSON.stringify({ ...(JSON.parse(await printView(said)) as object), vitals: other });
+    const { vitals: read, clients } = await readView(text);
+    assert.deepEqual([read, clients.length], [undefined, 1]);
+  }
 });

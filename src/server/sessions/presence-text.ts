@@ -1,8 +1,12 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import * as z from 'zod';
-import { position, sessionReport } from '../../wire/session.js';
-import { clientKey, type KnownClient, shortPosition } from './known-client.js';
+import { NO_LABELS, peerLabels } from '../../wire/labels.js';
+import { asks, position, sessionReport } from '../../wire/session.js';
+import { type Vitals, vitalsText } from '../instances/vitals.js';
+import type { TraceMemory } from '../trace/change-times.js';
+import { type OtherMemory, printTimes, readTimes, sharedTimes } from '../trace/shared-times.js';
+import { clientKey, type KnownClient, NO_ASKS, shortPosition } from './known-client.js';
 
 /** The announcement of an instance as text for `LogStore.presence`: JSON, compressed if large, and bounded (NATS allows 1 MiB). */
 
@@ -16,6 +20,15 @@ export interface InstanceView {
   readonly clients: readonly KnownClient[];
   /** Number of clients left out for size. */
   readonly leftOut: number;
+  /** When the last changes came how far there; undefined: it does not say. */
+  readonly memory?: OtherMemory | undefined;
+  /** How the instance is; undefined: it does not say. */
+  readonly vitals?: Vitals | undefined;
+}
+
+/** The view of this instance. */
+export interface OwnView extends Omit<InstanceView, 'memory'> {
+  readonly memory?: TraceMemory | undefined;
 }
 
 const MAX_TEXT = 512 * 1024;
@@ -37,14 +50,27 @@ const clientText = z.object({
   isDoubtful: z.boolean().optional(),
   claimedMs: z.number().default(0),
   topicsLeftOut: z.number().default(0),
+  /** Missing from older versions, and where there are none. */
+  labels: peerLabels.optional().catch(undefined),
+  /** Missing from older versions, and where it can be asked nothing. */
+  asks: asks.optional().catch(undefined),
   kind: z.enum(['session', 'plain']),
   instance: z.string(),
   address: z.string(),
   /** Index into the lists of topics: most clients have the same. */
   topics: z.number(),
-  spans: z.array(z.object({ from: z.number(), until: z.number().nullable() })),
+  spans: z.array(
+    z.object({
+      from: z.number(),
+      until: z.number().nullable(),
+      fromMs: z.number().optional(),
+      untilMs: z.number().optional(),
+    }),
+  ),
   connectedAtMs: z.number(),
   awaySinceMs: z.number().nullable(),
+  /** Missing from older versions, and where it is not known. */
+  awayReason: z.string().max(300).optional().catch(undefined),
   position: position.nullable(),
   state: sessionReport.omit({ client_id: true, position: true }).nullable(),
   reportedAtMs: z.number().nullable(),
@@ -60,10 +86,13 @@ const viewText = z.object({
   topics: z.array(z.array(z.string())),
   clients: z.array(clientText),
   leftOut: z.number(),
+  /** Missing from older versions. */
+  changes: sharedTimes.optional(),
+  vitals: vitalsText.optional().catch(undefined),
 });
 
 /** Prints a view. If the text is too long, leaves out clients, those that are away first. */
-export async function printView(view: InstanceView, maxText = MAX_TEXT): Promise<string> {
+export async function printView(view: OwnView, maxText = MAX_TEXT): Promise<string> {
   const sorted = [...view.clients].sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
   for (let kept = sorted.length; ; ) {
     const leftOut = view.leftOut + sorted.length - kept;
@@ -82,11 +111,16 @@ export async function readView(text: string): Promise<InstanceView> {
         }),
       )
     : text;
-  const { topics, clients, ...view } = viewText.parse(JSON.parse(json));
-  return {
-    ...view,
-    clients: clients.map((client) => ({ ...client, key: clientKey(client), topics: topics[client.topics] ?? [] })),
-  };
+  const { topics, clients, changes, ...view } = viewText.parse(JSON.parse(json));
+  const known = clients.map((client) => ({
+    ...client,
+    key: clientKey(client),
+    topics: topics[client.topics] ?? [],
+    labels: client.labels ?? NO_LABELS,
+    asks: client.asks ?? NO_ASKS,
+  }));
+  if (changes === undefined) return { ...view, clients: known };
+  return { ...view, clients: known, memory: readTimes(changes, (index) => known[index]?.key) };
 }
 
 async function pack(json: string): Promise<string> {
@@ -94,7 +128,7 @@ async function pack(json: string): Promise<string> {
   return COMPRESSED + (await compress(json)).toString('base64');
 }
 
-function plain({ clients, ...view }: InstanceView): z.input<typeof viewText> {
+function plain({ clients, memory, ...view }: OwnView): z.input<typeof viewText> {
   const lists = new Map<string, number>();
   const topics: string[][] = [];
   const shown = clients.map((client) => {
@@ -104,10 +138,12 @@ function plain({ clients, ...view }: InstanceView): z.input<typeof viewText> {
       index = topics.push([...client.topics]) - 1;
       lists.set(key, index);
     }
-    const { state, key: _made, ...rest } = client;
+    const { state, key: _made, labels, asks: kinds, ...rest } = client;
     return {
       ...rest,
       topics: index,
+      ...(Object.keys(labels).length > 0 && { labels }),
+      ...(kinds.length > 0 && { asks: [...kinds] }),
       spans: [...client.spans],
       position: client.position === null ? null : shortPosition(client.position, MAX_SEQS),
       state:
@@ -116,5 +152,7 @@ function plain({ clients, ...view }: InstanceView): z.input<typeof viewText> {
           : { ...state, failing: state.failing.slice(0, 3), blocked: state.blocked.slice(0, MAX_SEQS) },
     };
   });
-  return { ...view, topics, clients: shown };
+  if (memory === undefined) return { ...view, topics, clients: shown };
+  const places = new Map(clients.map(({ key }, index) => [key, index]));
+  return { ...view, topics, clients: shown, changes: printTimes(memory, (client) => places.get(client)) };
 }

@@ -27,6 +27,16 @@ it('lag counts the updates of the own topics that are not applied, and the age o
   assert.deepEqual(lag(null, ['odd']), { updates: 5, seconds: 19, atLeast: false });
 });
 
+it('says of each topic what is held and how much is behind', () => {
+  const recent = filled(10);
+  const standings = recent.standings(at(5, [8], [3]), new Set(['even', 'odd', 'none']));
+  assert.deepEqual(Object.fromEntries(standings), {
+    even: { held: 8, behind: 2 },
+    odd: { held: 5, behind: 3 },
+    none: { held: null, behind: 0 },
+  });
+});
+
 it('who subscribes to all topics lags behind every update', () => {
   const recent = filled(10);
   const lag = recent.lag(at(5), ['__EventNotifier_ALL_TOPICS__'], {}, 20_000);

@@ -74,6 +74,21 @@ export class RecentUpdates {
     return { updates, seconds, atLeast: from < this.#after };
   }
 
+  /** How a client stands to each of these topics: the last update that it has applied, and how many it has not. */
+  standings(position: Position, topics: ReadonlySet<string>): Map<string, { held: number | null; behind: number }> {
+    const standings = new Map([...topics].map((topic) => [topic, { held: null as number | null, behind: 0 }]));
+    for (const update of this.#updates) {
+      const own = update.topics.flatMap((topic) => standings.get(topic) ?? []);
+      if (own.length === 0) continue;
+      const isApplied = hasApplied(position, update.seq);
+      for (const standing of own) {
+        if (isApplied) standing.held = update.seq;
+        else standing.behind++;
+      }
+    }
+    return standings;
+  }
+
   /** Updates after `from`, up to `through`, in order. */
   *between(from: number, through: number): Generator<RecentUpdate> {
     let low = 0;

@@ -1,8 +1,9 @@
 import type { SessionPeer } from '../../pubsub/peer.js';
-import type { Position, SessionReport } from '../../wire/session.js';
+import { type Labels, NO_LABELS } from '../../wire/labels.js';
+import type { AskKind, Position, SessionReport } from '../../wire/session.js';
 import { AwayClients } from './away-clients.js';
 import type { IdClaims } from './id-claims.js';
-import { clientKey, type KnownClient, newClient, smallForm, withSpan } from './known-client.js';
+import { clientKey, type KnownClient, NO_ASKS, newClient, smallForm, withSpan, withTimes } from './known-client.js';
 
 export interface RegistryOptions {
   /** Name of this server instance. */
@@ -20,10 +21,20 @@ export interface RegistryDeps {
   readonly now: () => number;
 }
 
+/** What a client says when it subscribes. */
+interface Subscribed {
+  /** Null: of another log. */
+  readonly position: Position | null;
+  readonly labels?: Labels | undefined;
+  readonly asks?: readonly AskKind[] | undefined;
+}
+
 interface Entry {
   client: KnownClient;
   /** Undefined: it is away. */
   peer: SessionPeer | undefined;
+  /** It has not come back since this server started. */
+  isRestored?: boolean;
 }
 
 interface Watcher {
@@ -51,6 +62,15 @@ export class ClientRegistry {
     this.#deps = deps;
   }
 
+  /** Lists clients that were here before the start, the one that left first in front. Call it before any connects. */
+  restore(clients: readonly KnownClient[]): void {
+    for (const client of clients) {
+      this.#byKey.set(client.key, { client, peer: undefined, isRestored: true });
+      this.#away.add(client.key, client.subject);
+    }
+    this.#forgetOld();
+  }
+
   /** The connection of a client; undefined: it is not here. */
   peerOf(clientId: string, subject: string | null): SessionPeer | undefined {
     return this.#byKey.get(clientKey({ kind: 'session', subject, clientId }))?.peer;
@@ -75,7 +95,11 @@ export class ClientRegistry {
    * Records that a client has subscribed, or subscribes to more. `position`: null if it is in another log. Returns its older
    * connection if that is still open: it is a doubtful twin from now on.
    */
-  connected(peer: SessionPeer, clientId: string, position: Position | null): SessionPeer | undefined {
+  connected(
+    peer: SessionPeer,
+    clientId: string,
+    { position, labels = NO_LABELS, asks = NO_ASKS }: Subscribed,
+  ): SessionPeer | undefined {
     const { subject } = peer.info;
     const key = this.#keyOf.get(peer) ?? clientKey({ kind: 'session', subject, clientId });
     const known = this.#byKey.get(key);
@@ -83,10 +107,13 @@ export class ClientRegistry {
     const older = isSame ? undefined : known?.peer;
     if (older !== undefined) this.#makeTwin(older);
     const before: Partial<KnownClient> = known?.client ?? {};
-    const { spans = [], state = null, reportedAtMs = null, lastError = null } = before;
+    const { lastError = null } = before;
+    // What it held before the start of this server may be gone: it says anew what it holds.
+    const { state = null, reportedAtMs = null } = known?.isRestored ? {} : before;
     this.#away.delete(key);
     this.#keyOf.set(peer, key);
     const now = this.#deps.now();
+    const spans = known === undefined ? [] : isSame ? known.client.spans : withTimes(known.client, now);
     const client = newClient(
       { kind: 'session', subject, clientId, twin: before.twin },
       { ...peer.info, connectedAtMs: (isSame && before.connectedAtMs) || now },
@@ -96,7 +123,8 @@ export class ClientRegistry {
         spans: isSame ? spans : withSpan(spans, { from: this.#deps.head(), until: null }),
       },
     );
-    this.#set(peer, { ...client, position, state, reportedAtMs, lastError });
+    if (known?.isRestored) this.#byKey.delete(key);
+    this.#set(peer, { ...client, labels, asks, position, state, reportedAtMs, lastError });
     return older;
   }
 
@@ -107,7 +135,7 @@ export class ClientRegistry {
   }
 
   /** Records the report of a client. Returns false if this connection has no such session. */
-  reported(peer: SessionPeer, { client_id: clientId, position, ...state }: SessionReport): boolean {
+  reported(peer: SessionPeer, { client_id: clientId, position, ...state }: Omit<SessionReport, 'steps'>): boolean {
     const client = this.clientAt(peer);
     if (client?.clientId !== clientId) return false;
     const atMs = this.#deps.now();
@@ -124,14 +152,16 @@ export class ClientRegistry {
     return true;
   }
 
-  /** Records that a connection has closed. If it was the client's, a doubtful twin becomes the client again. */
-  left(peer: SessionPeer): void {
+  /** Records that a connection has closed, and why. If it was the client's, a doubtful twin becomes the client again. */
+  left(peer: SessionPeer, awayReason?: string): void {
     const client = this.clientAt(peer);
     this.#keyOf.delete(peer);
     if (client === undefined) return;
     const { key, clientId, subject, twin } = client;
-    const spans = client.spans.map((span) => (span.until === null ? { ...span, until: this.#deps.head() } : span));
-    const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: this.#deps.now() };
+    const now = this.#deps.now();
+    const ended = { until: this.#deps.head() };
+    const spans = withTimes(client, now).map((span) => (span.until === null ? { ...span, ...ended } : span));
+    const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: now, awayReason };
     if (twin !== undefined) {
       // A live twin is a client of its own: waits must see that it is away.
       if (client.isDoubtful === false) this.#set(undefined, left);
@@ -145,6 +175,16 @@ export class ClientRegistry {
     const heir = twins.find((each) => this.clientAt(each)?.isDoubtful);
     if (heir !== undefined) this.#takeOver(heir, left);
     else if (twins.length === 0) this.#deps.claims.release(clientId, subject, this.#deps.now());
+  }
+
+  /** The connection of a client by its key; undefined: it is not connected here. */
+  peerByKey(key: string): SessionPeer | undefined {
+    return this.#byKey.get(key)?.peer;
+  }
+
+  /** The client with a key; undefined: none is known here. */
+  byKey(key: string): KnownClient | undefined {
+    return this.#byKey.get(key)?.client;
   }
 
   get(clientId: string, subject: string | null): KnownClient | undefined {
@@ -217,7 +257,13 @@ export class ClientRegistry {
   }
 }
 
-/** Reads the topics from the connection: a client may change its subscriptions at any time. */
-function current({ client, peer }: Entry): KnownClient {
-  return peer === undefined ? client : { ...client, topics: peer.info.topics };
+/** Reads the topics from the connection: a client may change its subscriptions at any time. The same object while nothing changes. */
+function current(entry: Entry): KnownClient {
+  const { client, peer } = entry;
+  if (peer === undefined) return client;
+  const { topics } = peer.info;
+  const isSame =
+    topics.length === client.topics.length && topics.every((topic, index) => topic === client.topics[index]);
+  if (!isSame) entry.client = { ...client, topics };
+  return entry.client;
 }

@@ -7,7 +7,7 @@ import { sessionAnswer } from '../../wire/session.js';
 import type { StoreStatus } from '../log/log-store.js';
 import { distinctNames, nameOf } from './client-view.js';
 import { IdClaims } from './id-claims.js';
-import { isConcerned } from './known-client.js';
+import { isConcerned, wasConnected } from './known-client.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import { ClientRegistry } from './registry.js';
 import { createSessionHandler } from './session-handler.js';
@@ -269,12 +269,37 @@ describe('what is remembered of clients', () => {
     handler.call(one, 'report', report);
     handler.call(one, 'report', { ...report, healthy: true, failing: [] });
     state.now = 2000;
-    handler.closed(one);
+    handler.closed(one, 'it closed the connection');
     const [away] = registry.list();
     assert.equal(away?.awaySinceMs, 2000);
+    assert.equal(away?.awayReason, 'it closed the connection');
     assert.deepEqual(away?.lastError, { path: '/a', error: 'E', kind: undefined, atMs: 1000 });
     state.now = 2501;
     assert.deepEqual(registry.list(), []);
+  });
+
+  it('a client was connected in each of its connections, also where the next one began before the server saw the end', async () => {
+    const { open, registry, state } = world();
+    const [one, two, three] = [peer(), peer(), peer()];
+    state.now = 1000;
+    await open(one, { client_id: 'a' });
+    state.now = 1100;
+    registry.left(one);
+    state.now = 1200;
+    await open(two, { client_id: 'a' });
+    state.now = 1300;
+    await open(three, { client_id: 'a' });
+    state.now = 1400;
+    registry.left(two);
+    const times = [999, 1000, 1100, 1150, 1200, 1299, 1300, 5000];
+    const there = [false, true, true, false, true, true, true, true];
+    const known = registry.get('a', null);
+    assert(known !== undefined);
+    assert.deepEqual(
+      times.map((at) => wasConnected(known, at)),
+      there,
+    );
+    assert.equal(wasConnected(known, undefined), false);
   });
 
   it('a report of what the log does not have yet is refused, and nothing of it counts', async () => {

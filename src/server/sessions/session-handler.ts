@@ -1,7 +1,9 @@
 import { failureFields, firstIssue } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { SessionHandler, SessionPeer } from '../../pubsub/peer.js';
+import { ANSWER_METHOD } from '../../wire/client-ask.js';
 import {
+  type ChangeStep,
   type Position,
   REPORT_METHOD,
   SESSION_PROTOCOL,
@@ -12,6 +14,8 @@ import {
 } from '../../wire/session.js';
 import type { StoreStatus } from '../log/log-store.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
+import type { ClientAsks } from './client-asks.js';
+import type { KnownClient } from './known-client.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
 
@@ -36,11 +40,15 @@ export interface SessionHandlerOptions {
 
 export interface SessionHandlerDeps {
   readonly registry: ClientRegistry;
+  /** Waits for answers of clients; undefined: nothing is asked. */
+  readonly asks?: Pick<ClientAsks, 'answered' | 'left'> | undefined;
   readonly log: SessionLog;
   /** Commit that is served. */
   readonly policyHead: () => string | undefined;
   /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
+  /** Called with what a client says of its last changes. */
+  readonly onSteps?: ((client: KnownClient, steps: readonly ChangeStep[]) => void) | undefined;
   readonly logger: Logger;
 }
 
@@ -56,7 +64,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
 
   async function admit(
     peer: SessionPeer,
-    { client_id: clientId, topics, position }: SessionSubscribe,
+    { client_id: clientId, topics, position, labels, asks }: SessionSubscribe,
     subscribe: () => boolean,
   ): Promise<SessionAnswer> {
     const place = position === undefined ? 'other' : await placeOf(position);
@@ -67,7 +75,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     const here = registry.clientAt(peer)?.clientId;
     if (here !== undefined && here !== clientId) return refused(`this connection is that of client ${here}`);
     if (!subscribe()) return refused('the subscription was not carried out: see the log of the server');
-    const older = registry.connected(peer, clientId, (resumes && position) || null);
+    const older = registry.connected(peer, clientId, { position: (resumes && position) || null, labels, asks });
     const listedAs = otherName(peer);
     if (here === undefined && listedAs !== undefined) {
       logger.warn(
@@ -124,8 +132,9 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
       if (!parsed.success) return Promise.resolve(refused(`not a subscription: ${firstIssue(parsed.error)}`));
       return admit(peer, parsed.data, subscribe);
     },
-    takes: (method) => method === REPORT_METHOD,
-    call(peer, _method, args) {
+    takes: (method) => method === REPORT_METHOD || method === ANSWER_METHOD,
+    call(peer, method, args, bytes = Number.POSITIVE_INFINITY) {
+      if (method === ANSWER_METHOD) return deps.asks?.answered(peer, args, bytes) ?? false;
       const parsed = sessionReport.safeParse(args);
       if (!parsed.success) {
         logger.debug({ error: firstIssue(parsed.error) }, 'a report is invalid');
@@ -140,9 +149,16 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
         logger[level](fields, 'rejected a report of an update that the log does not have');
         return false;
       }
-      return registry.reported(peer, ofThisLog(parsed.data));
+      const { steps = [], ...report } = parsed.data;
+      const isTaken = registry.reported(peer, ofThisLog(report));
+      const client = registry.clientAt(peer);
+      if (isTaken && client !== undefined && steps.length > 0) deps.onSteps?.(client, steps);
+      return isTaken;
     },
-    closed: (peer) => registry.left(peer),
+    closed(peer, why) {
+      registry.left(peer, why);
+      deps.asks?.left(peer);
+    },
   };
 
   /** Removes a position in another log: it has no meaning here. */

@@ -1,16 +1,28 @@
 import type { Logger } from '../../lib/log.js';
 import type { PeerInfo, SessionHandler, SessionPeer } from '../../pubsub/peer.js';
 import type { ClientsAnswer } from '../../wire/clients.js';
-import type { Presence } from '../log/log-store.js';
+import type { TraceAnswer } from '../../wire/trace.js';
+import type { Vitals } from '../instances/vitals.js';
+import type { Mail, Presence } from '../log/log-store.js';
+import type { UpdateLog } from '../log/update-log.js';
+import type { TraceMemory } from '../trace/change-times.js';
+import { type AllClients, type Awaiting, allClients } from './all-clients.js';
+import { AskRelay } from './ask-relay.js';
+import { type ClientAnswerDeps, type ClientAnswers, createClientAnswers } from './client-answer.js';
+import { ClientAsks } from './client-asks.js';
+import { ClientTimesKeeper } from './client-times.js';
 import { nameOf, viewOf } from './client-view.js';
+import type { ClientsFileDeps, StoredClients } from './clients-file.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
 import { type HeartbeatDeps, runHeartbeats, sendHeartbeat } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
-import { concerns, type KnownClient, newClient, wasThere } from './known-client.js';
+import { type KnownClient, newClient } from './known-client.js';
 import { PeerInstances } from './peer-instances.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
+import { awayAtStart, returning } from './returning.js';
 import { createSessionHandler, type SessionLog } from './session-handler.js';
+import { createTrace, type TraceQuery } from './trace-of.js';
 import { Waiters } from './waiters.js';
 
 export interface SessionsOptions {
@@ -23,17 +35,31 @@ export interface SessionsOptions {
 }
 
 export interface SessionsDeps {
-  readonly log: SessionLog;
+  readonly log: SessionLog & Pick<UpdateLog, 'audit'>;
   readonly recent: RecentUpdates;
   readonly policyHead: () => string | undefined;
+  /** The served commit and those before it, the newest first. */
+  readonly servedCommits: () => readonly string[];
+  /** The text of a module of a commit; undefined: there is none. */
+  readonly moduleText: ClientAnswerDeps['moduleText'];
   /** Owners of client ids. */
   readonly claims: IdClaims;
+  /** The clients before the start; undefined: none are known. */
+  readonly stored?: StoredClients | undefined;
   /** Where instances announce their clients; undefined: there is only this one. */
   readonly presence: Presence | undefined;
+  /** Mail between the instances; undefined: there is only this one. */
+  readonly mail: Mail | undefined;
   /** All connections to the socket of this instance. */
   readonly peers: () => readonly PeerInfo[];
   /** Called with the latency of each update that a connected client has applied. */
   readonly onApplied?: ((seconds: number) => void) | undefined;
+  /** When the last changes came how far. */
+  readonly memory: TraceMemory;
+  /** How this instance is, for its announcements. */
+  readonly vitals?: (() => Vitals) | undefined;
+  /** See {@link HeartbeatDeps.onLate}. */
+  readonly onLate?: HeartbeatDeps['onLate'];
   readonly logger: Logger;
 }
 
@@ -48,10 +74,9 @@ export interface SessionsSummary {
   readonly maxLagSeconds: number;
 }
 
-/** Maximum updates of one report whose latency is measured. */
-const MAX_TIMED = 1000;
 /** Maximum age of the announcements from which id claims are learned. */
 const LEARN_AGE_MS = 2000;
+const OTHERS_AGE_MS = 500;
 
 /** The clients of this server instance and what they hold (design D21). */
 export class Sessions {
@@ -59,12 +84,19 @@ export class Sessions {
   readonly handler: SessionHandler;
   /** Returns a page of the clients of all instances. */
   readonly clients: (query: ClientsQuery) => Promise<ClientsAnswer>;
+  /** The clients of all instances, as of at most half a second ago. */
+  readonly everyone: (awaiting?: Awaiting) => Promise<AllClients>;
+  /** One client in full, and what it is asked to do. */
+  readonly client: ClientAnswers;
+  /** Says what became of one change. */
+  readonly trace: (query: TraceQuery) => Promise<TraceAnswer>;
   readonly waitApplied: Waiters['waitApplied'];
   readonly #options: SessionsOptions;
   readonly #deps: SessionsDeps;
   readonly #registry: ClientRegistry;
   readonly #instances: PeerInstances;
   readonly #waiters: Waiters;
+  readonly #relay: AskRelay;
   readonly #heartbeat: Omit<HeartbeatDeps, 'peers'>;
 
   constructor(options: SessionsOptions, deps: SessionsDeps) {
@@ -77,17 +109,30 @@ export class Sessions {
     const ownerOf = (clientId: string): string | undefined => claims.ownerOf(clientId, Date.now());
     const registry = new ClientRegistry(options, { head, claims, now: Date.now });
     this.#registry = registry;
+    const { stored } = deps;
+    const startMs = Date.now();
+    if (stored !== undefined) {
+      const facts = { instance, epoch: log.epoch, head: log.head, isShared: deps.presence !== undefined };
+      registry.restore(awayAtStart(stored, { ...facts, nowMs: startMs }));
+    }
+    const whyReturning = returning(stored, startMs);
     const onClient = ({ kind, clientId: id, subject, claimedMs: sinceMs }: KnownClient): void => {
       if (kind === 'session' && subject !== null) claims.learn({ id, subject, sinceMs }, Date.now());
     };
-    const instances = new PeerInstances(options, { presence: deps.presence, clients, head, onClient, log: logger });
+    const instances = new PeerInstances(
+      { ...options, former: deps.stored },
+      {
+        ...{ presence: deps.presence, clients, head, onClient, memory: deps.memory, vitals: deps.vitals, log: logger },
+      },
+    );
     this.#instances = instances;
     const otherName = (peer: SessionPeer): string | undefined => {
       const client = registry.clientAt(peer);
       const name = client && nameOf(client, ownerOf);
       return name === client?.clientId ? undefined : name;
     };
-    this.#heartbeat = { log, policyHead, otherName, peerCount: () => registry.peerCount };
+    const { onLate } = deps;
+    this.#heartbeat = { log, policyHead, otherName, peerCount: () => registry.peerCount, onLate };
     const waiters = new Waiters({
       ...{ registry, instances, clients },
       epoch: () => log.epoch,
@@ -95,19 +140,57 @@ export class Sessions {
     });
     this.#waiters = waiters;
     this.waitApplied = (...args) => waiters.waitApplied(...args);
-    this.handler = createSessionHandler(options, { registry, log, policyHead, otherName, logger });
-    this.clients = createClientsView({ ...deps, instance, now: Date.now, clients, instances, ownerOf });
+    const { recent, memory, onApplied } = deps;
+    const times = new ClientTimesKeeper({ recent, memory, onApplied, now: Date.now });
+    const onSteps = times.said.bind(times);
+    const asks = new ClientAsks({ registry, log: logger });
+    const clientOf = (key: string): KnownClient | undefined => registry.byKey(key);
+    const relay = new AskRelay(options, { mail: deps.mail, asks, clientOf, log: logger });
+    this.#relay = relay;
+    this.handler = createSessionHandler(options, { registry, asks, log, policyHead, otherName, onSteps, logger });
+    const from = { clients, instances, ownerOf, whyReturning, now: Date.now };
+    this.clients = createClientsView({ ...deps, ...from, instance });
+    this.client = createClientAnswers({ ...deps, ...from, asks: relay });
+    const { servedCommits } = deps;
+    this.trace = createTrace({ ...from, ...{ log, memory, policyHead, servedCommits, instance } });
+    this.everyone = (awaiting) => allClients(from, OTHERS_AGE_MS, awaiting);
     registry.watch((client, before) => {
       instances.changed();
       // Another instance may know the owner of its id.
       if (before === undefined && client.subject !== null) void instances.others(LEARN_AGE_MS);
-      if (deps.onApplied !== undefined) this.#timeApplied(client, before, deps.onApplied);
+      times.changed(client, before);
     });
+  }
+
+  /** The last data updates. */
+  get recent(): RecentUpdates {
+    return this.#deps.recent;
+  }
+
+  /** Calls the listener after each change of a client of this instance that has a session. Returns the unsubscribe function. */
+  onClient(listener: () => void): () => void {
+    return this.#registry.watch(listener, listener);
+  }
+
+  /** What to store of the clients of this instance. */
+  get storable(): Omit<ClientsFileDeps, 'log'> {
+    const { log } = this.#deps;
+    return {
+      clients: () => this.#registry.list(),
+      watch: (onChange) => this.#registry.watch(onChange),
+      epoch: () => log.epoch,
+      head: () => log.head,
+    };
   }
 
   /** Counts the clients of other instances that subscribe to any of these topics. Never rejects. */
   countElsewhere(topics: readonly string[]): Promise<number> {
     return this.#instances.countConcerned(topics);
+  }
+
+  /** Tells the other instances how this one is, before that is due: it drains. */
+  announce(): void {
+    this.#instances.changed();
   }
 
   /** Counts the clients of this instance by state. */
@@ -148,6 +231,7 @@ export class Sessions {
   /** Sends heartbeats and announces clients until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     runHeartbeats(this.#options.heartbeatMs, { peers: () => this.#registry.peers, ...this.#heartbeat }, signal);
+    this.#relay.run(signal);
     signal.addEventListener('abort', () => this.#waiters.close(), { once: true });
     await this.#instances.run(signal);
   }
@@ -162,25 +246,5 @@ export class Sessions {
       return newClient({ kind: 'plain', subject, clientId }, peer, about);
     });
     return [...this.#registry.list(), ...plainClients];
-  }
-
-  /**
-   * Measures the latency of the updates that a client has just applied, except those published while it was away. Its first
-   * report counts all updates since it connected.
-   */
-  #timeApplied(
-    { position, spans, topics }: KnownClient,
-    before: KnownClient | undefined,
-    onApplied: (seconds: number) => void,
-  ): void {
-    const held = before?.position ?? null;
-    if (position === null || (held !== null && held.epoch !== position.epoch)) return;
-    const from = held?.applied_through ?? spans.at(-1)?.from ?? 0;
-    let timed = 0;
-    for (const update of this.#deps.recent.between(from, position.applied_through)) {
-      if (++timed > MAX_TIMED) return;
-      if (held?.applied_beyond.includes(update.seq) || !concerns(topics, update.topics)) continue;
-      if (wasThere(spans, update.seq)) onApplied(Math.max(0, Date.now() - update.timeMs) / 1000);
-    }
   }
 }

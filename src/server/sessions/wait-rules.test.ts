@@ -15,6 +15,8 @@ function client(more: Partial<KnownClient> = {}, state: Partial<SessionReport> =
     key: 'c',
     claimedMs: 0,
     topicsLeftOut: 0,
+    labels: {},
+    asks: [],
     kind: 'session',
     instance: 'i',
     address: 'a:1',

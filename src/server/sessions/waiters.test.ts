@@ -6,6 +6,7 @@ import { silentLogger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/peer.js';
 import type { SessionReport } from '../../wire/session.js';
 import type { Presence } from '../log/log-store.js';
+import { createTraceMemory } from '../trace/change-times.js';
 import { IdClaims } from './id-claims.js';
 import { RecentUpdates } from './recent-updates.js';
 import { Sessions } from './sessions.js';
@@ -17,6 +18,7 @@ class Instance {
   head = 0;
   readonly name: string;
   readonly sessions: Sessions;
+  readonly memory = createTraceMemory();
   readonly plain: { id: string; topics: string[] }[] = [];
   /** How many applied updates were timed. */
   timed = 0;
@@ -36,12 +38,17 @@ class Instance {
             return instance.head;
           },
           heads: (topics) => Object.fromEntries(topics.map((topic) => [topic, instance.head])),
+          audit: async () => ({ records: [], next: undefined }),
         },
         claims: new IdClaims({ memoryMs: 60_000 }),
         recent: new RecentUpdates(0),
         policyHead: () => 'commit',
+        servedCommits: () => ['commit'],
         presence,
+        mail: undefined,
+        moduleText: async () => undefined,
         onApplied: () => this.timed++,
+        memory: this.memory,
         peers: () => this.plain.map(({ id, topics }) => ({ ...fakeInfo(id, topics), clientId: id })),
         logger: silentLogger(),
       },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { progressText, withoutProgress } from './git-command.js';
+import { gitSaid, progressText, withoutProgress } from './git-command.js';
 
 const OUTPUT =
   'remote: Enumerating objects: 100, done.\nremote: Counting objects:  50% (50/100)\rremote: Counting objects: 100% (100/100), done.\n' +
@@ -19,4 +19,25 @@ test('what a remote says beside that is no progress', () => {
 
 test('a failure is told without it', () => {
   assert.equal(withoutProgress(`${OUTPUT}fatal: early EOF\n`).trim(), 'fatal: early EOF');
+});
+
+const TRAILER = `fatal: Could not read from remote repository.
+
+Please make sure you have the correct access rights
+and the repository exists.
+`;
+
+test('what git adds to every failure is left out, unless there is nothing else', () => {
+  const folder = "fatal: '/srv/x' does not appear to be a git repository";
+  assert.equal(gitSaid(`${folder}\n${TRAILER}`), folder);
+  assert.equal(
+    gitSaid(`git@host: Permission denied (publickey).\r\n${TRAILER}`),
+    'git@host: Permission denied (publickey)',
+  );
+  assert.equal(gitSaid(TRAILER), 'fatal: Could not read from remote repository');
+  assert.equal(
+    gitSaid('remote: Not found.\nfatal: repository not found\n'),
+    'remote: Not found.; fatal: repository not found',
+  );
+  assert.equal(gitSaid('\n'), '');
 });

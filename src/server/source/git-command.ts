@@ -16,6 +16,9 @@ const ALLOWED_PROTOCOLS = 'file:git:http:https:ssh';
 const DROPPED_VARIABLES =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|NAMESPACE|CEILING_DIRECTORIES|PREFIX|CONFIG|CONFIG_PARAMETERS|TRACE.*|CURL_VERBOSE|REPLACE_REF_BASE|SHALLOW_FILE|GRAFT_FILE)$/;
 
+/** The tree without files, which every repository with SHA-1 knows; another one takes what it does not know for empty too. */
+const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
+
 /** Options of git calls. */
 export interface GitCommandOptions {
   /** The repository of the calls. */
@@ -28,6 +31,8 @@ export interface GitCommandOptions {
   sshCommand?: string | undefined;
   /** Texts that must not appear in error messages. */
   secrets?: readonly string[];
+  /** A repository of somebody else: git must not fetch what it lacks, since its configuration names the programs for that. */
+  isForeign?: boolean;
 }
 
 /** One call. */
@@ -41,6 +46,8 @@ export interface GitRun {
   onProgress?: ((text: string) => void) | undefined;
   /** Maximum output; more fails. Default: 64 MiB. */
   limitBytes?: number | undefined;
+  /** Returns the beginning of an output that is longer, instead of failing. */
+  cuts?: boolean | undefined;
 }
 
 /** The git program for one repository. */
@@ -76,13 +83,17 @@ function gitEnvironment(options: GitCommandOptions): NodeJS.ProcessEnv {
   for (const [name, value] of Object.entries(options.env)) if (!DROPPED_VARIABLES.test(name)) env[name] = value;
   env.LC_ALL = 'C';
   env.GIT_TERMINAL_PROMPT = '0';
-  env.GIT_ALLOW_PROTOCOL = ALLOWED_PROTOCOLS;
+  env.GIT_ALLOW_PROTOCOL = options.isForeign === true ? '' : ALLOWED_PROTOCOLS;
   env.GIT_NO_REPLACE_OBJECTS = '1';
   if (options.sshCommand !== undefined) env.GIT_SSH_COMMAND = options.sshCommand;
   const config = [
     ['gc.auto', '0'],
     ['maintenance.auto', 'false'],
     ['core.hooksPath', '/dev/null'],
+    ['core.fsmonitor', 'false'],
+    // Attributes decide what a diff shows: not those of a repository (a newer git reads them from a bare one), nor of the user.
+    ['core.attributesFile', '/dev/null'],
+    ['attr.tree', EMPTY_TREE],
     ['safe.directory', options.gitDir],
     ...(options.config ?? []),
   ] as const;
@@ -95,12 +106,15 @@ function gitEnvironment(options: GitCommandOptions): NodeJS.ProcessEnv {
   return env;
 }
 
+/** Why git is stopped once there is enough output. */
+const CUT = Symbol('cut');
+
 function runGit(
   args: readonly string[],
   name: string,
   env: NodeJS.ProcessEnv,
   secrets: readonly string[],
-  { timeoutMs, signal, input = '', onProgress, limitBytes = DEFAULT_LIMIT_BYTES }: GitRun,
+  { timeoutMs, signal, input = '', onProgress, limitBytes = DEFAULT_LIMIT_BYTES, cuts = false }: GitRun,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -141,7 +155,10 @@ function runGit(
     child.stdout.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size <= limitBytes) chunks.push(chunk);
-      else stop(new SyncError('git_failed', `${name} answered with more than ${limitBytes} bytes`));
+      else if (cuts) {
+        if (stopped === undefined) chunks.push(chunk.subarray(0, chunk.length - (size - limitBytes)));
+        stop(CUT);
+      } else stop(new SyncError('git_failed', `${name} answered with more than ${limitBytes} bytes`));
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(-STDERR_KEPT_CHARS);
@@ -164,7 +181,8 @@ function runGit(
       cleanUp();
       if (stopped !== undefined) {
         killGroup(child, 'SIGKILL');
-        reject(stopped.reason);
+        if (stopped.reason === CUT) resolve(Buffer.concat(chunks));
+        else reject(stopped.reason);
       } else if (exitCode === 0) resolve(Buffer.concat(chunks, size));
       else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(withoutProgress(stderr), secrets)));
     });
@@ -189,6 +207,8 @@ function killGroup(child: ChildProcessWithoutNullStreams, signal: NodeJS.Signals
 
 /** Errors of git's TLS libraries for an untrusted certificate. */
 const UNTRUSTED = /SSL certificate problem|certificate verif|self[- ]signed/i;
+/** What git says of a path without a repository, on this machine or on another one. */
+const NO_REPOSITORY = /'\/[^']*' does not appear to be a git repository/;
 
 function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
   const message = cause.code === 'ENOENT' ? 'git was not found on PATH; install git' : `${name} could not be started`;
@@ -196,13 +216,26 @@ function spawnFailure(name: string, cause: NodeJS.ErrnoException): SyncError {
 }
 
 function exitFailure(name: string, exit: number | string, stderr: string): SyncError {
-  const said = stderr.trim().replace(/\s*\n\s*/g, '; ');
+  const said = gitSaid(stderr);
   const hint = UNTRUSTED.test(said)
     ? '; name the authority of its certificate in a file that GIT_SSL_CAINFO names'
-    : '';
+    : NO_REPOSITORY.test(said)
+      ? '; a folder becomes a repository by `git init -b main`, `git add .` and `git commit` in it'
+      : '';
   const message = said === '' ? `${name} ended with ${exit}` : `${name} failed: ${said}${hint}`;
   const cause = typeof exit === 'number' ? new GitExit(said) : undefined;
   return new SyncError('git_failed', message, { cause, retryable: true });
+}
+
+/** What git adds to the failure of every transport, behind what the transport said. */
+const BOILERPLATE =
+  /^(?:fatal: Could not read from remote repository\.|Please make sure you have the correct access rights|and the repository exists\.)$/;
+
+/** Returns standard error as one line, for a message: without what git says of every failure, unless it said nothing else. */
+export function gitSaid(stderr: string): string {
+  const lines = stderr.split('\n').flatMap((line) => line.trim() || []);
+  const telling = lines.filter((line) => !BOILERPLATE.test(line));
+  return (telling.length === 0 ? lines.slice(0, 1) : telling).join('; ').replace(/\.$/, '');
 }
 
 function scrub(text: string, secrets: readonly string[]): string {

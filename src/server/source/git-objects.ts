@@ -45,9 +45,9 @@ export function isDamage(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'git_failed' && error.cause instanceof GitExit;
 }
 
-/** {@link GitObjects} of one repository. */
-export function createGitObjects(git: GitCommand): GitObjects {
-  const read = limited(CONCURRENT_READS, (args: readonly string[], input?: string, limitBytes?: number) =>
+/** {@link GitObjects} of one repository. `atOnce`: the most git processes. */
+export function createGitObjects(git: GitCommand, atOnce = CONCURRENT_READS): GitObjects {
+  const read = limited(atOnce, (args: readonly string[], input?: string, limitBytes?: number) =>
     git.run(args, { timeoutMs: READ_TIMEOUT_MS, input, limitBytes }),
   );
   let recalled: ReadonlyMap<string, Buffer> = new Map();
@@ -127,7 +127,10 @@ function parseBlobs(output: Buffer, wanted: readonly string[]): Map<string, Buff
 }
 
 /** Wraps a function so that at most `limit` calls run at a time; the others wait. */
-function limited<A extends unknown[], R>(limit: number, call: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
+export function limited<A extends unknown[], R>(
+  limit: number,
+  call: (...args: A) => Promise<R>,
+): (...args: A) => Promise<R> {
   let running = 0;
   const waiting: (() => void)[] = [];
   return async (...args) => {

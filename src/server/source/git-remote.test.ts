@@ -36,6 +36,15 @@ test('other forms stay as they are, local paths become absolute', () => {
   }
 });
 
+test('git reads a repository of this machine by a program of its own, of another one by the usual', () => {
+  for (const text of ['/srv/repo', './repo', 'file:///srv/repo']) {
+    assert.match(parseGitRemote(text).flags.join(), /^--upload-pack=/, text);
+  }
+  for (const text of ['git@h:a', 'ssh://h/a', 'git+ssh://h/a', 'git://h/a', 'https://h/a', 'https://t@h/a']) {
+    assert.deepEqual(parseGitRemote(text).flags, [], text);
+  }
+});
+
 test('a URL that cannot be read is refused without its credentials', () => {
   assert.throws(
     () => parseGitRemote('https://user:secret@ex ample/r'),

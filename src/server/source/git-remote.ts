@@ -1,11 +1,19 @@
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
+import { expandHome } from '../../lib/home-path.js';
 import { decoded } from '../../lib/http-response.js';
 import { redactUrl, type Secret } from '../../lib/log.js';
 
 /** Allowed URL schemes. */
 const SCHEMES: ReadonlySet<string> = new Set(['file', 'git', 'git+ssh', 'http', 'https', 'ssh', 'ssh+git']);
+
+/**
+ * Reads a repository of this machine whoever owns it: the operator names it, but a container or a service runs as a user of its own,
+ * whom git refuses. Git passes no configuration on to this program, which reads this one repository; since its own configuration
+ * names programs for that, it may fetch nothing.
+ */
+const READ_LOCAL = ["--upload-pack=GIT_ALLOW_PROTOCOL= git -c 'safe.directory=*' upload-pack"];
 
 /** A remote repository, with its credentials separated from the URL. */
 export interface GitRemote {
@@ -13,6 +21,8 @@ export interface GitRemote {
   url: string;
   /** The URL for logs and messages. */
   display: string;
+  /** Flags of `git fetch` and `git ls-remote`. */
+  flags: readonly string[];
   /** Git configuration with the credentials. */
   config: readonly (readonly [string, string])[];
   /** Texts that must never appear in messages. */
@@ -25,7 +35,10 @@ export interface GitRemote {
  * token with an empty password. Throws `config_invalid` for an invalid URL.
  */
 export function parseGitRemote(text: string): GitRemote {
-  const plain = (url: string): GitRemote => ({ url, display: redactUrl(url), config: [], secrets: [] });
+  const plain = (url: string, flags: readonly string[] = []): GitRemote => ({
+    ...{ url, display: redactUrl(url), flags },
+    ...{ config: [], secrets: [] },
+  });
   const scheme = /^([a-z][a-z0-9+.-]*)(?::\/\/|::)/i.exec(text)?.[1];
   if (scheme !== undefined && !SCHEMES.has(scheme.toLowerCase())) {
     const known = [...SCHEMES].join(', ');
@@ -36,7 +49,7 @@ export function parseGitRemote(text: string): GitRemote {
   }
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     const isScpForm = /^[^/:]+:/.test(text);
-    return plain(isScpForm ? text : resolve(text));
+    return isScpForm ? plain(text) : plain(resolve(text), READ_LOCAL);
   }
   let parsed: URL;
   try {
@@ -46,7 +59,7 @@ export function parseGitRemote(text: string): GitRemote {
   }
   if (parsed.protocol === 'http:' || parsed.protocol === 'https:') return httpRemote(parsed);
   // ssh ignores a password in the URL; the user name is part of the address.
-  if (parsed.password === '') return plain(text);
+  if (parsed.password === '') return plain(text, parsed.protocol === 'file:' ? READ_LOCAL : []);
   const secrets = [parsed.password, decoded(parsed.password)];
   parsed.password = '';
   return { ...plain(parsed.href), secrets };
@@ -59,11 +72,12 @@ function httpRemote(parsed: URL): GitRemote {
   parsed.username = '';
   parsed.password = '';
   const url = parsed.href;
-  if (user === '' && password === '') return { url, display: redactUrl(url), config: [], secrets: [] };
+  if (user === '' && password === '') return { url, display: redactUrl(url), flags: [], config: [], secrets: [] };
   const basic = Buffer.from(`${user}:${password}`).toString('base64');
   return {
     url,
     display: redactUrl(url),
+    flags: [],
     config: [[`http.${url}.extraHeader`, `Authorization: Basic ${basic}`]],
     // A user name with a password is not secret, and masking it would garble messages that contain the word.
     secrets: [basic, raw, decoded(raw)],
@@ -80,7 +94,7 @@ function withoutUserPart(text: string): string {
  */
 export async function provideSshKey(key: Secret, keyFile: string): Promise<string> {
   const value = key.reveal().trim();
-  if (!value.includes('PRIVATE KEY')) return resolve(value);
+  if (!value.includes('PRIVATE KEY')) return resolve(expandHome(value));
   const text = value.includes('\n') ? value : value.replaceAll('_', '\n');
   // `mode` applies only to a new file, and ssh rejects a key that others can read.
   await rm(keyFile, { force: true });

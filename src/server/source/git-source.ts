@@ -4,6 +4,7 @@ import type { Logger, Secret } from '../../lib/log.js';
 import { type GitCommand, GitExit } from './git-command.js';
 import { type GitRemote, parseGitRemote, provideSshKey, sshCommand } from './git-remote.js';
 import { MirrorSource } from './mirror-source.js';
+import { branchesText } from './remote-branches.js';
 import { repositoryIdentity } from './repository-address.js';
 
 /** Timeouts of one fetch if SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first fetch transfers everything. */
@@ -11,8 +12,6 @@ const FIRST_FETCH_TIMEOUT_MS = 600_000;
 const LATER_FETCH_TIMEOUT_MS = 120_000;
 /** Interval of progress logs of one fetch. */
 const PROGRESS_EVERY_MS = 10_000;
-/** Maximum branch names in a message. */
-const BRANCHES_NAMED = 20;
 
 export interface GitSourceOptions {
   /** SYNC_POLICY_REPO_URL. */
@@ -110,7 +109,11 @@ class GitSource extends MirrorSource {
     const flags = [talk, '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
     const onProgress = this.#hasBranch ? undefined : this.#progressTeller();
     try {
-      await git.run(['fetch', ...flags, '--', this.#remote.url, refspec], { timeoutMs, signal, onProgress });
+      await git.run(['fetch', ...flags, ...this.#remote.flags, '--', this.#remote.url, refspec], {
+        timeoutMs,
+        signal,
+        onProgress,
+      });
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       if (error.cause instanceof GitExit && /couldn't find remote ref/.test(error.cause.message)) {
@@ -139,7 +142,7 @@ class GitSource extends MirrorSource {
   /** Lists the branches of the remote. */
   async #branches(git: GitCommand, signal: AbortSignal): Promise<string[]> {
     const run = { timeoutMs: this.#options.fetchTimeoutMs || LATER_FETCH_TIMEOUT_MS, signal };
-    const output = await git.run(['ls-remote', '--heads', '--', this.#remote.url], run);
+    const output = await git.run(['ls-remote', '--heads', ...this.#remote.flags, '--', this.#remote.url], run);
     return [...output.toString('utf8').matchAll(/\trefs\/heads\/(.*)$/gm)].map((match) => match[1] ?? '');
   }
 
@@ -160,10 +163,16 @@ function checkedBranch(branch: string): string {
 }
 
 function branchMissing(branch: string, display: string, branches: readonly string[]): SyncError {
-  const shown = branches.slice(0, BRANCHES_NAMED).join(', ');
-  const more = branches.length > BRANCHES_NAMED ? `, and ${branches.length - BRANCHES_NAMED} more` : '';
-  const known = branches.length === 0 ? 'it has no branches yet' : `it has ${shown}${more}`;
-  return new SyncError('git_branch_missing', `branch ${branch} does not exist in ${display}; ${known}`, {
-    retryable: true,
-  });
+  const meant = branches.length === 1 ? branches[0] : branches.find((name) => name === 'main');
+  const advice =
+    meant === undefined || !/^[\w./-]+$/.test(meant)
+      ? ''
+      : `: set SYNC_POLICY_REPO_MAIN_BRANCH=${meant} (--policy-repo-main-branch ${meant})`;
+  return new SyncError(
+    'git_branch_missing',
+    `branch ${branch} does not exist in ${display}; ${branchesText(branches)}${advice}`,
+    {
+      retryable: true,
+    },
+  );
 }

@@ -2,6 +2,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { createGitCommand, type GitCommand, type GitCommandOptions, GitExit, type GitRun } from './git-command.js';
 import { createGitObjects, type GitObjects } from './git-objects.js';
+import { createGitViews, type GitViews, VIEW_CONFIG } from './git-views.js';
 import { MirrorFolder, type MirrorFolderOptions } from './mirror-folder.js';
 import type { PolicySource } from './source.js';
 
@@ -22,6 +23,8 @@ export interface MirrorOptions extends MirrorFolderOptions {
  */
 export abstract class MirrorSource implements PolicySource {
   readonly objects: GitObjects;
+  /** For people who look at the repository. */
+  readonly views: GitViews;
   protected readonly log: Logger;
   protected readonly folder: MirrorFolder;
   protected readonly git: GitCommand;
@@ -38,6 +41,9 @@ export abstract class MirrorSource implements PolicySource {
     this.folder = new MirrorFolder(options, log);
     this.git = this.gitWith(undefined);
     this.objects = createGitObjects(this.git);
+    const { config = [] } = options.git;
+    const viewing = { ...options.git, gitDir: this.folder.path, config: [...config, ...VIEW_CONFIG] };
+    this.views = createGitViews(createGitCommand(viewing), options.fetchedRef);
   }
 
   abstract fetch(signal: AbortSignal): Promise<string>;

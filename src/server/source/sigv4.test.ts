@@ -37,7 +37,13 @@ test('what it asks for is what it signed, whatever characters are in the path', 
   });
   await fc.assert(
     fc.asyncProperty(inputs, async ({ path, query }) => {
-      fc.pre(!path.some((name) => name === '.' || name === '..'));
+      // Also one behind an escaped slash: the settings refuse such a URL (bundle-api-config.test.ts).
+      fc.pre(
+        !path
+          .join('/')
+          .split('/')
+          .some((name) => name === '.' || name === '..'),
+      );
       const base = `https://s3.example.com/${path.map(encodeURIComponent).join('/')}`;
       const given = new URL(`${base}?${new URLSearchParams(query)}`);
       const { url, headers } = await signGet(given, DOCUMENTED, DOCUMENTED_TIME);

@@ -21,6 +21,8 @@ export interface PolicySourceStatus {
   error: string | undefined;
   /** The code of that failure. */
   code: ErrorCode | undefined;
+  /** What the last refresh brought: another commit to serve, the same, or an error. Undefined: it has not ended. */
+  lastResult?: 'new' | 'same' | 'failed' | undefined;
   /** Time of the first failure since the last success, in milliseconds since 1970; undefined after a success. */
   failingSinceMs: number | undefined;
   /** Warnings about the served commit: skipped lines of manifests, data files that another one replaces. */

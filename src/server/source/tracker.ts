@@ -3,6 +3,7 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { SeenHead, SharedPolicyHead } from '../shared-policy-head.js';
 import { StaleHeadGuard, type StaleHeadTimes } from '../stale-head-guard.js';
+import type { CommitStage, TraceMemory } from '../trace/change-times.js';
 import { isDamage } from './git-objects.js';
 import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, Reviewed } from './source.js';
 
@@ -24,6 +25,8 @@ export interface TrackerDeps {
   review: CommitReview;
   /** The agreed heads of the instances. A commit is served only once it is agreed on. */
   heads: SharedPolicyHead;
+  /** Notes when each commit came how far. */
+  times?: Pick<TraceMemory['commits'], 'reached' | 'failed'> | undefined;
   log: Logger;
 }
 
@@ -56,6 +59,7 @@ export class Tracker {
   #warnings: readonly string[] = [];
   #lastAttemptMs: number | undefined;
   #lastSuccessMs: number | undefined;
+  #lastResult: PolicySourceStatus['lastResult'];
 
   constructor(options: TrackerOptions, deps: TrackerDeps) {
     this.#pollMs = options.pollingIntervalMs > 0 ? options.pollingIntervalMs : undefined;
@@ -85,6 +89,7 @@ export class Tracker {
       refused: this.#isRefusal ? this.#refused?.hash : undefined,
       lastAttemptMs: this.#lastAttemptMs,
       lastSuccessMs: this.#lastSuccessMs,
+      lastResult: this.#lastResult,
       error: failure && errorText(failure.error),
       code: failure?.error instanceof SyncError ? failure.error.code : undefined,
       failingSinceMs: failure?.sinceMs,
@@ -160,13 +165,16 @@ export class Tracker {
   /** Runs `work`, which returns whether it succeeded. Records failures in the status; rethrows only an abort and `config_invalid`. */
   async #attempt(signal: AbortSignal, work: () => Promise<boolean>): Promise<void> {
     this.#lastAttemptMs = Date.now();
+    const before = this.#head;
     try {
       if (!(await work())) return;
+      this.#lastResult = this.#head === before ? 'same' : 'new';
       this.#lastSuccessMs = Date.now();
       this.#failure = undefined;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       this.#failed(error);
+      this.#lastResult = 'failed';
       // Only the operator can fix this, and retries would hide it.
       if (error instanceof SyncError && error.code === 'config_invalid') throw error;
     }
@@ -202,6 +210,7 @@ export class Tracker {
     const seen = heads.look(); // before the fetch: the source already had the commit agreed on by now (design D24)
     const hash = await source.fetch(signal);
     this.#guard.shows(hash, seen);
+    if (hash !== this.#head && hash !== this.#refused?.hash) this.#reached(hash, 'found');
     try {
       if (hash !== seen.head?.hash && (await this.#isNews(hash, seen))) await this.#takeNew(hash, seen, signal);
     } finally {
@@ -243,6 +252,7 @@ export class Tracker {
     try {
       await this.#deps.heads.propose(hash, seen);
       this.#guard.agreed(hash, true);
+      this.#reached(hash, 'agreed');
       return true;
     } catch (error) {
       if (!(error instanceof SyncError) || error.code !== 'log_conflict') throw error;
@@ -282,8 +292,13 @@ export class Tracker {
     this.#head = hash;
     this.#warnings = warnings;
     this.#refused = undefined;
+    this.#reached(hash, 'served');
     this.#deps.log.info({ hash, old_hash: previous, directories: changedDirectories.length }, 'policy commit served');
     this.#onServed({ oldHash: previous ?? hash, hash, changedDirectories });
+  }
+
+  #reached(hash: string, stage: CommitStage): void {
+    this.#deps.times?.reached(hash, stage, Date.now());
   }
 
   async #review(hash: string, signal: AbortSignal): Promise<Reviewed> {
@@ -291,9 +306,14 @@ export class Tracker {
     try {
       const reviewed = await this.#deps.review.review(hash, this.#head);
       signal.throwIfAborted();
+      this.#reached(hash, 'checked');
       return reviewed;
     } catch (error) {
-      if (error instanceof SyncError && error.code === 'policy_commit_refused') this.#refused = { hash, error };
+      if (error instanceof SyncError && error.code === 'policy_commit_refused') {
+        this.#refused = { hash, error };
+        const { message, code } = error;
+        this.#deps.times?.failed(hash, 'refused', Date.now(), { message, code });
+      }
       if (isDamage(error)) this.#deps.source.distrust();
       throw error;
     }

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { policysync } from '../../src/cli/commands.js';
+import { EXIT, EXIT_MEANING } from '../../src/cli/run-program.js';
+import { repoRoot } from '../../test/support/repo.js';
+
+/** What stands between these two lines is written by `npm run docs`. */
+const BLOCK = /<!-- (help: [a-z- ]+|exit codes) -->\n[\s\S]*?<!-- end -->/g;
+
+/**
+ * docs/commands.md: the page as it is, with the help of each command and the table of exit codes renewed. A command that the page
+ * does not have yet gets a section at the end.
+ */
+export function commandsPage(): string {
+  const page = readFileSync(join(repoRoot(), 'docs', 'commands.md'), 'utf8');
+  const helps = new Map(leavesOf(policysync({})).map((command) => [fullName(command), helpText(command)]));
+  const renewed = page.replace(BLOCK, (_, name: string) => {
+    const text = name === 'exit codes' ? exitTable() : helps.get(name.replace('help: ', ''));
+    return text === undefined ? '' : block(name, text);
+  });
+  const missing = [...helps].filter(([name]) => !renewed.includes(`<!-- help: ${name} -->`));
+  const added = missing.map(([name, text]) => `\n## ${name}\n\n${block(`help: ${name}`, text)}\n`);
+  return renewed + added.join('');
+}
+
+/** The commands that do something, with the program itself. */
+export function leavesOf(command: Command): Command[] {
+  const below = command.commands.flatMap(leavesOf);
+  return command.parent === null || below.length === 0 ? [command, ...below] : below;
+}
+
+/** `policysync config print server`. */
+export function fullName(command: Command): string {
+  return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;
+}
+
+/** The help as a terminal of 80 columns without colours shows it. */
+export function helpText(command: Command): string {
+  let text = '';
+  command.configureOutput({
+    writeOut: (part) => {
+      text += part;
+    },
+    getOutHelpWidth: () => 80,
+    getOutHasColors: () => false,
+  });
+  command.outputHelp();
+  return `\`\`\`text\n${text.trimEnd()}\n\`\`\``;
+}
+
+function exitTable(): string {
+  const rows = Object.entries(EXIT).map(([name, code]) => `| ${code} | ${EXIT_MEANING[name as keyof typeof EXIT]} |`);
+  return ['| Code | Meaning |', '|---|---|', ...rows].join('\n');
+}
+
+function block(name: string, text: string): string {
+  return `<!-- ${name} -->\n${text}\n<!-- end -->`;
+}

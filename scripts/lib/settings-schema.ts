@@ -1,0 +1,78 @@
+import { CLIENT_SETTINGS } from '../../src/client/options.js';
+import { flagName, type Setting, type Settings, secretFileFlag } from '../../src/lib/setting.js';
+import { SERVER_SETTINGS } from '../../src/server/options.js';
+import { jsonSchemaOf } from '../../src/wire/lists.js';
+
+type JsonObject = Record<string, unknown>;
+
+/** The JSON Schema of the configuration file, for editors: made of the declarations that check its values. */
+export function settingsSchema(): string {
+  const schema = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Configuration file of PolicySync',
+    description: 'Settings of the sync server and the sync client; see docs/configuration.md.',
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      server: section('Settings of the sync server.', SERVER_SETTINGS),
+      client: section('Settings of the sync client.', CLIENT_SETTINGS),
+    },
+  };
+  return `${JSON.stringify(schema, null, 2)}\n`;
+}
+
+function section(description: string, settings: Settings): JsonObject {
+  const properties = Object.values(settings).flatMap((setting): [string, JsonObject][] => [
+    [flagName(setting), { description: descriptionOf(setting), ...form(setting), ...defaultOf(setting) }],
+    ...(setting.secret ? [[secretFileFlag(setting), fileForm(setting)] as [string, JsonObject]] : []),
+  ]);
+  // A section without members is one whose lines are all comments.
+  return {
+    description,
+    type: ['object', 'null'],
+    additionalProperties: false,
+    properties: Object.fromEntries(properties),
+  };
+}
+
+function descriptionOf({ description, env, group }: Setting<unknown>): string {
+  return `${description}\n\n${group}. Environment: ${env}.`;
+}
+
+function fileForm(setting: Setting<unknown>): JsonObject {
+  return { description: `Path of a file that contains ${flagName(setting)}.`, type: 'string', minLength: 1 };
+}
+
+function form({ domain, form: forPeople }: Setting<unknown>): JsonObject {
+  switch (domain.kind) {
+    case 'text':
+      return { type: 'string', minLength: 1, ...(domain.format && { format: domain.format }) };
+    case 'number': {
+      const { min, max } = domain;
+      const bounds = { minimum: min, ...(max < Number.MAX_SAFE_INTEGER && { maximum: max }) };
+      return { type: domain.integer ? 'integer' : 'number', ...bounds };
+    }
+    case 'flag':
+      return { type: 'boolean' };
+    case 'choice':
+      return { enum: domain.choices.flatMap(choiceForms) };
+    case 'list':
+      return { type: 'array', items: { type: 'string', minLength: 1 } };
+    case 'json': {
+      const { $schema, ...value } = jsonSchemaOf(domain.schema, { io: 'input', reused: 'inline', target: 'draft-7' });
+      const text = { type: 'string', minLength: 1, description: forPeople };
+      return domain.orText ? { anyOf: [value, text] } : value;
+    }
+  }
+}
+
+/** The words true and false are written as booleans, too. */
+function choiceForms(choice: string): unknown[] {
+  return choice === 'true' || choice === 'false' ? [choice, choice === 'true'] : [choice];
+}
+
+function defaultOf({ domain, defaultText }: Setting<unknown>): JsonObject {
+  if (defaultText === undefined || defaultText === '') return {};
+  if (domain.kind === 'list') return { default: defaultText.split(domain.separator) };
+  return { default: domain.kind === 'number' || domain.kind === 'flag' ? JSON.parse(defaultText) : defaultText };
+}

@@ -1,0 +1,141 @@
+import { acquireOpa } from '../../client/engine/acquire-opa.js';
+import { regoMode } from '../../client/engine/rego-versions.js';
+import { CLIENT_SETTINGS } from '../../client/options.js';
+import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
+import { serverAddress } from '../../lib/server-address.js';
+import { policyBundle } from '../../wire/bundle.js';
+import { parsedAnswer } from '../all-clients.js';
+import { errorFinding, type Finding, failedFinding, reportFindings } from '../findings.js';
+import { commandSettings, connectionFlags } from '../program-settings.js';
+import { UsageError } from '../run-program.js';
+import { askServer } from '../server-fetch.js';
+import { type BundleFiles, readBundle } from './bundle-files.js';
+import type { CheckOptions, CheckSettings } from './check-settings.js';
+import { compareBundles } from './compare.js';
+import { CheckEngine, type Compiled, composeData, type StaticData } from './compile.js';
+import { dataFindings } from './data-findings.js';
+import { fileFindings } from './file-findings.js';
+import { type CheckedContent, openContent } from './open-content.js';
+import { bundleListing, differenceFindings, policyFindings, testFindings } from './policy-findings.js';
+import { runTests } from './run-tests.js';
+
+/** The whole repository, as a client asks for it. */
+const ROOT = '.';
+
+/** Runs `policysync check`: prints its findings, and throws if one of them fails. */
+export async function runCheck(
+  target: string,
+  options: CheckOptions,
+  settings: CheckSettings,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  const { branch, commit, json, strict, against } = options;
+  if (against !== undefined && !/^https?:\/\//.test(against)) {
+    throw new UsageError(`--against must be a URL with http or https (is ${redactUrl(against)})`);
+  }
+  await using content = await openContent(
+    {
+      ...{ target, branch, commit },
+      sshKey: settings.policyRepoSshKey,
+      fetchTimeoutMs: settings.policyRepoCloneTimeoutMs,
+    },
+    env,
+  );
+  const { findings, ...more } = await findingsOf(content, options, settings, env);
+  if (json !== true) process.stdout.write(`${content.text}\n\n`);
+  const checked = { target: content.target, commit: content.commit };
+  reportFindings(findings, { json, strict }, { out: process.stdout, env, more: { ...checked, ...more } });
+}
+
+/** The findings, and what `--json` says beside them. */
+async function findingsOf(
+  content: CheckedContent,
+  options: CheckOptions,
+  settings: CheckSettings,
+  env: NodeJS.ProcessEnv,
+): Promise<{ readonly findings: readonly Finding[] } & Record<string, unknown>> {
+  let files: BundleFiles;
+  try {
+    files = await readBundle(content, {
+      policyExtensions: settings.policyExtensions,
+      manifestPath: settings.manifestPath,
+      ignore: settings.bundleIgnore,
+      directories: settings.policyDirs,
+    });
+  } catch (error) {
+    if (!(error instanceof SyncError && error.code === 'policy_commit_refused')) throw error;
+    return { findings: [failedFinding('manifest_not_utf8', 'manifest', error)] };
+  }
+  const statics = composeData(files.data);
+  await using engine = await CheckEngine.start(regoMode(settings), env);
+  const compiled = await engine.compile(files.modules, statics);
+  const findings = [
+    ...fileFindings(files, content.links),
+    ...dataFindings(files.data, files.modules),
+    ...policyFindings(files, compiled),
+  ];
+  const more = { opa_version: compiled.opaVersion, bundle: bundleListing(files, compiled.v0) };
+  if (options.test === true) findings.push(...(await tested(engine, { files, statics, compiled }, settings, env)));
+  if (options.against === undefined) return { ...more, findings };
+  const { against, found } = await compared(files, options.against, options, settings, env);
+  return { ...more, against, findings: [...findings, ...found] };
+}
+
+async function tested(
+  engine: CheckEngine,
+  { files, statics, compiled }: { files: BundleFiles; statics: StaticData; compiled: Compiled },
+  settings: CheckSettings,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding[]> {
+  // OPA would only say the same again.
+  if (compiled.problems.length > 0) {
+    return [
+      errorFinding('tests_not_run', 'tests', 'not run, the policy does not compile', 'Correct the policy first.'),
+    ];
+  }
+  let execPath: string;
+  try {
+    const search = { execPath: settings.inlineEngineExecPath, env, allowDownload: false };
+    execPath = (await acquireOpa(search)).path;
+  } catch (error) {
+    if (!(error instanceof SyncError && error.code === 'engine_not_found')) throw error;
+    const remedy = 'Get one with policysync opa get, or set SYNC_INLINE_ENGINE_EXEC_PATH.';
+    return [errorFinding('opa_missing', 'tests', 'there is no OPA program to run them', remedy)];
+  }
+  const modules = [...files.modules, ...files.ignoredTests];
+  const { v0 } = files.ignoredTests.length === 0 ? compiled : await engine.compile(modules, statics);
+  try {
+    return testFindings(await runTests(execPath, { modules, v0, document: statics.document }, env));
+  } catch (error) {
+    if (!(error instanceof SyncError && error.code === 'engine_refused')) throw error;
+    return [failedFinding('tests_not_run', 'tests', error, 'Correct the modules of the tests.')];
+  }
+}
+
+async function compared(
+  files: BundleFiles,
+  url: string,
+  { token, tokenFile }: CheckOptions,
+  { policyDirs }: CheckSettings,
+  env: NodeJS.ProcessEnv,
+): Promise<{ readonly against: object; readonly found: Finding[] }> {
+  const { clientToken } = commandSettings(
+    'client',
+    { clientToken: CLIENT_SETTINGS.clientToken },
+    { env, ...connectionFlags({ token, tokenFile }) },
+  );
+  const query = new URLSearchParams(
+    policyDirs.filter((path) => path !== ROOT).map((path): [string, string] => ['path', path]),
+  );
+  const { text } = await askServer(
+    { url: serverAddress(url, '/policy', query), token: clientToken },
+    { code: 'server_refused' },
+    env,
+  );
+  const shown = redactUrl(url).replace(/\/$/, '');
+  const bundle = parsedAnswer(policyBundle, text, url);
+  const difference = compareBundles(files, bundle);
+  const server = { url: shown, hash: bundle.hash };
+  return { against: { ...server, ...difference }, found: differenceFindings(difference, server) };
+}

@@ -1,0 +1,69 @@
+import type { Command } from 'commander';
+import { serverAddress } from '../lib/server-address.js';
+import { clientAnswer } from '../wire/client-details.js';
+import type { ClientsAnswer, ClientView } from '../wire/clients.js';
+import { allClients, parsedAnswer } from './all-clients.js';
+import { withConfig } from './program-settings.js';
+import { UsageError } from './run-program.js';
+import { askServer } from './server-fetch.js';
+import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
+import { clientLines } from './status/client-lines.js';
+import { conditionsOf } from './status/client-state.js';
+import { clientTable } from './status/client-table.js';
+import { parseConditions } from './status/fail-on.js';
+import { counted, printable } from './status/text.js';
+import { pageOf } from './watch/watch.js';
+
+interface ClientsOptions extends TargetOptions {
+  only?: string;
+  json?: boolean;
+}
+
+/** Adds `clients`: who is connected to a server, from where, and with which topics. `status` says how each is. */
+export function addClientsCommand(program: Command, env: NodeJS.ProcessEnv): void {
+  const command = program
+    .command('clients')
+    .description(
+      'List the clients of a server: where each is connected, since when, and for which topics. With a name: one client in full, ' +
+        'with its last transactions.',
+    )
+    .argument('[name]', 'only this client, by its name in the list');
+  addTargetOptions(command, 'datasource or listener')
+    .option('--only <conditions>', 'only those that are unhealthy, behind or away; comma-separated')
+    .option('--json', 'print the response as JSON')
+    .action((name: string | undefined, options: ClientsOptions) =>
+      name === undefined ? clients(options, withConfig(env, options)) : client(name, options, withConfig(env, options)),
+    );
+}
+
+async function clients(options: ClientsOptions, env: NodeJS.ProcessEnv): Promise<void> {
+  const wanted = options.only === undefined ? undefined : parseConditions('--only', options.only);
+  const isWanted = (client: ClientView): boolean =>
+    wanted === undefined || wanted.some((condition) => conditionsOf(client).has(condition));
+  const { answer, raw } = await allClients(serverTarget(options, env), env);
+  if (options.json === true) {
+    const chosen = raw.clients.filter((_, index) => isWanted(answer.clients[index] as ClientView));
+    console.log(JSON.stringify({ ...raw, clients: chosen }));
+    return;
+  }
+  for (const line of listLines(answer, answer.clients.filter(isWanted))) console.log(line);
+}
+
+async function client(name: string, options: ClientsOptions, env: NodeJS.ProcessEnv): Promise<void> {
+  if (options.only !== undefined) throw new UsageError('--only belongs to the list of clients, and a name is given');
+  const { url, token } = serverTarget(options, env);
+  const address = serverAddress(url, `/clients/${encodeURIComponent(name)}`);
+  const { text } = await askServer({ url: address, token }, { code: 'server_refused' }, env);
+  const answer = parsedAnswer(clientAnswer, text, url);
+  if (options.json === true) console.log(text);
+  else for (const line of clientLines(answer, pageOf(process.stdout))) console.log(line);
+}
+
+function listLines({ clients: all, incomplete }: ClientsAnswer, shown: readonly ClientView[]): string[] {
+  const of = shown.length === all.length ? '' : ` of ${all.length}`;
+  return [
+    `${counted(shown.length, 'client')}${of}`,
+    ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
+    ...(shown.length === 0 ? [] : ['', ...clientTable(shown, pageOf(process.stdout))]),
+  ];
+}

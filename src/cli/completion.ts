@@ -1,0 +1,27 @@
+import { Argument, type Command } from 'commander';
+
+const SHELLS = ['bash', 'zsh', 'fish'] as const;
+
+const WAYS = `
+bash: eval "$(policysync completion bash)"       in ~/.bashrc
+zsh:  source <(policysync completion zsh)        in ~/.zshrc, after compinit
+fish: policysync completion fish | source        in ~/.config/fish/config.fish`;
+
+/** Adds `completion`: prints the script by which a shell completes the commands and options of `program`. */
+export function addCompletionCommand(program: Command): void {
+  program
+    .command('completion')
+    .description('Print the script by which a shell completes commands and options.')
+    .addArgument(new Argument('<shell>', 'for which shell').choices(SHELLS))
+    .addHelpText('after', WAYS)
+    .action(async (shell: (typeof SHELLS)[number]) => {
+      const { completionNodes } = await import('./completion/model.js');
+      const nodes = completionNodes(program);
+      const script = {
+        bash: async () => (await import('./completion/bash.js')).bashCompletion,
+        zsh: async () => (await import('./completion/zsh.js')).zshCompletion,
+        fish: async () => (await import('./completion/fish.js')).fishCompletion,
+      }[shell];
+      process.stdout.write((await script())(program.name(), nodes));
+    });
+}

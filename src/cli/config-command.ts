@@ -1,0 +1,52 @@
+import type { Command } from 'commander';
+import type { Settings } from '../lib/setting.js';
+import { clientProgram } from './client-program.js';
+import { configJson, configText } from './config-text.js';
+import {
+  addConfigOption,
+  loadProgramSettings,
+  printWarnings,
+  SECTIONS,
+  type Section,
+  withConfig,
+} from './program-settings.js';
+import { UsageError } from './run-program.js';
+import { serverProgram } from './server-program.js';
+import { addPrintConfigCommand, HELP_COMMAND } from './settings-program.js';
+
+/** Adds `config print [server|client]`: of one program, whose settings it accepts as options, or of both. */
+export function addConfigCommand(program: Command, env: NodeJS.ProcessEnv): void {
+  const config = program
+    .command('config')
+    .helpCommand(...HELP_COMMAND)
+    .description('Print the effective configuration with the origin of each value.');
+  const print = config
+    .command('print')
+    .description('Print the effective configuration of both programs, or of one, with the origin of each value.')
+    .option('--json', 'print one JSON document');
+  addPrintConfigCommand(print, 'server', serverProgram(env), env);
+  addPrintConfigCommand(print, 'client', clientProgram(env), env);
+  addConfigOption(print)
+    // Those that are no program, to name them.
+    .allowExcessArguments(true)
+    .action((options: { config?: string; json?: boolean }) => {
+      const [name] = print.args;
+      if (name !== undefined) {
+        throw new UsageError(`config print is of ${Object.keys(SECTIONS).join(' or ')} (is ${JSON.stringify(name)})`);
+      }
+      printBoth(options, env);
+    });
+}
+
+function printBoth(options: { config?: string; json?: boolean }, env: NodeJS.ProcessEnv): void {
+  const programs = (Object.keys(SECTIONS) as Section[]).map((section) => {
+    const settings: Settings = SECTIONS[section];
+    return { section, settings, loaded: loadProgramSettings(section, settings, { env: withConfig(env, options) }) };
+  });
+  printWarnings([...new Set(programs.flatMap(({ loaded }) => loaded.warnings))]);
+  if (options.json === true) console.log(configJson(programs));
+  else
+    console.log(
+      programs.map(({ section, settings, loaded }) => `## ${section}\n\n${configText(settings, loaded)}`).join('\n\n'),
+    );
+}

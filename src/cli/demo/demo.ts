@@ -1,0 +1,15 @@
+import type { Command } from 'commander';
+
+/** Adds the command `demo`: server, client and OPA on this machine, and decisions that change. */
+export function addDemoCommand(program: Command, env: NodeJS.ProcessEnv): void {
+  program
+    .command('demo')
+    .description(
+      'Show it on this machine: a server, a client and OPA, and decisions that change. Leaves nothing behind.',
+    )
+    .option('--once', 'end after the last decision; otherwise it stays up until Ctrl-C, to try things out')
+    .action(async ({ once = false }: { once?: boolean }) => {
+      const { runDemo } = await import('./run-demo.js');
+      await runDemo({ once, env });
+    });
+}

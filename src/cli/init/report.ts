@@ -1,0 +1,52 @@
+import { counted, table } from '../status/text.js';
+import type { NewFile } from './files.js';
+import type { Plan } from './plan.js';
+import { shellWord } from './shell-word.js';
+import { targetLines } from './target-lines.js';
+
+/** What was made, and how it goes on. */
+export interface Made {
+  readonly plan: Plan;
+  /** As it was given. */
+  readonly folder: string;
+  readonly files: readonly NewFile[];
+  /** How the program is called here: `policysync`, or `npx policysync`. */
+  readonly program: string;
+  /** What does not work as it is, each with what to do. */
+  readonly warnings: readonly string[];
+}
+
+/** The three commands that follow, for a shell in the folder. */
+export function nextCommands(program: string): string[] {
+  const config = '--config policysync.yaml';
+  return [`${program} doctor server ${config}`, `${program} server ${config}`, `${program} client ${config}`];
+}
+
+/** What `init` prints: the files, the three commands, and how to ask for a decision. */
+export function reportLines({ plan, folder, files, program, warnings }: Made): string[] {
+  const listed = files.filter(({ about }) => about !== undefined);
+  const [check = '', server = '', client = ''] = nextCommands(program);
+  return [
+    `Wrote ${counted(listed.length, 'file')}${folder === '.' ? '' : ` in ${folder}`}:`,
+    ...table(listed.map(({ path, about = '' }) => [`  ${path}`, about])),
+    '',
+    ...(plan.mode === 'network' && plan.tls === 'none'
+      ? ['The server speaks plain HTTP: see docs/tls.md before tokens cross a network.', '']
+      : []),
+    ...warnings.flatMap((warning) => [`Warning: ${warning}`, '']),
+    'Next:',
+    ...(folder === '.' ? [] : [`  cd ${shellWord(folder)}`]),
+    `  ${check}`,
+    `  ${server}`,
+    `  ${client}     # in a second terminal`,
+    '',
+    `OPA then answers at http://127.0.0.1:${plan.enginePort}/v1/data; \`${program} doctor --config policysync.yaml\` checks both.`,
+    ...(plan.mode === 'network'
+      ? [
+          'The configuration file has the token of the client. Add `--token-file secrets/datasource-token` to `publish`, and',
+          '`--token-file secrets/listener-token` to `status`, `clients` and `trace`.',
+        ]
+      : []),
+    ...targetLines(plan, { isRoot: process.getuid?.() === 0 }),
+  ];
+}

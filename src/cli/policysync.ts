@@ -1,0 +1,5 @@
+#!/usr/bin/env node
+import { policysync } from './commands.js';
+import { runCommandLine } from './run-program.js';
+
+process.exit(await runCommandLine(policysync(process.env), process.argv.slice(2)));

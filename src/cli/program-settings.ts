@@ -1,0 +1,103 @@
+import type { Command } from 'commander';
+import { CLIENT_SETTINGS } from '../client/options.js';
+import { type FileSection, readConfigFile } from '../lib/config-file.js';
+import { expandHome } from '../lib/home-path.js';
+import { type LoadedSettings, loadSettings } from '../lib/options.js';
+import { envNames, type Settings, secretFileEnv } from '../lib/setting.js';
+import { SERVER_SETTINGS } from '../server/options.js';
+import { UsageError } from './run-program.js';
+import { CONFIG_VARIABLE } from './unread-config.js';
+
+/** The sections of the configuration file, with the settings of each. */
+export const SECTIONS = { server: SERVER_SETTINGS, client: CLIENT_SETTINGS } as const satisfies Record<
+  string,
+  Settings
+>;
+/** A name of {@link SECTIONS}. */
+export type Section = keyof typeof SECTIONS;
+
+/** Variables that only a command such as `token` reads. */
+const COMMAND_VARIABLES = ['SYNC_MASTER_TOKEN', 'OPAL_MASTER_TOKEN'];
+
+/** What the environment may contain beside the settings of one program. */
+const KNOWN_VARIABLES = [
+  CONFIG_VARIABLE,
+  ...COMMAND_VARIABLES,
+  ...COMMAND_VARIABLES.map(secretFileEnv),
+  ...Object.values(SECTIONS).flatMap((settings: Settings) => Object.values(settings).flatMap(envNames)),
+];
+
+/** Adds `--config <file>`; the action passes its options to {@link withConfig}. */
+export function addConfigOption(command: Command): Command {
+  return command.option(
+    '--config <file>',
+    `the configuration file, see docs/configuration.md (env: ${CONFIG_VARIABLE})`,
+  );
+}
+
+/** The environment in which a command loads settings: `--config` counts before SYNC_CONFIG. */
+export function withConfig(env: NodeJS.ProcessEnv, { config }: { config?: string }): NodeJS.ProcessEnv {
+  if (config === undefined) return env;
+  if (config === '') throw new UsageError('--config has an empty value: give the path of a file, or leave it out');
+  return { ...env, [CONFIG_VARIABLE]: config };
+}
+
+/** Flags by flag name, with the command's own names of some of them. */
+interface CommandSources {
+  /** From {@link withConfig}, where the command has `--config`. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly flags?: Readonly<Record<string, string | undefined>>;
+  readonly flagNames?: Readonly<Record<string, string>>;
+}
+
+/** The flags of a command that calls a server, for {@link commandSettings}: with its own names. */
+export function connectionFlags(options: {
+  serverUrl?: string | undefined;
+  token?: string | undefined;
+  tokenFile?: string | undefined;
+}): {
+  flags: Record<string, string | undefined>;
+  flagNames: Record<string, string>;
+} {
+  return {
+    flags: {
+      'server-url': options.serverUrl,
+      'client-token': options.token,
+      'client-token-file': options.tokenFile,
+    },
+    flagNames: { 'client-token': '--token', 'client-token-file': '--token-file' },
+  };
+}
+
+/**
+ * Loads settings of a program, all or some of them: from flags, environment and configuration file. Throws `config_invalid` that names
+ * every bad value at once, and everything in the file that is not valid.
+ */
+export function loadProgramSettings<S extends Settings>(
+  section: Section,
+  settings: S,
+  sources: CommandSources,
+): LoadedSettings<S> {
+  const path = sources.env[CONFIG_VARIABLE] ?? '';
+  if (path === '') return loadSettings(settings, sources, KNOWN_VARIABLES);
+  const { sections, warnings } = readConfigFile(expandHome(path), SECTIONS);
+  const file: FileSection | undefined = sections.get(section);
+  const loaded = loadSettings(settings, { ...sources, file }, KNOWN_VARIABLES);
+  return { ...loaded, warnings: [...warnings, ...loaded.warnings] };
+}
+
+/** The same for a command that runs once: prints warnings, and returns the values. */
+export function commandSettings<S extends Settings>(
+  section: Section,
+  settings: S,
+  sources: CommandSources,
+): LoadedSettings<S>['values'] {
+  const { values, warnings } = loadProgramSettings(section, settings, sources);
+  printWarnings(warnings);
+  return values;
+}
+
+/** Prints warnings on standard error. */
+export function printWarnings(warnings: readonly string[]): void {
+  for (const warning of warnings) console.error(`warning: ${warning}`);
+}

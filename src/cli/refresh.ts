@@ -1,0 +1,66 @@
+import type { Command } from 'commander';
+import * as z from 'zod';
+import { serverAddress } from '../lib/server-address.js';
+import { parsedAnswer } from './all-clients.js';
+import { withConfig } from './program-settings.js';
+import { UsageError } from './run-program.js';
+import { askServer } from './server-fetch.js';
+import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
+import { counted } from './status/text.js';
+
+interface RefreshOptions extends TargetOptions {
+  path?: string;
+  topic?: string[];
+  reason?: string;
+  json?: boolean;
+}
+
+const refreshAnswer = z.object({
+  entries: z.number(),
+  id: z.string().optional(),
+  seq: z.number().optional(),
+  subscribers: z.number().optional(),
+});
+
+/** Adds `refresh`: all clients concerned fetch documents again. */
+export function addRefreshCommand(program: Command, env: NodeJS.ProcessEnv): void {
+  const command = program
+    .command('refresh')
+    .description('Have clients fetch documents again, for example after a data source was repaired.')
+    .option('--path <path>', 'documents at, below or around this path; / means all')
+    .option('-t, --topic <topic>', 'documents of this topic; may be repeated', (topic, all: string[] | undefined) => [
+      ...(all ?? []),
+      topic,
+    ])
+    .option('--reason <text>', 'why, for the logs of the clients')
+    .option('--json', 'print the response of the server as JSON');
+  addTargetOptions(command, 'datasource').action((options: RefreshOptions) =>
+    refresh(options, withConfig(env, options)),
+  );
+}
+
+async function refresh(options: RefreshOptions, env: NodeJS.ProcessEnv): Promise<void> {
+  const { path, topic: topics, reason, json = false } = options;
+  if (path === undefined && topics === undefined)
+    throw new UsageError('say what to fetch again: --path (/ means all documents) or --topic');
+  const target = serverTarget(options, env);
+  const url = serverAddress(target.url, '/data/refresh');
+  const body = JSON.stringify({ topics, path, reason });
+  const rules = { code: 'server_refused', what: 'not refreshed' } as const;
+  const { text } = await askServer({ url, token: target.token, body }, rules, env);
+  const { entries, id, seq, subscribers } = parsedAnswer(refreshAnswer, text, url);
+  if (json) {
+    console.log(text);
+    return;
+  }
+  if (entries === 0) {
+    console.log('Nothing to fetch again: no document with a URL is at this path or on this topic.');
+    return;
+  }
+  const reach =
+    subscribers === undefined
+      ? ''
+      : `; ${counted(subscribers, 'subscriber')} ${subscribers === 1 ? 'is' : 'are'} connected for these topics now`;
+  const what = `${entries} ${entries === 1 ? 'entry' : 'entries'}`;
+  console.log(`Published ${what} again as update ${id}, seq ${seq}: clients fetch what is behind them${reach}.`);
+}

@@ -1,0 +1,33 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { SERVER_SETTINGS } from '../server/options.js';
+import { runProgram } from './run-program.js';
+import type { SettingsProgram } from './settings-program.js';
+
+/** The server as a program: `sync-server run` and `policysync server`. Its code is loaded when it runs. */
+export function serverProgram(env: NodeJS.ProcessEnv): SettingsProgram<typeof SERVER_SETTINGS> {
+  return {
+    name: 'sync-server',
+    description:
+      'Follows a policy repository and accepts data updates; keeps the policy engines of all clients up to date.',
+    section: 'server',
+    settings: SERVER_SETTINGS,
+    essential: {
+      'Policy and data': ['policyRepoUrl', 'policyRepoBranch', 'policyRepoPollingIntervalMs', 'dataSources'],
+      'Where it listens and keeps its state': ['host', 'port', 'stateDir'],
+      'Who may call it': ['authPrivateKey', 'authPublicKey', 'authMasterToken'],
+    },
+    run: (loaded) =>
+      runProgram('sync-server', loaded, env, async (log) => {
+        const { createServer } = await import('../server/server.js');
+        const stateDir = loaded.values.stateDir ?? defaultStateDir(env);
+        return createServer({ ...loaded.values, stateDir }, { env, log });
+      }),
+  };
+}
+
+/** `policysync/server` in XDG_STATE_HOME, otherwise in `~/.local/state` (XDG Base Directory Specification). */
+export function defaultStateDir(env: NodeJS.ProcessEnv): string {
+  const base = env.XDG_STATE_HOME ?? '';
+  return join(base === '' ? join(homedir(), '.local', 'state') : base, 'policysync', 'server');
+}

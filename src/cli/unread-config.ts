@@ -1,0 +1,16 @@
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+
+/** The variable with the path of the configuration file. */
+export const CONFIG_VARIABLE = 'SYNC_CONFIG';
+
+/** The name that `init` gives the configuration file. */
+const FILE = 'policysync.yaml';
+
+/** What to tell of a configuration file in the working directory that a command with `--config` did not read; undefined: nothing. */
+export function unreadConfig(command: Command, env: NodeJS.ProcessEnv): string | undefined {
+  const takesFile = command.options.some(({ long }) => long === '--config');
+  const isNamed = command.optsWithGlobals<{ config?: string }>().config !== undefined;
+  if (!takesFile || isNamed || (env[CONFIG_VARIABLE] ?? '') !== '' || !existsSync(FILE)) return undefined;
+  return `${FILE} in this folder was not read: --config ${FILE} names it`;
+}

@@ -1,0 +1,216 @@
+import { clientsIn, FAILED, MOVING, type Progress, progressOf } from '../../fleet/progress.js';
+import type { FleetChange } from '../../wire/fleet.js';
+import type { TraceConvergence } from '../../wire/trace.js';
+import { isPolicyTopic } from '../sessions/client-view.js';
+import type { Memories } from '../sessions/find-change.js';
+import { isConcerned, type KnownClient, wasConnected, wasThere } from '../sessions/known-client.js';
+import { errorView, firstStage, isOfStart, rememberedOf } from '../sessions/trace-parts.js';
+import { convergenceOf, type Standing, standingToCommit, standingToUpdate } from '../sessions/trace-rules.js';
+import type { ClientTimes } from '../trace/change-times.js';
+import type { ChangeFacts } from './change-facts.js';
+
+/** What the rules need beside the change. */
+export interface RulesContext {
+  readonly memories: Memories;
+  /** Of the log. */
+  readonly epoch: string;
+  /** Whether the caller sees the kind of a failure, and not its text. */
+  readonly isLimited: boolean;
+}
+
+/** How clients stand to one change: the rules of `GET /trace`. */
+export interface ChangeRules {
+  readonly kind: ChangeFacts['kind'];
+  /** Changes when the state of any client may be another one although the client is the same. */
+  readonly stamp: string;
+  /** A client that is settled up to here, and held the change, still does. */
+  readonly settledAt: number;
+  /** Undefined: the change does not concern it. */
+  standingOf(client: KnownClient): Standing | undefined;
+  /** Whether it counts for the convergence. */
+  counts(client: KnownClient): boolean;
+  /** When it was first heard to hold the change, as its server instance noticed. */
+  seenAt(client: KnownClient): number | null;
+  /** When the change began; undefined: no times are in memory. */
+  readonly fromMs: number | undefined;
+}
+
+export function rulesOf(change: ChangeFacts, { memories, epoch, isLimited }: RulesContext): ChangeRules {
+  const remembered = rememberedOf(memories, change.key);
+  const isShort = remembered.some(({ memory }) => memory.isShort === true);
+  const [first, ...others] = remembered;
+  const timesOf = (key: string): ClientTimes | undefined => {
+    const known = first?.memory.clients.get(key);
+    if (others.length === 0) return known;
+    return firstTimes([known, ...others.map(({ memory }) => memory.clients.get(key))]);
+  };
+  const announced = firstStage(remembered, 'announced');
+  const stages = remembered.flatMap(({ memory }) => Object.values(memory.stages).flatMap((at) => at ?? []));
+  const seenAt = (client: KnownClient): number | null => timesOf(client.key)?.appliedSeen ?? null;
+  if (change.kind === 'data') {
+    const announcedMs = announced ?? change.atMs;
+    const update = { seq: change.key, topics: change.topics, paths: change.paths, isLimited };
+    return {
+      kind: change.kind,
+      stamp: `${announcedMs} ${isShort}`,
+      settledAt: change.key,
+      standingOf: (client) =>
+        isConcerned(client, change.topics)
+          ? standingToUpdate(client, { update, epoch, announcedMs, times: timesOf(client.key) })
+          : undefined,
+      counts: (client) => client.kind === 'session' && wasThere(client.spans, change.key),
+      seenAt,
+      fromMs: remembered.length === 0 || isShort ? undefined : Math.min(change.atMs, ...stages),
+    };
+  }
+  const isHead = change.state === 'served';
+  const isServed = isHead || change.state === 'replaced';
+  return {
+    kind: change.kind,
+    stamp: `${announced} ${isShort} ${change.state}`,
+    // Whether a client counts depends on its connections.
+    settledAt: Number.POSITIVE_INFINITY,
+    standingOf: (client) =>
+      isServed && client.topics.some(isPolicyTopic)
+        ? standingToCommit(client, {
+            ...{ hash: change.key, isHead, isLimited, announcedMs: announced },
+            times: timesOf(client.key),
+          })
+        : undefined,
+    counts: (client) => client.kind === 'session' && wasConnected(client, announced),
+    seenAt,
+    fromMs: stages.length === 0 || isShort || isOfStart(remembered) ? undefined : Math.min(...stages),
+  };
+}
+
+/** Up to where a client has dealt with every update, and none of them is open. */
+export function settledThrough({ position: at, state }: KnownClient, epoch: string): number {
+  if (at === null || at.epoch !== epoch || at.unresolved.length > 0 || (state?.blocked.length ?? 0) > 0) return 0;
+  return at.applied_through;
+}
+
+function firstTimes(all: readonly (ClientTimes | undefined)[]): ClientTimes | undefined {
+  const known = all.filter((times) => times !== undefined);
+  if (known.length < 2) return known[0];
+  const first = (name: keyof ClientTimes): number | undefined =>
+    known.find((times) => times[name] !== undefined)?.[name];
+  const [heard, replaced, refusedSeen] = [first('heard'), first('replaced'), first('refusedSeen')];
+  return { heard, replaced, appliedSeen: replaced === undefined ? first('appliedSeen') : undefined, refusedSeen };
+}
+
+/** The convergence over the clients that count; null: no times are in memory. */
+export function changeConvergence(rules: ChangeRules, clients: readonly KnownClient[]): TraceConvergence | null {
+  if (rules.fromMs === undefined) return null;
+  const counted = clients.map((client) => ({
+    kind: client.kind,
+    was_there: true,
+    applied_seen_at: rules.seenAt(client),
+  }));
+  return convergenceOf(counted, rules.fromMs);
+}
+
+/** Longest text of an error of clients. */
+const ERROR_TEXT = 300;
+/** The path of a document that stands before what is wrong with it. */
+const OF_PATH = /^(\/[^\s:]*): (.+)$/s;
+
+/** What most of the clients say that refuse a change, or fail with it; null: none says why. */
+export function commonestError(rules: ChangeRules, clients: readonly KnownClient[]): FleetChange['error'] {
+  const errors = new Map<string, NonNullable<FleetChange['error']> & { readonly clients: number }>();
+  for (const client of clients) {
+    const error = errorOf(rules.kind, rules.standingOf(client));
+    if (error === null) continue;
+    const key = JSON.stringify(error);
+    errors.set(key, { ...error, clients: (errors.get(key)?.clients ?? 0) + 1 });
+  }
+  return [...errors.values()].sort((one, other) => other.clients - one.clients)[0] ?? null;
+}
+
+function errorOf(kind: ChangeRules['kind'], standing: Standing | undefined): FleetChange['error'] {
+  if (standing === undefined || standing.reason === null) return null;
+  const { reason, file, line } = standing;
+  if (file !== undefined) return { message: reason.slice(0, ERROR_TEXT), file, line: line ?? null };
+  // It refused the commit once, and says no longer why.
+  if (kind === 'policy') return null;
+  const [, path, message] = OF_PATH.exec(reason) ?? [];
+  if (path === undefined || message === undefined) return { message: reason.slice(0, ERROR_TEXT) };
+  return { message: message.slice(0, ERROR_TEXT), file: path };
+}
+
+/** A change that everyone holds is named for this long after the last client took it: people see when that was. */
+const SHOWN_MS = 10_000;
+
+/**
+ * The change that is to be named: one that moves, else one that the last client has just taken, else one that is held up, else the
+ * newest. Of several the served commit, which the answer is about, else the newest. `changes`: newest first.
+ */
+export function underWay(changes: readonly FleetChange[], nowMs: number): FleetChange | null {
+  const current = changes.filter(isCurrent).map((change) => ({ change, progress: progressOf(change, nowMs).kind }));
+  const served = current.filter(({ change }) => change.kind === 'policy');
+  const first = (kind: Progress['kind']): (typeof current)[number] | undefined =>
+    [...served, ...current].find(({ progress }) => progress === kind);
+  const isJustHeld = ({ convergence }: FleetChange): boolean => nowMs - (convergence?.last ?? 0) < SHOWN_MS;
+  const named =
+    first('running') ??
+    current.find(({ change, progress }) => progress === 'complete' && isJustHeld(change)) ??
+    first('held_up') ??
+    current[0];
+  return named?.change ?? null;
+}
+
+/** How many changes but the named one some client refuses, or cannot take. Clients that are away hold up everything: they do not count. */
+export function othersHeldUp(changes: readonly FleetChange[], named: FleetChange | null): number {
+  return changes.filter((one) => one !== named && isCurrent(one) && clientsIn(one.counts, FAILED) > 0).length;
+}
+
+function isCurrent({ state }: FleetChange): boolean {
+  return state === 'served' || state === 'under_way';
+}
+
+/** Most topics that are named. */
+const NAMED = 20;
+
+/** What a response says of a change, for callers that see publishers. */
+export function changeView(
+  change: ChangeFacts,
+  measured: Pick<FleetChange, 'counts' | 'total' | 'convergence' | 'error'>,
+): FleetChange {
+  const moves = clientsIn(measured.counts, MOVING) > 0;
+  const { counts, total, convergence } = measured;
+  if (change.kind === 'data') {
+    return {
+      kind: 'data',
+      id: String(change.key),
+      update_id: change.updateId,
+      title: change.reason ?? '',
+      by: change.publisher,
+      at: change.atMs,
+      topics: change.topics.slice(0, NAMED),
+      size: change.size,
+      paths: [...change.paths],
+      state: moves ? 'under_way' : 'served',
+      error: measured.error,
+      ...{ counts: { ...counts }, total, convergence },
+    };
+  }
+  const { error, about } = change;
+  return {
+    kind: 'policy',
+    id: change.key,
+    update_id: null,
+    title: about?.title ?? '',
+    by: about?.author ?? null,
+    at: change.atMs,
+    topics: change.topics.slice(0, NAMED),
+    size: about?.files ?? null,
+    paths: [],
+    state: change.state === 'served' && moves ? 'under_way' : change.state,
+    error: error === undefined ? measured.error : errorView(error),
+    ...{ counts: { ...counts }, total, convergence },
+  };
+}
+
+/** The same for callers that do not see who published an update, and why. */
+export function withoutPublisher(change: FleetChange): FleetChange {
+  return change.kind === 'data' ? { ...change, title: '', by: null } : change;
+}

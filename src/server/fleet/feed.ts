@@ -1,0 +1,279 @@
+import { randomUUID } from 'node:crypto';
+import type { Limits } from '../../auth/caller.js';
+import type { FleetChange, FleetInstance, FleetSummary } from '../../wire/fleet.js';
+import { ALL_TOPICS } from '../../wire/topics.js';
+import { isBackboneAway } from '../log/log-store.js';
+import type { AuditRecord, UpdateLog } from '../log/update-log.js';
+import type { ViewDeps } from '../sessions/client-view.js';
+import { type DataFacts, dataFacts, newestFirst } from './change-facts.js';
+import { EventRing } from './event-ring.js';
+import { type DeltaParts, FeedEvent } from './feed-event.js';
+import type { Gathered } from './gathered.js';
+import { FleetRows, type RowEntry } from './rows.js';
+import type { Slices } from './slices.js';
+import { summaryOf } from './summary.js';
+import { TrackedChanges } from './tracked-changes.js';
+
+export interface FeedDeps extends ViewDeps {
+  readonly instance: string;
+  readonly environment: string | undefined;
+  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'status' | 'heads' | 'audit'>;
+}
+
+/** Receives the events of a feed. */
+export interface FeedReader {
+  /** Whether it sees who published an update, and why. */
+  readonly seesPublisher: boolean;
+  /** All that is known. */
+  onSnapshot(event: FeedEvent): void;
+  /** What has changed since the event before. */
+  onDelta(event: FeedEvent): void;
+}
+
+/** Changes that are listed. */
+const CHANGES = 50;
+/** Rows of the log that are looked through for them, and read at once. */
+const LOOKED_THROUGH = 5000;
+const ROWS_AT_ONCE = 200;
+/** Events for readers that come back. */
+const KEPT = { events: 240, size: 4 * 1024 * 1024 };
+/** Shortest time between two events that only say new figures of instances. */
+const FIGURES_MS = 5000;
+
+/** What the readers know. */
+interface Published {
+  readonly gathered: Gathered;
+  readonly summary: FleetSummary;
+  readonly summaryText: string;
+  readonly changes: readonly FleetChange[];
+  readonly sourceText: string;
+  readonly statesText: string;
+  readonly figuresMs: number;
+}
+
+/** The fleet as all see it that have the same limits: computed once for all of them, and only while one of them watches. */
+export class FleetFeed {
+  readonly #limits: Limits;
+  readonly #deps: FeedDeps;
+  /** New on each start, so that nobody resumes what another instance has begun. */
+  readonly #id = randomUUID().slice(0, 13);
+  readonly #readers = new Set<FeedReader>();
+  /** Readers that get their first events after the next look, with the last event that each has seen. */
+  readonly #waiting = new Map<FeedReader, string | undefined>();
+  readonly #ring = new EventRing<FeedEvent>(KEPT);
+  #rows: FleetRows;
+  #tracked = new TrackedChanges();
+  /** The newest updates, the newest first; undefined: not known. */
+  #updates: readonly DataFacts[] | undefined;
+  /** Nobody watched for a while: anything may have changed. */
+  #isStale = true;
+  #published: Published | undefined;
+  #snapshot: FeedEvent | undefined;
+
+  constructor(limits: Limits, deps: FeedDeps) {
+    this.#limits = limits;
+    this.#deps = deps;
+    this.#rows = new FleetRows(limits, deps);
+  }
+
+  get isWatched(): boolean {
+    return this.#readers.size + this.#waiting.size > 0;
+  }
+
+  /** The log has a new update, since the look before. */
+  recorded(record: AuditRecord): void {
+    if (this.#updates === undefined) return; // they are read from the log
+    const facts = dataFacts(record, this.#limits);
+    if (facts !== undefined) this.#updates = withNewest(facts, this.#updates);
+  }
+
+  /** Nobody watches: what happens from now on is found out when somebody does again. */
+  rest(): void {
+    this.#isStale = true;
+    this.#updates = undefined;
+  }
+
+  /** Tells a reader from now on. `lastEventId`: the last event that it has seen. Returns the function that ends it. */
+  watch(reader: FeedReader, lastEventId: string | undefined): () => void {
+    this.#waiting.set(reader, lastEventId);
+    if (!this.#isStale) this.#beginWaiting();
+    return () => {
+      this.#waiting.delete(reader);
+      this.#readers.delete(reader);
+    };
+  }
+
+  #beginWaiting(): void {
+    for (const [reader, lastEventId] of [...this.#waiting]) {
+      this.#waiting.delete(reader);
+      this.#readers.add(reader);
+      const missed = this.#missed(reader, lastEventId);
+      if (missed === undefined) reader.onSnapshot(this.snapshot());
+      else for (const event of missed) reader.onDelta(event);
+    }
+  }
+
+  /** All that is known. To be called by readers that have begun. */
+  snapshot(): FeedEvent {
+    const published = this.#published;
+    if (published === undefined) throw new Error('the feed has not been computed yet');
+    const { gathered, summary, changes } = published;
+    const { instance, environment } = this.#deps;
+    const { atMs: at, epoch, head, source, instances } = gathered;
+    this.#snapshot ??= new FeedEvent(
+      'snapshot',
+      {
+        ...{ at, epoch, instance, environment, head, summary, source },
+        changes: [...changes],
+        instances: this.#visible(instances),
+        rows: [...this.#rows.entries.values()],
+      },
+      this.#idOf(this.#ring.last),
+    );
+    return this.#snapshot;
+  }
+
+  /** Finds out what has changed, and tells the readers. `touched`: topics with new updates since the last time; undefined: not known. */
+  async update(gathered: Gathered, touched: ReadonlySet<string> | undefined, slices: Slices): Promise<void> {
+    try {
+      await this.#update(gathered, this.#isStale ? undefined : touched, slices);
+      this.#isStale = false;
+      this.#beginWaiting();
+    } catch (error) {
+      // Half of it may have been noted.
+      this.#tracked = new TrackedChanges();
+      this.rest();
+      throw error;
+    }
+  }
+
+  async #update(gathered: Gathered, touched: ReadonlySet<string> | undefined, slices: Slices): Promise<void> {
+    this.#updates ??= await slices.outside(this.#lastUpdates());
+    const changes = [...(this.#updates ?? []), ...gathered.commits.slice(0, CHANGES)]
+      .sort(newestFirst)
+      .slice(0, CHANGES);
+    const look = await this.#rows.look(gathered, touched, slices);
+    // Only the summary reads the rows before the event is told, in the same turn.
+    const all = afterLook(this.#rows.entries, look);
+    const views = await this.#tracked.look(
+      changes,
+      { all, ...look },
+      { ...gathered, isLimited: this.#limits.isLimited },
+      slices,
+    );
+    this.#rows.take(look);
+    this.#publish(gathered, views, look);
+  }
+
+  #publish(
+    gathered: Gathered,
+    changes: FleetChange[],
+    { shown, gone }: { shown: readonly RowEntry[]; gone: readonly RowEntry[] },
+  ): void {
+    const before = this.#published;
+    const { isLimited } = this.#limits;
+    const dataHead = this.#dataHead();
+    const summary = summaryOf(this.#rows.entries.values(), { gathered, changes, dataHead, isLimited });
+    const summaryText = JSON.stringify(summary);
+    const sourceText = JSON.stringify(gathered.source);
+    const instances = this.#visible(gathered.instances);
+    const statesText = JSON.stringify(
+      instances.map(({ instance, state, clients, source }) => [instance, state, clients, source]),
+    );
+    const isDue = before === undefined || gathered.atMs - before.figuresMs >= FIGURES_MS;
+    const hasNewStates = statesText !== before?.statesText || isDue;
+    const known = new Set(before?.changes);
+    const newChanges = changes.filter((change) => !known.has(change));
+    const parts: Omit<DeltaParts, 'at'> = {
+      ...(gathered.head !== before?.gathered.head && { head: gathered.head }),
+      ...(summaryText !== before?.summaryText && { summary }),
+      ...(sourceText !== before?.sourceText && { source: gathered.source }),
+      ...(shown.length > 0 && { rows: shown }),
+      ...(gone.length > 0 && { gone: gone.map(({ name }) => name) }),
+      ...(newChanges.length > 0 && { changes: newChanges }),
+      ...(hasNewStates && { instances }),
+    };
+    const figuresMs = hasNewStates ? gathered.atMs : (before?.figuresMs ?? 0);
+    this.#published = { gathered, summary, summaryText, changes, sourceText, statesText, figuresMs };
+    if (before !== undefined && Object.keys(parts).length === 0) return;
+    this.#snapshot = undefined;
+    if (before === undefined) return;
+    const event = new FeedEvent('delta', { at: gathered.atMs, ...parts }, this.#idOf(this.#ring.last + 1));
+    this.#ring.add(event, sizeOf(shown) + 200 * newChanges.length + 1000);
+    for (const reader of [...this.#readers]) reader.onDelta(event);
+  }
+
+  /** The events that a reader has missed; undefined: it needs a snapshot. */
+  #missed({ seesPublisher }: FeedReader, lastEventId: string | undefined): FeedEvent[] | undefined {
+    const [, feed, number] = /^(.+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
+    if (feed !== this.#feedId(seesPublisher)) return undefined;
+    return this.#ring.after(Number(number));
+  }
+
+  #idOf(number: number): (seesPublisher: boolean) => string {
+    return (seesPublisher) => `${this.#feedId(seesPublisher)}-${number}`;
+  }
+
+  #feedId(seesPublisher: boolean): string {
+    return `${this.#id}.${seesPublisher ? 'd' : 'l'}`;
+  }
+
+  #dataHead(): number {
+    const { permittedTopics } = this.#limits;
+    const { recent, log } = this.#deps;
+    const topics = permittedTopics === undefined ? [ALL_TOPICS] : [...permittedTopics];
+    return recent.newestOn(topics, log.heads(topics));
+  }
+
+  /** With the clients that the caller sees. */
+  #visible(instances: readonly FleetInstance[]): FleetInstance[] {
+    if (this.#limits.permittedTopics === undefined) return [...instances];
+    const clients = new Map<string, number>();
+    for (const { client } of this.#rows.entries.values()) {
+      if (client.awaySinceMs === null) clients.set(client.instance, (clients.get(client.instance) ?? 0) + 1);
+    }
+    return instances.map((one) => ({ ...one, clients: clients.get(one.instance) ?? 0 }));
+  }
+
+  /** The last updates of the log that the caller sees; undefined: the backbone is away, and the next look reads them. */
+  async #lastUpdates(): Promise<DataFacts[] | undefined> {
+    try {
+      return await this.#readUpdates();
+    } catch (error) {
+      if (isBackboneAway(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #readUpdates(): Promise<DataFacts[]> {
+    const { log } = this.#deps;
+    const found: DataFacts[] = [];
+    let before = log.head + 1;
+    const lowest = before - LOOKED_THROUGH;
+    while (found.length < CHANGES && before > 1 && before > lowest) {
+      const page = await log.audit(before, ROWS_AT_ONCE);
+      found.push(...page.records.flatMap((record) => dataFacts(record, this.#limits) ?? []));
+      if (page.next === undefined) break;
+      before = page.next;
+    }
+    return found.slice(0, CHANGES);
+  }
+}
+
+function afterLook(
+  entries: ReadonlyMap<string, RowEntry>,
+  { made, gone }: { made: readonly RowEntry[]; gone: readonly RowEntry[] },
+): RowEntry[] {
+  const all = new Map(entries);
+  for (const entry of made) all.set(entry.name, entry);
+  for (const { name } of gone) all.delete(name);
+  return [...all.values()];
+}
+
+function withNewest(facts: DataFacts, others: readonly DataFacts[]): DataFacts[] {
+  return [facts, ...others.filter(({ key }) => key !== facts.key)].slice(0, CHANGES);
+}
+
+function sizeOf(rows: readonly RowEntry[]): number {
+  return rows.reduce((sum, { text }) => sum + text.length, 0);
+}

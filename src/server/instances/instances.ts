@@ -1,0 +1,85 @@
+import { hostname } from 'node:os';
+import type { InstancesAnswer } from '../../wire/fleet-views.js';
+import type { UpdateLog } from '../log/update-log.js';
+import type { Hour } from './hour.js';
+import { printHour, readHour } from './hour-text.js';
+import { type AnnouncedInstance, createInstanceList, type InstanceList } from './instance-list.js';
+import { LoopDelay } from './loop-delay.js';
+import { SettledHead } from './settled-head.js';
+import { ownVitals, type Vitals } from './vitals.js';
+
+export interface InstancesDeps {
+  /** Id of this instance, new on each start. */
+  readonly instance: string;
+  readonly version: string;
+  readonly log: Pick<UpdateLog, 'head' | 'status' | 'roundTripMs' | 'onRecord'>;
+  /** Connected clients of this instance. */
+  readonly clients: () => number;
+  readonly isDraining: () => boolean;
+  /** State of the policy source. */
+  readonly source: () => string;
+  /** What happened here; the measured parts tell it. */
+  readonly hour: Hour;
+}
+
+/** How this instance is, for itself and in its announcements, and the list of all of them. */
+export interface Instances extends Pick<InstanceList, 'list'> {
+  /** The last hour of each instance, in the order of {@link InstanceList.list}. */
+  hours(views: readonly AnnouncedInstance[]): InstancesAnswer['hours'];
+  /** For the announcement of this instance. */
+  readonly vitals: () => Vitals;
+  /** A timer of the server that fires all the time did so now, this much too late, in milliseconds. */
+  readonly onLate: (lateMs: number) => void;
+  /** Ends what it listens to. */
+  readonly close: () => void;
+}
+
+/** Clients are counted at most so often. */
+const SAMPLE_EVERY_MS = 1000;
+
+/** Creates {@link Instances}. Has no timer: what it knows comes from parts that run anyway. */
+export function createInstances(deps: InstancesDeps): Instances {
+  const { instance, version, log, clients, isDraining, source, hour } = deps;
+  const loop = new LoopDelay(Date.now);
+  const settled = new SettledHead(log.head, Date.now);
+  const unsubscribe = log.onRecord(({ seq }) => settled.reached(seq));
+  const about = { name: hostname(), version, startedMs: Date.now() };
+  let ended = { minute: 0, text: '' };
+  const endedText = (): string => {
+    if (ended.minute !== hour.minute) ended = { minute: hour.minute, text: printHour(hour.ended()) };
+    return ended.text;
+  };
+  let sampledMs = 0;
+  const onLate = (lateMs: number): void => {
+    const nowMs = Date.now();
+    loop.sampled(lateMs);
+    if (nowMs - sampledMs < SAMPLE_EVERY_MS) return;
+    sampledMs = nowMs;
+    hour.sampled({ clients: clients(), backboneMs: log.roundTripMs });
+  };
+  const vitals = (): Vitals =>
+    ownVitals({
+      ...about,
+      memory: () => process.memoryUsage.rss(),
+      loopMs: () => loop.worstMs,
+      isUp: () => log.status.up,
+      backboneMs: () => log.roundTripMs,
+      ...{ isDraining, source },
+      hour: endedText,
+    });
+  const instances = createInstanceList({
+    ...{ instance, vitals, log, clients },
+    settled: () => settled.seq,
+    now: Date.now,
+  });
+  return {
+    list: instances.list,
+    hours: (views) =>
+      instances.list(views).map(({ instance: id, name, here }) => ({
+        instance: id,
+        name,
+        points: here ? hour.points() : readHour(instances.hourOf(id) ?? ''),
+      })),
+    ...{ vitals, onLate, close: unsubscribe },
+  };
+}

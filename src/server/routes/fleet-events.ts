@@ -1,0 +1,109 @@
+import type { FastifyInstance } from 'fastify';
+import { type Caller, expiresAtMs, isDatasource, limitsOf } from '../../auth/caller.js';
+import type { ClientAddresses } from '../../http/address-limits.js';
+import { EventStream, eventText } from '../../http/event-stream.js';
+import { addRoute } from '../../http/route.js';
+import { startTimer } from '../../lib/async.js';
+import { SyncError } from '../../lib/errors.js';
+import type { FleetEnd } from '../../wire/fleet.js';
+import type { FleetFeeds, Watch } from '../fleet/feeds.js';
+
+/** Streams at one time, in all and of one address. */
+const MAX_STREAMS = { all: 200, address: 50 };
+/** A reader that lost its stream comes back after this time: not all at once. */
+const RETRY_MS = { min: 1000, max: 4000 };
+const RETRY_SECONDS = 10;
+
+/** The open streams of the fleet. */
+export interface FleetStreams {
+  /** Ends all of them: readers come back, to another server instance if this one stops. */
+  end(): void;
+}
+
+/** `GET /ui/events`: the fleet as it changes, as server-sent events (docs/visibility.md). */
+export function fleetEventsRoute(
+  app: FastifyInstance,
+  { feeds, addresses }: { feeds: Pick<FleetFeeds, 'watch'>; addresses: ClientAddresses },
+): FleetStreams {
+  const open = new Map<EventStream, string>();
+  const streams: FleetStreams = {
+    end: () => {
+      for (const stream of open.keys()) stream.end(endText('draining'));
+    },
+  };
+  // Those of a stop without a drain: it waits for responses under way.
+  app.addHook('preClose', async () => streams.end());
+  addRoute(
+    app,
+    {
+      method: 'GET',
+      path: '/ui/events',
+      access: ['datasource', 'listener'],
+      tag: 'Statistics',
+      summary: 'The fleet as it changes: clients, changes and server instances, as server-sent events',
+      description:
+        'Event `snapshot` has everything, `delta` what changed since the event before, at most four times a second; `end` says why the server ends the stream. With `Last-Event-ID` the stream goes on where it was lost, or begins with a snapshot. `/changes` has older changes.',
+      responses: {
+        200: {
+          description: 'The stream',
+          contentType: 'text/event-stream',
+          events: async () => (await import('../../wire/fleet.js')).FLEET_EVENTS,
+        },
+        503: { description: 'Too many streams are open' },
+      },
+    },
+    ({ caller, request, reply }) => {
+      const address = addresses.of(request.raw);
+      admit([...open.values()], address);
+      const { 'last-event-id': lastEventId } = request.headers;
+      const stream = new EventStream();
+      const watch = follow(stream, caller, [lastEventId].flat()[0], feeds);
+      open.set(stream, address);
+      const expiresMs = expiresAtMs(caller);
+      const stopTimer =
+        expiresMs === undefined
+          ? undefined
+          : startTimer(Math.max(0, expiresMs - Date.now()), () => stream.end(endText('expired')));
+      stream.onClosed = () => {
+        stopTimer?.();
+        watch.end();
+        open.delete(stream);
+      };
+      return stream.open(reply, RETRY_MS.min + Math.random() * (RETRY_MS.max - RETRY_MS.min));
+    },
+  );
+  return streams;
+}
+
+/** Sends the feed that the caller may see to a stream. */
+function follow(
+  stream: EventStream,
+  caller: Caller,
+  lastEventId: string | undefined,
+  feeds: Pick<FleetFeeds, 'watch'>,
+): Watch {
+  const seesPublisher = isDatasource(caller);
+  const watch = feeds.watch(
+    {
+      seesPublisher,
+      onSnapshot: (event) => stream.restart(event.frame(seesPublisher)),
+      onDelta: (event) => stream.send(event.frame(seesPublisher)),
+    },
+    { limits: limitsOf(caller), lastEventId },
+  );
+  stream.onCaughtUp = () => stream.restart(watch.snapshot().frame(seesPublisher));
+  return watch;
+}
+
+function admit(open: readonly string[], address: string): void {
+  const own = open.filter((other) => other === address).length;
+  if (open.length < MAX_STREAMS.all && own < MAX_STREAMS.address) return;
+  const what = own < MAX_STREAMS.address ? `${open.length} streams` : `${own} streams of your address`;
+  throw new SyncError('too_many_watchers', `${what} are open, and there may be no more`, {
+    ...{ retryAfterSeconds: RETRY_SECONDS, retryable: true },
+  });
+}
+
+function endText(reason: 'expired' | 'draining'): string {
+  return eventText('end', JSON.stringify({ reason } satisfies FleetEnd));
+}

@@ -1,0 +1,56 @@
+import type { FastifyInstance } from 'fastify';
+import * as z from 'zod';
+import { addRoute } from '../../http/route.js';
+import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
+
+export interface ReadyDeps {
+  /** Undefined if no policy source is configured. */
+  readonly policySource: { status(): PolicySourceStatus } | undefined;
+  /** Rejects when the update log fails for good. */
+  readonly log: { readonly failed?: Promise<never> | undefined };
+  /** Whether the server drains. */
+  readonly drain: { readonly isBegun: boolean };
+}
+
+const ready = z.object({ status: z.literal('ok') });
+const notReady = z.object({
+  status: z.literal('unavailable'),
+  reason: z.enum(['draining', 'log_failed', 'policy_not_read']),
+  message: z.string().describe('The reason in a sentence'),
+});
+
+/**
+ * `GET /ready`, open to everyone: whether a load balancer should send callers here. An unavailable backbone does not change it: all
+ * instances would go at once, and what they know is still worth serving.
+ */
+export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: ReadyDeps): void {
+  let hasFailed = false;
+  log.failed?.catch(() => {
+    hasFailed = true;
+  });
+
+  function obstacle(): Omit<z.infer<typeof notReady>, 'status'> | undefined {
+    if (drain.isBegun)
+      return { reason: 'draining', message: 'the server was asked to stop; it sends its clients away' };
+    if (hasFailed) return { reason: 'log_failed', message: 'the update log has failed; see the server log' };
+    const source = policySource?.status();
+    if (source === undefined || viewOfSource(source).head != null) return undefined;
+    return { reason: 'policy_not_read', message: 'no commit has been read yet; GET /healthcheck says how far it is' };
+  }
+
+  const declaration = {
+    method: 'GET',
+    path: '/ready',
+    access: 'everyone',
+    tag: 'Health',
+    summary: 'Whether callers should be sent here',
+    responses: {
+      200: { description: 'They should', schema: ready },
+      503: { description: 'Not yet, or no longer', schema: notReady },
+    },
+  } as const;
+  addRoute(app, declaration, ({ reply }) => {
+    const found = obstacle();
+    return found === undefined ? { status: 'ok' } : reply.code(503).send({ status: 'unavailable', ...found });
+  });
+}

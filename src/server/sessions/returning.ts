@@ -1,0 +1,57 @@
+import { SERVER_STOPPED } from '../../pubsub/close-reason.js';
+import type { StoredClients } from './clients-file.js';
+import { type KnownClient, smallForm, withTimes } from './known-client.js';
+
+/** For so long after a start clients count as on their way back: their waits between attempts are short for that time. */
+const RETURN_MS = 60_000;
+
+/** What there is to compare stored clients with. */
+export interface StartFacts {
+  /** Name of this instance. */
+  readonly instance: string;
+  readonly epoch: string;
+  /** Last seq of the log. */
+  readonly head: number;
+  /** Whether other instances append to the log, also while this one was stopped. */
+  readonly isShared: boolean;
+  readonly nowMs: number;
+}
+
+/** The stored clients as those that are away now, in the order in which they left. */
+export function awayAtStart(stored: StoredClients, facts: StartFacts): KnownClient[] {
+  const isSameLog = stored.epoch === facts.epoch && stored.seen <= facts.head;
+  const until = facts.isShared ? stored.seen : facts.head;
+  const away = stored.clients.map((client) => {
+    const wasHere = client.awaySinceMs === null;
+    const leftMs = Math.min(client.awaySinceMs ?? stored.atMs, facts.nowMs);
+    const spans = withTimes(client, leftMs).map((span) => (span.until === null ? { ...span, until } : span));
+    return smallForm({
+      ...client,
+      instance: facts.instance,
+      awaySinceMs: leftMs,
+      awayReason: wasHere ? SERVER_STOPPED : client.awayReason,
+      spans: isSameLog ? spans : [],
+      position: isSameLog ? client.position : null,
+    });
+  });
+  return away.sort((a, b) => (a.awaySinceMs ?? 0) - (b.awaySinceMs ?? 0));
+}
+
+/** Why more clients may be there than are connected; undefined: all that were are back, or the start is a while ago. */
+export type WhyReturning = (connected: ReadonlyMap<string, number>, nowMs: number) => string | undefined;
+
+/** Expects the clients back that were connected when the server ended. Without any there is nothing to say. */
+export function returning(stored: StoredClients | undefined, startMs: number): WhyReturning {
+  const missing = new Set(stored?.clients.filter((client) => wasCutOff(client, stored.atMs)).map(({ key }) => key));
+  return (connected, nowMs) => {
+    if (nowMs - startMs > RETURN_MS) missing.clear();
+    for (const key of missing) if ((connected.get(key) ?? 0) > 0) missing.delete(key);
+    if (missing.size === 0) return undefined;
+    return `this server started ${Math.round((nowMs - startMs) / 1000)} s ago: clients are still coming back`;
+  };
+}
+
+/** Whether the end of the server was why a client left. */
+function wasCutOff({ awaySinceMs, awayReason }: KnownClient, atMs: number): boolean {
+  return awaySinceMs === null || (awayReason === SERVER_STOPPED && atMs - awaySinceMs < RETURN_MS);
+}

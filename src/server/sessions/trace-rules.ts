@@ -1,0 +1,135 @@
+import { commit } from '../../fleet/words.js';
+import type { TraceClient, TraceConvergence, TraceState } from '../../wire/trace.js';
+import type { ClientTimes } from '../trace/change-times.js';
+import { heldBy } from './client-times.js';
+import type { KnownClient } from './known-client.js';
+import { type AwaitedUpdate, applyStatusOf } from './wait-rules.js';
+
+/** Most points of the curve of convergence. */
+const CURVE_POINTS = 100;
+
+/** How one client stands to a change. */
+export interface Standing {
+  readonly state: TraceState;
+  readonly reason: string | null;
+  readonly file?: string | null | undefined;
+  readonly line?: number | null | undefined;
+}
+
+/** What the rules need of a change beside the client. */
+interface Change {
+  /** When it was announced; undefined: that is not known. */
+  readonly announcedMs: number | undefined;
+  readonly times: ClientTimes | undefined;
+}
+
+const APPLIED: Standing = { state: 'applied', reason: null };
+const REPLACED: Standing = { state: 'replaced', reason: 'a later update replaced it before it was written' };
+/** Since when is in `away_since`. */
+const AWAY: Standing = { state: 'away', reason: null };
+const SAYS_NOTHING: Standing = { state: 'unknown', reason: null };
+
+/** How a client stands to a data update. */
+export function standingToUpdate(
+  client: KnownClient,
+  { update, epoch, announcedMs, times }: Change & { readonly update: AwaitedUpdate; readonly epoch: string },
+): Standing {
+  if (client.kind === 'plain') return SAYS_NOTHING;
+  const status = applyStatusOf(client, update, epoch);
+  if (status.kind === 'applied') return times?.replaced === undefined ? APPLIED : REPLACED;
+  const { reason } = status;
+  if (status.kind === 'blocked') return { state: 'refused', reason: reason.replace(/^blocked: /, '') };
+  if (client.awaySinceMs !== null) return AWAY;
+  if (client.position?.unresolved.includes(update.seq) === true) {
+    return { state: 'failing', reason: reason.replace(/^failing: /, '') };
+  }
+  return waiting(client, reason, { announcedMs, times });
+}
+
+/** How a client stands to a policy commit. `isHead`: it is the one that is served. */
+export function standingToCommit(
+  client: KnownClient,
+  { hash, isHead, isLimited, announcedMs, times }: Change & { hash: string; isHead: boolean; isLimited: boolean },
+): Standing {
+  if (client.kind === 'plain') return SAYS_NOTHING;
+  const { state, awaySinceMs } = client;
+  const held = state === null ? null : heldBy(state);
+  if (held === hash) return APPLIED;
+  const error = state?.policy?.wanted === hash ? state.policy.error : null;
+  if (error != null) {
+    const reason = isLimited ? 'the commit is not in force' : error.message;
+    return { state: 'refused', reason, file: error.file, line: error.line };
+  }
+  const now = held === null ? null : `it holds ${commit(held)} now`;
+  if (times?.appliedSeen !== undefined) return { state: 'applied', reason: now };
+  if (times?.refusedSeen !== undefined) return { state: 'refused', reason: now };
+  if (!isHead) return { state: 'replaced', reason: now };
+  if (awaySinceMs !== null) return AWAY;
+  return waiting(client, now, { announcedMs, times });
+}
+
+function waiting({ reportedAtMs }: KnownClient, reason: string | null, { announcedMs, times }: Change): Standing {
+  const isSince = reportedAtMs !== null && announcedMs !== undefined && reportedAtMs > announcedMs;
+  if (isSince || times?.heard !== undefined) return { state: 'pending', reason };
+  return { state: 'not_heard', reason: reportedAtMs === null ? 'it has not reported yet' : reason };
+}
+
+/** What is shown of a client. */
+export function traceView(
+  client: KnownClient,
+  {
+    name,
+    standing,
+    times,
+    wasThere,
+  }: { name: string; standing: Standing; times: ClientTimes | undefined; wasThere: boolean },
+): TraceClient {
+  return {
+    client_id: name,
+    kind: client.kind,
+    connected: client.awaySinceMs === null,
+    ...(client.awaySinceMs !== null && { away_since: client.awaySinceMs }),
+    instance: client.instance,
+    state: standing.state,
+    reason: standing.reason,
+    ...(standing.file != null && { file: standing.file, line: standing.line ?? null }),
+    was_there: wasThere,
+    heard_at: times?.heard ?? null,
+    fetched_at: times?.fetched ?? null,
+    applied_at: times?.applied ?? null,
+    refused_at: times?.refused ?? null,
+    applied_seen_at: times?.appliedSeen ?? null,
+    refused_seen_at: times?.refusedSeen ?? null,
+    reported_at: client.reportedAtMs,
+  };
+}
+
+/** How fast the clients that were there came to hold a change; a client whose time is not known leaves what comes after open. */
+export function convergenceOf(
+  clients: readonly Pick<TraceClient, 'was_there' | 'kind' | 'applied_seen_at'>[],
+  from: number,
+): TraceConvergence {
+  const counted = clients.filter(({ was_there, kind }) => was_there && kind === 'session');
+  const seen = counted
+    .flatMap(({ applied_seen_at: at }) => (at === null ? [] : [at]))
+    .sort((one, other) => one - other);
+  const total = counted.length;
+  const reached = (part: number): number | null => {
+    const needed = Math.ceil(total * part);
+    return needed === 0 ? null : (seen[needed - 1] ?? null);
+  };
+  const step = Math.max(1, Math.ceil(seen.length / CURVE_POINTS));
+  const curve = seen.flatMap((at, index) => {
+    const applied = index + 1;
+    return applied % step === 0 || applied === seen.length ? [{ at, applied }] : [];
+  });
+  return {
+    from,
+    clients: total,
+    first: seen[0] ?? null,
+    half: reached(0.5),
+    p99: reached(0.99),
+    last: reached(1),
+    curve,
+  };
+}

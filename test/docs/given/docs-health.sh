@@ -1,0 +1,1 @@
+SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED=true sync-client run

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { fullName, helpText, leavesOf } from '../scripts/lib/commands-page.js';
+import { clientProgram } from '../src/cli/client-program.js';
+import { policysync } from '../src/cli/commands.js';
+import { serverProgram } from '../src/cli/server-program.js';
+
+/** The help as a terminal shows it; docs/commands.md has the texts, and test/docs.test.ts compares them. */
+
+/** The text of `--help` or `--help-all`, and the words that it is made of. */
+function shown(name: string, option?: '--help-all'): string {
+  const command = leavesOf(policysync({})).find((each) => fullName(each) === name);
+  assert(command);
+  if (option === undefined) return helpText(command).replaceAll('```', '');
+  let text = '';
+  command.exitOverride().configureOutput({
+    writeOut: (part) => {
+      text += part;
+    },
+    getOutHelpWidth: () => 80,
+    getOutHasColors: () => false,
+  });
+  assert.throws(() => command.parse([option], { from: 'user' }), { code: 'commander.help', exitCode: 0 });
+  return text;
+}
+
+const NAMES = leavesOf(policysync({})).map(fullName);
+const FLAG = /^ {2}(?:-\w, )?--([a-z-]+)/gm;
+
+describe('help', () => {
+  it('fits 80 columns and splits no word, in each command and with all settings', () => {
+    assert(NAMES.length > 8);
+    const texts = [
+      ...NAMES.map((name) => [name, shown(name)] as const),
+      ...['server', 'client'].map((name) => [name, shown(`policysync ${name}`, '--help-all')] as const),
+    ];
+    const long = texts.flatMap(([name, text]) =>
+      text
+        .split('\n')
+        .filter((line) => line.length > 80)
+        .map((line) => `${name}: ${line}`),
+    );
+    assert.deepEqual(long, []);
+    // No line is that of a word that a terminal would have to break, so each word stands whole in one line.
+    const words = new Set(texts.flatMap(([, text]) => text.split(/\s+/)));
+    const descriptions = Object.values({ ...serverProgram({}).settings, ...clientProgram({}).settings });
+    for (const { description } of descriptions)
+      for (const word of description.split(/\s+/)) assert(words.has(word), `${word} is split`);
+  });
+
+  it('of a program shows ten settings in groups, and all of them when asked', () => {
+    for (const [name, { settings, essential }] of [
+      ['server', serverProgram({})],
+      ['client', clientProgram({})],
+    ] as const) {
+      const essentials = Object.values<readonly string[]>(essential).flat();
+      assert.equal(essentials.length, 10);
+      const short = shown(`policysync ${name}`);
+      const flags = [...short.matchAll(FLAG)].map(([, flag]) => flag ?? '');
+      const ofSettings = flags.filter((flag) => !['print-config', 'config', 'help-all', 'help'].includes(flag));
+      assert.equal(ofSettings.length, 10, ofSettings.join(' '));
+      for (const heading of Object.keys(essential)) assert.match(short, new RegExp(`^${heading}:$`, 'm'));
+      assert(short.split('\n').length < 60);
+
+      const all = [...shown(`policysync ${name}`, '--help-all').matchAll(FLAG)].map(([, flag]) => flag ?? '');
+      assert.equal(new Set(all).size, all.length);
+      assert(all.length >= Object.keys(settings).length);
+      for (const { group } of Object.values(settings))
+        assert(shown(`policysync ${name}`, '--help-all').includes(`\n${group}:\n`), group);
+    }
+  });
+
+  it('of a command with commands puts `help` into no group of the program', () => {
+    const commands = policysync({}).commands.filter(({ commands: within }) => within.length > 0);
+    assert.deepEqual(commands.map((command) => command.name()).sort(), ['config', 'opa']);
+    for (const command of commands) {
+      const text = helpText(command);
+      assert.doesNotMatch(text, /Set up/);
+      assert.match(text, /^Commands:\n(?:.*\n)*? {2}help \[command\]/m);
+    }
+  });
+
+  it('has short placeholders', () => {
+    for (const name of ['server', 'client']) {
+      const terms = [...shown(`policysync ${name}`, '--help-all').matchAll(/^ {2}--\S+ ?(<[^>]*>|\[[^\]]*\])?/gm)];
+      const long = terms.map(([, form = '']) => form).filter((form) => form.length > 26 || /[{}"]/.test(form));
+      assert.deepEqual(long, []);
+    }
+  });
+});

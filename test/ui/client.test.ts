@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { after, describe, it } from 'node:test';
+import type { FleetRow } from '../../src/wire/fleet.js';
+import { until } from '../support/until.js';
+import { builtPage } from './support/built-page.js';
+import { type FixtureServer, startFixture } from './support/fixture-server.js';
+import type { ScenarioName } from './support/scenarios.js';
+import { IN_PAGE_MS, NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-page.js';
+
+/** The page of one client: what it holds, what fails and why, and what it can be asked to do. */
+
+describe('the page of a client', { skip: NO_BROWSER }, () => {
+  const browser = testBrowser();
+  after(() => browser[Symbol.asyncDispose]());
+
+  interface Opened extends AsyncDisposable {
+    readonly server: FixtureServer;
+    readonly watched: WatchedPage;
+    readonly row: FleetRow;
+  }
+  /** Opens the page of the first client like this, and ends without a word in the console. */
+  async function open(scenario: ScenarioName, isIt: (row: FleetRow) => boolean): Promise<Opened> {
+    const server = await startFixture(await builtPage(), scenario);
+    const row = server.fleet()?.clients.find(isIt);
+    assert(row);
+    const watched = await browser.open(`${server.url}/ui#/clients/${encodeURIComponent(row.id)}`);
+    await watched.page.getByRole('heading', { level: 1 }).filter({ hasText: row.id }).waitFor();
+    return {
+      ...{ server, watched, row },
+      async [Symbol.asyncDispose]() {
+        const problems = watched.problems();
+        await watched[Symbol.asyncDispose]();
+        await server[Symbol.asyncDispose]();
+        assert.deepEqual(problems, []);
+      },
+    };
+  }
+  const isRefused = ({ policy }: FleetRow): boolean => policy.state === 'refused';
+
+  it('shows an error with its source, what the engine does meanwhile, and who else has it', async () => {
+    await using opened = await open('converging', isRefused);
+    const { page } = opened.watched;
+    const error = page.getByRole('region', { name: 'Error' });
+    await error.getByText('message := strings.render_template').waitFor();
+    assert.match(
+      (await error.textContent()) ?? '',
+      /policy\/orders\/approval\.rego:27.*The engine goes on with [0-9a-f]{7}\./,
+    );
+    assert.match(
+      (await error.textContent()) ?? '',
+      /Only opa 0\.55\.0 refuses it: \d+ clients with other engines hold it/,
+    );
+    await error.getByRole('link', { name: /2.clients/ }).click();
+    await page.getByText('2 of 122').waitFor();
+  });
+
+  it('has its labels as links to those who have them, too', async () => {
+    await using opened = await open('converging', isRefused);
+    const { page } = opened.watched;
+    const { app } = opened.row.labels;
+    await page.getByRole('link', { name: `app=${app}` }).click();
+    await page.getByRole('searchbox').waitFor();
+    assert.equal(await page.getByRole('searchbox').inputValue(), `app:${app}`);
+  });
+
+  it('asks again when its row changes, and at most once a second', async () => {
+    await using opened = await open('converging', isRefused);
+    const { server, row, watched } = opened;
+    const asks = (): number => server.asked.filter((asked) => asked.startsWith('GET /clients/')).length;
+    await watched.page.getByText('Recent transactions').waitFor();
+    const before = asks();
+    for (let round = 1; round <= 20; round++) {
+      server.tell({ at: Date.now(), clients: [{ ...row, reported_at: Date.now() + round }] });
+    }
+    await until(async () => asks() > before, { withinMs: IN_PAGE_MS, what: 'the page asks again' });
+    assert(asks() <= before + 2, `${asks() - before} requests after 20 changes`);
+    server.tell({ at: Date.now(), gone: [row.id] });
+    await watched.page.getByRole('status').filter({ hasText: 'It is no longer listed.' }).waitFor();
+  });
+
+  it('asks once before it acts, says whether that can be taken back, and shows the result', async () => {
+    await using opened = await open('converging', isRefused);
+    const { server, watched } = opened;
+    const { page } = watched;
+    await page.getByText('Recent transactions').waitFor();
+    await page.getByRole('button', { name: 'Prune' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog
+      .getByText(/removes 1.document that the log does not know \(\/limits\/trial\).*cannot be taken back/)
+      .waitFor();
+    assert.deepEqual(await watched.axe(), []);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    assert.deepEqual(server.posted, []);
+    await page.getByRole('button', { name: 'Log: info' }).click();
+    await dialog.getByRole('combobox').selectOption('debug');
+    await dialog.getByRole('button', { name: 'Set the level' }).click();
+    await page
+      .getByText(/log_level: 24 documents/)
+      .first()
+      .waitFor();
+    assert.deepEqual(server.posted, [{ action: 'log_level', level: 'debug' }]);
+  });
+
+  const OFF: readonly [name: string, scenario: ScenarioName, isIt: (row: FleetRow) => boolean, reason: RegExp][] = [
+    ['a token that may look', 'listener', isRefused, /Your token may look, not act/],
+    ['an OPAL client', 'converging', ({ kind }) => kind === 'plain', /An OPAL client cannot be asked/],
+    ['a client that is away', 'converging', ({ connected }) => !connected, /It is away/],
+  ];
+  for (const [name, scenario, isIt, reason] of OFF) {
+    it(`shows the actions off for ${name}, with the reason`, async () => {
+      await using opened = await open(scenario, isIt);
+      const { page } = opened.watched;
+      const refresh = page.getByRole('button', { name: 'Refresh' });
+      assert.equal(await refresh.getAttribute('aria-disabled'), 'true');
+      assert.match((await refresh.getAttribute('title')) ?? '', reason);
+      await refresh.click({ force: true });
+      assert.equal(await page.getByRole('dialog').count(), 0);
+      assert.deepEqual(await opened.watched.axe(), []);
+    });
+  }
+
+  it('shows off what the client says that it cannot do, with its reason, and proposes another level than its own', async () => {
+    await using opened = await open('converging', ({ policy }) => policy.state === 'acknowledged');
+    const { page } = opened.watched;
+    await page.getByText('Recent transactions').waitFor();
+    const reasonOf = async (name: string) => await page.getByRole('button', { name }).getAttribute('title');
+    assert.equal(await reasonOf('Drift check'), 'It cannot: the drift check is off at this client.');
+    assert.equal(await reasonOf('Prune'), 'There is nothing to remove.');
+    const refresh = page.getByRole('button', { name: 'Refresh' });
+    assert.equal(await refresh.getAttribute('aria-disabled'), null);
+    await page.getByRole('button', { name: 'Log: debug' }).click();
+    assert.equal(await page.getByRole('dialog').getByRole('combobox').inputValue(), 'info');
+  });
+
+  it('says of a client that is away since when, and what its engine does', async () => {
+    await using opened = await open('converging', ({ connected }) => !connected);
+    const note = opened.watched.page.getByRole('status').filter({ hasText: /It has been away since .*UTC/ });
+    assert.match((await note.textContent()) ?? '', /Its engine goes on with what it holds/);
+    await opened.watched.page.getByText('what it did is known when it is back').waitFor();
+  });
+
+  it('says of a client that nobody knows what may be the matter', async () => {
+    await using server = await startFixture(await builtPage(), 'converging');
+    await using watched = await browser.open(`${server.url}/ui#/clients/somebody`);
+    await watched.page.getByRole('heading', { name: 'Unknown client' }).waitFor();
+    await watched.page.getByText(/lists no client somebody/).waitFor();
+    assert.deepEqual(watched.problems(), []);
+  });
+});

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { after, describe, it } from 'node:test';
+import { builtPage } from './support/built-page.js';
+import { startFixture } from './support/fixture-server.js';
+import { DATA_HEAD, HEAD, NOT_SERVED } from './support/sample-fleet.js';
+import type { ScenarioName } from './support/scenarios.js';
+import { addressOf } from './support/take-picture.js';
+import { NO_BROWSER, testBrowser } from './support/watched-page.js';
+
+/** Each view in each state, at three widths and in both themes. */
+
+/** Each view once at all of them; its other states, which differ in parts of it, at the two that are furthest from each other. */
+const SIZES = {
+  all: [
+    [1440, 'light'],
+    [1440, 'dark'],
+    [800, 'light'],
+    [800, 'dark'],
+    [360, 'light'],
+    [360, 'dark'],
+  ],
+  two: [
+    [1440, 'light'],
+    [360, 'dark'],
+  ],
+} as const;
+
+interface View {
+  readonly name: string;
+  readonly scenario: ScenarioName;
+  readonly at: string;
+  /** What is seen when it is there. */
+  readonly shows: RegExp;
+  readonly expects?: readonly string[];
+  /** Default: two. */
+  readonly sizes?: keyof typeof SIZES;
+}
+
+/** What the browser itself says where a stream is refused. */
+const REFUSED_STREAM = ['(/ui/events)'];
+
+const VIEWS: readonly View[] = [
+  { sizes: 'all', name: 'Fleet, converging', scenario: 'converging', at: '#/fleet', shows: /61 of 122 hold/ },
+  { sizes: 'all', name: 'Fleet, by app', scenario: 'converging', at: '#/fleet?group=app', shows: /61 of 122 hold/ },
+  { name: 'Fleet, nothing found', scenario: 'converging', at: '#/fleet?q=app:nowhere', shows: /No client/ },
+  { name: 'Fleet, converged', scenario: 'converged', at: '#/fleet', shows: /Yes: all 122 hold/ },
+  { name: 'Fleet, no client yet', scenario: 'empty', at: '#/fleet', shows: /No client yet/ },
+  { name: 'Fleet, asking', scenario: 'loading', at: '#/fleet', shows: /Connecting/ },
+  {
+    sizes: 'all',
+    name: 'Fleet, stream cut',
+    scenario: 'lost',
+    at: '#/fleet',
+    shows: /61 of 122 held/,
+    expects: REFUSED_STREAM,
+  },
+  { name: 'Fleet, incomplete', scenario: 'incomplete', at: '#/fleet', shows: /may be more clients/ },
+  { name: 'Fleet, limited', scenario: 'limited', at: '#/fleet', shows: /You see a part/ },
+  {
+    name: 'Fleet, commit refused by the server',
+    scenario: 'refused',
+    at: '#/fleet',
+    shows: /refused the newest commit/,
+  },
+  { name: 'Fleet, session ends soon', scenario: 'expiring', at: '#/fleet', shows: /Your session ends/ },
+  { sizes: 'all', name: 'client that refuses', scenario: 'converging', at: '#/clients/*', shows: /approval\.rego:27/ },
+  { name: 'client, token without the right', scenario: 'listener', at: '#/clients/*', shows: /approval\.rego:27/ },
+  { name: 'client that nobody knows', scenario: 'converging', at: '#/clients/nobody', shows: /nobody/ },
+  { sizes: 'all', name: 'Changes', scenario: 'converging', at: '#/changes', shows: /Mailer: one rule/ },
+  { name: 'Changes, none', scenario: 'empty', at: '#/changes', shows: /change/i },
+  {
+    sizes: 'all',
+    name: 'change, under way',
+    scenario: 'converging',
+    at: `#/changes/${HEAD}`,
+    shows: /Orders above 1,000/,
+  },
+  {
+    name: 'change, refused by the server',
+    scenario: 'converging',
+    at: `#/changes/${NOT_SERVED}`,
+    shows: /rego_parse_error/,
+  },
+  { name: 'change of data', scenario: 'converging', at: `#/changes/${DATA_HEAD}`, shows: /accounts/ },
+  {
+    name: 'change that nobody knows',
+    scenario: 'converging',
+    at: '#/changes/77',
+    shows: /77/,
+    expects: ['(/trace/77)'],
+  },
+  { name: 'Data', scenario: 'converging', at: '#/data', shows: /accounts/ },
+  { sizes: 'all', name: 'Data, one path', scenario: 'converging', at: '#/data?path=/limits/orders', shows: /orders/ },
+  { name: 'Data, none', scenario: 'empty', at: '#/data', shows: /[Dd]ata/ },
+  {
+    sizes: 'all',
+    name: 'Policy, difference',
+    scenario: 'converging',
+    at: '#/policy?tab=diff',
+    shows: /approval\.rego/,
+  },
+  { sizes: 'all', name: 'Policy, files', scenario: 'converging', at: '#/policy?tab=files', shows: /routes\.rego/ },
+  { name: 'Policy, none', scenario: 'empty', at: '#/policy', shows: /[Pp]olicy/ },
+  { sizes: 'all', name: 'Instances', scenario: 'converging', at: '#/instances', shows: /policysync-2/ },
+  { name: 'Instances, one', scenario: 'alone', at: '#/instances', shows: /policysync-0/ },
+  { name: 'no such page', scenario: 'converging', at: '#/nowhere', shows: /No such page/ },
+  { sizes: 'all', name: 'sign-in', scenario: 'signed-out', at: '#/fleet', shows: /Sign in/ },
+  { name: 'names that look like markup', scenario: 'markup', at: '#/fleet', shows: /61 of 122 hold/ },
+];
+
+describe('each view in each state', { skip: NO_BROWSER }, () => {
+  const browser = testBrowser();
+  after(() => browser[Symbol.asyncDispose]());
+
+  for (const { name, scenario, at, shows, expects = [], sizes = 'two' } of VIEWS) {
+    it(`${name}: nothing in the console, nothing from elsewhere, axe has nothing, no wider than the screen`, async () => {
+      await using server = await startFixture(await builtPage(), scenario);
+      await using watched = await browser.open(`${server.url}/ui${addressOf(server, at)}`, { expects });
+      const { page } = watched;
+      await page.getByText(shows).first().waitFor();
+      const found: string[] = [];
+      for (const [width, colorScheme] of SIZES[sizes]) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.emulateMedia({ colorScheme });
+        await watched.settled();
+        const scrollWidth = Number(await page.evaluate('document.documentElement.scrollWidth'));
+        if (scrollWidth > width) found.push(`${width} ${colorScheme}: the document is ${scrollWidth} px wide`);
+        found.push(...(await watched.axe()).map((text) => `${width} ${colorScheme}: ${text}`));
+      }
+      assert.deepEqual([...found, ...watched.problems()], []);
+    });
+  }
+});
