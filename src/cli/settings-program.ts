@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import type { LoadedSettings } from '../lib/options.js';
 import { flagName, type Setting, type Settings, secretFileFlag } from '../lib/setting.js';
+import { didYouMean } from '../lib/similar-name.js';
 import { packageVersion } from '../lib/version.js';
 import { configJson, configText } from './config-text.js';
 import { refuseEmptyOptions } from './empty-options.js';
@@ -122,6 +123,20 @@ export function addSettingFlags(command: Command, settings: Settings): void {
     if (formerly !== undefined) command.addOption(optionOf(`--${flagName({ env: formerly })} ${form}`).hideHelp());
     if (secret) command.addOption(optionOf(`--${secretFileFlag(setting)} <file>`).hideHelp());
   }
+  // The parser's own search knows only the flags of the short help.
+  command.showSuggestionAfterError(false).configureOutput({
+    outputError: (text, write) => write(unknownFlagText(text, command) ?? text),
+  });
+}
+
+/** What is said of an unknown flag: without its value, which may be a secret, and with the setting that was probably meant. */
+function unknownFlagText(text: string, { options }: Command): string | undefined {
+  const [, flag] = /unknown option '(--[^'=]+)/.exec(text) ?? [];
+  if (flag === undefined) return undefined;
+  return `error: unknown option '${flag}'${didYouMean(
+    flag,
+    options.flatMap(({ long }) => long ?? []),
+  )}\n`;
 }
 
 /** Returns the settings given as flags, by flag name, for {@link loadSettings}. */

@@ -25,3 +25,19 @@ it('the similar name is the same in another style, or differs in few letters', (
   assert.equal(didYouMean('prot', NAMES), ': did you mean port?');
   assert.equal(didYouMean('x', NAMES), '');
 });
+
+it('a hint names what has all words of a shorter name, up to three of them', () => {
+  const names = [
+    '--server-bind-port',
+    '--policy-repo-main-branch',
+    '--policy-repo-url',
+    '--bundle-url',
+    '--url-of-c',
+    '--d-url',
+  ];
+  assert.equal(didYouMean('--port', names), ': did you mean --server-bind-port?');
+  assert.equal(didYouMean('--policy-repo-branch', names), ': did you mean --policy-repo-main-branch?');
+  assert.equal(didYouMean('--repo', names), ': did you mean --policy-repo-main-branch or --policy-repo-url?');
+  assert.equal(didYouMean('--url', names), '', 'too many to help');
+  assert.equal(didYouMean('--', names), '');
+});

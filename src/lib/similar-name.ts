@@ -16,10 +16,27 @@ export function similarName(name: string, names: readonly string[]): string | un
   return best?.name;
 }
 
-/** A hint that follows a message, or nothing. */
+/** Most names that a hint has. */
+const MAX_HINTS = 3;
+
+/** A hint that follows a message, or nothing: the similar name, else those that have all words of the wrong one. */
 export function didYouMean(name: string, names: readonly string[]): string {
   const similar = similarName(name, names);
-  return similar === undefined ? '' : `: did you mean ${similar}?`;
+  const hints = similar === undefined ? longerNames(name, names) : [similar];
+  return hints.length === 0 || hints.length > MAX_HINTS ? '' : `: did you mean ${hints.join(' or ')}?`;
+}
+
+/** Names with all words of a shorter one, as `server-bind-port` has those of `port`. */
+function longerNames(name: string, names: readonly string[]): string[] {
+  const wanted = words(name);
+  return wanted.length === 0 ? [] : names.filter((each) => wanted.every((word) => words(each).includes(word)));
+}
+
+function words(name: string): string[] {
+  return name
+    .toLowerCase()
+    .split(/[_-]/)
+    .filter((word) => word !== '');
 }
 
 function plain(name: string): string {

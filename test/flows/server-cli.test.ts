@@ -139,6 +139,10 @@ test('the client program answers in the same way', async () => {
 test('a wrong call ends with 2 and says what is wrong', async () => {
   for (const [args, message] of [
     [['run', '--no-such-flag'], /unknown option '--no-such-flag'/],
+    [['run', '--port', '7002'], /unknown option '--port': did you mean --server-bind-port\?/],
+    [['run', '--port=7002'], /unknown option '--port': did you mean --server-bind-port\?/],
+    [['run', '--auth-master-tokn=hush'], /unknown option '--auth-master-tokn': did you mean --auth-master-token\?/],
+    [['run', '--log-lvel', 'debug'], /unknown option '--log-lvel': did you mean --log-level\?/],
     [['no-such-command'], /unknown command 'no-such-command'/],
     [[], /Usage: sync-server/],
     [['generate-secret', '--size', '3'], /--size must be a whole number from 16 to 1024/],
