@@ -25,6 +25,9 @@ const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
+/** A run of so many files makes what it needs as it comes to it, and names each file in its output. */
+const FEW_FILES = 50;
+
 const FLAGS = ['--long', '--interop', '--with-interop', '--without=<words>', '--node=<version or path>'];
 const NODE_FLAG = '--node=';
 const WITHOUT_FLAG = '--without=';
@@ -148,13 +151,13 @@ await main(async () => {
         : 'There are no test files of this kind; look into test/.',
     );
   }
-  const isWhole = chosen.suites.main && chosen.filters.length === 0;
-  const [{ path: opaPath, missing }] = await Promise.all([opa(), isWhole ? backboneServers() : undefined]);
+  const isLarge = files.length > FEW_FILES;
+  const [{ path: opaPath, missing }] = await Promise.all([opa(), isLarge ? backboneServers() : undefined]);
   const skipped = missing === undefined ? [] : needOpa(BUILD, files);
   const left = files.filter((file) => !skipped.includes(file));
   const { node = process.execPath } = chosen;
   console.log(`running ${left.length} test files on ${node} (${await versionOf(node)}) ...`);
-  const code = left.length === 0 ? 0 : await runFiles(isWhole ? groupTests(BUILD, left) : left, chosen, opaPath);
+  const code = left.length === 0 ? 0 : await runFiles(isLarge ? groupTests(BUILD, left) : left, chosen, opaPath);
   if (skipped.length > 0) {
     console.log(
       `\nℹ ${skipped.length} test files were skipped, since they need OPA:\nℹ   ${skipped.join('\nℹ   ')}\n${missing}`,
