@@ -170,6 +170,8 @@ const REFUSED = { state: 'following', head: SERVED, refused: '5396ef6aaa', error
 const FAILING = { state: 'failing', head: SERVED, error: 'no route', failing_since: '2026-11-22T17:01:07Z' } as const;
 const DATED = { ...FAILING, failing_since: '2026-11-20T17:01:07Z' } as const;
 
+const DOUBTED = { state: 'following', head: SERVED, doubted: '5396ef6aaa' } as const;
+
 type Unserved = readonly [
   what: string,
   source: Parameters<typeof answerOf>[0]['source'],
@@ -198,6 +200,16 @@ const UNSERVED: readonly Unserved[] = [
     'unsure',
     'All 3 hold 5b1f0c2, but the source has failed',
   ],
+  [
+    'it has failed since the start',
+    { state: 'starting', head: SERVED, error: 'no route' },
+    {},
+    null,
+    'unsure',
+    'All 3 hold 5b1f0c2, but the source has failed',
+  ],
+  ['it is in doubt', DOUBTED, {}, null, 'unsure', 'All 3 hold 5b1f0c2, but the source shows 5396ef6'],
+  ['past, in doubt', DOUBTED, {}, AT, 'past', 'At 17:04:11, all 3 held 5b1f0c2, but the source showed 5396ef6'],
   [
     'one client',
     REFUSED,
@@ -242,7 +254,8 @@ for (const [what, source, setting, pastAt, kind, text] of UNSERVED) {
 }
 
 test('the title of a tab says in short why what is served may not be the newest', () => {
-  assert.deepEqual([REFUSED, FAILING, null].map(shortDoubt), ['refused', 'source fails', '']);
+  assert.deepEqual([REFUSED, FAILING, DOUBTED, null].map(shortDoubt), ['refused', 'source fails', 'in doubt', '']);
+  assert.equal(shortDoubt({ state: 'starting', head: SERVED, error: 'no route' }), 'source fails');
   assert.equal(shortDoubt({ state: 'following', head: SERVED }), '');
   assert.equal(shortDoubt({ state: 'failing', head: null }), '');
 });

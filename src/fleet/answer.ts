@@ -69,7 +69,14 @@ export function shortAnswer(summary: FleetSummary | undefined): string {
 /** Why what is served is, or may be, not the newest, in a word or two; empty: it is the newest. */
 export function shortDoubt(source: FleetSnapshot['source']): string {
   if (!source?.head) return '';
-  return source.refused !== undefined ? 'refused' : source.state === 'failing' ? 'source fails' : '';
+  if (source.refused !== undefined) return 'refused';
+  if (isFailing(source)) return 'source fails';
+  return source.doubted === undefined ? '' : 'in doubt';
+}
+
+/** Whether the source gives nothing: it fails, also where it has failed since the start of the server. */
+function isFailing({ state, error }: NonNullable<FleetSnapshot['source']>): boolean {
+  return state === 'failing' || (state === 'starting' && error !== undefined);
 }
 
 /** Clients by how they stand to one thing, policy or data, without those whom it does not concern. */
@@ -135,9 +142,15 @@ function unserved(source: FleetSnapshot['source'], isPast: boolean, now: number)
     const [name, verb] = [commit(source.refused), isPast ? 'was' : 'is'];
     return [{ text: ', but ' }, { text: name, tone: 'code' }, { text: ` ${verb} not served` }];
   }
-  if (source?.state !== 'failing') return [];
+  if (source === null || !isFailing(source)) return doubtOf(source, isPast);
   const since = source.failing_since === undefined ? '' : ` since ${moment(Date.parse(source.failing_since), now)}`;
   return [{ text: `, but the source ${isPast ? 'had' : 'has'} failed${since}` }];
+}
+
+/** ", but the source shows 5396ef6": an older commit, or one that goes back. The instances wait before they agree on it. */
+function doubtOf(source: FleetSnapshot['source'], isPast: boolean): Piece[] {
+  if (source?.doubted === undefined) return [];
+  return [{ text: `, but the source ${isPast ? 'showed' : 'shows'} ` }, { text: commit(source.doubted), tone: 'code' }];
 }
 
 /** "Not yet: 61 of 122 hold 5b1f0c2". Who never says what it holds keeps no answer from being yes; what is not served does. */

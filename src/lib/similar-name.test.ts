@@ -33,7 +33,7 @@ it('a hint names what has all words of a shorter name, up to three of them', () 
     '--policy-repo-url',
     '--bundle-url',
     '--url-of-c',
-    '--d-url',
+    '--data-url',
   ];
   assert.equal(didYouMean('--port', names), ': did you mean --server-bind-port?');
   assert.equal(didYouMean('--policy-repo-branch', names), ': did you mean --policy-repo-main-branch?');

@@ -24,6 +24,7 @@ import type { FleetSources } from './fleet/gather.js';
 import { serverHttp } from './http.js';
 import { Hour } from './instances/hour.js';
 import { createInstances, type Instances } from './instances/instances.js';
+import type { UpdateLog } from './log/update-log.js';
 import { type OpenedUpdateLog, openUpdateLog } from './open-update-log.js';
 import type { ServerOptions } from './options.js';
 import { createPolicy, type Policy } from './policy.js';
@@ -32,7 +33,7 @@ import { checkExternalSource } from './routes/data-config.js';
 import { createServerMetrics, type ServerMetrics } from './server-metrics.js';
 import { openClaims } from './sessions/claims-file.js';
 import { readClients, storeClients } from './sessions/clients-file.js';
-import { recentUpdates, updateOf } from './sessions/recent-updates.js';
+import { type RecentUpdate, recentUpdates, updateOf } from './sessions/recent-updates.js';
 import { Sessions } from './sessions/sessions.js';
 import { logFact, startFacts, startWarnings } from './start-facts.js';
 import { createTraceMemory, type TraceMemory } from './trace/change-times.js';
@@ -202,6 +203,8 @@ async function openSessions(
   const { policy, peers, meter, instances } = deps;
   const log = deps.log.child({ component: 'sessions' });
   const { claims } = add(await openClaims({ stateDir, memoryMs }, { log }), ({ close }) => close());
+  const { follow, unsubscribe } = heardUpdates(updateLog);
+  add(unsubscribe, () => unsubscribe());
   const sessions = new Sessions(
     { instance, heartbeatMs, memoryMs },
     {
@@ -219,7 +222,24 @@ async function openSessions(
     },
   );
   add(storeClients({ stateDir, instance, memoryMs }, { ...sessions.storable, log }), ({ close }) => close());
-  const unsubscribe = updateLog.onRecord((record) => sessions.recorded(updateOf(record)));
-  add(unsubscribe, () => unsubscribe());
+  follow(sessions);
   return sessions;
+}
+
+/** Hears the updates of the log from now on: those that others append while the sessions are opened are for the sessions, too. */
+function heardUpdates(log: UpdateLog): { follow(sessions: Sessions): void; unsubscribe(): void } {
+  const early: RecentUpdate[] = [];
+  let heard = (update: RecentUpdate): void => void early.push(update);
+  let skipped = (): void => undefined;
+  const ends = [log.onRecord((record) => heard(updateOf(record))), log.onSkipped(() => skipped())];
+  return {
+    follow: (sessions) => {
+      heard = (update) => sessions.recorded(update);
+      skipped = () => sessions.skipped();
+      for (const update of early.splice(0)) heard(update);
+    },
+    unsubscribe: () => {
+      for (const end of ends) end();
+    },
+  };
 }

@@ -5,7 +5,7 @@ import { ALL_TOPICS } from '../../wire/topics.js';
 import { isBackboneAway } from '../log/log-store.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import type { ViewDeps } from '../sessions/client-view.js';
-import { type DataFacts, dataFacts, newestFirst } from './change-facts.js';
+import { type ChangeFacts, type DataFacts, dataFacts, newestFirst, type PolicyFacts } from './change-facts.js';
 import { EventRing } from './event-ring.js';
 import { type DeltaParts, FeedEvent } from './feed-event.js';
 import type { Gathered } from './gathered.js';
@@ -28,6 +28,15 @@ export interface FeedReader {
   onSnapshot(event: FeedEvent): void;
   /** What has changed since the event before. */
   onDelta(event: FeedEvent): void;
+}
+
+/** What a look at the fleet compares. */
+export interface FeedLook {
+  readonly gathered: Gathered;
+  /** Topics with new updates since the look before; undefined: not known. */
+  readonly touched: ReadonlySet<string> | undefined;
+  /** The last update that the caller sees, as of when `touched` was taken: no row is older. */
+  readonly dataHead: number;
 }
 
 /** Changes that are listed. */
@@ -67,6 +76,8 @@ export class FleetFeed {
   #updates: readonly DataFacts[] | undefined;
   /** Nobody watched for a while: anything may have changed. */
   #isStale = true;
+  /** How often {@link rest} was called. */
+  #rests = 0;
   #published: Published | undefined;
   #snapshot: FeedEvent | undefined;
 
@@ -87,8 +98,9 @@ export class FleetFeed {
     if (facts !== undefined) this.#updates = withNewest(facts, this.#updates);
   }
 
-  /** Nobody watches: what happens from now on is found out when somebody does again. */
+  /** Anything may have changed, or nobody watches: the next look finds out. */
   rest(): void {
+    this.#rests++;
     this.#isStale = true;
     this.#updates = undefined;
   }
@@ -133,10 +145,16 @@ export class FleetFeed {
     return this.#snapshot;
   }
 
-  /** Finds out what has changed, and tells the readers. `touched`: topics with new updates since the last time; undefined: not known. */
-  async update(gathered: Gathered, touched: ReadonlySet<string> | undefined, slices: Slices): Promise<void> {
+  /** Finds out what has changed, and tells the readers. */
+  async update(look: FeedLook, slices: Slices): Promise<void> {
     try {
-      await this.#update(gathered, this.#isStale ? undefined : touched, slices);
+      const rests = this.#rests;
+      await this.#update({ ...look, touched: this.#isStale ? undefined : look.touched }, slices);
+      // Meanwhile it may have been told that anything may have changed.
+      if (this.#rests !== rests) {
+        this.#updates = undefined;
+        return;
+      }
       this.#isStale = false;
       this.#beginWaiting();
     } catch (error) {
@@ -147,11 +165,9 @@ export class FleetFeed {
     }
   }
 
-  async #update(gathered: Gathered, touched: ReadonlySet<string> | undefined, slices: Slices): Promise<void> {
+  async #update({ gathered, touched, dataHead }: FeedLook, slices: Slices): Promise<void> {
     this.#updates ??= await slices.outside(this.#lastUpdates());
-    const changes = [...(this.#updates ?? []), ...gathered.commits.slice(0, CHANGES)]
-      .sort(newestFirst)
-      .slice(0, CHANGES);
+    const changes = listed(this.#updates ?? [], gathered.commits);
     const look = await this.#rows.look(gathered, touched, slices);
     // Only the summary reads the rows before the event is told, in the same turn.
     const all = afterLook(this.#rows.entries, look);
@@ -162,17 +178,16 @@ export class FleetFeed {
       slices,
     );
     this.#rows.take(look);
-    this.#publish(gathered, views, look);
+    this.#publish({ gathered, dataHead }, views, look);
   }
 
   #publish(
-    gathered: Gathered,
+    { gathered, dataHead }: Omit<FeedLook, 'touched'>,
     changes: FleetChange[],
     { shown, gone }: { shown: readonly RowEntry[]; gone: readonly RowEntry[] },
   ): void {
     const before = this.#published;
     const { isLimited } = this.#limits;
-    const dataHead = this.#dataHead();
     const summary = summaryOf(this.#rows.entries.values(), { gathered, changes, dataHead, isLimited });
     const summaryText = JSON.stringify(summary);
     const sourceText = JSON.stringify(gathered.source);
@@ -218,7 +233,8 @@ export class FleetFeed {
     return `${this.#id}.${seesPublisher ? 'd' : 'l'}`;
   }
 
-  #dataHead(): number {
+  /** The last update that the caller sees, now. */
+  dataHead(): number {
     const { permittedTopics } = this.#limits;
     const { recent, log } = this.#deps;
     const topics = permittedTopics === undefined ? [ALL_TOPICS] : [...permittedTopics];
@@ -268,6 +284,13 @@ function afterLook(
   for (const entry of made) all.set(entry.name, entry);
   for (const { name } of gone) all.delete(name);
   return [...all.values()];
+}
+
+/** The newest changes, and the served commit: the answer is about it, however many updates came since. */
+function listed(updates: readonly DataFacts[], commits: readonly PolicyFacts[]): ChangeFacts[] {
+  const newest = [...updates, ...commits.slice(0, CHANGES)].sort(newestFirst).slice(0, CHANGES);
+  const served = commits.find(({ state }) => state === 'served');
+  return served === undefined || newest.includes(served) ? newest : [...newest.slice(0, -1), served];
 }
 
 function withNewest(facts: DataFacts, others: readonly DataFacts[]): DataFacts[] {

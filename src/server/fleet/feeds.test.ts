@@ -2,8 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import type { Limits } from '../../auth/caller.js';
+import { Wakeup } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
+import type { FleetSummary } from '../../wire/fleet.js';
+import type { AuditRecord } from '../log/update-log.js';
+import { newClient } from '../sessions/known-client.js';
 import { RecentUpdates } from '../sessions/recent-updates.js';
 import { createTraceMemory } from '../trace/change-times.js';
 import { CommitAbouts } from './commit-abouts.js';
@@ -50,6 +54,9 @@ function nobody() {
   } as unknown as FleetSources;
   return { counts, sources };
 }
+
+/** What the data of each event says. */
+const dataOf = (frame: string): Record<string, unknown> => JSON.parse(/^data: (.*)$/m.exec(frame)?.[1] ?? '{}');
 
 const WHOLE: Limits = { permittedTopics: undefined, permittedPaths: undefined, isLimited: false };
 const limitedTo = (topic: string): Limits => ({ ...WHOLE, permittedTopics: new Set([topic]), isLimited: true });
@@ -142,5 +149,105 @@ test('who comes back gets what it missed meanwhile, as one delta or none', async
   Object.assign(sources.log, { head: 7 });
   await until(() => deltas.length > 0, { ...WITHIN, what: 'a delta' });
   assert.match(deltas[0] ?? '', /^event: delta\nid: \S+-1\ndata: .*"head":7/);
+  await feeds.close();
+});
+
+test('an update that comes amid a look counts from the next look on: no row is older than what it is held against', async () => {
+  const { sources } = nobody();
+  const listeners = new Set<(record: AuditRecord) => void>();
+  const heads: Record<string, number> = {};
+  const appended = (seq: number): void => {
+    Object.assign(sources.log, { head: seq });
+    heads.t = seq;
+    sources.recent.add({ seq, timeMs: seq, topics: ['t'] });
+    const entries = [{ topics: ['t'], dst_path: '/a' }];
+    const record = { seq, timeMs: seq, entries, id: `${seq}`, reason: '', publisher: null } as unknown as AuditRecord;
+    for (const listener of listeners) listener(record);
+  };
+  Object.assign(sources.log, {
+    heads: () => heads,
+    onRecord: (listener: (record: AuditRecord) => void) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  });
+  const spans = [{ from: 0, until: null }];
+  const peer = { host: 'h', port: 1, topics: ['t'], connectedAtMs: 0 };
+  const about = { instance: 'i', claimedMs: 0, spans };
+  const position = { epoch: 'e', applied_through: 0, applied_beyond: [], unresolved: [] };
+  const client = { ...newClient({ kind: 'session', subject: null, clientId: 'c' }, peer, about), position };
+  let amid = (): void => undefined;
+  const everyone = async () => {
+    const found = { named: [['c', client] as const], connected: new Map(), views: [], incomplete: null, unheard: null };
+    amid();
+    return found;
+  };
+  const feeds = new FleetFeeds(
+    { ...sources, sessions: { ...sources.sessions, everyone } },
+    { betweenMs: 1, idleMs: 5 },
+  );
+  const one = reader();
+  const summaries: FleetSummary[] = [];
+  const deltas: FeedReader = {
+    ...one,
+    onDelta: (event) => {
+      const { summary } = dataOf(event.frame(true).toString());
+      if (summary !== undefined) summaries.push(summary as FleetSummary);
+    },
+  };
+  feeds.watch(deltas, { limits: WHOLE, lastEventId: undefined });
+  await until(() => one.snapshots.length === 1, { ...WITHIN, what: 'a snapshot' });
+  amid = () => {
+    amid = () => undefined;
+    appended(1);
+  };
+  await until(() => summaries.length > 0, { ...WITHIN, what: 'the update' });
+  await feeds.close();
+  for (const { data } of summaries) assert.deepEqual([data.head, data.counts], [1, { behind: 1 }]);
+});
+
+test('the served commit stays among the changes, however many updates came since', async () => {
+  const { sources } = nobody();
+  const record = (seq: number) => ({
+    ...{ seq, timeMs: 1_000_000 + seq, id: `${seq}`, reason: '', publisher: null },
+    entries: [{ topics: ['t'], dst_path: '/a' }],
+  });
+  const records = Array.from({ length: 200 }, (_, at) => record(200 - at));
+  Object.assign(sources.log, { head: 200, audit: async () => ({ records, next: undefined }) });
+  const hash = 'a'.repeat(40);
+  Object.assign(sources.commits, { served: () => [hash] });
+  sources.memory.commits.reached(hash, 'found', 1);
+  sources.memory.commits.reached(hash, 'served', 2);
+  const tracker = { wanted: () => hash, status: () => ({ state: 'following', head: hash, warnings: [] }) };
+  const feeds = new FleetFeeds({ ...sources, tracker } as unknown as FleetSources, { betweenMs: 1, idleMs: 5 });
+  const one = reader();
+  feeds.watch(one, { limits: WHOLE, lastEventId: undefined });
+  await until(() => one.snapshots.length === 1, { ...WITHIN, what: 'a snapshot' });
+  await feeds.close();
+  const { changes } = dataOf(one.snapshots[0] ?? '') as { changes: { kind: string; id: string }[] };
+  assert.deepEqual([changes.length, changes[0]?.id, changes.at(-1)?.id], [50, '200', hash]);
+});
+
+test('a rest amid a look is not undone by its end: who comes next gets what is known anew', async () => {
+  const { counts, sources } = nobody();
+  const gate = new Wakeup();
+  const never = new AbortController().signal;
+  let reads = 0;
+  const audit = async () => {
+    if (++reads === 1) await gate.wait(never);
+    return { records: [], next: undefined };
+  };
+  Object.assign(sources.log, { head: 1, audit });
+  const feeds = new FleetFeeds(sources, { betweenMs: 1, idleMs: 5 });
+  const watch = feeds.watch(reader(), { limits: WHOLE, lastEventId: undefined });
+  await until(() => reads === 1, { ...WITHIN, what: 'a look that waits for the log' });
+  watch.end();
+  gate.set();
+  await until(() => counts.listeners === 0, { ...WITHIN, what: 'the end of the looks' });
+  const other = reader();
+  const again = feeds.watch(other, { limits: WHOLE, lastEventId: undefined });
+  assert.deepEqual(other.snapshots, [], 'what was known may be old');
+  await until(() => other.snapshots.length === 1, { ...WITHIN, what: 'a snapshot' });
+  again.end();
   await feeds.close();
 });

@@ -124,7 +124,8 @@ export class FleetFeeds {
       log.onRecord((record) => this.#recorded(record)),
       log.onPolicy(changed),
       log.onSkipped(() => {
-        this.#touched = undefined;
+        // Nobody knows which updates: the feeds read the log.
+        for (const feed of this.#watched()) feed.rest();
         changed();
       }),
     ];
@@ -165,6 +166,8 @@ export class FleetFeeds {
     this.#touched = new Set();
     const records = this.#records;
     this.#records = [];
+    // Rows are as of now, or newer: what comes meanwhile counts from the next look on.
+    const heads = new Map(this.#watched().map((feed) => [feed, feed.dataHead()]));
     try {
       const gathered = await gather(this.#sources, slices);
       const newest = gathered.commits.slice(0, COMMITS).map(({ key }) => key);
@@ -176,7 +179,8 @@ export class FleetFeeds {
           if (slices.isDue) await slices.pause();
         }
         // One that fails begins anew at the next look; the others go on.
-        await feed.update(gathered, touched, slices).catch((error: unknown) => this.#failed(error));
+        const dataHead = heads.get(feed) ?? feed.dataHead();
+        await feed.update({ gathered, touched, dataHead }, slices).catch((error: unknown) => this.#failed(error));
       }
     } catch (error) {
       for (const feed of this.#watched()) feed.rest();

@@ -1,4 +1,5 @@
 import { distinctNames, type OwnerOf } from './client-view.js';
+import type { GoneInstance } from './gone-instances.js';
 import { type KnownClient, preferred } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { InstanceView } from './presence-text.js';
@@ -40,7 +41,7 @@ export async function allClients(
   maxAgeMs: number,
   awaiting: Awaiting = (work) => work,
 ): Promise<AllClients> {
-  const { views, incomplete } = await awaiting(instances.others(maxAgeMs));
+  const { views, gone, incomplete } = await awaiting(instances.others(maxAgeMs));
   const connected = new Map<string, number>();
   const chosen = new Map<string, KnownClient>();
   for (const client of [...clients(), ...views.flatMap((view) => view.clients)]) {
@@ -52,7 +53,19 @@ export async function allClients(
   }
   const named = [...distinctNames([...chosen.values()], ownerOf)].sort(([a], [b]) => (a < b ? -1 : 1));
   const unheard = incomplete ?? silence(views, now()) ?? null;
-  return { named, connected, views, unheard, incomplete: unheard ?? whyReturning?.(connected, now()) ?? null };
+  const why = unheard ?? lost(gone, chosen) ?? whyReturning?.(connected, { nowMs: now(), isAlone: views.length === 0 });
+  return { named, connected, views, unheard, incomplete: why ?? null };
+}
+
+/** Returns a warning if clients of an instance that is gone are nowhere else: they may still be there, at an instance that nobody hears. */
+function lost(gone: readonly GoneInstance[], known: ReadonlyMap<string, KnownClient>): string | undefined {
+  for (const { instance, keys } of gone) {
+    const missing = keys.filter((key) => !known.has(key)).length;
+    if (missing === 0) continue;
+    const clients = missing === 1 ? 'one client' : `${missing} clients`;
+    return `server instance ${instance} is gone, and ${clients} of it ${missing === 1 ? 'has' : 'have'} not come to another one`;
+  }
+  return undefined;
 }
 
 /** Returns a warning if an instance may be gone: its clients may be elsewhere by now. */

@@ -4,6 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import type { Vitals } from '../instances/vitals.js';
 import { isBackboneAway, type Presence } from '../log/log-store.js';
 import type { TraceMemory } from '../trace/change-times.js';
+import { type GoneInstance, GoneInstances } from './gone-instances.js';
 import { isConcerned, type KnownClient } from './known-client.js';
 import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
 
@@ -37,6 +38,8 @@ export interface PeerInstancesDeps {
 /** The announcements of the other instances. */
 export interface OtherInstances {
   readonly views: readonly InstanceView[];
+  /** Those that were there until a while ago. */
+  readonly gone: readonly GoneInstance[];
   /** Why some may be missing; undefined: it is complete. */
   readonly incomplete: string | undefined;
 }
@@ -60,6 +63,7 @@ export class PeerInstances {
   #last: { readonly atMs: number; readonly others: OtherInstances } | undefined;
   /** The last announcement of each instance with its parsed form: most announcements are repetitions. */
   #views: ReadViews = new Map();
+  readonly #gone = new GoneInstances();
 
   constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
     this.#options = { minIntervalMs: 1000, ttlMs: 10_000, ...options };
@@ -171,7 +175,7 @@ export class PeerInstances {
       others = await this.#readAll();
     } catch (error) {
       const views = [...this.#views.values()].map(({ view }) => view);
-      others = { views, incomplete: `other server instances cannot be asked: ${errorText(error)}` };
+      others = { views, gone: [], incomplete: `other server instances cannot be asked: ${errorText(error)}` };
     }
     this.#last = { atMs: performance.now(), others };
     return others;
@@ -196,6 +200,7 @@ export class PeerInstances {
       }
     }
     this.#views = views;
-    return { views: [...views.values()].map(({ view }) => view), incomplete };
+    const others = [...views.values()].map(({ view }) => view);
+    return { views: others, gone: this.#gone.look(others), incomplete };
   }
 }

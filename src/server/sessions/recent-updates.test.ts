@@ -51,6 +51,32 @@ it('who is behind more than is remembered lags at least so much', () => {
   assert.equal(recent.lag(at(990), ['even'], { even: 1000 }, 1_000_000).updates, 5);
 });
 
+it('who lacks an update that is older than what is remembered is behind', () => {
+  const recent = filled(1000, 100);
+  const heads = { even: 1000, old: 5 };
+  const lag = recent.lag(null, ['old'], heads, 1_000_000);
+  assert.deepEqual([lag.updates, lag.atLeast], [1, true]);
+  assert(lag.seconds > 0);
+  assert.equal(recent.lag(at(4), ['old'], heads, 1_000_000).updates, 1);
+  assert.equal(recent.lag(at(9, [], [3]), ['old'], heads, 1_000_000).updates, 1, 'one that fails is open');
+  const none = { updates: 0, seconds: 0, atLeast: false };
+  assert.deepEqual(recent.lag(at(5), ['old'], heads, 1_000_000), none);
+  assert.deepEqual(recent.lag(at(3, [5]), ['old'], heads, 1_000_000), none, 'it has the newest one');
+});
+
+it('no more than a thousand updates are counted', () => {
+  const lag = filled(5000).lag(null, ['even'], { even: 5000 }, 5_000_000);
+  assert.deepEqual(lag, { updates: 1000, seconds: 4998, atLeast: true });
+});
+
+it('after updates that were skipped, whoever has not all of them is behind', () => {
+  const recent = filled(10);
+  recent.skipTo(50);
+  assert.deepEqual(recent.lag(at(10), ['even'], { even: 40 }, 60_000), { updates: 1, seconds: 0, atLeast: true });
+  recent.add({ seq: 51, timeMs: 51_000, topics: ['even'] });
+  assert.deepEqual(recent.lag(at(50), ['even'], { even: 51 }, 60_000), { updates: 1, seconds: 9, atLeast: false });
+});
+
 it('an update that was taken before is ignored', () => {
   const recent = filled(3);
   recent.add({ seq: 2, timeMs: 0, topics: ['even'] });

@@ -22,6 +22,8 @@ export interface Lag {
 
 /** Maximum updates in memory. */
 const LIMIT = 10_000;
+/** Most updates that a client counts as behind: thousands of clients that are far behind must not hold up a server that looks at them. */
+const MOST_COUNTED = 1000;
 
 /** The last data updates of the log, from which the lag of a client is computed. */
 export class RecentUpdates {
@@ -46,6 +48,12 @@ export class RecentUpdates {
     this.#after = (this.#updates[0]?.seq ?? 1) - 1;
   }
 
+  /** Forgets all up to `after`: updates were skipped before they were read. */
+  skipTo(after: number): void {
+    this.#updates = [];
+    this.#after = after;
+  }
+
   /** The last update on any of these topics. `heads`: last seq of each of them. */
   newestOn(topics: readonly string[], heads: Readonly<Record<string, number>>): number {
     if (topics.includes(ALL_TOPICS)) return this.#updates.at(-1)?.seq ?? this.#after;
@@ -63,15 +71,21 @@ export class RecentUpdates {
     const from = Math.min(through, ...(position?.unresolved ?? []).map((seq) => seq - 1));
     const newest = this.newestOn(topics, heads);
     if (newest <= from) return { updates: 0, seconds: 0, atLeast: false };
+    const age = (timeMs: number | undefined): number => (timeMs === undefined ? 0 : Math.max(0, nowMs - timeMs) / 1000);
     let updates = 0;
     let oldestMs: number | undefined;
     for (const update of this.between(from, Number.POSITIVE_INFINITY)) {
       if (!concerns(topics, update.topics) || (position !== null && hasApplied(position, update.seq))) continue;
-      updates++;
+      if (++updates > MOST_COUNTED) return { updates: MOST_COUNTED, seconds: age(oldestMs), atLeast: true };
       oldestMs ??= update.timeMs;
     }
-    const seconds = oldestMs === undefined ? 0 : Math.max(0, nowMs - oldestMs) / 1000;
-    return { updates, seconds, atLeast: from < this.#after };
+    const isFarther = from < this.#after;
+    const hasNewest = position !== null && position.unresolved.length === 0 && hasApplied(position, newest);
+    // What it lacks is older than all that is here.
+    if (updates === 0 && isFarther && !hasNewest) {
+      return { updates: 1, seconds: age(this.#updates[0]?.timeMs), atLeast: true };
+    }
+    return { updates, seconds: age(oldestMs), atLeast: updates > 0 && isFarther };
   }
 
   /** How a client stands to each of these topics: the last update that it has applied, and how many it has not. */

@@ -108,8 +108,9 @@ export class ClientRegistry {
     if (older !== undefined) this.#makeTwin(older);
     const before: Partial<KnownClient> = known?.client ?? {};
     const { lastError = null } = before;
-    // What it held before the start of this server may be gone: it says anew what it holds.
-    const { state = null, reportedAtMs = null } = known?.isRestored ? {} : before;
+    // What it held before the start of this server, or its own, may be gone: it says anew what it holds.
+    const isNew = known?.isRestored === true || (!isSame && position === null);
+    const { state = null, reportedAtMs = null } = isNew ? {} : before;
     this.#away.delete(key);
     this.#keyOf.set(peer, key);
     const now = this.#deps.now();

@@ -65,14 +65,25 @@ it('of another log, or one that went back, nothing counts as held or heard', () 
 it('they are expected for a minute, wherever they connect; nobody is expected where nobody was', () => {
   const [a, b] = [client('a'), client('b')];
   const left = client('left', { awaySinceMs: 900, awayReason: 'it closed the connection' });
-  const why = returning(stored(a, b, left), START_MS);
-  assert.equal(why(NONE, START_MS + 4000), 'this server started 4 s ago: clients are still coming back');
-  assert.match(why(new Map([[a.key, 1]]), START_MS + 5000) ?? '', /still coming back$/);
-  assert.match(why(new Map([[a.key, 0]]), START_MS + 6000) ?? '', /still coming back$/, 'the other one is missing');
-  assert.equal(why(new Map([[b.key, 1]]), START_MS + 7000), undefined);
-  assert.equal(returning(stored(a), START_MS)(NONE, START_MS + 61_000), undefined);
-  assert.equal(returning(undefined, START_MS)(NONE, START_MS), undefined);
-  assert.equal(returning(stored(left), START_MS)(NONE, START_MS), undefined);
+  const start = { startMs: START_MS, isNewLog: false };
+  const why = returning(stored(a, b, left), start);
+  const after = (seconds: number) => ({ nowMs: START_MS + seconds * 1000, isAlone: true });
+  assert.equal(why(NONE, after(4)), 'this server started 4 s ago: clients are still coming back');
+  assert.match(why(new Map([[a.key, 1]]), after(5)) ?? '', /still coming back$/);
+  assert.match(why(new Map([[a.key, 0]]), after(6)) ?? '', /still coming back$/, 'the other one is missing');
+  assert.equal(why(new Map([[b.key, 1]]), after(7)), undefined);
+  assert.equal(returning(stored(a), start)(NONE, after(61)), undefined);
+  assert.equal(returning(stored(left), start)(NONE, after(0)), undefined);
+});
+
+it('where nobody knows who was there, anybody may come back for a minute', () => {
+  const start = { startMs: START_MS, isNewLog: false };
+  const why = returning(undefined, start);
+  const after = (seconds: number) => ({ nowMs: START_MS + seconds * 1000, isAlone: true });
+  assert.equal(why(NONE, after(4)), 'this server started 4 s ago: clients may still be coming back');
+  assert.equal(why(NONE, { ...after(4), isAlone: false }), undefined, 'other instances know their clients');
+  assert.equal(why(NONE, after(61)), undefined);
+  assert.equal(returning(undefined, { ...start, isNewLog: true })(NONE, after(0)), undefined, 'nobody was ever there');
 });
 
 function registry(): ClientRegistry {
@@ -117,9 +128,9 @@ it('a client that is connected to another instance is listed once, and expected 
   const found = await allClients(
     {
       clients: () => clients.list(),
-      instances: { others: async () => ({ views: [view], incomplete: undefined }) },
+      instances: { others: async () => ({ views: [view], gone: [], incomplete: undefined }) },
       ownerOf: () => undefined,
-      whyReturning: returning(stored(client('a')), START_MS),
+      whyReturning: returning(stored(client('a')), { startMs: START_MS, isNewLog: false }),
       now: () => START_MS,
     },
     0,
@@ -130,4 +141,18 @@ it('a client that is connected to another instance is listed once, and expected 
     ['b', 'now', STORED_MS],
   ]);
   assert.deepEqual([found.connected.get(moved.key), found.incomplete], [1, null]);
+});
+
+it('clients of an instance that is gone may still be there, until each of them is known elsewhere', async () => {
+  const clients = registry();
+  const asked = (...keys: string[]): ReturnType<typeof allClients> => {
+    const others = { views: [], gone: [{ instance: 'other', keys }], incomplete: undefined };
+    const from = { clients: () => clients.list(), ownerOf: () => undefined, now: () => START_MS };
+    return allClients({ ...from, instances: { others: async () => others } }, 0);
+  };
+  const [here, lost, also] = [client('a').key, client('lost').key, client('also').key];
+  const text = 'server instance other is gone, and';
+  assert.equal((await asked(here, lost)).incomplete, `${text} one client of it has not come to another one`);
+  assert.equal((await asked(also, lost)).incomplete, `${text} 2 clients of it have not come to another one`);
+  assert.equal((await asked(here)).incomplete, null);
 });

@@ -37,17 +37,33 @@ export function awayAtStart(stored: StoredClients, facts: StartFacts): KnownClie
   return away.sort((a, b) => (a.awaySinceMs ?? 0) - (b.awaySinceMs ?? 0));
 }
 
-/** Why more clients may be there than are connected; undefined: all that were are back, or the start is a while ago. */
-export type WhyReturning = (connected: ReadonlyMap<string, number>, nowMs: number) => string | undefined;
+/**
+ * Why more clients may be there than are connected; undefined: all that were are back, or the start is a while ago. `isAlone`: no other
+ * instance is there.
+ */
+export type WhyReturning = (
+  connected: ReadonlyMap<string, number>,
+  now: { readonly nowMs: number; readonly isAlone: boolean },
+) => string | undefined;
 
-/** Expects the clients back that were connected when the server ended. Without any there is nothing to say. */
-export function returning(stored: StoredClients | undefined, startMs: number): WhyReturning {
+/**
+ * Expects the clients back that were connected when the server ended. Who they were may not be known: no file of them, or a damaged one,
+ * although the log is not new (`isNewLog`), and no other instance that knows them.
+ */
+export function returning(
+  stored: StoredClients | undefined,
+  { startMs, isNewLog }: { readonly startMs: number; readonly isNewLog: boolean },
+): WhyReturning {
   const missing = new Set(stored?.clients.filter((client) => wasCutOff(client, stored.atMs)).map(({ key }) => key));
-  return (connected, nowMs) => {
+  const isUnknown = stored === undefined && !isNewLog;
+  return (connected, { nowMs, isAlone }) => {
     if (nowMs - startMs > RETURN_MS) missing.clear();
     for (const key of missing) if ((connected.get(key) ?? 0) > 0) missing.delete(key);
-    if (missing.size === 0) return undefined;
-    return `this server started ${Math.round((nowMs - startMs) / 1000)} s ago: clients are still coming back`;
+    const ago = `this server started ${Math.round((nowMs - startMs) / 1000)} s ago`;
+    if (missing.size > 0) return `${ago}: clients are still coming back`;
+    return isUnknown && isAlone && nowMs - startMs <= RETURN_MS
+      ? `${ago}: clients may still be coming back`
+      : undefined;
   };
 }
 

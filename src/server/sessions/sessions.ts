@@ -115,7 +115,7 @@ export class Sessions {
       const facts = { instance, epoch: log.epoch, head: log.head, isShared: deps.presence !== undefined };
       registry.restore(awayAtStart(stored, { ...facts, nowMs: startMs }));
     }
-    const whyReturning = returning(stored, startMs);
+    const whyReturning = returning(stored, { startMs, isNewLog: log.head === 0 });
     const onClient = ({ kind, clientId: id, subject, claimedMs: sinceMs }: KnownClient): void => {
       if (kind === 'session' && subject !== null) claims.learn({ id, subject, sinceMs }, Date.now());
     };
@@ -197,12 +197,14 @@ export class Sessions {
   summary(): SessionsSummary {
     const { log, recent, policyHead } = this.#deps;
     const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
-    const views = this.#clients().map((client) => viewOf(client, about, { log, recent, now: Date.now }));
-    const here = views.filter(({ connected }) => connected);
+    const clients = this.#clients();
+    const here = clients
+      .filter(({ awaySinceMs }) => awaySinceMs === null)
+      .map((client) => viewOf(client, about, { log, recent, now: Date.now }));
     return {
       connected: here.filter(({ kind }) => kind === 'session').length,
       plain: here.filter(({ kind }) => kind === 'plain').length,
-      away: views.length - here.length,
+      away: clients.length - here.length,
       unhealthy: here.filter(({ healthy }) => healthy === false).length,
       lagging: here.filter(({ data }) => (data.lag_updates ?? 0) > 0).length,
       maxLagUpdates: Math.max(0, ...here.map(({ data }) => data.lag_updates ?? 0)),
@@ -213,6 +215,12 @@ export class Sessions {
   /** Called with each data update of the log, in order. */
   recorded(update: RecentUpdate): void {
     this.#deps.recent.add(update);
+    this.#instances.changed();
+  }
+
+  /** Called when updates were dropped before this instance had read them. */
+  skipped(): void {
+    this.#deps.recent.skipTo(this.#deps.log.head);
     this.#instances.changed();
   }
 

@@ -4,6 +4,7 @@ import { MemoryHeads, ownHeads } from '../../../test/support/shared-policy-head.
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
+import { createTraceMemory, type TraceMemory } from '../trace/change-times.js';
 import type { PolicyHeadChange, PolicySource, Reviewed } from './source.js';
 import { Tracker, type TrackerOptions } from './tracker.js';
 
@@ -77,12 +78,17 @@ interface Running extends AsyncDisposable {
   changes: PolicyHeadChange[];
 }
 
-function start(source = new FakeSource(), options: Partial<TrackerOptions> = {}, heads = ownHeads()): Running {
+function start(
+  source = new FakeSource(),
+  options: Partial<TrackerOptions> = {},
+  heads = ownHeads(),
+  times?: TraceMemory['commits'],
+): Running {
   const changes: PolicyHeadChange[] = [];
   const stop = new AbortController();
   const tracker = new Tracker(
     { pollingIntervalMs: 0, retry: RETRY, ...options },
-    { source, review: source, heads, log: silentLogger() },
+    { source, review: source, heads, times, log: silentLogger() },
   );
   const run = tracker.run({ onServed: (change) => changes.push(change) }, stop.signal);
   return {
@@ -477,4 +483,25 @@ test('what a review warns of is told while that commit is served', async () => {
   source.refuse.add('h3');
   await tracker.refresh();
   assert.deepEqual(tracker.status().warnings, ['a/data.json is replaced by data.json']);
+});
+
+test('a commit that is served again comes as a new one: nobody has said anything of it yet', async () => {
+  const { commits } = createTraceMemory();
+  await using running = start(new FakeSource(), {}, ownHeads(), commits);
+  const { source, tracker, changes } = running;
+  const serve = async (hash: string): Promise<void> => {
+    source.head = hash;
+    tracker.requestRefresh();
+    await until(() => changes.at(-1)?.hash === hash, { withinMs: 20_000, what: hash });
+  };
+  await serve('h1');
+  commits.said('h1', 'client', { appliedSeen: 1 });
+  const first = commits.get('h1')?.stages.served;
+  await serve('h2');
+  assert.equal(commits.get('h1')?.clients.size, 1);
+  await serve('h1');
+  const again = commits.get('h1');
+  assert.deepEqual(again?.clients.size, 0);
+  assert.deepEqual(Object.keys(again?.stages ?? {}), ['found', 'checked', 'agreed', 'served']);
+  assert((again?.stages.found ?? 0) >= (first ?? Number.POSITIVE_INFINITY));
 });

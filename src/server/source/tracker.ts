@@ -26,7 +26,7 @@ export interface TrackerDeps {
   /** The agreed heads of the instances. A commit is served only once it is agreed on. */
   heads: SharedPolicyHead;
   /** Notes when each commit came how far. */
-  times?: Pick<TraceMemory['commits'], 'reached' | 'failed'> | undefined;
+  times?: Pick<TraceMemory['commits'], 'get' | 'reached' | 'failed' | 'forget'> | undefined;
   log: Logger;
 }
 
@@ -210,7 +210,10 @@ export class Tracker {
     const seen = heads.look(); // before the fetch: the source already had the commit agreed on by now (design D24)
     const hash = await source.fetch(signal);
     this.#guard.shows(hash, seen);
-    if (hash !== this.#head && hash !== this.#refused?.hash) this.#reached(hash, 'found');
+    if (hash !== this.#head && hash !== this.#refused?.hash) {
+      this.#comesAgain(hash);
+      this.#reached(hash, 'found');
+    }
     try {
       if (hash !== seen.head?.hash && (await this.#isNews(hash, seen))) await this.#takeNew(hash, seen, signal);
     } finally {
@@ -292,9 +295,16 @@ export class Tracker {
     this.#head = hash;
     this.#warnings = warnings;
     this.#refused = undefined;
+    if (hash !== previous) this.#comesAgain(hash);
     this.#reached(hash, 'served');
     this.#deps.log.info({ hash, old_hash: previous, directories: changedDirectories.length }, 'policy commit served');
     this.#onServed({ oldHash: previous ?? hash, hash, changedDirectories });
+  }
+
+  /** A commit that was served before comes as a new one: what clients said of it then says nothing of now. */
+  #comesAgain(hash: string): void {
+    const { times } = this.#deps;
+    if (times?.get(hash)?.stages.served !== undefined) times.forget(hash);
   }
 
   #reached(hash: string, stage: CommitStage): void {

@@ -60,3 +60,15 @@ test('the times of several instances are one map with the first of each', () => 
   assert.deepEqual([merged.get('a')?.appliedSeen, merged.get('a')?.heard, merged.get('b')?.refusedSeen], [5, 2, 7]);
   assert.equal(mergedClients([]).size, 0);
 });
+
+test('a change that is forgotten gives back the room of its clients, and may come again', () => {
+  const updates = times();
+  for (let round = 1; round <= 10; round++) {
+    updates.reached(1, 'durable', round);
+    for (const client of ['a', 'b', 'c']) updates.said(1, client, { appliedSeen: round });
+    assert.deepEqual([updates.get(1)?.stages.durable, updates.get(1)?.clients.size], [round, 3]);
+    updates.forget(1);
+    assert.equal(updates.get(1), undefined);
+  }
+  updates.forget(2);
+});

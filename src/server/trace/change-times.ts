@@ -94,6 +94,12 @@ export class ChangeTimes<K extends number | string, S extends string> {
     this.#change(key).error = error;
   }
 
+  /** Forgets a change. */
+  forget(key: K): void {
+    this.#clients -= this.#changes.get(key)?.clients.size ?? 0;
+    this.#changes.delete(key);
+  }
+
   /** Notes what a client says of a change; of a change that is not known nothing is kept. */
   said(key: K, client: string, times: ClientTimes): void {
     const change = this.#changes.get(key);
