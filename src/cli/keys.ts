@@ -3,6 +3,7 @@ import { rm, stat, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { type Command, Option } from 'commander';
 import { errorText } from '../lib/errors.js';
+import { expandHome } from '../lib/home-path.js';
 import { UsageError } from './run-program.js';
 
 const BITS = ['2048', '3072', '4096'] as const;
@@ -42,7 +43,8 @@ export function addKeysCommand(program: Command): void {
 }
 
 async function keys({ out = KEY_FILE, bits, force = false, json = false }: KeysOptions): Promise<void> {
-  const files = { privateKeyFile: out, publicKeyFile: `${out}.pub` };
+  const file = expandHome(out);
+  const files = { privateKeyFile: file, publicKeyFile: `${file}.pub` };
   await writeKeyPair(files, { bits: Number(bits), force });
   if (json) {
     const { privateKeyFile: private_key_file, publicKeyFile: public_key_file } = files;
@@ -63,9 +65,10 @@ async function secret({ out, force = false, json = false }: KeysOptions, size: s
     console.log(json ? JSON.stringify({ secret: text }) : text);
     return;
   }
-  await refuseExisting([out], force);
-  await writeNew(out, `${text}\n`, 0o600);
-  console.log(json ? JSON.stringify({ secret_file: out }) : `secret  ${out}`);
+  const file = expandHome(out);
+  await refuseExisting([file], force);
+  await writeNew(file, `${text}\n`, 0o600);
+  console.log(json ? JSON.stringify({ secret_file: file }) : `secret  ${file}`);
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { homedir, tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { it } from 'node:test';
 import { readInput } from './read-input.js';
@@ -17,6 +17,8 @@ it('reads a file or standard input, and names option and file where it cannot', 
   assert.equal(await readInput('--data', file, EMPTY), '{"é":1}');
   assert.equal(await readInput('--data', '-', { stdin: Readable.from([Buffer.from('[1'), Buffer.from(']')]) }), '[1]');
   assert.equal(await readInput('--data', file, EMPTY, 8), '{"é":1}');
+  // As a shell leaves it in `--data=@~/users.json`.
+  assert.equal(await readInput('--data', `~/${relative(homedir(), file)}`, EMPTY), '{"é":1}');
 
   const refused = async (path: string, reason: RegExp, maxBytes = 100): Promise<void> => {
     await assert.rejects(readInput('--data', path, EMPTY, maxBytes), (error) => {

@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises';
 import { errorText } from '../lib/errors.js';
+import { expandHome } from '../lib/home-path.js';
 import { UsageError } from './run-program.js';
 
 /** Maximum size of the input: four times the default limit of a server. */
@@ -11,7 +12,7 @@ export interface InputDeps {
 }
 
 /**
- * Reads a text file, or standard input if the file is `-`. Rejects with a {@link UsageError} that names option and file if it
+ * Reads a text file, or standard input if the file is `-`; `~/` at the start is the home folder. Rejects with a {@link UsageError} that names option and file if it
  * cannot be read, is larger than `maxBytes`, or is not UTF-8.
  */
 export async function readInput(
@@ -23,7 +24,7 @@ export async function readInput(
   const name = file === '-' ? 'standard input' : file;
   let bytes: Buffer | undefined;
   try {
-    bytes = file === '-' ? await bounded(stdin, maxBytes) : await readFile(file, maxBytes);
+    bytes = file === '-' ? await bounded(stdin, maxBytes) : await readFile(expandHome(file), maxBytes);
   } catch (error) {
     throw new UsageError(`${option}: ${name} cannot be read: ${errorText(error)}`);
   }

@@ -90,4 +90,17 @@ public key   ${file}.pub  for server and clients: SYNC_AUTH_PUBLIC_KEY
     );
     assert.equal((await keys('--secret', '--out', file)).code, 2);
   });
+
+  it('writes below the home folder where a shell leaves ~ as it is', async () => {
+    await using home = await tempDir();
+    for (const args of [
+      ['--bits', '2048', '--out=~/key'],
+      ['--secret', '--out=~/secret'],
+    ]) {
+      const { code, stdout, stderr } = await runCommand('policysync', ['keys', ...args], { HOME: home.path });
+      assert.equal(code, 0, stderr);
+      assert.ok(stdout.includes(`${home.path}/`), stdout);
+    }
+    assert.deepEqual((await readdir(home.path)).sort(), ['key', 'key.pub', 'secret']);
+  });
 });

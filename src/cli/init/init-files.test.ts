@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse, parseAllDocuments } from 'yaml';
@@ -224,6 +225,8 @@ describe('the plan of init', () => {
     const plan = await makePlan(GIVEN, undefined, lookUp);
     assert.deepEqual([plan.branch, plan.mode, plan.tls, plan.serverName], ['main', 'local', 'none', 'localhost']);
     assert.equal((await makePlan({ ...GIVEN, branch: 'a' }, undefined, lookUp)).branch, 'a');
+    const { sshKey } = await makePlan({ ...GIVEN, sshKey: '~/.ssh/deploy' }, undefined, lookUp);
+    assert.equal(sshKey, join(homedir(), '.ssh', 'deploy'));
     const none = async () => ({ head: undefined, branches: ['a', 'b'] });
     await assert.rejects(makePlan(GIVEN, undefined, none), /it has a, b.*give --branch/);
     const registry = async (text: string) => (await makePlan({ ...GIVEN, registry: text }, undefined, lookUp)).registry;

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { errorText, SyncError } from '../../lib/errors.js';
+import { expandHome } from '../../lib/home-path.js';
 import { redactUrl } from '../../lib/log.js';
 import { DURATION_FORMS, parseDuration } from '../durations.js';
 import { UsageError } from '../run-program.js';
@@ -99,7 +100,7 @@ export async function makePlan(options: InitOptions, asker: Asker | undefined, l
     enginePort: portOf('--engine-port', options.enginePort),
   };
   const tokenSeconds = ttlOf(options.tokenTtl);
-  const sshKey = options.sshKey === undefined ? undefined : resolve(options.sshKey);
+  const sshKey = options.sshKey === undefined ? undefined : resolve(expandHome(options.sshKey));
   const { repository, found, warnings } = await findRepository(options, sshKey, asker, lookUp);
   const mode = options.mode ?? (await asker?.mode()) ?? 'local';
   if (mode === 'local' && options.tls === 'trial') throw new UsageError('--tls trial is for --mode network');
@@ -191,7 +192,7 @@ function registryOf(text: string | undefined): string | undefined {
 function repositoryOf(text: string | undefined): string {
   const given = text?.trim() ?? '';
   if (given === '') throw new UsageError('give the repository of your policies: --repository <git-url>');
-  return isAddress(given) ? given : resolve(given.replace(/^~(?=\/)/, process.env.HOME ?? '~'));
+  return isAddress(given) ? given : resolve(expandHome(given));
 }
 
 /** Whether a text is a URL or `user@host:path`, not a path. */
