@@ -47,12 +47,12 @@ export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv, 
     .option(
       '--permitted-topics <topics>',
       'limit the holder to these topics, separated by commas; may be repeated',
-      listed,
+      listedBy('--permitted-topics'),
     )
     .option(
       '--permitted-paths <paths>',
       'limit where the holder may publish: at and below these paths, separated by commas; may be repeated',
-      listed,
+      listedBy('--permitted-paths'),
     )
     .option('--claims <json>', 'custom claims, for example {"permitted_topics":["policy_data"]}', '{}')
     .option('--just-the-token', 'print only the token', true)
@@ -114,9 +114,13 @@ function ttlError(words: readonly string[]): UsageError {
   return new UsageError(`--ttl takes a duration: ${DURATION_FORMS}${/^-?\d/.test(shown) ? ` (is "${shown}")` : ''}`);
 }
 
-/** Collects the words of a repeatable option; an empty text is an empty list. */
-function listed(text: string, before: string[] = []): string[] {
-  return [...before, ...text.split(',').filter((word) => word !== '')];
+/** Collects the words of a repeatable option. A text without one is refused: a token with an empty list would permit nothing. */
+function listedBy(option: string): (text: string, before?: string[]) => string[] {
+  return (text, before = []) => {
+    const words = text.split(',').filter((word) => word !== '');
+    if (words.length === 0) throw new UsageError(`${option} has an empty value: give one, or leave it out`);
+    return [...before, ...words];
+  };
 }
 
 function readClaims(text: string): object {

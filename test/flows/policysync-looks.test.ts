@@ -177,6 +177,8 @@ describe('a token that does not do', () => {
       [['publish', '--dst-path', '/a', '--data', '1', '-t', ''], '--topic'],
       [['clients', '--token', ''], '--token'],
       [['keys', '--out', ''], '--out'],
+      [['token', 'master', '--permitted-topics', ''], '--permitted-topics'],
+      [['token', 'master', '--permitted-topics', 'a', '--permitted-paths', ','], '--permitted-paths'],
     ] as const) {
       const { code, stderr } = await policysync(...args);
       assert.equal(code, 2, stderr);
