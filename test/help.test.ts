@@ -3,7 +3,11 @@ import { describe, it } from 'node:test';
 import { fullName, helpText, leavesOf } from '../scripts/lib/commands-page.js';
 import { clientProgram } from '../src/cli/client-program.js';
 import { policysync } from '../src/cli/commands.js';
+import { configJson } from '../src/cli/config-text.js';
 import { serverProgram } from '../src/cli/server-program.js';
+import { loadSettings } from '../src/lib/options.js';
+import { clientAnswer } from '../src/wire/client-details.js';
+import { read } from './support/repo-pages.js';
 
 /** The help as a terminal shows it; docs/commands.md has the texts, and test/docs.test.ts compares them. */
 
@@ -22,6 +26,19 @@ function shown(name: string, option?: '--help-all'): string {
   });
   assert.throws(() => command.parse([option], { from: 'user' }), { code: 'commander.help', exitCode: 0 });
   return text;
+}
+
+/** What docs/commands.md says of a command beside its help. */
+function proseOf(name: string): string {
+  const [, section = ''] = read('docs/commands.md').split(`\n## ${name}\n`);
+  return (section.split('\n## ')[0] ?? '').replace(/<!-- help[\s\S]*?<!-- end -->/g, '');
+}
+
+function assertNames(text: string, names: readonly string[]): void {
+  assert.deepEqual(
+    names.filter((name) => !text.includes(`\`${name}\``)),
+    [],
+  );
 }
 
 const NAMES = leavesOf(policysync({})).map(fullName);
@@ -78,6 +95,20 @@ describe('help', () => {
       assert.doesNotMatch(text, /Set up/);
       assert.match(text, /^Commands:\n(?:.*\n)*? {2}help \[command\]/m);
     }
+  });
+
+  it('of a command with --json has beside it, on the page, what that prints', () => {
+    const silent = leavesOf(policysync({}))
+      .filter(({ options }) => options.some(({ long }) => long === '--json'))
+      .map(fullName)
+      .filter((name) => !proseOf(name).includes('`--json`'));
+    assert.deepEqual(silent, []);
+    const { settings } = serverProgram({});
+    const loaded = loadSettings(settings, { env: { SYNC_AUTH_MASTER_TOKEN: 'x' } });
+    const printed = JSON.parse(configJson([{ section: 'server', settings, loaded }])) as { settings: object[] };
+    const members = printed.settings.flatMap((one) => Object.keys(one));
+    assertNames(proseOf('policysync config print'), [...new Set(members), 'from', 'path', 'line', 'secret_file']);
+    assertNames(proseOf('policysync clients'), Object.keys(clientAnswer.shape));
   });
 
   it('has short placeholders', () => {

@@ -24,10 +24,11 @@ export function commandsPage(): string {
   return renewed + added.join('');
 }
 
-/** The commands that do something, with the program itself. */
+/** The commands that do something, with the program itself. One that only groups others has no options. */
 export function leavesOf(command: Command): Command[] {
   const below = command.commands.flatMap(leavesOf);
-  return command.parent === null || below.length === 0 ? [command, ...below] : below;
+  const acts = below.length === 0 || command.options.length > 0;
+  return command.parent === null || acts ? [command, ...below] : below;
 }
 
 /** `policysync config print server`. */
