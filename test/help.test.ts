@@ -44,6 +44,13 @@ function assertNames(text: string, names: readonly string[]): void {
 const NAMES = leavesOf(policysync({})).map(fullName);
 const FLAG = /^ {2}(?:-\w, )?--([a-z-]+)/gm;
 
+it('the table of exit codes has those of signals, too', () => {
+  const [, table = ''] = /<!-- exit codes -->([\s\S]*?)<!-- end -->/.exec(read('docs/commands.md')) ?? [];
+  const codes = [...table.matchAll(/^\| (\d+) /gm)].map(([, code]) => Number(code));
+  assert.deepEqual(codes, [0, 1, 2, 3, 4, 5, 130, 143]);
+  assert.match(table, /^\| 2 .*`init`.*cancelled/m);
+});
+
 describe('help', () => {
   it('fits 80 columns and splits no word, in each command and with all settings', () => {
     assert(NAMES.length > 8);

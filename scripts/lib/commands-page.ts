@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { policysync } from '../../src/cli/commands.js';
-import { EXIT, EXIT_MEANING } from '../../src/cli/run-program.js';
+import { EXIT, EXIT_MEANING, SIGNAL_MEANING, signalExitCode } from '../../src/cli/run-program.js';
 import { repoRoot } from '../../test/support/repo.js';
 
 /** What stands between these two lines is written by `npm run docs`. */
@@ -52,7 +52,10 @@ export function helpText(command: Command): string {
 
 function exitTable(): string {
   const rows = Object.entries(EXIT).map(([name, code]) => `| ${code} | ${EXIT_MEANING[name as keyof typeof EXIT]} |`);
-  return ['| Code | Meaning |', '|---|---|', ...rows].join('\n');
+  const signals = Object.entries(SIGNAL_MEANING).map(
+    ([name, meaning]) => `| ${signalExitCode(name as NodeJS.Signals)} | ${meaning} |`,
+  );
+  return ['| Code | Meaning |', '|---|---|', ...rows, ...signals].join('\n');
 }
 
 function block(name: string, text: string): string {

@@ -13,11 +13,18 @@ export const EXIT_MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: 'The command succeeded, or the program was stopped by SIGINT or SIGTERM.',
   failed:
     'Any other failure; `check` and `doctor`: at least one finding is an error. A supervisor may start the program again.',
-  usage: 'Only other arguments or settings help: each that is wrong is named. It needs a person.',
+  usage:
+    'Only other arguments or settings help: each that is wrong is named. It needs a person. `init`: somebody cancelled it at a question.',
   unhealthy:
     '`status --fail-on unhealthy`: a client is not healthy or not ready, its engine does not answer, or the policy source fails.',
   behind: '`status --fail-on behind`: a connected client lacks a commit or an update.',
   away: '`status --fail-on away`: a client is away; of `status client`: it is not connected to its server.',
+};
+
+/** What the exit code of a signal means, for docs/commands.md: of commands that do not end with 0 when they are stopped. */
+export const SIGNAL_MEANING: Readonly<Partial<Record<NodeJS.Signals, string>>> = {
+  SIGINT: 'Ctrl-C (SIGINT) stopped `opa get`, or a signal stopped `demo` before its last decision.',
+  SIGTERM: 'SIGTERM stopped `opa get`.',
 };
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;

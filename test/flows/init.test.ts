@@ -228,4 +228,23 @@ describe('policysync init', () => {
     // The branch of HEAD comes first.
     assert.match(await readFile(join(folder, 'policysync.yaml'), 'utf8'), /policy-repo-main-branch: master/);
   });
+
+  test('that is cancelled at a question ends with 2 and writes nothing', { skip: noTerminal }, async () => {
+    const folder = join(dir.path, 'cancelled');
+    const child = spawn(SCRIPT, ['-qec', `stty cols 100 rows 40; exec policysync init ${folder}`, '/dev/null'], {
+      env: { ...ENV, TERM: 'xterm' },
+    });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+    });
+    const ended = once(child, 'close');
+    await using _ = { [Symbol.asyncDispose]: async () => void (child.kill() && (await ended)) };
+    await until(() => text.includes('Git repository'), { withinMs: 30_000, what: `the question in ${text}` });
+    child.stdin.write('\u0003');
+    const [code] = (await ended) as [number];
+    assert.equal(code, 2, text);
+    assert.match(text, /Cancelled: nothing was written/);
+    assert.ok(!existsSync(folder));
+  });
 });
