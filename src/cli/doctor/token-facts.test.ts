@@ -28,14 +28,23 @@ describe('what a token says of itself', () => {
 
   it('an end that has come is an error, one that comes soon a warning', () => {
     assert.deepEqual(judged({}, -1), ['error: it expired on 2025-12-31 00:00 UTC']);
-    assert.deepEqual(judged({}, 3), ['warning: it expires on 2026-01-04 00:00 UTC']);
+    assert.deepEqual(judged({}, 3), [
+      'warning: it expires on 2026-01-04 00:00 UTC (type client, all topics, until 2026-01-04 00:00 UTC)',
+    ]);
   });
 
   it('another type, and topics that it does not permit', () => {
-    assert.deepEqual(judged({ peer_type: 'datasource' }), ['warning: it is for a datasource, not for a client']);
-    assert.deepEqual(judged({ permitted_topics: ['x'] }), ['error: it does not permit the topics policy_data']);
+    assert.deepEqual(judged({ peer_type: 'datasource' }), [
+      'warning: it is for a datasource, not for a client (type datasource, all topics, until 2026-04-11 00:00 UTC)',
+    ]);
+    assert.deepEqual(judged({ peer_type: undefined, permitted_paths: [] }), [
+      'warning: it is for a peer of no type, not for a client (no type, all topics, paths none, until 2026-04-11 00:00 UTC)',
+    ]);
+    assert.deepEqual(judged({ permitted_topics: ['x'] }), [
+      'error: it does not permit the topics policy_data (type client, topics x, until 2026-04-11 00:00 UTC)',
+    ]);
     // As the server compares them: a topic does not permit those below it.
-    assert.match(judged({ permitted_topics: ['a'] }, 100, ['a/b']).join(), /^error: .*a\/b$/);
+    assert.match(judged({ permitted_topics: ['a'] }, 100, ['a/b']).join(), /^error: .*a\/b \(type client, topics a,/);
   });
 
   it('an end beyond the calendar is none', () => {

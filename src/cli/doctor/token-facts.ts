@@ -7,6 +7,8 @@ const TOKEN = { id: 'client_token', subject: 'token' };
 const DAY_MS = 86_400_000;
 const RENEW = 'Issue a new one with `policysync token --type client`, and set SYNC_CLIENT_TOKEN.';
 
+type Claims = NonNullable<ReturnType<typeof claimsOf>>;
+
 /** Judges what the token of a client says of itself, for the topics that the client follows. */
 export function tokenFindings(token: string, topics: readonly string[], nowMs = Date.now()): Finding[] {
   const { id, subject } = TOKEN;
@@ -15,7 +17,7 @@ export function tokenFindings(token: string, topics: readonly string[], nowMs = 
     const message = 'SYNC_CLIENT_TOKEN is not a token (JWT); perhaps it is the master token';
     return [errorFinding(id, subject, message, RENEW)];
   }
-  const { exp, peer_type: type, permitted_topics: permitted, permitted_paths: paths } = claims;
+  const { exp, peer_type: type, permitted_topics: permitted } = claims;
   const findings: Finding[] = [];
   if (typeof exp === 'number' && exp * 1000 <= nowMs) {
     return [errorFinding(id, subject, `it expired on ${moment(exp)}`, RENEW)];
@@ -36,11 +38,20 @@ export function tokenFindings(token: string, topics: readonly string[], nowMs = 
       );
     }
   }
-  if (findings.length > 0) return findings;
-  const of = Array.isArray(permitted) ? `topics ${permitted.slice(0, 10).join(', ') || 'none'}` : 'all topics';
-  const at = Array.isArray(paths) ? `, paths ${paths.slice(0, 10).join(', ') || 'none'}` : '';
-  const until = typeof exp === 'number' ? `until ${moment(exp)}` : 'without an end';
-  return [okFinding(id, subject, `type client, ${of}${at}, ${until}`)];
+  const facts = factsOf(claims);
+  if (findings.length === 0) return [okFinding(id, subject, facts)];
+  return findings.map((finding) => ({ ...finding, message: `${finding.message} (${facts})` }));
+}
+
+/** Type, topics, paths and end. */
+function factsOf({ exp, peer_type: type, permitted_topics: topics, permitted_paths: paths }: Claims): string {
+  const listed = (words: readonly unknown[]): string => words.slice(0, 10).join(', ') || 'none';
+  return [
+    typeof type === 'string' ? `type ${type.slice(0, 40)}` : 'no type',
+    Array.isArray(topics) ? `topics ${listed(topics)}` : 'all topics',
+    ...(Array.isArray(paths) ? [`paths ${listed(paths)}`] : []),
+    typeof exp === 'number' ? `until ${moment(exp)}` : 'without an end',
+  ].join(', ');
 }
 
 function moment(seconds: number): string {
