@@ -19,6 +19,15 @@ describe('a sync error', () => {
     assert.equal('cause' in plain, false);
   });
 
+  it('a remedy names commands by their whole name, as they are typed', () => {
+    for (const [code, { remedy }] of Object.entries(ERROR_CODES)) {
+      assert.doesNotMatch(remedy, /`--help-all`|A client keeps trying/, code);
+    }
+    const { remedy } = ERROR_CODES.config_invalid;
+    for (const part of ['`policysync server --help-all`', '`policysync client --help-all`', 'docs/configuration.md'])
+      assert(remedy.includes(part), part);
+  });
+
   it('every code has an HTTP error status, a cause and a remedy as sentences', () => {
     for (const [code, { status, cause, remedy }] of Object.entries(ERROR_CODES)) {
       assert.match(code, /^[a-z]+(_[a-z]+)*$/);

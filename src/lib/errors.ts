@@ -6,7 +6,8 @@ export const ERROR_CODES = {
   config_invalid: {
     status: 500,
     cause: 'One or more settings have a value that cannot be used.',
-    remedy: 'Correct the settings that the message names; `--help-all` of the program lists each with its form.',
+    remedy:
+      'Correct the settings that the message names; `policysync server --help-all` and `policysync client --help-all` list each with its form, and so does docs/configuration.md.',
   },
   usage_invalid: {
     status: 500,
@@ -44,7 +45,7 @@ export const ERROR_CODES = {
     status: 502,
     cause: 'The sync server did not accept the token of this program; the message has its reason.',
     remedy:
-      'Set SYNC_CLIENT_TOKEN (`--token` or `--token-file` of a command) to a token that `policysync token` issues for this kind of peer. A client keeps trying.',
+      'Give a token of the type that the message, or `--help` of the command, names: `policysync token --type <type>` issues one; pass it by `--token-file` or SYNC_CLIENT_TOKEN. A running client tries again by itself.',
   },
   master_token_refused: {
     status: 502,
@@ -315,7 +316,7 @@ export const ERROR_CODES = {
     status: 503,
     cause: 'The sync server does not respond.',
     remedy:
-      'Check SYNC_SERVER_URL (`--server-url` of a command) and that the server runs there. A client keeps trying.',
+      'Check that the sync server runs at the address in the message, which SYNC_SERVER_URL, `--server-url`, or `--against` of `check` gives. A running client tries again by itself.',
   },
   client_unreachable: {
     status: 503,

@@ -67,7 +67,7 @@ describe('a token', () => {
 
   it('that is not accepted, or missing: the reason of the server, and the setting', async () => {
     const env = { SYNC_SERVER_URL: server.url };
-    assert.match(ERROR_CODES.token_refused.remedy, /SYNC_CLIENT_TOKEN/);
+    assert.match(ERROR_CODES.token_refused.remedy, /`policysync token --type <type>`.*--token-file.*SYNC_CLIENT_TOKEN/);
     const wrong = await publish({ ...env, SYNC_CLIENT_TOKEN: 'not.a.token' });
     assertFailure(
       wrong,
@@ -110,7 +110,7 @@ describe('a token', () => {
     assert.equal(status.code, 5);
     assert.match(
       status.stdout,
-      /^Server +not connected .*401: Could not decode access token\n +What to do: Set SYNC_CLIENT_TOKEN .*\[token_refused\]$/m,
+      /^Server +not connected .*401: Could not decode access token\n +What to do: Give a token of the type .*\[token_refused\]$/m,
     );
   });
 });
@@ -170,6 +170,7 @@ it('a refused connection: who does not answer, and which setting says where it i
   await nobody[Symbol.asyncDispose]();
   const refused = new RegExp(`no answer from http://127\\.0\\.0\\.1:${nobody.port}\\S*: .*ECONNREFUSED`);
   assertFailure(await publish({ SYNC_SERVER_URL: nobody.url }), 'server_unreachable', refused);
+  assert.match(ERROR_CODES.server_unreachable.remedy, /SYNC_SERVER_URL, `--server-url`, or `--against` of `check`/);
   const status = await runCommand('client', ['status', '--client-url', nobody.url]);
   assertFailure(status, 'client_unreachable', refused);
   await using server = await startServer();

@@ -67,9 +67,10 @@ describe('a client by its own word', () => {
       'Engine    does not answer since 18:03:18 UTC (5.0 s): connect ECONNREFUSED',
       'Server    not connected since 17:53:23 UTC (10 min): the sync server answered',
       '          401',
-      '          What to do: Set SYNC_CLIENT_TOKEN (`--token` or `--token-file` of a',
-      '          command) to a token that `policysync token` issues for this kind of',
-      '          peer. A client keeps trying. [token_refused]',
+      '          What to do: Give a token of the type that the message, or `--help` of',
+      '          the command, names: `policysync token --type <type>` issues one; pass',
+      '          it by `--token-file` or SYNC_CLIENT_TOKEN. A running client tries',
+      '          again by itself. [token_refused]',
       'Failing   /users: failing since 18:02:08 UTC (75 s): HTTP 500',
     ]);
     assert.deepEqual([...ownConditions(health(sick))], ['unhealthy', 'behind', 'away']);
