@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
+import * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
+import { originName } from '../lib/given-setting.js';
 import { redactUrl, type Secret } from '../lib/log.js';
-import { addConfigOption, commandSettings, connectionFlags } from './program-settings.js';
+import { addConfigOption, connectionFlags, loadProgramSettings, printWarnings } from './program-settings.js';
 import { UsageError } from './run-program.js';
 
 /** The help of `--server-url`. */
@@ -35,27 +37,48 @@ export function addTokenOptions(command: Command, what: string): Command {
   );
 }
 
+/** SYNC_SERVER_URL as text: {@link checkedUrl} judges it, since commands take fewer schemes than a client. */
+const URL_TEXT = {
+  ...CLIENT_SETTINGS.serverUrl,
+  schema: () => z.string().transform((text) => text.trim().replace(/\/+$/, '')),
+};
+
 /**
  * The server and the token that the options, or the settings of a client, name; `env` is from `withConfig`. Throws {@link UsageError}
  * for another scheme.
  */
 export function serverTarget(options: TargetOptions, env: NodeJS.ProcessEnv): Target {
-  const { serverUrl, clientToken } = commandSettings(
+  const { values, origins, warnings } = loadProgramSettings(
     'client',
-    { serverUrl: CLIENT_SETTINGS.serverUrl, clientToken: CLIENT_SETTINGS.clientToken },
+    { serverUrl: URL_TEXT, clientToken: CLIENT_SETTINGS.clientToken },
     { env, ...connectionFlags(options) },
   );
-  return { url: checkedUrl(serverUrl, '--server-url'), token: clientToken };
+  printWarnings(warnings);
+  const { serverUrl, clientToken } = values;
+  return { url: checkedUrl(serverUrl, originName(URL_TEXT, origins.serverUrl)), token: clientToken };
 }
 
 /** The server alone, for a command that the token of a client is no use to: its file may not be there yet. */
 export function serverUrlOf(serverUrl: string | undefined, env: NodeJS.ProcessEnv): string {
   const sources = { env, ...connectionFlags({ serverUrl }) };
-  return checkedUrl(commandSettings('client', { url: CLIENT_SETTINGS.serverUrl }, sources).url, '--server-url');
+  const { values, origins, warnings } = loadProgramSettings('client', { url: URL_TEXT }, sources);
+  printWarnings(warnings);
+  return checkedUrl(values.url, originName(URL_TEXT, origins.url));
 }
 
-/** A URL that a command can ask; `option` names it. */
-export function checkedUrl(url: string, option: string): string {
-  if (/^https?:/.test(url)) return url;
-  throw new UsageError(`${option} must start with http:// or https:// (is ${redactUrl(url)})`);
+/** A URL that a command can ask. Throws {@link UsageError} with `name`, and with the URL that was probably meant. */
+export function checkedUrl(url: string, name: string): string {
+  const hasScheme = /^https?:\/\//i.test(url);
+  if (hasScheme && URL.canParse(url)) return url;
+  const shown = redactUrl(url);
+  const meant = shown.includes('***') ? undefined : meantUrl(url);
+  throw new UsageError(
+    `${name} must ${hasScheme ? 'be a URL' : 'start with http:// or https://'} (is ${JSON.stringify(shown)})${meant === undefined ? '' : `; ${meant} may be meant`}`,
+  );
+}
+
+/** The URL of the same place with http or https; undefined: there is none. */
+function meantUrl(text: string): string | undefined {
+  const url = /^wss?:\/\//i.test(text) ? text.replace(/^ws/i, 'http') : `http://${text}`;
+  return /^https?:\/\/[^/:]+(?::\d+)?(?:\/|$)/i.test(url) && URL.canParse(url) ? url : undefined;
 }

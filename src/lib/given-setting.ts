@@ -19,6 +19,12 @@ export interface SettingSources {
 /** Where a value came from. */
 export type SettingOrigin = 'flag' | 'default' | { env: string } | { file: string; line: number };
 
+/** How messages name the place that a value came from. */
+export function originName(setting: Pick<Setting<unknown>, 'env'>, origin: SettingOrigin): string {
+  if (typeof origin === 'string') return `--${flagName(setting)}`;
+  return 'env' in origin ? origin.env : `${origin.file}:${origin.line}: ${flagName(setting)}`;
+}
+
 /** A value that somebody gave, as text or as the items of a list, before it is checked. */
 export interface GivenSetting {
   readonly value: string | readonly string[];

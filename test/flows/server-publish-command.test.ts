@@ -171,7 +171,7 @@ test('a wrong call ends with 2 before anything is sent', async () => {
     [['--entries-file', '/no/such/file'], /--entries-file: \/no\/such\/file cannot be read/],
     [['--entries-file', '-', '-t', 'a'], /cannot be combined with --topic/],
     [['--entries-file', '-'], /entries\.0\.url/],
-    [['--src-url', 'http://x', ...ENTRY, '--server-url', 'localhost'], /--server-url must be/],
+    [['--src-url', 'http://x', ...ENTRY, '--server-url', 'localhost'], /--server-url must start with http/],
   ] as const) {
     const { code, stderr } = await publish(fake.url, args, { input: '[{"url":5,"topics":["a"],"dst_path":"/a"}]' });
     assert.equal(code, 2, `${args.join(' ')}: ${stderr}`);

@@ -8,8 +8,8 @@ import { policyBundle } from '../../wire/bundle.js';
 import { parsedAnswer } from '../all-clients.js';
 import { errorFinding, type Finding, failedFinding, reportFindings } from '../findings.js';
 import { commandSettings, connectionFlags } from '../program-settings.js';
-import { UsageError } from '../run-program.js';
 import { askServer } from '../server-fetch.js';
+import { checkedUrl } from '../server-target.js';
 import { type BundleFiles, readBundle } from './bundle-files.js';
 import type { CheckOptions, CheckSettings } from './check-settings.js';
 import { compareBundles } from './compare.js';
@@ -31,9 +31,7 @@ export async function runCheck(
   env: NodeJS.ProcessEnv,
 ): Promise<void> {
   const { branch, commit, json, strict, against } = options;
-  if (against !== undefined && !/^https?:\/\//.test(against)) {
-    throw new UsageError(`--against must be a URL with http or https (is ${redactUrl(against)})`);
-  }
+  if (against !== undefined) checkedUrl(against, '--against');
   await using content = await openContent(
     {
       ...{ target, branch, commit },
