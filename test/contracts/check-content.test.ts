@@ -98,7 +98,12 @@ describe('what is checked', () => {
     await using repo = await gitRepo();
     await repo.commit({ 'a.rego': '1' });
     await using dir = await tempDir();
-    await assert.rejects(open(repo.path, { branch: 'nowhere' }), /branch nowhere does not exist in /);
+    await repo.git('branch', 'other/one');
+    for (const place of [repo.path, repo.url])
+      await assert.rejects(
+        open(place, { branch: 'nowhere' }),
+        /branch nowhere does not exist in .*; it has master, other\/one$/,
+      );
     await assert.rejects(open(repo.url, { commit: 'abcdef12' }), /has no commit abcdef12/);
     await assert.rejects(open(dir.path, { branch: 'x' }), /is in no git repository: leave out --branch/);
     await assert.rejects(open(join(dir.path, 'x')), /there is no folder .* and it is no address/);

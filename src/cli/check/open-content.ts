@@ -89,7 +89,8 @@ async function openLocal(
   const git = createGitCommand({ gitDir: repository.gitDir, env, isForeign: true });
   const wanted = commit ?? (branch === undefined ? 'HEAD' : `refs/heads/${branch}`);
   const hash = await commitOf(git, wanted);
-  if (hash === undefined) throw missing(commit, branch ?? 'HEAD', target);
+  if (hash === undefined)
+    throw missing(commit, branch ?? 'HEAD', target, commit === undefined ? await branchesOf(git) : []);
   return await contentOf(git, hash, { target, branch: commit === undefined ? branch : undefined });
 }
 
@@ -108,7 +109,7 @@ async function openRemote(request: ContentRequest, env: NodeJS.ProcessEnv): Prom
     const head = await source.fetch(new AbortController().signal);
     const git = createGitCommand({ gitDir: clonePath, env });
     const hash = commit === undefined ? head : await commitOf(git, commit);
-    if (hash === undefined) throw missing(commit, followed, display);
+    if (hash === undefined) throw missing(commit, followed, display, []);
     return { ...(await contentOf(git, hash, { target: display, branch: followed })), [Symbol.asyncDispose]: remove };
   } catch (error) {
     await remove();
@@ -125,10 +126,7 @@ async function followedBranch(
   const question = { url, sshKey, keyFolder, env, timeoutMs: GIT_TIMEOUT_MS };
   const { head, commits, display } = await remoteBranches(question, new AbortController().signal);
   if (branch !== undefined && !commits.has(branch)) {
-    throw new SyncError(
-      'git_branch_missing',
-      `branch ${branch} does not exist in ${display}; ${branchesText([...commits.keys()])}`,
-    );
+    throw missing(undefined, branch, display, [...commits.keys()]);
   }
   const followed = branch ?? head;
   if (followed !== undefined) return followed;
@@ -161,7 +159,13 @@ async function contentOf(
   };
 }
 
-function missing(commit: string | undefined, branch: string, target: string): SyncError {
+/** The branches of a repository on this machine. */
+async function branchesOf(git: GitCommand): Promise<string[]> {
+  const refs = await git.run(['for-each-ref', '--format=%(refname)', 'refs/heads'], { timeoutMs: GIT_TIMEOUT_MS });
+  return [...refs.toString('utf8').matchAll(/^refs\/heads\/(.+)$/gm)].map(([, name = '']) => name);
+}
+
+function missing(commit: string | undefined, branch: string, target: string, branches: readonly string[]): SyncError {
   if (commit !== undefined) return new UsageError(`${target} has no commit ${commit}`);
-  return new SyncError('git_branch_missing', `branch ${branch} does not exist in ${target}`);
+  return new SyncError('git_branch_missing', `branch ${branch} does not exist in ${target}; ${branchesText(branches)}`);
 }
