@@ -127,6 +127,18 @@ describe('policysync check', () => {
     assert.equal(report.commit, null);
   });
 
+  it('a folder without a module and a data file is an error, data alone is not', async () => {
+    await using dir = await tempDir();
+    await writeFile(join(dir.path, 'README.md'), 'no policy');
+    const { code, stdout } = await runCommand('policysync', ['check', dir.path]);
+    assert.equal(code, 1);
+    const text = stdout.replace(/\n {2}(?=\S)/g, ' ');
+    assert.ok(text.includes(`✗ bundle: nothing to serve in ${dir.path}: no module, no data file\n`), stdout);
+    assert.doesNotMatch(stdout, /✓/);
+    await writeFile(join(dir.path, 'data.json'), '{}');
+    assert.deepEqual(notInOrder(await check(0, [dir.path])), []);
+  });
+
   it('many JSON files that are no data files are one line', async () => {
     await using repo = await repoOf({
       'app/rbac.rego': RBAC,

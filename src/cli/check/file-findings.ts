@@ -12,8 +12,11 @@ const MANIFEST_REMEDY =
   'Correct the line, or remove it: it has no effect. A line is one path, relative to the manifest.';
 const REPLACED_REMEDY = 'Remove one of the two files, or move it to a folder of its own: each folder is one document.';
 
-/** What the files themselves show: those that are rejected, without effect, ignored or left out. Pure. */
-export function fileFindings(files: BundleFiles, links: readonly string[]): Finding[] {
+/** What the files themselves show: those that are rejected, without effect, ignored or left out. `target`: where they are. Pure. */
+export function fileFindings(
+  files: BundleFiles,
+  { links, target }: { readonly links: readonly string[]; readonly target: string },
+): Finding[] {
   const { snapshot, directories } = files;
   const missing = directories.filter((directory) => !snapshot.directories.has(directory));
   const rootData = files.snapshot.files.filter(({ kind, path }) => kind === 'data' && directoryOf(path) === '.');
@@ -65,7 +68,7 @@ export function fileFindings(files: BundleFiles, links: readonly string[]): Find
     ),
     ...jsonFindings(files.others),
     ...ignoredFindings(files.ignored),
-    contentFinding(files),
+    ...contentFindings(files, target),
   ];
 }
 
@@ -120,15 +123,18 @@ function firstNames(paths: readonly string[]): string {
   return `${paths.slice(0, NAMED).join(', ')}${more}`;
 }
 
-function contentFinding({ modules, data }: BundleFiles): Finding {
+function contentFindings({ modules, data, rejected }: BundleFiles, target: string): Finding[] {
   const amount = `${counted(modules.length, 'module')} and ${counted(data.length, 'data file')}`;
-  if (modules.length + data.length > 0) return okFinding('bundle', 'bundle', amount);
-  return warningFinding(
-    'bundle_empty',
-    'bundle',
-    'there is no module and no data file',
-    'Check folder, branch, SYNC_POLICY_REPO_POLICY_EXTENSIONS and SYNC_BUNDLE_IGNORE. Data files are called data.json.',
-  );
+  if (modules.length + data.length > 0) return [okFinding('bundle', 'bundle', amount)];
+  if (rejected.length > 0) return []; // all that there is
+  return [
+    errorFinding(
+      'bundle_empty',
+      'bundle',
+      `nothing to serve in ${target}: no module, no data file`,
+      'Check folder, branch, SYNC_POLICY_REPO_POLICY_EXTENSIONS and SYNC_BUNDLE_IGNORE. Data files are called data.json.',
+    ),
+  ];
 }
 
 function limited<T>(items: readonly T[], finding: (item: T) => Finding): Finding[] {

@@ -27,6 +27,7 @@ export function policyFindings({ modules, data }: BundleFiles, compiled: Compile
       return errorFinding('data_conflicts_with_rule', 'policy', `${message}${which}`, remedy, place);
     });
   }
+  if (modules.length + data.length === 0) return [];
   const sending = SENDING.filter((name) => builtins.includes(name));
   const versions = v0.size === 0 ? 'Rego v1' : `${modules.length - v0.size} as Rego v1, ${v0.size} as v0`;
   return [

@@ -69,7 +69,7 @@ async function findingsOf(
   await using engine = await CheckEngine.start(regoMode(settings), env);
   const compiled = await engine.compile(files.modules, statics);
   const findings = [
-    ...fileFindings(files, content.links),
+    ...fileFindings(files, content),
     ...dataFindings(files.data, files.modules),
     ...policyFindings(files, compiled),
   ];
