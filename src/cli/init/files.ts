@@ -10,7 +10,7 @@ export interface NewFile {
   readonly text: string;
   /** 0600: only the owner may read it. */
   readonly mode: 0o600 | 0o644 | 0o755;
-  /** What it is for, in a few words; undefined: it is not listed. */
+  /** What it is for, in a few words; undefined: its name says it. */
   readonly about?: string;
 }
 

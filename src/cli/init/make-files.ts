@@ -3,7 +3,7 @@ import { composeFile } from './compose.js';
 import type { NewFile } from './files.js';
 import { KUBERNETES_SERVER, kubernetesFiles } from './kubernetes.js';
 import { hasCredentials, type Plan } from './plan.js';
-import { IGNORE_ALL, makeSecrets } from './secrets.js';
+import { ignoreAll, makeSecrets } from './secrets.js';
 import { settingsFile } from './settings-file.js';
 import { systemdFiles } from './systemd.js';
 import { makeTrialTls } from './trial-tls.js';
@@ -25,7 +25,7 @@ export async function makeFiles(plan: Plan, { env, schema }: MakeContext): Promi
     mode: hasCredentials(plan.repository) ? 0o600 : 0o644,
     about: 'settings of server and client',
   };
-  const state: NewFile = { path: 'state/.gitignore', text: IGNORE_ALL, mode: 0o644 };
+  const state = ignoreAll('state');
   const { targets } = plan;
   const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   const made = [settings, state, ...secrets, ...tls];

@@ -1,6 +1,7 @@
 import { counted, table } from '../status/text.js';
 import type { NewFile } from './files.js';
 import type { Plan } from './plan.js';
+import { SECRET_FILES } from './secrets.js';
 import { shellWord } from './shell-word.js';
 import { targetLines } from './target-lines.js';
 
@@ -24,11 +25,10 @@ export function nextCommands(program: string): string[] {
 
 /** What `init` prints: the files, the three commands, and how to ask for a decision. */
 export function reportLines({ plan, folder, files, program, warnings }: Made): string[] {
-  const listed = files.filter(({ about }) => about !== undefined);
   const [check = '', server = '', client = ''] = nextCommands(program);
   return [
-    `Wrote ${counted(listed.length, 'file')}${folder === '.' ? '' : ` in ${folder}`}:`,
-    ...table(listed.map(({ path, about = '' }) => [`  ${path}`, about])),
+    `Wrote ${counted(files.length, 'file')}${folder === '.' ? '' : ` in ${folder}`}:`,
+    ...table(files.map(({ path, about = '' }) => [`  ${path}`, about])),
     '',
     ...(plan.mode === 'network' && plan.tls === 'none'
       ? ['The server speaks plain HTTP: see docs/tls.md before tokens cross a network.', '']
@@ -43,8 +43,8 @@ export function reportLines({ plan, folder, files, program, warnings }: Made): s
     `OPA then answers at http://127.0.0.1:${plan.enginePort}/v1/data; \`${program} doctor --config policysync.yaml\` checks both.`,
     ...(plan.mode === 'network'
       ? [
-          'The configuration file has the token of the client. Add `--token-file secrets/datasource-token` to `publish`, and',
-          '`--token-file secrets/listener-token` to `status`, `clients` and `trace`.',
+          'The configuration file has the token of the client. Other commands take another one: `publish`, `refresh` and `log` take',
+          `\`--token-file ${SECRET_FILES.datasourceToken}\`; \`status\`, \`clients\` and \`trace\` take \`--token-file ${SECRET_FILES.listenerToken}\`.`,
         ]
       : []),
     ...targetLines(plan, { isRoot: process.getuid?.() === 0 }),

@@ -27,7 +27,10 @@ const TOKEN_USES: Readonly<Record<PeerType, string>> = {
 };
 
 /** Keeps a folder out of git. */
-export const IGNORE_ALL = '# Nothing here belongs in git.\n*\n';
+export function ignoreAll(folder: string): NewFile {
+  const text = '# Nothing here belongs in git.\n*\n';
+  return { path: `${folder}/.gitignore`, text, mode: 0o644, about: 'keeps the folder out of git' };
+}
 
 /** Makes keys, secrets and a token of each type, signed by the new key: no server has to run for it. */
 export async function makeSecrets(ttlSeconds: number, nowMs = Date.now()): Promise<NewFile[]> {
@@ -48,7 +51,7 @@ export async function makeSecrets(ttlSeconds: number, nowMs = Date.now()): Promi
   }
   const random = (): string => randomBytes(SECRET_BYTES).toString('base64url');
   return [
-    { path: 'secrets/.gitignore', text: IGNORE_ALL, mode: 0o644 },
+    ignoreAll('secrets'),
     { path: SECRET_FILES.privateKey, text: pair.privateKey, mode: 0o600, about: 'signs tokens: for the server alone' },
     {
       path: SECRET_FILES.publicKey,

@@ -39,15 +39,18 @@ export async function systemdFiles(
       /^ExecStart=policysync /m,
       () => `ExecStart=${command.map((word, index) => unitWord(word, index > 0)).join(' ')} `,
     );
-    files.push({ path: `systemd/${unit}`, text: started, mode: 0o644 });
+    files.push({ path: `systemd/${unit}`, text: started, mode: 0o644, about: `unit of the ${program}` });
     const more = dropIn(plan, program);
-    if (more !== undefined) files.push({ path: `systemd/${unit}.d/credentials.conf`, text: more, mode: 0o644 });
+    if (more !== undefined) {
+      const path = `systemd/${unit}.d/credentials.conf`;
+      files.push({ path, text: more, mode: 0o644, about: 'its secrets, as credentials' });
+    }
   }
   const place = (path: string): string => `${ETC}/${basename(path)}`;
   const isSecret = hasCredentials(plan.repository);
   const settings = settingsFile(plan, { schema, place, secrets: false, state: false, repository: !isSecret });
   return [
-    { path: 'systemd/policysync.yaml', text: settings, mode: 0o644 },
+    { path: 'systemd/policysync.yaml', text: settings, mode: 0o644, about: 'settings for /etc/policysync' },
     ...(isSecret ? [serverEnvironment(plan)] : []),
     ...files,
     {
@@ -71,7 +74,8 @@ async function readUnit(unit: string): Promise<string> {
 /** The address of a repository with its token, in the file that systemd reads as root: every user reads policysync.yaml. */
 function serverEnvironment({ repository }: Plan): NewFile {
   const value = repository.replaceAll("'", '%27');
-  return { path: SERVER_ENV, text: `${S.policyRepoUrl.env}='${value}'\n`, mode: 0o600 };
+  const text = `${S.policyRepoUrl.env}='${value}'\n`;
+  return { path: SERVER_ENV, text, mode: 0o600, about: 'address of the repository with its token' };
 }
 
 function credentialsOf({ mode, tls, sshKey }: Plan, program: Program): Credential[] {
