@@ -19,8 +19,12 @@ it('says what a server follows, how, and who may call it, one fact a line', () =
   assert.deepEqual(linesOf({}), [
     'version: 1.2.3, Node 24.1.0',
     'policy: none, SYNC_POLICY_REPO_URL is not set',
-    'authentication: off, there are no keys: whoever reaches the server may do everything',
+    'authentication: off, and only this machine reaches the API',
   ]);
+  assert.equal(
+    linesOf({ SYNC_SERVER_HOST: '0.0.0.0' })[2],
+    'authentication: off, there are no keys: whoever reaches the server may do everything',
+  );
   const repo = { SYNC_POLICY_REPO_URL: 'https://bot:hush@git.example/policy.git' };
   for (const [env, how] of [
     [{}, 'checked with any webhook, not polled'],
@@ -70,7 +74,11 @@ it('warns of a master token without keys, and of a repository that nobody has lo
         /^SYNC_POLICY_REPO_POLLING_INTERVAL is 0 and SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: .* Set one of the two$/,
       ],
     ],
-    [{ ...repo, SYNC_POLICY_REPO_POLLING_INTERVAL: '5' }, [/^SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever/]],
+    [{ ...repo, SYNC_POLICY_REPO_POLLING_INTERVAL: '5' }, []],
+    [
+      { ...repo, SYNC_POLICY_REPO_POLLING_INTERVAL: '5', SYNC_SERVER_HOST: '0.0.0.0' },
+      [/^SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever/],
+    ],
     [{ ...repo, SYNC_POLICY_REPO_WEBHOOK_SECRET: 'hush' }, []],
     [{ SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: 'https://b.example' }, []],
   ];

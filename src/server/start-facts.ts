@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { redactUrl } from '../lib/log.js';
+import { isLoopback } from '../lib/proxy.js';
 import type { StartFact } from '../lib/start-lines.js';
 import type { Durability } from './log/log-store.js';
 import type { ServerOptions } from './options.js';
@@ -17,10 +18,17 @@ export function startFacts(
     policyFact(settings),
     {
       about: 'authentication',
-      text: authentication === 'on' ? 'on' : 'off, there are no keys: whoever reaches the server may do everything',
+      text: authentication === 'on' ? 'on' : `off, ${openTo(settings.host)}`,
       fields: { authentication },
     },
   ];
+}
+
+/** Who may do everything while authentication is off. */
+function openTo(host: string): string {
+  return isLoopback(host)
+    ? 'and only this machine reaches the API'
+    : 'there are no keys: whoever reaches the server may do everything';
 }
 
 /** Where the update log is, who shares it, and how durable an acknowledged update is. */
@@ -50,7 +58,8 @@ export function startWarnings(settings: ServerOptions): string[] {
   }
   if (policySourceType === 'API' || policyRepoUrl === undefined) return warnings;
   const polls = settings.policyRepoPollingIntervalMs > 0;
-  if (settings.policyRepoWebhookSecret === undefined) {
+  // Who polls and listens for this machine alone waits for no webhook.
+  if (settings.policyRepoWebhookSecret === undefined && !(polls && isLoopback(settings.host))) {
     warnings.push(
       polls
         ? 'SYNC_POLICY_REPO_WEBHOOK_SECRET is not set: whoever reaches POST /webhook can have the repository fetched'

@@ -28,7 +28,7 @@ test('a start says in one line each what runs, what it follows and how, who may 
   const expected: [string, RegExp][] = [
     ['info', /^version: \d+\.\d+\.\d+, Node \d+/],
     ['info', /^policy: .*\/repo, branch master, checked with any webhook, not polled$/],
-    ['info', /^authentication: off, there are no keys: whoever reaches the server may do everything$/],
+    ['info', /^authentication: off, and only this machine reaches the API$/],
     ['warn', /^SYNC_AUTH_MASTER_TOKEN is set, and there are no keys/],
     ['warn', /^SYNC_POLICY_REPO_POLLING_INTERVAL is 0 and SYNC_POLICY_REPO_WEBHOOK_SECRET is not set/],
     ['info', /^update log: .*\/state, of this server alone, durable$/],
