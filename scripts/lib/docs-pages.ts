@@ -87,7 +87,12 @@ start: at most 64 KiB of UTF-8, without one newline at its end. A file that is m
 place, for instance two variables. Commands have it for the secrets that they take: \`--token-file\`, \`--master-token-file\`.
 
 A secret may also be in the configuration file itself. The start warns if such a file, or a file with a secret, may be read by every
-user of the machine (\`chmod 600\`; in Kubernetes \`defaultMode: 0400\`).
+user of the machine (\`chmod 600\`; in Kubernetes \`defaultMode: 0400\`). A URL with a password counts as a secret there.
+
+Other settings may have secrets inside, and have no such form: \`SYNC_POLICY_REPO_URL\` with a password, \`SYNC_DATA_CONFIG_SOURCES\` with an
+\`Authorization\` header. For the repository, give an SSH key (\`SYNC_POLICY_REPO_SSH_KEY_FILE\`) or use a credential helper of git; a bundle
+server takes \`SYNC_POLICY_BUNDLE_SERVER_TOKEN_FILE\`. For data sources, name an API that returns them (\`external_source_url\`,
+[data sources](data-sources.md)), or keep them in a configuration file that only the program may read.
 `;
 
 function programSection(program: string, settings: Settings): string[] {

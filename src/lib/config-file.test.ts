@@ -201,6 +201,17 @@ server:
       assert(warning.includes(`${path} has secrets (server.token)`) && warning.includes('mode 644'), warning);
       assert.doesNotMatch(warning, /hush/);
     });
+    // A repository by its URL with a password.
+    for (const [url, warns] of [
+      ['https://bot:hush@git.example/policies.git', true],
+      ['https://git.example/policies.git', false],
+      ['ssh://git@git.example/policies.git', false],
+    ] as const)
+      withFile(`client:\n  url: ${url}\n`, 0o644, (path) => {
+        const [warning] = readConfigFile(path, SECTIONS).warnings;
+        assert.equal(warning?.includes('has secrets (client.url)') ?? false, warns, url);
+        assert.doesNotMatch(warning ?? '', /hush/);
+      });
     const refused = (path: string, message: RegExp): void =>
       assert.throws(() => readConfigFile(path, SECTIONS), { code: 'config_invalid', message });
     withFile(`#${'x'.repeat(1024 * 1024)}`, 0o600, (path) => refused(path, /larger than 1048576 bytes/));

@@ -2,6 +2,7 @@ import { errorText, SyncError } from './errors.js';
 import { readBoundedText } from './secret-file.js';
 import { flagName, type Setting, type Settings, secretFileFlag } from './setting.js';
 import { didYouMean } from './similar-name.js';
+import { hasCredentials } from './url-credentials.js';
 import { YamlDocument, YamlProblem, type YamlValue } from './yaml-document.js';
 
 /** No configuration file is longer. */
@@ -41,7 +42,7 @@ export function readConfigFile(path: string, sections: Readonly<Record<string, S
   const parsed = parseConfigFile(text, path, sections);
   const secrets = secretKeys(parsed, sections);
   if (openMode === undefined || secrets.length === 0) return { sections: parsed, warnings: [] };
-  const warning = `${path} has secrets (${secrets.join(', ')}), and every user of this machine may read it (mode ${openMode.toString(8)}): chmod 640 ${path}, or put them into files of their own`;
+  const warning = `${path} has secrets (${secrets.join(', ')}), and every user of this machine may read it (mode ${openMode.toString(8)}): chmod 640 ${path}, or put them into files of their own (docs/configuration.md#secrets)`;
   return { sections: parsed, warnings: [warning] };
 }
 
@@ -136,10 +137,17 @@ function keysOf(settings: Settings): string[] {
   );
 }
 
+/** The keys whose values are secret: those of secrets, and URLs with a password. */
 function secretKeys(found: ReadonlyMap<string, FileSection>, sections: Readonly<Record<string, Settings>>): string[] {
   return [...found].flatMap(([name, { values }]) =>
     Object.values(sections[name] ?? {})
-      .filter((setting) => setting.secret && values.has(flagName(setting)))
-      .map((setting) => `${name}.${flagName(setting)}`),
+      .map((setting) => ({ setting, key: flagName(setting) }))
+      .filter(({ setting, key }) => isSecretValue(setting, values.get(key)?.value))
+      .map(({ key }) => `${name}.${key}`),
   );
+}
+
+function isSecretValue({ secret }: Setting<unknown>, value: FileValue['value'] | undefined): boolean {
+  if (value === undefined) return false;
+  return secret || [value].flat().some(hasCredentials);
 }

@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { redactUrl } from '../../lib/log.js';
+import { hasCredentials } from '../../lib/url-credentials.js';
 import { UsageError } from '../run-program.js';
 import type { NewFile } from './files.js';
-import { hasCredentials, isAddress, type Plan } from './plan.js';
+import { isAddress, type Plan } from './plan.js';
 import { SECRET_FILES } from './secrets.js';
 import { scalar } from './settings-file.js';
 import { helmCommands, KUBERNETES_FILES } from './target-lines.js';

@@ -1,8 +1,9 @@
+import { hasCredentials } from '../../lib/url-credentials.js';
 import { ownProgram } from '../demo/own-command.js';
 import { composeFile } from './compose.js';
 import type { NewFile } from './files.js';
 import { KUBERNETES_SERVER, kubernetesFiles } from './kubernetes.js';
-import { hasCredentials, type Plan } from './plan.js';
+import type { Plan } from './plan.js';
 import { ignoreAll, makeSecrets } from './secrets.js';
 import { settingsFile } from './settings-file.js';
 import { systemdFiles } from './systemd.js';

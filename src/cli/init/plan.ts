@@ -200,11 +200,6 @@ export function isAddress(repository: string): boolean {
   return /^[a-z][a-z0-9+.-]*:\/\//i.test(repository) || /^[^/:]+:/.test(repository);
 }
 
-/** Whether the address of a repository has a password or a token inside: files with it are secret. */
-export function hasCredentials(repository: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:\/\/[^/]*:[^/]*@|^https?:\/\/[^/]+@/i.test(repository);
-}
-
 /** The name of this machine if it resolves, so that a client here reaches the server by it, too. */
 async function ownName(): Promise<string> {
   return lookup(hostname()).then(

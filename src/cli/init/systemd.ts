@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { hasCredentials } from '../../lib/url-credentials.js';
 import { packageFolder } from '../../lib/version.js';
 import { SERVER_SETTINGS as S } from '../../server/options.js';
 import { UsageError } from '../run-program.js';
 import type { NewFile } from './files.js';
-import { hasCredentials, type Plan } from './plan.js';
+import type { Plan } from './plan.js';
 import { SECRET_FILES } from './secrets.js';
 import { settingsFile } from './settings-file.js';
 import { shellWord } from './shell-word.js';
