@@ -1,7 +1,7 @@
 import { CLIENT_SETTINGS } from '../../src/client/options.js';
 import { flagName, type Setting, type Settings, secretFileFlag } from '../../src/lib/setting.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
-import { jsonSchemaOf } from '../../src/wire/lists.js';
+import { ANY_SCALAR, valueForms } from './setting-forms.js';
 
 type JsonObject = Record<string, unknown>;
 
@@ -23,15 +23,17 @@ export function settingsSchema(): string {
 
 function section(description: string, settings: Settings): JsonObject {
   const properties = Object.values(settings).flatMap((setting): [string, JsonObject][] => [
-    [flagName(setting), { description: descriptionOf(setting), ...form(setting), ...defaultOf(setting) }],
+    [flagName(setting), { description: descriptionOf(setting), ...valueForms(setting), ...defaultOf(setting) }],
     ...(setting.secret ? [[secretFileFlag(setting), fileForm(setting)] as [string, JsonObject]] : []),
   ]);
+  const twice = Object.values(settings).filter(({ secret }) => secret);
   // A section without members is one whose lines are all comments.
   return {
     description,
     type: ['object', 'null'],
     additionalProperties: false,
     properties: Object.fromEntries(properties),
+    allOf: twice.map((setting) => ({ not: { required: [flagName(setting), secretFileFlag(setting)] } })),
   };
 }
 
@@ -40,35 +42,7 @@ function descriptionOf({ description, env, group }: Setting<unknown>): string {
 }
 
 function fileForm(setting: Setting<unknown>): JsonObject {
-  return { description: `Path of a file that contains ${flagName(setting)}.`, type: 'string', minLength: 1 };
-}
-
-function form({ domain, form: forPeople }: Setting<unknown>): JsonObject {
-  switch (domain.kind) {
-    case 'text':
-      return { type: 'string', minLength: 1, ...(domain.format && { format: domain.format }) };
-    case 'number': {
-      const { min, max } = domain;
-      const bounds = { minimum: min, ...(max < Number.MAX_SAFE_INTEGER && { maximum: max }) };
-      return { type: domain.integer ? 'integer' : 'number', ...bounds };
-    }
-    case 'flag':
-      return { type: 'boolean' };
-    case 'choice':
-      return { enum: domain.choices.flatMap(choiceForms) };
-    case 'list':
-      return { type: 'array', items: { type: 'string', minLength: 1 } };
-    case 'json': {
-      const { $schema, ...value } = jsonSchemaOf(domain.schema, { io: 'input', reused: 'inline', target: 'draft-7' });
-      const text = { type: 'string', minLength: 1, description: forPeople };
-      return domain.orText ? { anyOf: [value, text] } : value;
-    }
-  }
-}
-
-/** The words true and false are written as booleans, too. */
-function choiceForms(choice: string): unknown[] {
-  return choice === 'true' || choice === 'false' ? [choice, choice === 'true'] : [choice];
+  return { description: `Path of a file that contains ${flagName(setting)}.`, ...ANY_SCALAR };
 }
 
 function defaultOf({ domain, defaultText }: Setting<unknown>): JsonObject {

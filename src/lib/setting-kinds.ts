@@ -181,11 +181,12 @@ export function bytesSetting(
   return numberSetting(env, description, { ...spec, opal: null, unit: 'bytes' });
 }
 
-const WORDS = { truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] };
+/** The words of a flag, in any case. */
+export const FLAG_WORDS = { truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] };
 const FLAG = z
   .string()
   .trim()
-  .pipe(z.stringbool({ ...WORDS, error: 'must be true or false' }));
+  .pipe(z.stringbool({ ...FLAG_WORDS, error: 'must be true or false' }));
 
 /** `true`, `1`, `yes`, `on` and their opposites, in any case; off by default. */
 export function flagSetting(
@@ -242,7 +243,7 @@ export function choiceSetting<const T extends string, const D extends T | undefi
   const schema = () => z.string().transform(chosen).pipe(oneOf);
   return declare<T | D>(env, description, spec, {
     form: choices.join('|'),
-    domain: { kind: 'choice', choices },
+    domain: { kind: 'choice', choices, anyCase: [...(ignoreCase ? choices : []), ...Object.keys(also)] },
     schema,
     value: () => oneOf,
   });

@@ -34,12 +34,12 @@ export interface Setting<T> {
   value(): z.ZodType<T>;
 }
 
-/** The values that a setting may have. */
+/** The values that a setting may have. `anyCase`: words that are taken in any case for one of the choices. */
 export type SettingDomain =
   | { readonly kind: 'text'; readonly format?: 'uri' }
   | { readonly kind: 'number'; readonly min: number; readonly max: number; readonly integer: boolean }
   | { readonly kind: 'flag' }
-  | { readonly kind: 'choice'; readonly choices: readonly string[] }
+  | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly anyCase: readonly string[] }
   | { readonly kind: 'list'; readonly separator: string }
   | { readonly kind: 'json'; readonly schema: z.ZodType; readonly orText: boolean };
 
