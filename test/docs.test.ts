@@ -258,6 +258,13 @@ test('every link from a page to a file or a heading of the repository leads ther
   assert.deepEqual(broken, []);
 });
 
+test('docs/errors.md escapes what would begin a tag, and shows no entity', () => {
+  const page = read('docs/errors.md');
+  assert(!page.includes('&lt;'));
+  const outside = page.replace(/`[^`]*`|<!--.*?-->/g, '');
+  assert.doesNotMatch(outside, /(?<!\\)</);
+});
+
 test('samples show the version of OPA that is pinned', () => {
   const others = pages().flatMap((page) =>
     [...read(page).matchAll(/^```.*?^```/gms)].flatMap(([block]) =>

@@ -15,24 +15,34 @@ export interface StateFolder {
   readonly setting: string;
 }
 
+/** What a check asks of the system. */
+interface FolderDeps {
+  /** Whether this user may write into a folder that exists. */
+  readonly mayWrite: (folder: string) => Promise<boolean>;
+}
+
 /** Whether a folder can be written, or made, by this user; is closed to others; and has room. */
-export function folderCheck({ id, subject, folder, setting }: StateFolder): Check {
+export function folderCheck(
+  { id, subject, folder, setting }: StateFolder,
+  deps: FolderDeps = { mayWrite: mayWriteInto },
+): Check {
   return {
     ...{ id, subject },
     remedy: `Check the disk of ${folder}: it does not respond.`,
-    run: async () => [await folderFinding({ id, subject, folder: resolve(folder), setting })],
+    run: async () => [await folderFinding({ id, subject, folder: resolve(folder), setting }, deps)],
   };
 }
 
-async function folderFinding({ id, subject, folder, setting }: StateFolder): Promise<Finding> {
+async function folderFinding(
+  { id, subject, folder, setting }: StateFolder,
+  { mayWrite }: FolderDeps,
+): Promise<Finding> {
   const existing = await nearest(folder);
   const isThere = existing === folder;
   const owner = `Give the user that runs the program the rights to it, or set ${setting} to another folder.`;
   if (!(await stat(existing)).isDirectory())
     return errorFinding(id, subject, `${existing} is not a folder`, `Correct ${setting}.`);
-  try {
-    await access(existing, constants.W_OK | constants.X_OK);
-  } catch {
+  if (!(await mayWrite(existing))) {
     const what = isThere ? `${folder} cannot be written` : `${folder} cannot be made: ${existing} cannot be written`;
     return errorFinding(id, subject, `${what} by this user`, owner);
   }
@@ -53,6 +63,13 @@ async function folderFinding({ id, subject, folder, setting }: StateFolder): Pro
     );
   }
   return okFinding(id, subject, `${folder}, writable and private`);
+}
+
+async function mayWriteInto(folder: string): Promise<boolean> {
+  return access(folder, constants.W_OK | constants.X_OK).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** The folder itself, or the nearest one above it that exists. */
