@@ -108,6 +108,34 @@ it('when the last changes came how far is said with the clients, bounded, and an
   assert.equal((await readView(JSON.stringify(older))).clients.length, 2);
 });
 
+it('of a large instance the newest changes have the times of all its clients, of whichever kind, and others none', async () => {
+  const memory = createTraceMemory();
+  const clients = Array.from({ length: 1500 }, (_, index) => client(index));
+  const everyone = (said: (key: string) => void): void => clients.forEach(({ key }) => void said(key));
+  for (let at = 1; at <= 10; at++) {
+    memory.commits.reached(`c${at}`, 'announced', at * 100);
+    everyone((key) => memory.commits.said(`c${at}`, key, { appliedSeen: at * 100 + 5 }));
+    memory.updates.reached(at, 'announced', at * 100 + 50);
+    everyone((key) => memory.updates.said(at, key, { appliedSeen: at * 100 + 60 }));
+  }
+  const sizes = async (maxText?: number): Promise<unknown[]> => {
+    const read = await readView(await printView({ ...view(clients), memory }, maxText));
+    assert.equal(read.clients.length, 1500);
+    const of = (key: string | number): unknown[] => [
+      read.memory?.get(key)?.clients.size,
+      read.memory?.get(key)?.isShort,
+    ];
+    return ['c10', 10, 'c9', 9, 'c8', 8].map(of);
+  };
+  const [all, none] = [
+    [1500, undefined],
+    [0, true],
+  ];
+  assert.deepEqual(await sizes(), [all, all, all, all, none, none]);
+  const tight = (await printView(view(clients))).length + 2000;
+  assert.deepEqual(await sizes(tight), [none, none, none, none, none, none], 'times go before clients do');
+});
+
 it('how an instance is goes with its clients; what another version says of that is left out, and the clients stay', async () => {
   const figures = { memory: 1, loopMs: null, isUp: true, backboneMs: 2.5, isDraining: false, source: 'following' };
   const vitals = { name: 'host', version: '1', startedMs: 3, ...figures, hour: '{"from":1,"rows":[]}' };

@@ -5,7 +5,7 @@ import { NO_LABELS, peerLabels } from '../../wire/labels.js';
 import { asks, position, sessionReport } from '../../wire/session.js';
 import { type Vitals, vitalsText } from '../instances/vitals.js';
 import type { TraceMemory } from '../trace/change-times.js';
-import { type OtherMemory, printTimes, readTimes, sharedTimes } from '../trace/shared-times.js';
+import { type OtherMemory, printTimes, readTimes, sharedTimes, timesFor } from '../trace/shared-times.js';
 import { clientKey, type KnownClient, NO_ASKS, shortPosition } from './known-client.js';
 
 /** The announcement of an instance as text for `LogStore.presence`: JSON, compressed if large, and bounded (NATS allows 1 MiB). */
@@ -91,14 +91,16 @@ const viewText = z.object({
   vitals: vitalsText.optional().catch(undefined),
 });
 
-/** Prints a view. If the text is too long, leaves out clients, those that are away first. */
+/** Prints a view. If the text is too long, leaves out times of changes, then clients, those that are away first. */
 export async function printView(view: OwnView, maxText = MAX_TEXT): Promise<string> {
   const sorted = [...view.clients].sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
+  let times = timesFor(sorted.length);
   for (let kept = sorted.length; ; ) {
     const leftOut = view.leftOut + sorted.length - kept;
-    const text = await pack(JSON.stringify(plain({ ...view, clients: sorted.slice(0, kept), leftOut })));
+    const text = await pack(JSON.stringify(plain({ ...view, clients: sorted.slice(0, kept), leftOut }, times)));
     if (text.length <= maxText || kept === 0) return text;
-    kept = Math.min(kept - 1, Math.floor((kept * maxText * 0.9) / text.length));
+    if (times > 0 && view.memory !== undefined) times = 0;
+    else kept = Math.min(kept - 1, Math.floor((kept * maxText * 0.9) / text.length));
   }
 }
 
@@ -128,7 +130,7 @@ async function pack(json: string): Promise<string> {
   return COMPRESSED + (await compress(json)).toString('base64');
 }
 
-function plain({ clients, memory, ...view }: OwnView): z.input<typeof viewText> {
+function plain({ clients, memory, ...view }: OwnView, times: number): z.input<typeof viewText> {
   const lists = new Map<string, number>();
   const topics: string[][] = [];
   const shown = clients.map((client) => {
@@ -154,5 +156,6 @@ function plain({ clients, memory, ...view }: OwnView): z.input<typeof viewText> 
   });
   if (memory === undefined) return { ...view, topics, clients: shown };
   const places = new Map(clients.map(({ key }, index) => [key, index]));
-  return { ...view, topics, clients: shown, changes: printTimes(memory, (client) => places.get(client)) };
+  const indexOf = (client: string): number | undefined => places.get(client);
+  return { ...view, topics, clients: shown, changes: printTimes(memory, { indexOf, most: times }) };
 }

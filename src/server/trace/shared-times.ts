@@ -3,8 +3,10 @@ import { type ChangeMemory, type ClientTimes, COMMIT_STAGES, type TraceMemory, U
 
 /** What an instance tells the others of its memory: the newest changes, bounded. */
 
-/** Most changes of each kind, and times of clients in all. */
-const SHARED = { changes: 50, clients: 1000 };
+/** Most changes of each kind. */
+const CHANGES = 50;
+/** Times of clients in all: at least so many, and those of so many changes that concern every client. */
+const TIMES_OF = { least: 1000, changes: 4 };
 /** The order of the times of a client in {@link clientTimes}. */
 const TIMES = ['heard', 'fetched', 'applied', 'refused', 'appliedSeen', 'refusedSeen', 'replaced'] as const;
 
@@ -30,21 +32,34 @@ export const sharedTimes = z.array(sharedChange);
 /** What another instance remembers, by seq or hash. */
 export type OtherMemory = ReadonlyMap<number | string, ChangeMemory<string>>;
 
-/** Prints the newest changes. `indexOf`: the place of a client in the announcement; undefined: it is not in it. */
+/** How many times of clients are told of, by the number of clients in the announcement. */
+export function timesFor(clients: number): number {
+  return Math.max(TIMES_OF.least, TIMES_OF.changes * clients);
+}
+
+/**
+ * Prints the newest changes. `indexOf`: the place of a client in the announcement; undefined: it is not in it. `most`: times of clients in
+ * all; the newest changes get theirs first, and each all or none: some alone say nothing of how fast a fleet was.
+ */
 export function printTimes(
   { updates, commits }: TraceMemory,
-  indexOf: (client: string) => number | undefined,
+  { indexOf, most }: { readonly indexOf: (client: string) => number | undefined; readonly most: number },
 ): SharedChange[] {
-  let left = SHARED.clients;
+  const newest: (readonly [number | string, ChangeMemory<string>])[] = [
+    ...commits.newest().slice(0, CHANGES),
+    ...updates.newest().slice(0, CHANGES),
+  ];
+  const timed = withTimes(
+    newest.map(([, memory]) => memory),
+    most,
+  );
   const print = (key: number | string, memory: ChangeMemory<string>): SharedChange => {
     const { stages, clients, subscribers, id, topics, error, isShort } = memory;
     const base = baseOf(stages);
-    const known = [...clients].flatMap(([client, times]): [number, ClientTimes][] => {
+    const shown = [...(timed.has(memory) ? clients : [])].flatMap(([client, times]): [number, ClientTimes][] => {
       const index = indexOf(client);
       return index === undefined ? [] : [[index, times]];
     });
-    const shown = known.slice(0, Math.max(0, left));
-    left -= shown.length;
     const isCut = isShort === true || shown.length < clients.size;
     return {
       key,
@@ -64,16 +79,19 @@ export function printTimes(
       }),
     };
   };
-  return [
-    ...commits
-      .newest()
-      .slice(0, SHARED.changes)
-      .map(([key, memory]) => print(key, memory)),
-    ...updates
-      .newest()
-      .slice(0, SHARED.changes)
-      .map(([key, memory]) => print(key, memory)),
-  ];
+  return newest.map(([key, memory]) => print(key, memory));
+}
+
+/** The changes whose times of clients fit, the newest first. */
+function withTimes(memories: readonly ChangeMemory<string>[], most: number): ReadonlySet<ChangeMemory<string>> {
+  const fitting = new Set<ChangeMemory<string>>();
+  let left = most;
+  for (const memory of [...memories].sort((one, other) => baseOf(other.stages) - baseOf(one.stages))) {
+    if (memory.clients.size > left) continue;
+    left -= memory.clients.size;
+    fitting.add(memory);
+  }
+  return fitting;
 }
 
 /** Reads what {@link printTimes} wrote. */
