@@ -41,6 +41,7 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
     const rows = page.locator('main li a[href^="#/changes/"]');
     await rows.first().waitFor();
     const all = await rows.count();
+    await rows.getByText(/a rule stands at this path · 1.client$/).waitFor();
     await page.getByRole('link', { name: 'With errors' }).click();
     await page.getByText('Not served').first().waitFor();
     const bad = await rows.count();

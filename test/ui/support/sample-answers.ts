@@ -431,7 +431,9 @@ export function traceAnswer(snapshot: FleetSnapshot, id: string): TraceAnswer | 
         }
       : { state: change.state === 'under_way' ? 'served' : change.state }),
     epoch: EPOCH,
-    ...(change.error === null ? {} : { error: { message: change.error.message, code: 'policy_commit_refused' } }),
+    ...(change.state === 'refused' && change.error !== null
+      ? { error: { message: change.error.message, code: 'policy_commit_refused' } }
+      : {}),
     now: snapshot.at,
     instance: snapshot.instance,
     stages: stages.map((stage, index) => ({

@@ -315,7 +315,7 @@ function dataChange(index: number, at: number, reporting: number): FleetChange {
     size: 1 + (index % 4),
     paths: [path],
     state: 'served',
-    error: null,
+    error: blocked > 0 ? { message: 'a rule stands at this path', file: path, line: null, clients: blocked } : null,
     counts: { applied: total - blocked, ...(blocked > 0 ? { refused: blocked } : {}) },
     total,
     convergence: index > 30 ? null : convergence(at, total, total - blocked, 400 + index * 90),

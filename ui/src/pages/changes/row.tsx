@@ -83,7 +83,7 @@ function Second({ change }: { readonly change: FleetChange }) {
       <span class="clip" title={`${place} ${error.message}`.trim()}>
         {place !== '' && <code class="red">{place} </code>}
         {errorText(error)}
-        {error.clients !== undefined && <span class="muted"> \u00b7 {count(error.clients, 'client')}</span>}
+        {error.clients !== undefined && <span class="muted"> · {count(error.clients, 'client')}</span>}
       </span>
     );
   }
