@@ -153,6 +153,38 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
     await seen('it is as before', async () => (await shown())[0]?.id !== last.id);
   });
 
+  it('counts at the head of a group who holds the commit that is served, below the pointer too', async () => {
+    const fleet = server.fleet();
+    assert(fleet);
+    await page.getByRole('combobox', { name: 'Groups' }).selectOption('app');
+    const heads = page.getByRole('row').filter({ hasText: /\d of \d+ hold/ });
+    await heads.first().waitFor();
+    await lines().nth(3).hover();
+    const held = fleet.clients.filter(({ policy }) => policy.state === 'acknowledged');
+    server.tell({
+      at: Date.now(),
+      summary: { ...fleet.summary, policy: { head: 'c0ffee0c0ffee0', counts: { not_told: fleet.clients.length } } },
+      clients: held.map((row) => ({ ...row, policy: { ...row.policy, state: 'not_told', behind: 1 } })),
+    });
+    await heads.getByText('c0ffee0').first().waitFor();
+    for (const text of await heads.allTextContents()) assert.match(text, /\D0 of \d+ hold c0ffee0/);
+    server.tell({ at: Date.now(), summary: fleet.summary, clients: fleet.clients });
+    await heads.getByText('c0ffee0').first().waitFor({ state: 'detached' });
+  });
+
+  it('goes on with its order while the focus is at the head of a column', async () => {
+    const some = server.fleet()?.clients.find(({ policy }) => policy.state === 'acknowledged');
+    assert(some);
+    await page
+      .getByRole('columnheader', { name: /Client/ })
+      .getByRole('button')
+      .click();
+    server.tell({ at: Date.now(), clients: [{ ...some, id: '0-first' }] });
+    await seen('it stands first', async () => (await shown())[0]?.id === '0-first');
+    server.tell({ at: Date.now(), gone: ['0-first'] });
+    await seen('it is gone', async () => (await shown())[0]?.id !== '0-first');
+  });
+
   it('opens a client and comes back to where it was', async () => {
     await page.evaluate('scrollTo(0, 1800)');
     await watched.settled();

@@ -5,7 +5,7 @@ import { labelWord, parseSearch, swapWord } from '../../../../src/fleet/search.j
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 
-/** One line of the list. A row that has left the fleet keeps its last text until the order is made anew. */
+/** One line of the list. A row that has left the fleet keeps its last text until the order is made anew; a group counts nobody then. */
 export type Item =
   | { readonly kind: 'row'; readonly id: string; readonly row: ReadonlySignal<FleetRow> }
   | { readonly kind: 'group'; readonly grouping: Grouping; readonly group: Group };
@@ -43,6 +43,8 @@ export interface ListModel {
   readonly grouping: ReadonlySignal<Grouping | null>;
   readonly items: ReadonlySignal<readonly Item[]>;
   readonly found: ReadonlySignal<Found>;
+  /** The served commit that the counts of groups are of; null: none is, or a search shows parts of the groups only. */
+  readonly head: ReadonlySignal<string | null>;
   /** The order would be another one by now, and waits for pointer and focus to leave the list. */
   readonly waits: ReadonlySignal<boolean>;
   /** What people call an instance. */
@@ -71,6 +73,8 @@ export function createListModel({ store, router }: Pick<App, 'store' | 'router'>
   const items = signal<readonly Item[]>([]);
   const found = signal<Found>({ matching: 0, total: 0, labels: [], quick: [], example: '', problems: [] });
   const waits = signal(false);
+  const head = signal<string | null>(null);
+  const served = computed(() => store.summary.value?.policy.head ?? null);
   let isHeld = false;
   let arrangedAt = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -99,7 +103,8 @@ export function createListModel({ store, router }: Pick<App, 'store' | 'router'>
     const next = itemsOf(sorted, grouping.value);
     const isKept = isHeld && !isAsked;
     waits.value = isKept && !isSameOrder(items.peek(), next);
-    if (!isKept) items.value = next;
+    items.value = waits.value ? renewed(items.peek(), next) : next;
+    head.value = search.value === '' ? served.peek() : null;
   }
 
   function itemsOf(rows: readonly FleetRow[], by: Grouping | null): Item[] {
@@ -127,12 +132,12 @@ export function createListModel({ store, router }: Pick<App, 'store' | 'router'>
       untracked(() => arrange(true));
     }),
     effect(() => {
-      for (const changed of [store.changed, store.instances]) changed.value;
+      for (const changed of [store.changed, store.instances, served]) changed.value;
       untracked(arrangeSoon);
     }),
   ];
   return {
-    ...{ search, sort, grouping, items, found, waits, instanceName },
+    ...{ search, sort, grouping, items, found, head, waits, instanceName },
     hold(held) {
       if (isHeld === held) return;
       isHeld = held;
@@ -155,7 +160,17 @@ function isSameOrder(a: readonly Item[], b: readonly Item[]): boolean {
   return a.length === b.length && a.every((item, index) => keyOf(item) === keyOf(b[index]));
 }
 
+/** The lines where they stand, each with what is known of it now. */
+function renewed(kept: readonly Item[], next: readonly Item[]): Item[] {
+  const byKey = new Map(next.map((item) => [keyOf(item), item]));
+  return kept.map((item) => byKey.get(keyOf(item)) ?? emptied(item));
+}
+
+function emptied(item: Item): Item {
+  if (item.kind === 'row') return item;
+  return { ...item, group: { value: item.group.value, rows: [], counts: {}, needing: 0 } };
+}
+
 function keyOf(item: Item | undefined): string {
-  if (item === undefined) return '';
-  return item.kind === 'row' ? item.id : `group ${item.group.value}`;
+  return item === undefined ? '' : `${item.kind} ${item.kind === 'row' ? item.id : item.group.value}`;
 }

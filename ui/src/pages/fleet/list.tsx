@@ -33,9 +33,8 @@ export function FleetList({ app, model }: { readonly app: App; readonly model: L
 
   const rowHeight = useComputed(() => viewport.value?.rowHeight.value ?? 36);
   const isGrouped = useComputed(() => model.grouping.value !== null);
-  const head = useComputed(() => (model.search.value === '' ? (app.store.summary.value?.policy.head ?? null) : null));
   context.current ??= {
-    ...{ at, labels, rowHeight, isGrouped, head, items: model.items, now: app.now },
+    ...{ at, labels, rowHeight, isGrouped, head: model.head, items: model.items, now: app.now },
     indexOf: (slot) => viewport.value?.indexOf(slot) ?? slot,
     instanceName: model.instanceName,
   };
@@ -116,7 +115,8 @@ export function FleetList({ app, model }: { readonly app: App; readonly model: L
       aria-label="Clients"
       aria-rowcount={rows}
       aria-activedescendant={slotAt}
-      onFocusIn={() => hold({ focus: true })}
+      // A head of a column is not where somebody reads on.
+      onFocusIn={({ target, currentTarget }) => hold({ focus: target === currentTarget })}
       onFocusOut={() => hold({ focus: false })}
       onFocus={({ target, currentTarget }) => {
         // A pointer brings the focus, too, and must not move what it is about to click.
