@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { effect } from '@preact/signals';
-import { changeKey } from '../../ui/src/stream/pending.js';
+import { addDelta, changeKey, nothingPending } from '../../ui/src/stream/pending.js';
 import { createStore, type FilledStore } from '../../ui/src/stream/store.js';
 import { fleetRow } from '../support/fleet-row.js';
 import { fleetSummary } from '../support/fleet-summary.js';
@@ -89,6 +89,26 @@ test('changes stand once each, the newest first, at most 50', () => {
   store.draw();
   assert.equal(store.changes.value.length, 50);
   assert.equal(store.changes.value[0]?.id, '159');
+});
+
+test('however long nothing is drawn, what waits stays as small as what there is', () => {
+  const pending = nothingPending();
+  const drawn = new Set(['a', 'b']);
+  for (let at = 1; at <= 200; at++) {
+    const id = `short-lived-${at}`;
+    addDelta(pending, { at, clients: [fleetRow({ id })], changes: [fleetChange({ id: String(at), at })] }, drawn);
+    addDelta(pending, { at, gone: [id, 'a'] }, drawn);
+  }
+  assert.deepEqual([pending.clients.size, [...pending.gone], pending.changes.size], [0, ['a'], 50]);
+  assert.deepEqual([pending.changes.has('data:200'), pending.changes.has('data:150')], [true, false]);
+});
+
+test('a client that a snapshot has and that goes before it is drawn is not there', () => {
+  const store = createStore();
+  store.take({ snapshot: fleetSnapshot({ clients: ['a', 'b'].map((id) => fleetRow({ id })) }) });
+  store.take({ delta: { at: 2, gone: ['a'], clients: [fleetRow({ id: 'c' })] } });
+  store.draw();
+  assert.deepEqual([...store.rows.keys()], ['b', 'c']);
 });
 
 test('the title of a tab that is not seen hears the newest summary before it is drawn', () => {

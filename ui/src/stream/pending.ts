@@ -1,38 +1,45 @@
 import type { FleetChange, FleetDelta, FleetRow, FleetSnapshot } from '../../../src/wire/fleet.js';
 
-/** What has arrived and is not drawn yet: however much that is, it has each client and change once. */
+/**
+ * What has arrived and is not drawn yet: however long that takes, it has each client that there is once, of those that have gone the
+ * drawn ones, and no more changes than are kept.
+ */
 export interface Pending {
   /** Replaces everything before it. */
   readonly snapshot: FleetSnapshot | undefined;
-  readonly delta: Omit<FleetDelta, 'clients' | 'gone' | 'changes'>;
-  readonly clients: ReadonlyMap<string, FleetRow>;
-  readonly gone: ReadonlySet<string>;
-  readonly changes: ReadonlyMap<string, FleetChange>;
+  delta: Omit<FleetDelta, 'clients' | 'gone' | 'changes'>;
+  /** With a snapshot all clients, else those that are different. */
+  readonly clients: Map<string, FleetRow>;
+  readonly gone: Set<string>;
+  readonly changes: Map<string, FleetChange>;
 }
 
 /** A snapshot makes all that came before it void. */
 export function pendingSnapshot(snapshot: FleetSnapshot): Pending {
-  return { snapshot, delta: { at: snapshot.at }, clients: new Map(), gone: new Set(), changes: new Map() };
+  const clients = new Map(snapshot.clients.map((row) => [row.id, row]));
+  return { snapshot, delta: { at: snapshot.at }, clients, gone: new Set(), changes: new Map() };
 }
 
-/** Adds a delta to what is pending: the later of two reports of one client or change counts. */
-export function addDelta(pending: Pending | undefined, added: FleetDelta): Pending {
+/** Nothing yet. */
+export function nothingPending(): Pending {
+  return { snapshot: undefined, delta: { at: 0 }, clients: new Map(), gone: new Set(), changes: new Map() };
+}
+
+/** Adds a delta to what is pending: the later of two reports of one client or change counts. `drawn`: the clients that are drawn. */
+export function addDelta(pending: Pending, added: FleetDelta, drawn: Pick<ReadonlySet<string>, 'has'>): void {
   const { clients = [], gone = [], changes = [], ...rest } = added;
-  const next = {
-    clients: new Map(pending?.clients),
-    gone: new Set(pending?.gone),
-    changes: new Map(pending?.changes),
-  };
   for (const id of gone) {
-    next.clients.delete(id);
-    next.gone.add(id);
+    pending.clients.delete(id);
+    if (drawn.has(id)) pending.gone.add(id);
   }
   for (const row of clients) {
-    next.gone.delete(row.id);
-    next.clients.set(row.id, row);
+    pending.gone.delete(row.id);
+    pending.clients.set(row.id, row);
   }
-  for (const change of changes) next.changes.set(changeKey(change), change);
-  return { snapshot: pending?.snapshot, delta: { ...pending?.delta, ...rest }, ...next };
+  for (const change of changes) pending.changes.set(changeKey(change), change);
+  const beyond = [...pending.changes.values()].sort(newerFirst).slice(CHANGES_KEPT);
+  for (const change of beyond) pending.changes.delete(changeKey(change));
+  pending.delta = { ...pending.delta, ...rest };
 }
 
 /** Policy commits and data updates have names of their own kinds. */

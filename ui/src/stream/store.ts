@@ -7,7 +7,7 @@ import type {
   FleetSnapshot,
   FleetSummary,
 } from '../../../src/wire/fleet.js';
-import { addDelta, newestChanges, type Pending, pendingSnapshot } from './pending.js';
+import { addDelta, newestChanges, nothingPending, type Pending, pendingSnapshot } from './pending.js';
 
 /** The fleet as it is drawn. Each client is a signal of its own, so that a change of one draws one row. */
 export interface FleetStore {
@@ -77,14 +77,10 @@ export function createStore(): FilledStore {
     return 'row';
   }
 
-  function setRows(snapshot: FleetSnapshot | undefined, { clients, gone }: Pending): void {
+  function setRows({ snapshot, clients, gone }: Pending): void {
     const differences = new Set<'nothing' | 'row' | 'list'>();
-    if (snapshot !== undefined) {
-      const ids = new Set(snapshot.clients.map(({ id }) => id));
-      for (const id of rows.keys()) if (!ids.has(id) && rows.delete(id)) differences.add('list');
-      for (const row of snapshot.clients) differences.add(setRow(row));
-    }
-    for (const id of gone) if (rows.delete(id)) differences.add('list');
+    const left = snapshot === undefined ? gone : [...rows.keys()].filter((id) => !clients.has(id));
+    for (const id of left) if (rows.delete(id)) differences.add('list');
     for (const row of clients.values()) differences.add(setRow(row));
     if (differences.has('list')) listed.value++;
     if (differences.has('list') || differences.has('row')) changed.value++;
@@ -107,14 +103,18 @@ export function createStore(): FilledStore {
       if (whole.source !== undefined) source.value = whole.source;
       if (whole.instances !== undefined) instances.value = whole.instances;
       changes.value = newestChanges(changes.value, changedChanges);
-      setRows(snapshot, drawn);
+      setRows(drawn);
     });
   }
 
   return {
     ...{ summary, heard, source, head, epoch, changes, instances, at, rows, listed, changed, draw },
     take(event) {
-      pending = 'snapshot' in event ? pendingSnapshot(event.snapshot) : addDelta(pending, event.delta);
+      if ('snapshot' in event) pending = pendingSnapshot(event.snapshot);
+      else {
+        pending ??= nothingPending();
+        addDelta(pending, event.delta, rows);
+      }
       const told = 'snapshot' in event ? event.snapshot : event.delta;
       const { summary = heard.peek().summary, source = heard.peek().source } = told;
       heard.value = { summary, source };
