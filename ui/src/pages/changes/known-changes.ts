@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { ChangesAnswer, FleetChange } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
 import { changeKey } from '../../stream/pending';
+import { newestKnown } from './newest-known';
 
 /** The page keeps no more than this, so that it stays quick however far one goes back. */
 const MOST = 1000;
@@ -26,7 +27,10 @@ export function useChanges({ store, api }: App): KnownChanges {
   const known = useRef(new Map<string, FleetChange>());
   const epoch = useRef('');
   const cursor = useRef<string | undefined>(undefined);
-  const asked = useSignal<{ state: KnownChanges['older']; error: unknown }>({ state: 'more', error: undefined });
+  const asked = useSignal<{ state: Exclude<KnownChanges['older'], 'full'>; error: unknown }>({
+    state: 'more',
+    error: undefined,
+  });
   const request = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => request.current?.abort(), []);
 
@@ -41,7 +45,7 @@ export function useChanges({ store, api }: App): KnownChanges {
   useEffect(() => {
     asked.value = { state: 'more', error: undefined };
   }, [anew, asked]);
-  for (const change of streamed) known.current.set(changeKey(change), change);
+  const changes = newestKnown(known.current, streamed, MOST);
 
   async function ask(signal: AbortSignal): Promise<void> {
     // Twice where the page that comes has only what is known already: the newest, the first time.
@@ -53,12 +57,9 @@ export function useChanges({ store, api }: App): KnownChanges {
         if (!known.current.has(key)) known.current.set(key, change);
       }
       cursor.current = answer.next ?? undefined;
-      const isFull = known.current.size >= MOST;
-      asked.value = { state: answer.next === null ? 'none' : isFull ? 'full' : 'asking', error: undefined };
-      if (asked.value.state !== 'asking') return;
-      if (known.current.size > before) break;
+      if (answer.next === null || known.current.size > before) break;
     }
-    asked.value = { state: 'more', error: undefined };
+    asked.value = { state: cursor.current === undefined ? 'none' : 'more', error: undefined };
   }
   function more(): void {
     if (asked.peek().state !== 'more') return;
@@ -69,10 +70,8 @@ export function useChanges({ store, api }: App): KnownChanges {
       if (!controller.signal.aborted) asked.value = { state: 'more', error };
     });
   }
-  const changes = [...known.current.values()].sort(
-    (one, other) => other.at - one.at || Number(other.id) - Number(one.id) || 0,
-  );
-  return { changes, older: asked.value.state, error: asked.value.error, more };
+  const { state, error } = asked.value;
+  return { changes, older: changes.length >= MOST ? 'full' : state, error, more };
 }
 
 /** More changes came at once than the stream keeps, as after a long time in the background: those between are not known. */
