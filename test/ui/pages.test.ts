@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
+import type { Route } from 'playwright-core';
 import { until } from '../support/until.js';
 import { builtPage } from './support/built-page.js';
 import { type FixtureServer, startFixture } from './support/fixture-server.js';
@@ -119,6 +120,39 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
     await soon(async () => (await watched.page.getByText('Acknowledged 79').count()) === 1, 'the last counts');
     const seconds = (performance.now() - beganMs) / 1000;
     assert(traces() - before <= Math.ceil(seconds) + 1, `${traces() - before} requests in ${seconds.toFixed(1)} s`);
+    assert.deepEqual(watched.problems(), []);
+  });
+
+  it('a change: that it moved while it was asked for the first time is not lost', async () => {
+    await using opened = await open('converging', '#/changes');
+    const { server, watched } = opened;
+    const { page } = watched;
+    const change = server.fleet()?.changes[0];
+    assert(change !== undefined);
+    const row = page.locator(`main a[href="#/changes/${HEAD}"]`);
+    await row.waitFor();
+    let answer = (): void => undefined;
+    const isTold = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const hold = async (route: Route): Promise<void> => {
+      const response = await route.fetch();
+      await isTold;
+      await route.fulfill({ response });
+    };
+    await page.route('**/trace/*', hold, { times: 1 });
+    await row.click();
+    await soon(() => server.asked.some((path) => path.startsWith('GET /trace/')), 'the first question');
+    const summary = server.fleet()?.summary;
+    assert(summary !== undefined);
+    server.tell({
+      at: Date.now(),
+      summary: { ...summary, policy: { ...summary.policy, counts: { acknowledged: 79, told: 43 } } },
+      changes: [{ ...change, counts: { ...change.counts, applied: 79 } }],
+    });
+    await page.locator('.strip').getByText('79 of 122').waitFor();
+    answer();
+    await page.getByText('Acknowledged 79').waitFor();
     assert.deepEqual(watched.problems(), []);
   });
 

@@ -35,8 +35,9 @@ export function useReading<T>({
 }: ReadingOptions<T>): readonly [ReadonlySignal<Reading<T>>, () => void] {
   const reading = useSignal<Reading<T>>({ kind: 'loading' });
   const pace = useRef<Pace | undefined>(undefined);
-  const { value: state } = stream;
-  const liveSince = state.kind === 'live' ? state.since : undefined;
+  const lastLive = useRef<number>(undefined);
+  if (stream.value.kind === 'live') lastLive.current = stream.value.since;
+  const begun = useRef<string>(undefined);
   const latest = useRef(read);
   latest.current = read;
 
@@ -61,13 +62,11 @@ export function useReading<T>({
     };
   }, [key, everyMs, reading]);
 
+  // Another key reads by itself, with what is there by then.
   useEffect(() => {
-    if (reading.peek().kind !== 'loading') pace.current?.want();
-  }, [moved]);
-
-  useEffect(() => {
-    if (liveSince !== undefined && reading.peek().kind !== 'loading') pace.current?.want();
-  }, [liveSince, reading]);
+    if (begun.current === key) pace.current?.want();
+    begun.current = key;
+  }, [key, moved, lastLive.current]);
 
   return [reading, () => pace.current?.want()];
 }
