@@ -103,6 +103,8 @@ test('a break that the browser mends at once is no loss: it is connecting meanwh
   assert.equal(kind(), 'connecting');
   pass(3000);
   current().opens();
+  assert.equal(kind(), 'connecting', 'nothing was heard yet');
+  current().says('delta', { at: 2 });
   assert.equal(kind(), 'live');
   current().breaks();
   assert.equal(kind(), 'connecting');
@@ -118,7 +120,7 @@ test('the first try fails', () => {
   assert.equal(kind(), 'lost');
 });
 
-test('a break is lost with the first try that fails, since the break; the browser resumes, and its stream is live without another snapshot', () => {
+test('a break is lost with the first try that fails, since the break; the browser resumes, and its stream is live with the first delta', () => {
   const { connection, current, streams, heard, pass, kind } = live();
   pass(1000);
   current().breaks();
@@ -127,8 +129,10 @@ test('a break is lost with the first try that fails, since the break; the browse
   current().breaks();
   assert.deepEqual(connection.state.value, { kind: 'lost', since: 1000, nextTryAt: null, why: 'cut' });
   current().opens();
-  assert.equal(kind(), 'live');
+  pass(6000);
+  assert.deepEqual(connection.state.value, { kind: 'connecting', since: 1000 }, 'what was missed is not known');
   current().says('delta', { at: 2 });
+  assert.equal(kind(), 'live');
   assert.deepEqual(heard, ['snapshot 1', 'delta 2']);
   assert.equal(streams.length, 1);
 });
@@ -178,6 +182,7 @@ for (const reason of ['draining', 'slow']) {
     assert.equal(kind(), 'connecting');
     pass(4_000);
     current().opens();
+    current().says('delta', { at: 2 });
     assert.equal(kind(), 'live');
     current().says('end', { reason });
     current().breaks();
@@ -235,6 +240,17 @@ test('a server that says nothing is taken for dead, and asked anew', () => {
   current().opens();
   current().says('snapshot', fleetSnapshot({ at: 3 }));
   assert.equal(kind(), 'live');
+});
+
+test('a stream that is resumed and says nothing is silent after 25 seconds', () => {
+  const { connection, current, pass, kind } = live();
+  current().breaks();
+  current().opens();
+  pass(24_999);
+  assert.equal(kind(), 'connecting');
+  pass(1);
+  const { value } = connection.state;
+  assert(value.kind === 'lost' && value.why === 'silent');
 });
 
 test('a stream that was left says nothing any more', () => {

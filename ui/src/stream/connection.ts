@@ -4,7 +4,7 @@ import type { FleetDelta, FleetEnd, FleetSnapshot } from '../../../src/wire/flee
 /** How the stream stands. Times are of the clock of this machine, in milliseconds. */
 export type StreamState =
   | { readonly kind: 'stopped' }
-  /** No snapshot has arrived yet, or the stream has ended and the browser opens it again: what is known is how it was. */
+  /** No snapshot has arrived yet, or the browser opens the stream again, or has, and nothing came since: what is known is how it was. */
   | { readonly kind: 'connecting'; readonly since: number }
   | { readonly kind: 'live'; readonly since: number }
   /** `nextTryAt` is null where the browser decides when it tries again. */
@@ -92,7 +92,9 @@ export function createConnection(parts: ConnectionParts): Connection {
     else watchFirst(opened);
     hear('open', () => {
       isOpen = true;
-      if (hasSnapshot) live();
+      if (!hasSnapshot) return;
+      state.value = { kind: 'connecting', since: notLiveSince() };
+      watchSilence();
     });
     hear('snapshot', (event) => {
       const snapshot = read<FleetSnapshot>(event, ['at', 'epoch', 'summary', 'clients']);
@@ -133,9 +135,11 @@ export function createConnection(parts: ConnectionParts): Connection {
     }, FIRST_MS);
   }
   function lose(why: (StreamState & { kind: 'lost' })['why'], nextTryAt: number | null): void {
+    state.value = { kind: 'lost', since: notLiveSince(), nextTryAt, why };
+  }
+  function notLiveSince(): number {
     const { value } = state;
-    const since = value.kind === 'connecting' || value.kind === 'lost' ? value.since : parts.now();
-    state.value = { kind: 'lost', since, nextTryAt, why };
+    return value.kind === 'connecting' || value.kind === 'lost' ? value.since : parts.now();
   }
   function unreadable(): void {
     close();
