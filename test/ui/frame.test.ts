@@ -68,7 +68,8 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
       .getByText(/^At \d\d:\d\d:\d\d, 61 of 122 held/)
       .waitFor();
     await page.getByRole('alert').getByText('The stream is cut.').waitFor();
-    assert.match(String(await page.getByRole('alert').textContent()), /What you see is of \d\d:\d\d:\d\d, .* ago\./);
+    assert.match(String(await page.locator('.banner').textContent()), /What you see is of \d\d:\d\d:\d\d, .* ago\./);
+    assert.equal((await page.getByRole('alert').textContent())?.trim(), 'The stream is cut.', 'no time is read out');
     assert.match(await page.title(), /^cut · 61\/122/);
     const grey = await page.evaluate(`getComputedStyle(document.querySelector('.hero').parentElement).filter`);
     assert.equal(grey, 'grayscale(1)');
@@ -170,6 +171,17 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     await until(async () => (await banner.count()) === 0, { ...WAIT, what: 'no banner' });
     server.tell({ at: Date.now(), instances: fleet.instances.map((one) => ({ ...one, version: '99.0.0' })) });
     await says(/has another version by now\. This page is of .*, the server of 99\.0\.0\./);
+    assert.deepEqual(at.watched.problems(), []);
+  });
+
+  it('a session that ends soon is told once, and the time beside it', async () => {
+    await using at = await open('expiring');
+    const banner = at.page.locator('.banner');
+    await banner.getByText(/It ends in \d+.(s|min)\./).waitFor();
+    assert.equal(
+      await banner.getByRole('status').textContent(),
+      'Your session ends soon. Sign in again to go on, with a token that ends later.',
+    );
     assert.deepEqual(at.watched.problems(), []);
   });
 

@@ -95,7 +95,7 @@ describe('Instances, of three servers', { skip: NO_BROWSER || (offer.missing ?? 
       const states = cells.map(([, state = '']) => state.replace(/ for .*/, ''));
       return states.sort().join() === 'In step,In step,Silent';
     });
-    const banner = page.getByRole('status').filter({ hasText: 'There may be more clients than these.' });
+    const banner = page.locator('.banner').filter({ hasText: 'There may be more clients than these.' });
     await banner.waitFor();
     assert.equal(await banner.getByRole('link').count(), 0, 'one is on the page that has the rest');
     assert.deepEqual(watched.problems(), []);

@@ -1,4 +1,3 @@
-import type { ComponentChildren } from 'preact';
 import { clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
 import type { UiSession } from '../../../src/wire/fleet.js';
 import type { App } from '../app';
@@ -39,22 +38,31 @@ function StreamBanner({ app }: { readonly app: App }) {
     );
   const at = app.store.at.value;
   return (
-    <Banner kind="bad" what={LOST[value.why]} action={action}>
-      {at > 0 && (
+    <Banner
+      kind="bad"
+      what={LOST[value.why]}
+      action={action}
+      running={
         <>
-          What you see is of {clock(at)}, {agoText(app.now.value - at)}.{' '}
+          {at > 0 && `What you see is of ${clock(at)}, ${agoText(app.now.value - at)}. `}
+          {REMEDIES[value.why] === undefined && nextTry(value.nextTryAt)}
         </>
-      )}
-      <NextTry state={value} />
+      }
+    >
+      {REMEDIES[value.why]}
     </Banner>
   );
 }
 
-function NextTry({ state }: { readonly state: StreamState & { kind: 'lost' } }): ComponentChildren {
-  if (state.why === 'unreadable') return 'They may be of different versions: reload the page.';
-  if (state.why === 'held') return 'Turn off its buffering for /ui/events.';
-  if (state.nextTryAt === null) return 'The browser tries again by itself.';
-  const seconds = Math.ceil((state.nextTryAt - Date.now()) / 1000);
+/** Where trying again is not all there is to do. */
+const REMEDIES: Readonly<Partial<typeof LOST>> = {
+  held: 'Turn off its buffering for /ui/events.',
+  unreadable: 'They may be of different versions: reload the page.',
+};
+
+function nextTry(at: number | null): string {
+  if (at === null) return 'The browser tries again by itself.';
+  const seconds = Math.ceil((at - Date.now()) / 1000);
   return seconds > 0 ? `Next try in ${duration(seconds).replace('.0', '')}.` : 'Trying again.';
 }
 
@@ -71,7 +79,12 @@ function SessionBanner({ app }: { readonly app: App }) {
   const leftMs = session.ends_at - app.now.value;
   if (leftMs > SOON_MS || leftMs <= 0) return null;
   return (
-    <Banner kind="warn" what={`Your session ends in ${duration(leftMs / 1000)}.`} action={<SignInAgain app={app} />}>
+    <Banner
+      kind="warn"
+      what="Your session ends soon."
+      running={`It ends in ${duration(leftMs / 1000)}.`}
+      action={<SignInAgain app={app} />}
+    >
       Sign in again to go on, with a token that ends later.
     </Banner>
   );

@@ -7,18 +7,23 @@ interface BannerProps {
   /** What is wrong, as a short sentence. */
   readonly what: string;
   /** Since when, and what next. */
-  readonly children: ComponentChildren;
+  readonly children?: ComponentChildren;
+  /** What changes by itself, as an age: it is not read out. */
+  readonly running?: ComponentChildren;
   /** A link or button at its end. */
   readonly action?: ComponentChildren;
 }
 
 /** Says above a page what is wrong, since when, and what next. */
-export function Banner({ kind, what, children, action }: BannerProps) {
+export function Banner({ kind, what, children, running, action }: BannerProps) {
   return (
-    <div class={`banner ${kind}`} role={kind === 'bad' ? 'alert' : 'status'}>
+    <div class={`banner ${kind}`}>
       <Icon name={kind === 'bad' ? 'refused' : 'warning'} tone={kind === 'bad' ? 'red' : 'amber'} />
       <p>
-        <b>{what}</b> {children}
+        <span role={kind === 'bad' ? 'alert' : 'status'}>
+          <b>{what}</b> {children}
+        </span>{' '}
+        {running}
       </p>
       {action}
     </div>
