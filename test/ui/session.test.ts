@@ -35,6 +35,14 @@ test('without authentication nobody signs in, and everyone may act', async () =>
   assert(mayAct(session.state.value));
 });
 
+test('the version of the page is that of the first answer, whatever the server becomes', async () => {
+  const { session } = setUp(json(OUT), json({ ...SESSION, version: '0.2.0' }));
+  assert.equal(session.version, undefined);
+  await session.ask();
+  await session.ask();
+  assert.equal(session.version, '0.1.0');
+});
+
 test('signs in with a token and out again', async () => {
   const { session, asked } = setUp(json(OUT), json(SESSION), json(SESSION), json(OUT));
   await session.ask();

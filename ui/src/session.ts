@@ -14,6 +14,8 @@ export interface Session {
   readonly state: ReadonlySignal<SessionState>;
   /** What the server is part of, as it says; undefined: it has not said. */
   readonly environment: ReadonlySignal<string | undefined>;
+  /** The version of the server that the page came from: that of its first answer. */
+  readonly version: string | undefined;
   /** Asks the server who is signed in. */
   ask(): Promise<void>;
   /** Exchanges a token for a session. Rejects with an {@link ApiError}. */
@@ -26,10 +28,12 @@ export interface Session {
 export function createSession(api: Api): Session {
   const state = signal<SessionState>({ kind: 'asking' });
   const environment = signal<string | undefined>(undefined);
+  let version: string | undefined;
   async function ask(): Promise<void> {
     try {
       const session = await api.get<UiSession>('/ui/session');
       environment.value = session.environment;
+      version ??= session.version;
       const isIn = session.signed_in || !session.authentication;
       const wasIn = state.value.kind === 'in';
       state.value = isIn ? { kind: 'in', session } : { kind: 'out', why: wasIn ? 'expired' : 'new' };
@@ -42,6 +46,9 @@ export function createSession(api: Api): Session {
   return {
     state,
     environment,
+    get version() {
+      return version;
+    },
     ask,
     async signIn(token) {
       await api.post('/ui/session', { token });

@@ -197,7 +197,7 @@ function list(names: readonly string[]): string {
 }
 
 function VersionBanner({ app }: { readonly app: App }) {
-  const loaded = sessionOf(app)?.version;
+  const { version: loaded } = app.session;
   const runs = app.store.instances.value.find(({ here }) => here)?.version;
   if (loaded === undefined || !runs || runs === loaded) return null;
   return (
