@@ -76,3 +76,19 @@ test('the clock of the server is known by the event that came with the least del
   clock.hear(10_000);
   assert.equal(clock.now(), 10_000);
 });
+
+test('a clock of the server that is set back is known about a minute later', () => {
+  let here = 1_000_000;
+  const clock = createServerClock(() => here);
+  const pass = (offset: number, seconds: number): void => {
+    for (let second = 0; second < seconds; second += 5) {
+      here += 5000;
+      clock.hear(here + offset);
+    }
+  };
+  pass(60_000, 90);
+  pass(50_000, 20);
+  assert.equal(clock.now() - here, 60_000, 'a delay, for all that is known');
+  pass(50_000, 50);
+  assert.equal(clock.now() - here, 50_000);
+});

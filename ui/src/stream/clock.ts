@@ -8,17 +8,22 @@ export interface ServerClock {
   now(): number;
 }
 
-/** Each event arrives late by its way: the one with the least delay tells the offset best. */
+const SPAN_MS = 30_000;
+const NONE = Number.NEGATIVE_INFINITY;
+
+/** Each event arrives late by its way: of this span and the one before, the one with the least delay tells the offset best. */
 export function createServerClock(here: () => number): ServerClock {
-  let offset: number | undefined;
+  let [before, latest, begunAt] = [NONE, NONE, 0];
   return {
     hear(at) {
-      const seen = at - here();
-      if (offset === undefined || seen > offset) offset = seen;
+      const now = here();
+      // Clocks are set, this one too.
+      if (Math.abs(now - begunAt) > SPAN_MS) [before, latest, begunAt] = [latest, NONE, now];
+      latest = Math.max(latest, at - now);
     },
     reset() {
-      offset = undefined;
+      before = latest = NONE;
     },
-    now: () => here() + (offset ?? 0),
+    now: () => here() + (latest === NONE ? 0 : Math.max(before, latest)),
   };
 }
