@@ -132,6 +132,23 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
     assert.equal(await page.getByRole('dialog').getByRole('combobox').inputValue(), 'info');
   });
 
+  it('has each update that is blocked once, with its own path and reason', async () => {
+    await using opened = await open('converging', ({ data }) => data.state === 'blocked');
+    const { page } = opened.watched;
+    const section = page.locator('section').filter({ has: page.getByText('Failing, blocked, orphaned') });
+    await section.waitFor();
+    const cells = (row: number): Promise<string[]> =>
+      section.locator('tbody tr').nth(row).locator('td').allTextContents();
+    assert.equal(await section.locator('.note').textContent(), '2');
+    assert.equal(await section.locator('tbody tr').count(), 2);
+    assert.deepEqual((await cells(0)).slice(0, 3), [
+      'Blocked',
+      '/limits/orders',
+      'update 20,418 is blocked: a rule stands at this path',
+    ]);
+    assert.deepEqual((await cells(1)).slice(0, 3), ['Blocked', '/limits/stock', 'the engine refuses it: no object']);
+  });
+
   it('says of a client that is away since when, and what its engine does', async () => {
     await using opened = await open('converging', ({ connected }) => !connected);
     const note = opened.watched.page.getByRole('status').filter({ hasText: /It has been away since .*UTC/ });

@@ -57,7 +57,6 @@ export function clientAnswer(snapshot: FleetSnapshot, row: FleetRow): ClientAnsw
 
 function clientView(row: FleetRow, now: number): ClientView {
   const plain = row.kind === 'plain';
-  const failing = row.error !== null && row.error.kind === 'source';
   const [kind = '', version = null] = row.engine?.split(' ') ?? [];
   return {
     client_id: row.id,
@@ -91,16 +90,24 @@ function clientView(row: FleetRow, now: number): ClientView {
       lag_updates: row.data.behind,
       lag_seconds: row.data.lag_seconds,
       lag_at_least: row.data.at_least,
-      blocked: row.data.state === 'blocked' ? [DATA_HEAD] : [],
+      blocked: row.data.state === 'blocked' ? [DATA_HEAD - 3, DATA_HEAD] : [],
     },
-    failing: failing
-      ? [{ path: row.error?.place ?? '', error: row.error?.text ?? '', kind: 'source', since: now - 6 * MINUTE }]
-      : [],
+    failing: failingOf(row, now - 6 * MINUTE),
     last_error:
       row.error === null
         ? null
         : { path: row.error.place, error: row.error.text, kind: row.error.kind, at: row.error.since ?? now },
   };
+}
+
+/** What a client reports of what it cannot write: also why an update is blocked. */
+function failingOf({ error }: FleetRow, since: number): ClientView['failing'] {
+  if (error?.kind === 'source') return [{ path: error.place, error: error.text, kind: 'source', since }];
+  if (error?.kind !== 'blocked') return [];
+  return [
+    { path: error.place, error: error.text, kind: 'refused', since },
+    { path: '/limits/stock', error: 'the engine refuses it: no object', kind: 'refused', since },
+  ];
 }
 
 function clientDetails(row: FleetRow, now: number): ClientAnswer['details'] {

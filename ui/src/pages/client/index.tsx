@@ -99,7 +99,7 @@ function Rest({
     <div class="columns">
       <div class="tables">
         <Topics answer={fetched.data} row={row} />
-        <Problems answer={fetched.data} row={row} now={app.now} />
+        <Problems answer={fetched.data} now={app.now} />
         <Transactions answer={fetched.data} now={app.now} />
       </div>
       <Facts

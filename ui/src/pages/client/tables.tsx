@@ -80,27 +80,23 @@ interface Problem {
 }
 
 interface ProblemsProps extends TableProps {
-  readonly row: ReadonlySignal<FleetRow>;
   readonly now: ReadonlySignal<number>;
 }
 
 /** What it cannot write, and what it holds that nobody knows any more. Nothing is shown where there is nothing. */
-export function Problems({ answer, row, now }: ProblemsProps) {
-  const problems = problemsOf(answer, row.value);
+export function Problems({ answer, now }: ProblemsProps) {
+  const problems = problemsOf(answer);
   const { client, details } = answer;
-  const total =
-    Math.max(client.failing_total ?? 0, client.failing.length) +
-    client.data.blocked.length +
-    (details?.orphaned_total ?? 0);
+  const failing = Math.max(client.failing_total ?? 0, problems.length - (details?.orphaned.length ?? 0));
   if (problems.length === 0) return null;
   return (
-    <Section title="Failing, blocked, orphaned" note={integer(Math.max(total, problems.length))}>
+    <Section title="Failing, blocked, orphaned" note={integer(failing + (details?.orphaned_total ?? 0))}>
       <div class="scroll">
         <table>
           <Heads of={['Kind', 'Path', 'Reason', ['Since', 'num opt']]} />
           <tbody>
             {problems.map(({ kind, icon, tone, path, reason, since }) => (
-              <tr key={`${kind} ${path}`}>
+              <tr key={`${kind} ${path} ${reason}`}>
                 <td>
                   <span class="st">
                     <Icon name={icon} tone={tone} />
@@ -125,25 +121,23 @@ export function Problems({ answer, row, now }: ProblemsProps) {
   );
 }
 
-function problemsOf({ client, details }: ClientAnswer, row: FleetRow): Problem[] {
-  const blockedText = row.error?.kind === 'blocked' ? row.error : null;
+const BLOCKED = { kind: 'Blocked', icon: 'refused', tone: 'red' } as const;
+const FAILING = { kind: 'Failing', icon: 'warning', tone: 'red' } as const;
+
+/** A client says of an update that is blocked its seq, and beside that what fails and why; of older clients the seq is all there is. */
+function problemsOf({ client, details }: ClientAnswer): Problem[] {
+  const failing = client.failing.map(({ path, error, kind, since = null }) => ({
+    ...(kind === 'refused' ? BLOCKED : FAILING),
+    ...{ path, reason: error, since },
+  }));
+  const blocked = failing.filter(({ kind }) => kind === BLOCKED.kind);
   return [
-    ...client.data.blocked.map((seq) => ({
-      kind: 'Blocked',
-      icon: 'refused' as const,
-      tone: 'red',
-      path: blockedText?.place ?? '',
-      reason: blockedText?.text ?? `the engine, or a rule, refuses update ${integer(seq)}`,
-      since: blockedText?.since ?? null,
+    ...blocked,
+    ...client.data.blocked.slice(blocked.length).map((seq) => ({
+      ...BLOCKED,
+      ...{ path: '', reason: `the engine, or a rule, refuses update ${integer(seq)}`, since: null },
     })),
-    ...client.failing.map(({ path, error, since }) => ({
-      kind: 'Failing',
-      icon: 'warning' as const,
-      tone: 'red',
-      path,
-      reason: error,
-      since: since ?? null,
-    })),
+    ...failing.filter(({ kind }) => kind === FAILING.kind),
     ...(details?.orphaned ?? []).map(({ path, reason, since }) => ({
       kind: 'Orphaned',
       icon: 'not_told' as const,
