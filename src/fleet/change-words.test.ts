@@ -56,6 +56,7 @@ test('a result says how many hold the change, and what the others do', () => {
     'stuck: 1 of 6 (2 refused, 1 failing, 1 away, 1 open)',
   );
   assert.equal(said({ state: 'under_way', counts: { away: 1, applied: 3 }, total: 4 }), 'moving: 3 of 4 (1 away)');
+  assert.equal(said({ state: 'under_way', counts: { pending: 1 }, total: 1, at: 0 }), 'moving: 0 of 1 ()');
 });
 
 test('clients that do not say what they hold, or hold a later change, keep nothing from being done', () => {
@@ -100,13 +101,14 @@ test('a message that begins with its place does not say it twice', () => {
 });
 
 test('changes stand below their days', () => {
-  const list = [change(), change({ at: AT - 11 * 3_600_000 }), change({ at: AT - 80 * 3_600_000 })];
+  const list = [change(), change({ at: AT - 11 * 3_600_000 }), change({ at: AT - 80 * 3_600_000 }), change({ at: 0 })];
   assert.deepEqual(
     byDay(list, AT).map(({ name, changes }) => [name, changes.length]),
     [
       ['Today, 22 November', 1],
       ['Yesterday, 21 November', 1],
       ['19 November', 1],
+      ['Time not known', 1],
     ],
   );
 });

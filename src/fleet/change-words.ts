@@ -51,7 +51,7 @@ export function changeResult(change: Result, now: number): ChangeResult {
     ? convergence !== null && convergence.last !== null && holding > 0
       ? [`last in ${measured((convergence.last - from) / 1000)}`]
       : []
-    : state === 'under_way' && moving > 0
+    : state === 'under_way' && moving > 0 && from > 0
       ? [`${measured((now - from) / 1000)} so far`]
       : [];
   // Who is away, or never says what it holds, is no news while others are on their way.
@@ -117,7 +117,7 @@ export interface Day {
 
 const DAY_MS = 86_400_000;
 
-/** Changes by day (UTC), in their order. */
+/** Changes by day (UTC), in their order; a time of 0 is not known. */
 export function byDay(changes: readonly FleetChange[], now: number): Day[] {
   const days = new Map<number, FleetChange[]>();
   for (const change of changes) {
@@ -128,7 +128,7 @@ export function byDay(changes: readonly FleetChange[], now: number): Day[] {
   }
   const today = Math.floor(now / DAY_MS);
   return [...days].map(([number, list]) => {
-    const name = day(number * DAY_MS, now);
+    const name = number === 0 ? 'Time not known' : day(number * DAY_MS, now);
     const near = number === today ? 'Today, ' : number === today - 1 ? 'Yesterday, ' : '';
     return { name: `${near}${name}`, changes: list };
   });

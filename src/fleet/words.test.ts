@@ -80,7 +80,7 @@ test('times are in UTC; of another day with the day, of another year with the ye
   assert.equal(plain(moment(now - 86_400_000, now)), '21 November 17:04:11 UTC');
   assert.equal(day(Date.UTC(2025, 11, 31), now), '31 December 2025');
   assert.equal(plain(age(now - 372_000, now)), '6 min');
-  assert.equal(age(null, now), '–');
+  assert.deepEqual([age(null, now), age(0, now), moment(0, now)], ['–', '–', '–']);
 });
 
 test('a commit has 7 signs', () => {

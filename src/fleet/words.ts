@@ -23,9 +23,9 @@ export function measured(seconds: number | null | undefined): string {
   return `${(Math.floor(seconds * 10) / 10).toFixed(1)}${NBSP}s`;
 }
 
-/** The time from one moment to another, both in milliseconds, as {@link duration}. */
+/** The time from one moment to another, both in milliseconds, as {@link duration}; a moment of 0 is not known. */
 export function age(since: number | null | undefined, now: number): string {
-  return since === null || since === undefined ? DASH : duration((now - since) / 1000);
+  return since ? duration((now - since) / 1000) : DASH;
 }
 
 /** A whole number with commas, cut to it. */
@@ -65,9 +65,9 @@ export function day(at: number, now: number): string {
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}${year}`;
 }
 
-/** A moment in full: `22 November 17:04:11 UTC`; of today without the day. */
+/** A moment in full: `22 November 17:04:11 UTC`; of today without the day; 0 is not known. */
 export function moment(at: number | null | undefined, now: number): string {
-  if (at === null || at === undefined) return DASH;
+  if (!at) return DASH;
   const isToday = Math.floor(at / 86_400_000) === Math.floor(now / 86_400_000);
   return `${isToday ? '' : `${day(at, now)} `}${clock(at)}${NBSP}UTC`;
 }

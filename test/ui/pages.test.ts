@@ -248,6 +248,14 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
     assert.deepEqual(opened.watched.problems(), []);
   });
 
+  it('policy: a commit of which no time is known has none', async () => {
+    await using opened = await open('converging', '#/policy');
+    const last = opened.watched.page.locator('.commits li').last();
+    await last.getByText('–').waitFor();
+    assert.equal(await last.locator('time').count(), 0);
+    assert.deepEqual(opened.watched.problems(), []);
+  });
+
   it('what could not be read is read again when the stream is back', async () => {
     await using opened = await open('converging', '#/policy', { expects: ['503', 'ERR_'] });
     const { server, watched } = opened;

@@ -272,7 +272,7 @@ export function sourceAnswer(snapshot: FleetSnapshot): PolicySourceAnswer {
     hash: hashes[index] ?? commit(20 + index),
     title,
     author: 'policy-team',
-    at: snapshot.at - 20_000 - index * 5 * 60 * MINUTE,
+    at: index === 5 ? 0 : snapshot.at - 20_000 - index * 5 * 60 * MINUTE,
     state: index === 0 ? 'head' : index === 4 ? 'refused' : index === 3 ? 'replaced' : 'served',
     error:
       index === 4

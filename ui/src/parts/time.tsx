@@ -1,8 +1,8 @@
 import type { ReadonlySignal } from '@preact/signals';
-import { age, moment } from '../../../src/fleet/words.js';
+import { age, DASH, moment } from '../../../src/fleet/words.js';
 
 interface SinceProps {
-  /** Milliseconds by the clock of the server. */
+  /** Milliseconds by the clock of the server; null and 0: not known. */
   readonly at: number | null | undefined;
   /** `app.now`. */
   readonly now: ReadonlySignal<number>;
@@ -10,11 +10,10 @@ interface SinceProps {
 
 /** How long ago, or for how long: it runs. The moment itself is its title. */
 export function Age({ at, now }: SinceProps) {
-  const text = age(at, now.value);
-  if (at === null || at === undefined) return <span class="muted">{text}</span>;
+  if (!at) return <span class="muted">{DASH}</span>;
   return (
     <time dateTime={new Date(at).toISOString()} title={moment(at, now.value)}>
-      {text}
+      {age(at, now.value)}
     </time>
   );
 }
