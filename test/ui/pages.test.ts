@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import type { Route } from 'playwright-core';
+import { documentsAnswer } from '../../src/wire/fleet-views.js';
 import { until } from '../support/until.js';
 import { builtPage } from './support/built-page.js';
 import { type FixtureServer, startFixture } from './support/fixture-server.js';
-import { HEAD, NOT_SERVED } from './support/sample-fleet.js';
+import { DATA_HEAD, HEAD, NOT_SERVED } from './support/sample-fleet.js';
 import type { ScenarioName } from './support/scenarios.js';
 import { IN_PAGE_MS, NO_BROWSER, type OpenOptions, testBrowser, type WatchedPage } from './support/watched-page.js';
 
@@ -196,6 +197,26 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
     await page.getByRole('searchbox').fill('topic:limits -stock');
     await soon(async () => (await page.locator('tr[aria-level]').count()) === 4, 'what the search finds');
     assert.deepEqual(opened.watched.problems(), []);
+  });
+
+  it('data: the history of a document goes on with it', async () => {
+    await using opened = await open('converging', '#/fleet');
+    const { server, watched } = opened;
+    const { page } = watched;
+    let later = 0;
+    await page.route('**/data/documents?*', async (route) => {
+      const response = await route.fetch();
+      const answer = documentsAnswer.parse(await response.json());
+      const documents = answer.documents.map((one) => ({ ...one, seq: one.seq + later }));
+      await route.fulfill({ response, json: { ...answer, documents } });
+    });
+    await page.goto(`${server.url}/ui#/data?path=/limits/orders`);
+    const asked = (): number => server.asked.filter((path) => path.startsWith('GET /changes?path=')).length;
+    await soon(() => asked() === 1, 'the history');
+    later = 1;
+    server.tell({ at: Date.now(), head: DATA_HEAD + 1 });
+    await soon(() => asked() === 2, 'the history once more');
+    assert.deepEqual(watched.problems(), []);
   });
 
   it('data: what keeps clients from writing a document is told as the worst of them says it', async () => {

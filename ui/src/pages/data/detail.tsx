@@ -38,7 +38,7 @@ export function Detail({ app, node, onBack }: DetailProps) {
       </div>
       <h2 class="mono">{node.path}</h2>
       {document === null ? <Below node={node} app={app} /> : <One app={app} document={document} />}
-      <History key={node.path} app={app} path={node.path} />
+      <History key={`${node.path} ${node.seq}`} app={app} path={node.path} />
     </aside>
   );
 }
