@@ -278,10 +278,13 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
   });
 
   it('what could not be read is read again when the stream is back', async () => {
-    await using opened = await open('converging', '#/policy', { expects: ['503', 'ERR_'] });
+    await using opened = await open('converging', '#/fleet', { expects: ['503', 'ERR_'] });
     const { server, watched } = opened;
     const { page } = watched;
+    await page.route('**/policy/diff?*', (route) => route.abort(), { times: 1 });
+    await page.goto(`${server.url}/ui#/policy`);
     await page.getByRole('button', { name: 'Look now' }).waitFor();
+    await page.getByText('The difference is not here.').waitFor();
     const looks = (): number => server.asked.filter((path) => path === 'GET /policy/source').length;
     const before = looks();
     server.cut();
@@ -289,6 +292,7 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
     server.restore();
     await page.getByText('The stream is cut.').waitFor({ state: 'detached' });
     await soon(() => looks() > before, 'the source is asked for again');
+    await page.getByText('The difference is not here.').waitFor({ state: 'detached' });
     assert.deepEqual(watched.problems(), []);
   });
 

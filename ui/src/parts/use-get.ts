@@ -1,6 +1,6 @@
-import { type ReadonlySignal, useSignal } from '@preact/signals';
+import { type ReadonlySignal, useSignal, useSignalEffect } from '@preact/signals';
 import { useCallback, useEffect, useRef } from 'preact/hooks';
-import type { Api } from '../api';
+import type { App } from '../app';
 import type { Query } from '../router';
 
 /** An answer of the server. While a later one is on its way the one before stays. */
@@ -11,10 +11,10 @@ export type Fetched<T> =
 
 /**
  * Asks the server when the component appears and when path or query change; a request whose answer nobody waits for is aborted.
- * `path` undefined asks nothing. The second member of the result asks again.
+ * What failed is asked for again when the stream is back. `path` undefined asks nothing. The second member of the result asks again.
  */
 export function useGet<T>(
-  api: Api,
+  { api, stream }: Pick<App, 'api' | 'stream'>,
   path: string | undefined,
   query: Query = {},
 ): readonly [ReadonlySignal<Fetched<T>>, () => void] {
@@ -45,5 +45,8 @@ export function useGet<T>(
     load();
     return () => running.current?.abort();
   }, [load]);
+  useSignalEffect(() => {
+    if (stream.value.kind === 'live' && fetched.peek().kind === 'failed') load();
+  });
   return [fetched, load];
 }

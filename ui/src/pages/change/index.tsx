@@ -52,7 +52,7 @@ const ABOVE = { text: 'Changes', href: linkTo('changes') };
 function Head({ app, answer }: { readonly app: App; readonly answer: TraceAnswer }) {
   const isCommit = answer.kind === 'commit';
   const change = changeOf(app.store.changes.value, isCommit ? answer.id : String(answer.seq ?? answer.id));
-  const [source] = useGet<PolicySourceAnswer>(app.api, isCommit && change === undefined ? '/policy/source' : undefined);
+  const [source] = useGet<PolicySourceAnswer>(app, isCommit && change === undefined ? '/policy/source' : undefined);
   const known =
     source.value.kind === 'ready' ? source.value.data.commits.find(({ hash }) => hash === answer.id) : undefined;
   const title = titleOf(answer, change, known?.title);

@@ -39,7 +39,7 @@ interface ClientProps {
 
 function Client({ app, row, isGone }: ClientProps) {
   const id = useComputed(() => row.value.id).value;
-  const [fetched, ask] = useGet<ClientAnswer>(app.api, isGone ? undefined : `/clients/${encodeURIComponent(id)}`);
+  const [fetched, ask] = useGet<ClientAnswer>(app, isGone ? undefined : `/clients/${encodeURIComponent(id)}`);
   useFresh(fetched, ask, row);
   const answer = answerOf(fetched.value);
   const reportedAt = later(row.value.reported_at, answer?.client.reported_at);

@@ -141,7 +141,7 @@ function Below({ app, node }: { readonly app: App; readonly node: TreeNode }) {
 
 /** The updates at, below or above a path that the log still has. */
 function History({ app, path }: { readonly app: App; readonly path: string }) {
-  const [fetched, again] = useGet<ChangesAnswer>(app.api, '/changes', { path, limit: HISTORY });
+  const [fetched, again] = useGet<ChangesAnswer>(app, '/changes', { path, limit: HISTORY });
   const { value } = fetched;
   return (
     <Section title="History" note="from the log">

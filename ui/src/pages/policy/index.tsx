@@ -180,7 +180,7 @@ function baseOf(commits: readonly PolicyCommit[], to: string): string | undefine
 }
 
 function DiffOf({ app, from, to }: { readonly app: App; readonly from: string | undefined; readonly to: string }) {
-  const [fetched, again] = useGet<PolicyDiffAnswer>(app.api, '/policy/diff', { from, to });
+  const [fetched, again] = useGet<PolicyDiffAnswer>(app, '/policy/diff', { from, to });
   const { value } = fetched;
   if (value.kind === 'loading') return <p class="muted quiet">Loading the difference</p>;
   if (value.kind === 'failed') return <Failed what="The difference is not here." error={value.error} retry={again} />;
@@ -188,7 +188,7 @@ function DiffOf({ app, from, to }: { readonly app: App; readonly from: string | 
 }
 
 function FilesOf({ app, commit }: { readonly app: App; readonly commit: string }) {
-  const [fetched, again] = useGet<PolicyFilesAnswer>(app.api, '/policy/files', { at: commit });
+  const [fetched, again] = useGet<PolicyFilesAnswer>(app, '/policy/files', { at: commit });
   const { value } = fetched;
   if (value.kind === 'loading') return <p class="muted quiet">Loading the files</p>;
   if (value.kind === 'failed') return <Failed what="The files are not here." error={value.error} retry={again} />;
