@@ -149,6 +149,21 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
     assert.deepEqual((await cells(1)).slice(0, 3), ['Blocked', '/limits/stock', 'the engine refuses it: no object']);
   });
 
+  it('has room for a long id on a small screen, in a dialog too', async () => {
+    await using opened = await open('converging', isRefused);
+    const { server, row, watched } = opened;
+    const { page } = watched;
+    const id = '4d'.repeat(32);
+    server.tell({ at: Date.now(), clients: [{ ...row, id }] });
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.goto(`${server.url}/ui#/clients/${id}`);
+    await page.getByText('Recent transactions').waitFor();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByRole('dialog').getByText(id).waitFor();
+    const beyond = '((dialog) => dialog.scrollWidth - dialog.clientWidth)(document.querySelector("dialog"))';
+    assert.equal(await page.evaluate(beyond), 0);
+  });
+
   it('says of a client that is away since when, and what its engine does', async () => {
     await using opened = await open('converging', ({ connected }) => !connected);
     const note = opened.watched.page.getByRole('status').filter({ hasText: /It has been away since .*UTC/ });

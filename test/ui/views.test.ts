@@ -39,6 +39,9 @@ interface View {
 /** What the browser itself says where a stream is refused. */
 const REFUSED_STREAM = ['(/ui/events)'];
 
+/** As of a container or a hash. */
+const LONG_ID = '4d'.repeat(32);
+
 const VIEWS: readonly View[] = [
   { sizes: 'all', name: 'Fleet, converging', scenario: 'converging', at: '#/fleet', shows: /61 of 122 hold/ },
   { sizes: 'all', name: 'Fleet, by app', scenario: 'converging', at: '#/fleet?group=app', shows: /61 of 122 hold/ },
@@ -65,7 +68,7 @@ const VIEWS: readonly View[] = [
   { name: 'Fleet, session ends soon', scenario: 'expiring', at: '#/fleet', shows: /Your session ends/ },
   { sizes: 'all', name: 'client that refuses', scenario: 'converging', at: '#/clients/*', shows: /approval\.rego:27/ },
   { name: 'client, token without the right', scenario: 'listener', at: '#/clients/*', shows: /approval\.rego:27/ },
-  { name: 'client that nobody knows', scenario: 'converging', at: '#/clients/nobody', shows: /nobody/ },
+  { name: 'client that nobody knows', scenario: 'converging', at: `#/clients/${LONG_ID}`, shows: /never connected/ },
   { sizes: 'all', name: 'Changes', scenario: 'converging', at: '#/changes', shows: /Mailer: one rule/ },
   { name: 'Changes, none', scenario: 'empty', at: '#/changes', shows: /change/i },
   {

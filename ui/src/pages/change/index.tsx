@@ -198,7 +198,7 @@ function UnknownChange({ app, id, why }: { readonly app: App; readonly id: strin
         server cannot be traced, and a token with limits only finds what it may see.
       </p>
       <p>
-        Asked for: <code class="asked">{id}</code>
+        Asked for: <code>{id}</code>
       </p>
       <a class="btn" href={ABOVE.href}>
         All changes
