@@ -30,10 +30,12 @@ const PICTURES: readonly Picture[] = [
   { name: 'fleet-by-app', at: '#/fleet?group=app', shows: /61 of 122 hold/, theme: 'dark' },
   { name: 'fleet-360', at: '#/fleet', shows: /61 of 122 hold/, width: 360, height: 780 },
   { name: 'client', at: '#/clients/*', shows: /approval\.rego:27/ },
+  { name: 'changes', at: '#/changes', shows: /Mailer: one rule/ },
   { name: 'change', at: `#/changes/${HEAD}`, shows: /Per client/ },
   { name: 'data', at: '#/data?path=/limits/orders', shows: /Who gets it/ },
   { name: 'policy', at: '#/policy?tab=diff', shows: /approval\.rego/ },
   { name: 'instances', at: '#/instances', shows: /Backbone round trip/, theme: 'dark' },
+  { name: 'sign-in', at: '#/fleet', shows: /Sign in/, scenario: 'signed-out', width: 720, height: 400 },
 ];
 const QUALITY = 82;
 const LIMIT_BYTES = 600_000;
