@@ -12,7 +12,7 @@ export interface TestReference {
 /** A file that runs a shared suite has the tests of that suite, too. */
 const SUITE = /from '\.\.\/(support\/[\w-]+-(?:suite|contract))\.js'/g;
 /** Files that `npm test` runs (scripts/lib/test-files.mjs). */
-const IN_SUITE = /^(src\/.*|test\/(contracts|flows|corpus|security)\/.*|test\/[^/]*)\.test\.ts$/;
+const IN_SUITE = /^(src\/.*|test\/(contracts|flows|corpus|security|ui)\/.*|test\/[^/]*)\.test\.ts$/;
 
 /** References are `` `file` "name", "name" ``; `rest` is what of the text is none. */
 export function referencesOf(text: string): { readonly references: readonly TestReference[]; readonly rest: string } {
