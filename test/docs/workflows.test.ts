@@ -48,16 +48,99 @@ for (const path of WORKFLOWS) {
   });
 }
 
-/** A workflow, as far as it matters when something is published. */
+/** A step of a job. */
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+  readonly with?: Readonly<Record<string, string | boolean>>;
+}
+/** A job, as far as it matters when something is published. */
+interface Job {
+  readonly if?: string;
+  readonly uses?: string;
+  readonly needs?: string | readonly string[];
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly environment?: unknown;
+  readonly steps?: readonly Step[];
+}
 interface Workflow {
-  readonly on: Readonly<Record<string, { readonly tags?: readonly string[] } | null>>;
-  readonly jobs: Readonly<
-    Record<string, { readonly if?: string; readonly uses?: string; readonly needs?: string | readonly string[] }>
+  readonly on: Readonly<
+    Record<string, { readonly tags?: readonly string[]; readonly paths?: readonly string[] } | null>
   >;
+  readonly env?: Readonly<Record<string, unknown>>;
+  readonly jobs: Readonly<Record<string, Job>>;
 }
 
+const workflowOf = (path: string): Workflow => parse(read(path)) as Workflow;
+
+test('a job that may write, or that has secrets, takes actions by commit', () => {
+  const privileged = WORKFLOWS.flatMap((path) =>
+    Object.entries(workflowOf(path).jobs).flatMap(([name, job]) => {
+      const writes = Object.values(job.permissions ?? {}).includes('write');
+      return writes || job.environment !== undefined ? [{ name: `${path} ${name}`, steps: job.steps ?? [] }] : [];
+    }),
+  );
+  assert(privileged.length >= 5);
+  const all = WORKFLOWS.map(read).join('\n');
+  for (const { name, steps } of privileged) {
+    for (const { uses } of steps) {
+      if (uses === undefined) continue;
+      assert.match(uses, /@[0-9a-f]{40}$/, name);
+      const [, version] = new RegExp(`${uses}(.*)`).exec(all) ?? [];
+      assert.match(version ?? '', /^ # v\d+\.\d+\.\d+$/, `${name}: ${uses} says its version`);
+    }
+  }
+});
+
+test('a release has the files that it names, after everything else is published', () => {
+  const { jobs } = workflowOf('.github/workflows/release.yml');
+  assert.deepEqual(jobs.release?.needs, ['package', 'images']);
+  const isDownload = ({ uses = '' }: Step): boolean => uses.startsWith('actions/download-artifact@');
+  const names = jobs.release?.steps?.filter(isDownload).map((step) => step.with?.name);
+  assert.deepEqual(names, ['release-notes', 'package']);
+  // Builds of images leave artifacts of their own otherwise.
+  assert.equal(workflowOf('.github/workflows/images.yml').env?.DOCKER_BUILD_RECORD_UPLOAD, false);
+});
+
+test('images are published as they were tried on their platform, signed by digest', () => {
+  const { build, publish } = workflowOf('.github/workflows/images.yml').jobs;
+  const steps = build?.steps ?? [];
+  const at = (found: (step: Step) => boolean): number => steps.findIndex(found);
+  const tried = at(({ run = '' }) => run.includes('--cap-drop ALL'));
+  const pushed = at((step) => String(step.with?.outputs).includes('push-by-digest=true'));
+  assert(tried > 0 && pushed > tried);
+  assert.deepEqual([steps[pushed]?.with?.provenance, steps[pushed]?.with?.sbom], ['mode=max', true]);
+  assert.equal(
+    steps[pushed]?.with?.['build-args'],
+    steps.find((step) => step.with?.load === true)?.with?.['build-args'],
+  );
+  const actions = publish?.steps?.map(({ uses = '' }) => uses.replace(/@.*/, '')) ?? [];
+  for (const builder of ['docker/build-push-action', 'docker/setup-qemu-action']) assert(!actions.includes(builder));
+  const runs = publish?.steps?.map(({ run = '' }) => run).join('\n') ?? '';
+  assert.match(runs, /docker buildx imagetools create .*"\$\{images\[@\]\}"/);
+  assert.match(runs, /cosign sign --yes "\$NAME@\$DIGEST"/);
+});
+
+test('a change of what goes into the images or onto the site starts their workflow', () => {
+  const pathsOf = (path: string, event: string): readonly string[] => workflowOf(path).on[event]?.paths ?? [];
+  const images = pathsOf('.github/workflows/images.yml', 'pull_request');
+  for (const line of read('.dockerignore').split('\n')) {
+    const [, path = ''] = /^!([\w.-]+)$/.exec(line) ?? [];
+    // Beside what is only read.
+    if (path === '' || /\.md$|^(?:LICENSE|\.gitignore|docs|bench|schema)$/.test(path)) continue;
+    const names = [path, `${path}/**`, path.replace(/^(package|tsconfig).*(?=\.json$)/, '$1*')];
+    assert(
+      names.some((name) => images.includes(name)),
+      path,
+    );
+  }
+  const docs = pathsOf('.github/workflows/docs.yml', 'push');
+  for (const path of ['docs/**', 'site/**', 'examples/**', '*.md', 'bench/README.md', 'scripts/site.mjs']) {
+    assert(docs.includes(path), path);
+  }
+});
+
 test('for a tag nothing is published before its tests have passed and its version is that of package.json', () => {
-  const workflowOf = (path: string): Workflow => parse(read(path)) as Workflow;
   const ofTags = WORKFLOWS.filter((path) => workflowOf(path).on.push?.tags !== undefined);
   assert.deepEqual(ofTags, ['.github/workflows/release.yml']);
   const { jobs } = workflowOf('.github/workflows/release.yml');
