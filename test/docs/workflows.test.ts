@@ -156,12 +156,23 @@ test('for a tag nothing is published before its tests have passed and its versio
   assert.deepEqual(images.jobs.publish?.needs, ['build', 'quickstart']);
 });
 
-test('the owners of code are of places that there are', () => {
+test('the owners of code are of places that there are, and nobody is named who is not', () => {
   const lines = read('.github/CODEOWNERS').split('\n');
-  const owned = lines.filter((line) => line.trim() !== '' && !line.startsWith('#')).map((line) => line.split(/\s+/));
-  assert(owned.length > 1);
-  for (const [path = '', ...owners] of owned) {
-    assert(path === '*' || exists(path.slice(1)), path);
-    for (const owner of owners) assert.match(owner, /^@[\w-]+\/[\w-]+$/, path);
+  const rules = lines.filter((line) => line.trim() !== '' && !line.startsWith('#')).map((line) => line.split(/\s+/));
+  for (const [path = '', ...owners] of rules) {
+    assert(path === '*' || exists(path.replace(/^\//, '')), path);
+    for (const owner of owners) assert.match(owner, /^(?:@[\w-]+(?:\/[\w-]+)?|\S+@\S+)$/, path);
+    assert(!owners.includes('@owner'), 'the placeholder is no owner');
+  }
+  // Without a rule the file says what to put in.
+  if (rules.length === 0) assert.match(lines.join('\n'), /^# \* +@owner$/m);
+});
+
+test('forms name commands that there are, and links of theirs work where they are shown', () => {
+  const pages = filesBelow('.github', /\.(?:md|yml)$/).filter((path) => !path.includes('workflows'));
+  for (const page of pages) {
+    // A description is shown on pages of many addresses: a relative link leads nowhere.
+    assert.doesNotMatch(read(page), /\]\((?!https?:)/, page);
+    assert.doesNotMatch(read(page), /policysync (?:server|client) run/, page);
   }
 });
