@@ -9,7 +9,9 @@ import * as z from 'zod';
 import { helmProgram, KUBERNETES_VERSIONS, kubernetesSchemas } from '../support/deploy-programs.js';
 import { KNOWN_SETTINGS, SECRET_SETTINGS, unknownSettings } from '../support/known-settings.js';
 import { type Manifest, ManifestSchemas, manifestsOf } from '../support/kubernetes-manifests.js';
+import { CLIENT_SETTINGS, SERVER_SETTINGS } from '../support/library.js';
 import { repoRoot } from '../support/repo.js';
+import { tempDir } from '../support/temp-dir.js';
 
 const run = promisify(execFile);
 const ROOT = repoRoot();
@@ -21,7 +23,11 @@ const [helm, schemas] = await Promise.all([helmProgram(), kubernetesSchemas()]);
 const missing = [helm, schemas].flatMap((found) => ('missing' in found ? [found.missing] : []));
 const skip = missing[0] ?? false;
 
-const probe = z.looseObject({ httpGet: z.looseObject({ path: z.string() }).optional() });
+const probe = z.looseObject({
+  httpGet: z.looseObject({ path: z.string() }).optional(),
+  periodSeconds: z.number().default(10),
+  failureThreshold: z.number().default(3),
+});
 const container = z.looseObject({
   name: z.string(),
   image: z.string(),
@@ -32,6 +38,7 @@ const container = z.looseObject({
   }),
   env: z.array(z.looseObject({ name: z.string(), value: z.string().optional() })).default([]),
   volumeMounts: z.array(z.looseObject({ name: z.string(), mountPath: z.string() })).default([]),
+  startupProbe: probe.optional(),
   livenessProbe: probe.optional(),
   readinessProbe: probe.optional(),
 });
@@ -75,7 +82,16 @@ async function refused(...args: readonly string[]): Promise<string> {
   );
 }
 
-/** Settings that exist, mounts that have a volume and volumes that are mounted, and pods that are locked down as the schema says. */
+/** What a program makes of a value of its environment; throws where it refuses it. */
+function readAs(program: 'server' | 'client', name: string, value: string): unknown {
+  const settings = Object.values(program === 'server' ? SERVER_SETTINGS : CLIENT_SETTINGS);
+  const setting = settings.find(({ env }) => env === name);
+  const { success, data, error } = setting?.schema(name).safeParse(value) ?? { success: true };
+  assert(success, `${name}=${value}: ${error?.message}`);
+  return data;
+}
+
+/** Settings that exist, with values that they take, mounts that have a volume and volumes that are mounted, and pods that are locked down as the schema says. */
 function checkPods(spec: Workload): void {
   const { containers, initContainers, volumes } = spec.template.spec;
   const all = [...initContainers, ...containers];
@@ -86,6 +102,7 @@ function checkPods(spec: Workload): void {
     assert.deepEqual(new Set(names).size, names.length);
     for (const name of names) assert(KNOWN_SETTINGS[ours === 'server' ? 'server' : 'client'].has(name), name);
     for (const name of names) assert(!SECRET_SETTINGS.has(name), `${name} has a secret as it is`);
+    for (const { name, value = '' } of env) readAs(ours === 'server' ? 'server' : 'client', name, value);
   }
   const there = [...volumes.map(({ name }) => name), ...spec.volumeClaimTemplates.map(({ metadata }) => metadata.name)];
   const mounted = new Set(all.flatMap(({ volumeMounts }) => volumeMounts.map(({ name }) => name)));
@@ -135,6 +152,121 @@ describe('the chart', { skip }, () => {
       }
     });
   }
+
+  it('gives lists and maps as the settings read them, and takes false and 0 as they are', async () => {
+    const manifests = await rendered('--values', join(CHART, 'ci', 'lists-values.yaml'));
+    const read: Record<string, unknown> = {};
+    for (const { kind, spec } of manifests.filter(isWorkload)) {
+      for (const { env } of workload.parse(spec).template.spec.containers) {
+        const program = kind === 'DaemonSet' ? 'client' : 'server';
+        for (const { name, value = '' } of env) read[name] = readAs(program, name, value);
+      }
+    }
+    const wanted = {
+      SYNC_TRUSTED_PROXIES: ['10.0.0.0/8', '192.0.2.1'],
+      SYNC_POLICY_REPO_POLICY_EXTENSIONS: ['.rego'],
+      SYNC_POLICY_REPO_POLLING_INTERVAL: 0,
+      SYNC_DATA_UPDATES_RETAIN_DEFAULT: 16_777_216,
+      SYNC_OFFLINE_MODE_ENABLED: false,
+      SYNC_DATA_TOPICS: ['policy_data', 'users'],
+      SYNC_POLICY_SUBSCRIPTION_DIRS: ['apps/billing', 'shared'],
+      SYNC_CLIENT_LABELS: { app: 'billing', zone: 'a' },
+    };
+    for (const [name, value] of Object.entries(wanted)) assert.deepEqual(read[name], value, name);
+    const sources = z.looseObject({ config: z.looseObject({ entries: z.array(z.looseObject({ url: z.string() })) }) });
+    assert.equal(sources.parse(read.SYNC_DATA_CONFIG_SOURCES).config.entries[0]?.url, 'https://users.example/all');
+  });
+
+  it('has names that a StatefulSet may have, however long that of the release is', async () => {
+    assert('path' in helm);
+    const args = ['--values', join(CHART, 'ci', 'lists-values.yaml')];
+    const { stdout } = await run(helm.path, ['template', 'r'.repeat(53), CHART, ...args]);
+    const names = manifestsOf(stdout).map(({ metadata }) => metadata.name);
+    // A label of 63 characters has the name, a dash, and a hash of ten.
+    for (const name of names) assert(name.length <= 52, name);
+    assert.equal(new Set(names).size, 3);
+  });
+
+  it('lets Prometheus in: to /metrics by TLS, and past the network policies, but not to the engine', async () => {
+    const manifests = await rendered('--values', join(CHART, 'ci', 'production-values.yaml'));
+    const one = (kind: string, component: string): unknown =>
+      manifests.find((each) => each.kind === kind && each.metadata.name === `rel-policysync-${component}`)?.spec;
+    const monitor = z.looseObject({ endpoints: z.array(z.looseObject({ tlsConfig: z.unknown().optional() })) });
+    const [server] = monitor.parse(one('ServiceMonitor', 'server')).endpoints;
+    assert.deepEqual(server?.tlsConfig, {
+      ca: { secret: { key: 'ca.crt', name: 'policysync-tls' } },
+      serverName: 'rel-policysync-server.policy.svc',
+    });
+    assert.equal(monitor.parse(one('ServiceMonitor', 'client')).endpoints[0]?.tlsConfig, undefined);
+    const policy = z.looseObject({
+      ingress: z.array(z.looseObject({ ports: z.array(z.looseObject({ port: z.string() })), from: z.unknown() })),
+    });
+    const portsOf = (component: string): string[] =>
+      policy
+        .parse(one('NetworkPolicy', component))
+        .ingress.filter(({ from }) => JSON.stringify(from).includes('"monitoring"'))
+        .flatMap(({ ports }) => ports.map(({ port }) => port));
+    assert.deepEqual([portsOf('server'), portsOf('client')], [['http'], ['api']]);
+  });
+
+  it('replaces the client of a node when its successor is ready', async () => {
+    const manifests = await rendered('--values', join(CHART, 'ci', 'client-only-values.yaml'));
+    const { spec } = manifests.find(({ kind }) => kind === 'DaemonSet') ?? assert.fail('no DaemonSet');
+    const strategy = z.looseObject({
+      updateStrategy: z.object({ rollingUpdate: z.object({ maxUnavailable: z.number(), maxSurge: z.number() }) }),
+    });
+    assert.deepEqual(strategy.parse(spec).updateStrategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 });
+    // Two at a time need ports of their own.
+    assert.doesNotMatch(JSON.stringify(spec), /hostPort|hostNetwork/);
+  });
+
+  it('says after the installation how to call the server, by TLS too, and who reads the engine', async () => {
+    assert('path' in helm);
+    const { path } = helm;
+    const notes = async (...args: string[]): Promise<string> => {
+      const dry = ['install', 'rel', CHART, '--namespace', 'policy', '--dry-run=client'];
+      const { stdout } = await run(path, [...dry, ...args]);
+      return stdout.slice(stdout.indexOf('\nNOTES:'));
+    };
+    const plain = await notes('--values', join(CHART, 'ci', 'authentication-values.yaml'));
+    assert.match(plain, /at http:\/\/localhost:7002\/ui/);
+    assert.match(plain, /-- \\\n +policysync token --master-token-file \S+ --type client\n/);
+    assert.match(plain, /Every pod that reaches that port reads all data/);
+    const tls = await notes('--values', join(CHART, 'ci', 'production-values.yaml'));
+    assert.match(tls, /at https:\/\/localhost:7002\/ui/);
+    assert.match(tls, /SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE=\/run\/tls\/policysync\/ca\.crt/);
+    assert.match(tls, /policysync token --server-url https:\/\/rel-policysync-server\.policy\.svc:7002 /);
+    assert.doesNotMatch(tls, /Every pod/);
+  });
+
+  it('renders each command and each value of docs/kubernetes.md', async () => {
+    assert('path' in helm);
+    const { path } = helm;
+    const page = readFileSync(join(ROOT, 'docs', 'kubernetes.md'), 'utf8');
+    const commands = [...page.matchAll(/^helm (?:install|upgrade) policysync (\S+)((?:.*\\\n)*.*)$/gm)];
+    assert(commands.length >= 2);
+    const render = async (args: readonly string[]): Promise<string> =>
+      (await run(path, ['template', 'policysync', CHART, ...args])).stdout;
+    // --reuse-values: with what the commands before have set.
+    const set: string[] = [];
+    for (const [, chart, rest = ''] of commands) {
+      assert.equal(chart, 'deploy/helm/policysync');
+      const args = rest.split(/[\s\\]+/).filter((word) => word !== '' && word !== '--reuse-values');
+      if (!rest.includes('--reuse-values')) set.length = 0;
+      set.push(...args);
+      const stdout = await render(set);
+      for (const manifest of manifestsOf(stdout)) checkSchema(manifest);
+    }
+    // What sentences say to set, all of a paragraph together.
+    const [, , first = ''] = commands[0] ?? [];
+    const base = first.split(/[\s\\]+/).filter((word) => word !== '');
+    const paragraphs = page
+      .split(/\n\n+/)
+      .map((text) => [...text.matchAll(/`(?:--set )?([a-z]\w*(?:\.\w+)+=[^`\s]+)`/g)]);
+    const said = paragraphs.map((found) => found.flatMap(([, value = '']) => ['--set', value]));
+    assert(said.flat().length >= 6);
+    for (const values of said) await render([...base, ...values]);
+  });
 
   it('asks for liveness and readiness at different places, and gives the drain its time', async () => {
     const manifests = await rendered('--values', join(CHART, 'ci', 'production-values.yaml'));
@@ -186,6 +318,13 @@ describe('the chart', { skip }, () => {
       [...repository, '--set', 'authentication.existingSecret=x,server.serviceMonitor.enabled=true'],
       /tokenSecret/,
     ],
+    'metrics that ask for a certificate that Prometheus does not have': [
+      [
+        ...[...repository, ...open, '--set', 'server.serviceMonitor.enabled=true'],
+        ...['--set', 'server.tls.existingSecret=x,server.tls.clientCertificates=true'],
+      ],
+      /server\.serviceMonitor\.tlsConfig/,
+    ],
     'an engine that nobody may ask': [
       [...repository, ...open, '--set', 'client.enabled=true,client.networkPolicy.enabled=true'],
       /client\.networkPolicy\.from/,
@@ -207,7 +346,17 @@ describe('the chart', { skip }, () => {
     const [deployment, ...more] = manifestsOf(readFileSync(join(FOLDER, 'sidecar.yaml'), 'utf8'));
     assert(deployment !== undefined && more.length === 0);
     checkSchema(deployment);
-    checkPods(workload.parse(deployment.spec));
+    const pod = workload.parse(deployment.spec);
+    checkPods(pod);
+    // A server or a first policy that is missing restarts nothing (docs/kubernetes.md).
+    for (const { name, startupProbe } of pod.template.spec.initContainers) {
+      assert(startupProbe !== undefined, name);
+      const seconds = startupProbe.periodSeconds * startupProbe.failureThreshold;
+      assert(
+        startupProbe.httpGet?.path === '/live' || seconds > 30 * 86_400,
+        `${name} is restarted after ${seconds} s`,
+      );
+    }
   });
 });
 
@@ -226,12 +375,32 @@ describe('the files of the chart', () => {
   it('have the version of the package', () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
     const chart = z
-      .looseObject({ version: z.string(), appVersion: z.string() })
+      .looseObject({ version: z.string(), appVersion: z.string(), kubeVersion: z.string() })
       .parse(parse(readFileSync(join(CHART, 'Chart.yaml'), 'utf8')));
     assert.deepEqual([chart.version, chart.appVersion], [version, version]);
+    // The oldest Kubernetes that the chart asks for is the oldest one that it is checked against.
+    assert.equal(chart.kubeVersion, `>=${KUBERNETES_VERSIONS[0]}-0`);
+    const [oldest] = /^\d+\.\d+/.exec(KUBERNETES_VERSIONS[0]) ?? [];
+    assert(readFileSync(join(ROOT, 'docs', 'kubernetes.md'), 'utf8').includes(`Kubernetes ${oldest} or newer`));
     assert.match(
       readFileSync(join(FOLDER, 'sidecar.yaml'), 'utf8'),
       new RegExp(`policysync/client-embedded:${version}$`, 'm'),
     );
+  });
+});
+
+describe('a machine without helm and Go', () => {
+  it('is an error with SYNC_TEST_HELM=1, and skips the tests of the chart without it', async () => {
+    await using empty = await tempDir();
+    const kept = { ...process.env };
+    try {
+      Object.assign(process.env, { PATH: empty.path, XDG_CACHE_HOME: empty.path, SYNC_TEST_HELM: '1' });
+      await assert.rejects(helmProgram(), /there is no Go to build helm/);
+      await assert.rejects(kubernetesSchemas(), /there is no python3/);
+      delete process.env.SYNC_TEST_HELM;
+      assert('missing' in (await helmProgram()) && 'missing' in (await kubernetesSchemas()));
+    } finally {
+      process.env = kept;
+    }
   });
 });

@@ -17,9 +17,19 @@ const LIMIT_MS = 5 * 60_000;
 
 /**
  * `helm`, built by Go: minutes of two cores where nothing of it is cached. It is only built with SYNC_TEST_HELM=1, as continuous
- * integration has it, or used if it was built before.
+ * integration has it, or used if it was built before. With SYNC_TEST_HELM=1 it is an error that there is none.
  */
 export async function helmProgram(): Promise<ServerProgram> {
+  return required(await anyHelm());
+}
+
+/** What the tests of the chart need: with SYNC_TEST_HELM=1 it has to be there. */
+function required(found: ServerProgram): ServerProgram {
+  if ('missing' in found && process.env.SYNC_TEST_HELM === '1') throw new Error(found.missing);
+  return found;
+}
+
+async function anyHelm(): Promise<ServerProgram> {
   const found = onPath('helm');
   if (found !== undefined) return { path: found, env: {} };
   if (process.env.SYNC_TEST_HELM !== '1' && !existsSync(join(programCache(), `helm-${HELM_VERSION}`))) {
@@ -53,7 +63,9 @@ export async function kubernetesSchemas(): Promise<ServerProgram> {
     for (const one of await readdir(all)) {
       if (!wanted.includes(one)) await rm(join(all, one), { recursive: true });
     }
-  }).then(pathOf(join('kubernetes_validate', 'kubernetes-json-schema')));
+  })
+    .then(pathOf(join('kubernetes_validate', 'kubernetes-json-schema')))
+    .then(required);
 }
 
 function pathOf(place: string): (found: ServerProgram) => ServerProgram {

@@ -19,6 +19,11 @@
 {{- if and $values.client.enabled $values.client.networkPolicy.enabled (not $values.client.networkPolicy.from) -}}
 {{- fail "\n\nNobody could ask the engine: say who may in client.networkPolicy.from, or set client.networkPolicy.enabled=false.\n" -}}
 {{- end -}}
+{{- with $values.server -}}
+{{- if and .enabled .serviceMonitor.enabled .tls.existingSecret .tls.clientCertificates (not .serviceMonitor.tlsConfig) -}}
+{{- fail "\n\nCallers must present a certificate, Prometheus too: name one in server.serviceMonitor.tlsConfig (cert and keySecret), or set server.tls.clientCertificates=false.\n" -}}
+{{- end -}}
+{{- end -}}
 {{- range $name := list "server" "client" -}}
 {{- $part := index $values $name -}}
 {{- if and $part.enabled $part.serviceMonitor.enabled $values.authentication.enabled (not $part.serviceMonitor.tokenSecret.name) (ne (toString $part.settings.SYNC_METRICS_ACCESS) "everyone") -}}

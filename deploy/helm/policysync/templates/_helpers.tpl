@@ -1,14 +1,15 @@
 {{- define "policysync.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 45 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* At most 45 characters: with -server 52, to which a StatefulSet adds the hash of a revision in a label of 63. */}}
 {{- define "policysync.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" -}}
 {{- else if contains (include "policysync.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 45 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name (include "policysync.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name (include "policysync.name" .) | trunc 45 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -88,14 +89,40 @@ capabilities:
 /run/secrets/policysync
 {{- end -}}
 
-{{/* A value as text: JSON for maps and lists, and 16777216 rather than 1.6777216e+07. */}}
-{{- define "policysync.value" -}}
-{{- if or (kindIs "map" .) (kindIs "slice" .) -}}
-{{- toJson . -}}
-{{- else if and (kindIs "float64" .) (eq (floor .) .) -}}
+{{/* A scalar as text: 16777216 rather than 1.6777216e+07. */}}
+{{- define "policysync.scalar" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}
 {{- printf "%.0f" . -}}
 {{- else -}}
 {{- toString . -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The value of a setting as text. Called with (dict "name" NAME "value" value). A list of scalars is one as the settings have it, labels
+are pairs, other lists and maps are JSON.
+*/}}
+{{- define "policysync.value" -}}
+{{- $items := list -}}
+{{- $isJson := false -}}
+{{- if kindIs "slice" .value -}}
+{{- range .value -}}
+{{- $isJson = or $isJson (kindIs "map" .) (kindIs "slice" .) -}}
+{{- $items = append $items (include "policysync.scalar" .) -}}
+{{- end -}}
+{{- else if and (kindIs "map" .value) (eq .name "SYNC_CLIENT_LABELS") -}}
+{{- range $key, $value := .value -}}
+{{- $items = append $items (printf "%s=%s" $key (include "policysync.scalar" $value)) -}}
+{{- end -}}
+{{- else if kindIs "map" .value -}}
+{{- $isJson = true -}}
+{{- else -}}
+{{- $items = list (include "policysync.scalar" .value) -}}
+{{- end -}}
+{{- if $isJson -}}
+{{- toJson .value -}}
+{{- else -}}
+{{- join (ternary ":" "," (eq .name "SYNC_POLICY_SUBSCRIPTION_DIRS")) $items -}}
 {{- end -}}
 {{- end -}}
 
@@ -106,7 +133,7 @@ A secret setting is a file, which NAME_FILE names.
 {{- define "policysync.env" -}}
 {{- range $name, $value := .settings }}
 - name: {{ $name }}
-  value: {{ include "policysync.value" $value | quote }}
+  value: {{ include "policysync.value" (dict "name" $name "value" $value) | quote }}
 {{- end }}
 {{- range .secrets }}
 - name: {{ .setting }}_FILE

@@ -1,4 +1,4 @@
-{{/* A ServiceMonitor. Dict: names, name, port, scheme, monitor. */}}
+{{/* A ServiceMonitor. Dict: names, name, port, scheme, monitor, tls (what the server has beside monitor.tlsConfig). */}}
 {{- define "policysync.serviceMonitor" -}}
 apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
@@ -18,6 +18,10 @@ spec:
       path: /metrics
       scheme: {{ .scheme }}
       interval: {{ .monitor.interval }}
+      {{- with .tls }}
+      tlsConfig:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       {{- if .monitor.tokenSecret.name }}
       authorization:
         credentials: { name: {{ .monitor.tokenSecret.name }}, key: {{ .monitor.tokenSecret.key }} }
