@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { exec, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { Secret, silentLogger } from '../../src/lib/log.js';
-import { provideSshKey } from '../../src/server/source/git-remote.js';
+import { provideSshKey, sshCommandFor } from '../../src/server/source/git-remote.js';
 import { createGitSource } from '../../src/server/source/git-source.js';
 import { gitHttpServer } from '../support/git-http-server.js';
 import { type GitRepo, gitRepo, gitRepoAt, runGit } from '../support/git-repo.js';
 import { startPolicyPart } from '../support/policy-part.js';
+import { onPath } from '../support/server-programs.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -481,6 +483,23 @@ test('an ssh key with newlines keeps its underscores, and a path is used as it i
   assert.equal(await readFile(file, 'utf8'), `${text}\n`);
   assert.equal(await provideSshKey(new Secret('/etc/key_file'), file), '/etc/key_file');
   assert.equal(await provideSshKey(new Secret('~/.ssh/id'), file), join(homedir(), '.ssh', 'id'));
+});
+
+test('keys of hosts that lie beside the ssh key are the ones that ssh trusts', async (context) => {
+  if (onPath('ssh') === undefined) return context.skip('there is no ssh on PATH: install OpenSSH');
+  await using dir = await tempDir();
+  const folder = join(dir.path, '100 % "ours"');
+  await mkdir(folder);
+  const key = new Secret(join(folder, 'key'));
+  const command = async (): Promise<string> => await sshCommandFor(key, join(dir.path, 'unused'));
+  assert.match(await command(), /StrictHostKeyChecking=accept-new/);
+  await writeFile(join(folder, 'known_hosts'), '');
+  const { stdout } = await promisify(exec)(`${await command()} -F none -G git.example`);
+  const said = stdout.split('\n');
+  assert(said.includes('stricthostkeychecking true'), stdout);
+  const files = said.find((line) => line.startsWith('userknownhostsfile '));
+  assert(files?.includes(`${folder}/known_hosts`), files);
+  assert.match(files ?? '', /\.ssh\/known_hosts /);
 });
 
 test('a URL cannot make git run a program', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
@@ -256,6 +257,12 @@ describe('the chart', { skip }, () => {
       set.push(...args);
       const stdout = await render(set);
       for (const manifest of manifestsOf(stdout)) checkSchema(manifest);
+    }
+    for (const [, yaml = ''] of page.matchAll(/^```yaml\n(.*?)^```/gms)) {
+      await using dir = await tempDir();
+      const file = join(dir.path, 'values.yaml');
+      await writeFile(file, yaml);
+      for (const manifest of manifestsOf(await render([...set, '--values', file]))) checkSchema(manifest);
     }
     // What sentences say to set, all of a paragraph together.
     const [, , first = ''] = commands[0] ?? [];

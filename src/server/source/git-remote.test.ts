@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { parseGitRemote } from './git-remote.js';
+import { parseGitRemote, sshCommand } from './git-remote.js';
 
 test('credentials of an http URL become a header for this URL and leave the URL', () => {
   const remote = parseGitRemote('https://us%40er:p%2Fw@example.com/a/b.git');
@@ -60,4 +60,16 @@ test('a scheme that git is not let use is a mistake of the settings', () => {
     });
   }
   assert.equal(parseGitRemote('git+ssh://git@example.com/a').url, 'git+ssh://git@example.com/a');
+});
+
+test('ssh uses one key, asks nobody, and accepts a new host only where none is pinned', () => {
+  assert.equal(
+    sshCommand("/srv/it's"),
+    "ssh -i '/srv/it'\\''s' -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new -o BatchMode=yes",
+  );
+  assert.equal(
+    sshCommand('/run/keys/id', '/run/keys/known_hosts'),
+    "ssh -i '/run/keys/id' -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes " +
+      `-o 'UserKnownHostsFile="/run/keys/known_hosts" ~/.ssh/known_hosts ~/.ssh/known_hosts2' -o BatchMode=yes`,
+  );
 });

@@ -1,5 +1,6 @@
-import { chmod, rm, writeFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { access, chmod, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { expandHome } from '../../lib/home-path.js';
 import { decoded } from '../../lib/http-response.js';
@@ -103,8 +104,37 @@ export async function provideSshKey(key: Secret, keyFile: string): Promise<strin
   return keyFile;
 }
 
-/** GIT_SSH_COMMAND: uses only this key, never prompts, and pins host keys on first use. */
-export function sshCommand(keyFile: string): string {
-  const quoted = `'${keyFile.replaceAll("'", "'\\''")}'`;
-  return `ssh -i ${quoted} -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new -o BatchMode=yes`;
+/** The files of ssh itself, in its own words. */
+const DEFAULT_HOSTS = ['~/.ssh/known_hosts', '~/.ssh/known_hosts2'];
+
+/** GIT_SSH_COMMAND for SYNC_POLICY_REPO_SSH_KEY; `keyFile` as for {@link provideSshKey}. */
+export async function sshCommandFor(key: Secret, keyFile: string): Promise<string> {
+  const file = await provideSshKey(key, keyFile);
+  const hosts = join(dirname(file), 'known_hosts');
+  if (hosts === join(homedir(), '.ssh', 'known_hosts')) return sshCommand(file);
+  return await access(hosts).then(
+    () => sshCommand(file, hosts),
+    () => sshCommand(file), // there is none, or it is not for us
+  );
+}
+
+/**
+ * GIT_SSH_COMMAND: uses only this key, and never prompts. Keys of hosts are those of `hosts`, a file beside the key, and of ssh's own
+ * files, and no others; without `hosts` that of a new host is accepted, and kept where ssh has a home.
+ */
+export function sshCommand(keyFile: string, hosts?: string): string {
+  const options = ['IdentitiesOnly=yes', `StrictHostKeyChecking=${hosts === undefined ? 'accept-new' : 'yes'}`];
+  if (hosts !== undefined) {
+    // ssh splits the list at spaces, and replaces %d and the like.
+    const escaped = hosts.replaceAll('%', '%%').replaceAll(/["\\]/g, '\\$&');
+    options.push(`UserKnownHostsFile="${escaped}" ${DEFAULT_HOSTS.join(' ')}`);
+  }
+  return ['ssh', '-i', keyFile, ...[...options, 'BatchMode=yes'].flatMap((option) => ['-o', option])]
+    .map(quoted)
+    .join(' ');
+}
+
+/** A word for a shell. */
+function quoted(word: string): string {
+  return /^[\w=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger, Secret } from '../../lib/log.js';
 import { type GitCommand, GitExit } from './git-command.js';
-import { type GitRemote, parseGitRemote, provideSshKey, sshCommand } from './git-remote.js';
+import { type GitRemote, parseGitRemote, sshCommandFor } from './git-remote.js';
 import { MirrorSource } from './mirror-source.js';
 import { branchesText } from './remote-branches.js';
 import { repositoryIdentity } from './repository-address.js';
@@ -149,7 +149,7 @@ class GitSource extends MirrorSource {
   /** Git with the credentials for the remote. */
   async #remoteGit(): Promise<GitCommand> {
     const { sshKey } = this.#options;
-    return this.gitWith(sshKey && sshCommand(await provideSshKey(sshKey, this.folder.sshKeyPath)));
+    return this.gitWith(sshKey && (await sshCommandFor(sshKey, this.folder.sshKeyPath)));
   }
 }
 

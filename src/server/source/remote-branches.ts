@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import type { Secret } from '../../lib/log.js';
 import { createGitCommand } from './git-command.js';
-import { parseGitRemote, provideSshKey, sshCommand } from './git-remote.js';
+import { parseGitRemote, sshCommandFor } from './git-remote.js';
 
 /** A repository that is asked for its branches. */
 export interface RemoteQuestion {
@@ -40,7 +40,7 @@ export async function remoteBranches(question: RemoteQuestion, signal: AbortSign
   const git = createGitCommand({
     gitDir: join(keyFolder, 'no-repository'), // none is needed to ask another one
     ...{ env, config, secrets },
-    sshCommand: sshKey && sshCommand(await provideSshKey(sshKey, join(keyFolder, 'ssh-key'))),
+    sshCommand: sshKey && (await sshCommandFor(sshKey, join(keyFolder, 'ssh-key'))),
   });
   const args = ['ls-remote', '--symref', ...flags, '--', url, 'HEAD', 'refs/heads/*'];
   try {
