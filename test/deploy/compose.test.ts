@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, test } from 'node:test';
 import { promisify } from 'node:util';
 import * as z from 'zod';
 import { runCommand, startCommand } from '../support/command.js';
@@ -78,6 +78,20 @@ for (const name of FILES) {
       for (const { file } of Object.values(secrets)) assert.match(file, /\/secrets\/[\w.-]+$/);
     });
 
+    it('begins with commands that have the variables that they need', () => {
+      const text = readFileSync(join(FOLDER, name), 'utf8');
+      const [head = ''] = text.split(/^(?!#)/m);
+      const commands = head
+        .replaceAll(/ \\\n# +/g, ' ')
+        .split('\n')
+        .filter((line) => line.includes('docker compose -f'));
+      assert(commands.length > 0);
+      for (const [, variable = ''] of text.matchAll(/\$\{(\w+):\?/g)) {
+        if (head.includes(`export ${variable}=`)) continue;
+        for (const command of commands) assert(command.includes(`${variable}=`), command);
+      }
+    });
+
     it('has no secret as it is', async () => {
       const text = readFileSync(join(FOLDER, name), 'utf8');
       assert.deepEqual(unknownSettings(text), []);
@@ -85,6 +99,21 @@ for (const name of FILES) {
     });
   });
 }
+
+test('docs/containers.md makes every secret of the files that it starts, and starts one at a time', () => {
+  const page = readFileSync(join(ROOT, 'docs', 'containers.md'), 'utf8');
+  for (const name of ['authentication.yaml', 'servers.yaml']) {
+    const text = readFileSync(join(FOLDER, name), 'utf8');
+    for (const [, file = ''] of text.matchAll(/file: \.\/(secrets\/[\w.-]+)/g)) {
+      assert(page.includes(file.replace(/\.pub$/, '')), `${name}: ${file}`);
+    }
+    assert.match(page, new RegExp(`^docker compose -f ${name} up --build --detach --wait$`, 'm'));
+  }
+  const [down, up] = ['authentication.yaml down', 'servers.yaml up'].map((end) =>
+    page.indexOf(`docker compose -f ${end}`),
+  );
+  assert(down !== undefined && up !== undefined && down > 0 && down < up);
+});
 
 describe('with authentication', { skip }, () => {
   it('the settings and secrets of the Compose file, made as the guide says, lead to a client that is ready', async () => {
