@@ -89,6 +89,41 @@ describe('alert rules and dashboard', () => {
     assert.equal(checked.code, 0, checked.printed);
   });
 
+  it('no panel shows the processes of others that Prometheus scrapes', { skip }, async () => {
+    await using dir = await tempDir();
+    const file = join(dir.path, 'tests.yaml');
+    // What every process has, by name.
+    const queries = dashboardQueries().filter((expr) => /\b(?:process|nodejs)_\w+/.test(expr));
+    assert(queries.length >= 3);
+    const tests = queries.map((expr) => {
+      const [metric = ''] = /\b(?:process|nodejs)_\w+/.exec(expr) ?? [];
+      const series = (name: string, instance: string): object => ({
+        series: `${name}{instance="${instance}"}`,
+        values: '1+60x10',
+      });
+      return {
+        interval: '1m',
+        input_series: [
+          ...[series(metric, 's1'), series(metric, 'c1'), series(metric, 'other')],
+          ...[series('policysync_log_head', 's1'), series('policysync_ready', 'c1')],
+        ],
+        promql_expr_test: [
+          {
+            expr: `count by (instance) (${expr})`,
+            eval_time: '10m',
+            exp_samples: [
+              { labels: '{instance="c1"}', value: 1 },
+              { labels: '{instance="s1"}', value: 1 },
+            ],
+          },
+        ],
+      };
+    });
+    await writeFile(file, JSON.stringify({ tests })); // JSON is YAML
+    const tested = await promtool(['test', 'rules', file]);
+    assert.equal(tested.code, 0, tested.printed);
+  });
+
   it('each panel takes its data from the variable, says what it shows, and lies beside the others', () => {
     const dashboard: unknown = JSON.parse(readFileSync(DASHBOARD, 'utf8'));
     const panels = field(dashboard, 'panels');
