@@ -238,6 +238,10 @@ describe('the chart', { skip }, () => {
     assert.match(tls, /SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE=\/run\/tls\/policysync\/ca\.crt/);
     assert.match(tls, /policysync token --server-url https:\/\/rel-policysync-server\.policy\.svc:7002 /);
     assert.doesNotMatch(tls, /Every pod/);
+    // `policysync init` makes a certificate for another name, under which its clients call.
+    const named = ['--set', 'client.serverUrl=https://policysync-server:7002'];
+    const other = await notes('--values', join(CHART, 'ci', 'production-values.yaml'), ...named);
+    assert.match(other, /policysync token --server-url https:\/\/policysync-server:7002 /);
   });
 
   it('renders each command and each value of docs/kubernetes.md', async () => {
