@@ -93,13 +93,19 @@ describe('clients of another instance', { skip: redis.missing ?? false }, () => 
     await shown(one.url, '');
     assert(performance.now() - killedMs < GONE_MS);
     // They may still be connected to it, where nobody hears of them.
-    assert.match(String((await clientsAt(one.url)).incomplete), /^server instance \S+ is gone, and 2 clients of it have not /);
+    assert.match(
+      String((await clientsAt(one.url)).incomplete),
+      /^server instance \S+ is gone, and 2 clients of it have not /,
+    );
     const nobody = await publishWaiting(one.url, '5s');
     assert.deepEqual([nobody.status, field(nobody.json, 'applied')], [200, 0], nobody.text);
 
     await far.connect(one.url);
     await shown(one.url, 'far');
     assert.equal(far.seqs.at(-1), field(nobody.json, 'seq'), 'it has what it missed');
-    assert.match(String((await clientsAt(one.url)).incomplete), /is gone, and one client of it has not come to another one$/);
+    assert.match(
+      String((await clientsAt(one.url)).incomplete),
+      /is gone, and one client of it has not come to another one$/,
+    );
   });
 });
