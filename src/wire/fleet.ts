@@ -98,12 +98,16 @@ export const fleetChange = z.object({
   kind: z.enum(['policy', 'data']),
   id: z.string().describe('The commit, or the seq of the update as text: what GET /trace/{id} takes'),
   update_id: z.string().nullable().describe('Id of a data update'),
-  title: z.string().describe('First line of the commit message; the reason of an update; empty: neither is known'),
+  title: z
+    .string()
+    .describe(
+      'First line of the commit message; the reason of an update; at most 300 characters; empty: neither is known',
+    ),
   by: z.string().nullable().describe('Author of the commit; publisher of the update, for datasource tokens'),
   at: millis.describe('When it was recorded, or found'),
   topics: z.array(z.string()).describe('At most 20'),
   size: z.number().nullable().describe('Files that the commit changed, entries of the update; null: not known'),
-  paths: z.array(z.string()).describe('Of an update: at most 20'),
+  paths: z.array(z.string()).describe('Of an update: at most 20, each of at most 300 characters'),
   state: z
     .string()
     .describe('served, under_way, replaced, refused; found: the source has the commit, and it is not served yet'),

@@ -4,7 +4,7 @@ import type { FleetChange } from '../../wire/fleet.js';
 import type { KnownClient, ReportedState } from '../sessions/known-client.js';
 import { newClient } from '../sessions/known-client.js';
 import type { DataFacts } from './change-facts.js';
-import { commonestError, othersHeldUp, rulesOf, underWay, withoutPublisher } from './change-rules.js';
+import { changeView, commonestError, othersHeldUp, rulesOf, underWay, withoutPublisher } from './change-rules.js';
 import { ChangeTally } from './change-tally.js';
 import { distanceOf, worstError } from './row.js';
 
@@ -61,6 +61,16 @@ test('only some see who published an update, and why; authors of commits all see
   const { title, by } = withoutPublisher(change('1', {}));
   assert.deepEqual([title, by], ['', null]);
   assert.equal(withoutPublisher(change('c', {}, { kind: 'policy', by: 'ann' })).by, 'ann');
+});
+
+test('a change is shown with texts of a few hundred characters, whatever its publisher sent', () => {
+  const long = 'x'.repeat(10_000);
+  const facts: DataFacts = {
+    ...{ kind: 'data', key: 7, updateId: 'u', atMs: 0, publisher: long, reason: long, topics: ['t'] },
+    ...{ paths: [`/${long}`, '/a'], size: 2 },
+  };
+  const { title, by, paths } = changeView(facts, { counts: {}, total: 0, convergence: null, error: null });
+  assert.deepEqual([title.length, by?.length, paths.map(({ length }) => length)], [300, 300, [300, 2]]);
 });
 
 test('a tally counts each client once, in its last state', () => {

@@ -1,4 +1,5 @@
 import { clientsIn, FAILED, MOVING, type Progress, progressOf } from '../../fleet/progress.js';
+import { shortText } from '../../lib/short-text.js';
 import type { FleetChange } from '../../wire/fleet.js';
 import type { TraceConvergence } from '../../wire/trace.js';
 import { isPolicyTopic } from '../sessions/client-view.js';
@@ -129,12 +130,12 @@ export function commonestError(rules: ChangeRules, clients: readonly KnownClient
 function errorOf(kind: ChangeRules['kind'], standing: Standing | undefined): FleetChange['error'] {
   if (standing === undefined || standing.reason === null) return null;
   const { reason, file, line } = standing;
-  if (file !== undefined) return { message: reason.slice(0, ERROR_TEXT), file, line: line ?? null };
+  if (file !== undefined) return { message: shortText(reason, ERROR_TEXT), file, line: line ?? null };
   // It refused the commit once, and says no longer why.
   if (kind === 'policy') return null;
   const [, path, message] = OF_PATH.exec(reason) ?? [];
-  if (path === undefined || message === undefined) return { message: reason.slice(0, ERROR_TEXT) };
-  return { message: message.slice(0, ERROR_TEXT), file: path };
+  if (path === undefined || message === undefined) return { message: shortText(reason, ERROR_TEXT) };
+  return { message: shortText(message, ERROR_TEXT), file: shortText(path, ERROR_TEXT) };
 }
 
 /** A change that everyone holds is named for this long after the last client took it: people see when that was. */
@@ -167,8 +168,8 @@ function isCurrent({ state }: FleetChange): boolean {
   return state === 'served' || state === 'under_way';
 }
 
-/** Most topics that are named. */
-const NAMED = 20;
+/** Most topics that are named, and most characters of a title, name or path: a stream keeps hundreds of changes for its readers. */
+const SHOWN = { topics: 20, text: 300 };
 
 /** What a response says of a change, for callers that see publishers. */
 export function changeView(
@@ -182,12 +183,12 @@ export function changeView(
       kind: 'data',
       id: String(change.key),
       update_id: change.updateId,
-      title: change.reason ?? '',
-      by: change.publisher,
+      title: short(change.reason ?? ''),
+      by: change.publisher === null ? null : short(change.publisher),
       at: change.atMs,
-      topics: change.topics.slice(0, NAMED),
+      topics: change.topics.slice(0, SHOWN.topics),
       size: change.size,
-      paths: [...change.paths],
+      paths: change.paths.map(short),
       state: moves ? 'under_way' : 'served',
       error: measured.error,
       ...{ counts: { ...counts }, total, convergence },
@@ -198,16 +199,20 @@ export function changeView(
     kind: 'policy',
     id: change.key,
     update_id: null,
-    title: about?.title ?? '',
-    by: about?.author ?? null,
+    title: short(about?.title ?? ''),
+    by: about?.author == null ? null : short(about.author),
     at: change.atMs,
-    topics: change.topics.slice(0, NAMED),
+    topics: change.topics.slice(0, SHOWN.topics),
     size: about?.files ?? null,
     paths: [],
     state: change.state === 'served' && moves ? 'under_way' : change.state,
     error: error === undefined ? measured.error : errorView(error),
     ...{ counts: { ...counts }, total, convergence },
   };
+}
+
+function short(text: string): string {
+  return shortText(text, SHOWN.text);
 }
 
 /** The same for callers that do not see who published an update, and why. */

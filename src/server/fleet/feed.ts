@@ -214,7 +214,7 @@ export class FleetFeed {
     this.#snapshot = undefined;
     if (before === undefined) return;
     const event = new FeedEvent('delta', { at: gathered.atMs, ...parts }, this.#idOf(this.#ring.last + 1));
-    this.#ring.add(event, sizeOf(shown) + 200 * newChanges.length + 1000);
+    this.#ring.add(event, sizeOf(parts));
     for (const reader of [...this.#readers]) reader.onDelta(event);
   }
 
@@ -297,6 +297,7 @@ function withNewest(facts: DataFacts, others: readonly DataFacts[]): DataFacts[]
   return [facts, ...others.filter(({ key }) => key !== facts.key)].slice(0, CHANGES);
 }
 
-function sizeOf(rows: readonly RowEntry[]): number {
-  return rows.reduce((sum, { text }) => sum + text.length, 0);
+/** Characters of an event. */
+function sizeOf({ rows = [], ...rest }: Omit<DeltaParts, 'at'>): number {
+  return rows.reduce((sum, { text }) => sum + text.length, JSON.stringify(rest).length);
 }

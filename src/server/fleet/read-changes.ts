@@ -34,6 +34,8 @@ interface Cursor {
   readonly commit: { readonly atMs: number; readonly key: string } | undefined;
 }
 
+/** A page ends when the updates on it have so many characters of topics, paths and reasons. */
+const PAGE_CHARS = 4 * 1024 * 1024;
 /** Rows of the log that one page looks through, and reads at once. */
 const LOOKED_THROUGH = 20_000;
 const ROWS_AT_ONCE = 500;
@@ -82,6 +84,7 @@ const NO_UPDATES: FoundUpdates = { updates: [], next: undefined, untilMs: undefi
 async function findUpdates(log: Pick<UpdateLog, 'audit'>, query: ChangesQuery, from: number): Promise<FoundUpdates> {
   const updates: DataFacts[] = [];
   let before = from;
+  let chars = 0;
   let untilMs: number | undefined;
   while (before > 1) {
     const page = await log.audit(before, Math.min(ROWS_AT_ONCE, Math.max(query.limit, 100)));
@@ -92,13 +95,20 @@ async function findUpdates(log: Pick<UpdateLog, 'audit'>, query: ChangesQuery, f
       const facts = part !== undefined && asked(part, query) ? dataFacts(part, query.limits) : undefined;
       if (facts === undefined) continue;
       updates.push(facts);
-      if (updates.length >= query.limit) return { updates, next: facts.key, untilMs };
+      chars += charsOf(facts);
+      if (updates.length >= query.limit || chars >= PAGE_CHARS) return { updates, next: facts.key, untilMs };
     }
     if (page.next === undefined) break;
     before = page.next;
     if (before <= from - LOOKED_THROUGH) return { updates, next: before, untilMs };
   }
   return { updates, next: undefined, untilMs: undefined };
+}
+
+function charsOf({ reason, topics, paths }: DataFacts): number {
+  let chars = reason?.length ?? 0;
+  for (const texts of [topics, paths]) for (const text of texts) chars += text.length;
+  return chars;
 }
 
 function asked({ entries }: AuditRecord, { path, topic }: ChangesQuery): boolean {
