@@ -216,13 +216,29 @@ describe('who is never asked', () => {
     assert.equal(await status(await as('datasource', { permitted_topics: ['a', 'b'], permitted_paths: ['/x'] })), 401);
     assert.equal(await status(await as('datasource', { permitted_topics: ['z'] })), 404);
     assert.deepEqual(asksOf(peer), []);
-    const asking = status(await as('datasource', { permitted_topics: ['a', 'b'] }));
-    const [ask] = await until(() => (asksOf(peer).length > 0 ? asksOf(peer) : undefined), {
-      ...WITHIN,
-      what: 'an ask',
-    });
-    assert.equal(await peer.call('answer', { id: ask?.id, done: true, text: 'yes' }), true);
-    assert.equal(await asking, 200);
+  });
+
+  it('a limited token that permits all topics of a client asks it to act, not to prune, and does not get its words', async () => {
+    await using server = await startServer(withKeys());
+    const as = async (type: string, claims: object = {}) => bearer(await tokenOf(server.url, { type, claims }));
+    await using peer = await startPeer(server.url, { ...OURS, ...(await as('client')) });
+    await peer.call('subscribe', { topics: ['a', 'b', 'default:policy:.'], client_id: 'c', asks: ALL });
+    const limited = await as('datasource', { permitted_topics: ['a', 'b'] });
+    const refused = await act(server.url, 'c', { action: 'prune' }, limited);
+    assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [401, 'topic_not_permitted']);
+    const told = async (headers: Record<string, string>, done: boolean) => {
+      const before = asksOf(peer).length;
+      const asking = act(server.url, 'c', { action: 'refresh' }, headers);
+      const ask = await until(() => asksOf(peer)[before], { ...WITHIN, what: 'an ask' });
+      assert.equal(await peer.call('answer', { id: ask.id, done, text: 'removed /other: hunter2' }), true);
+      return (await asking).json;
+    };
+    const TABLE: [Record<string, string>, boolean, string][] = [
+      [limited, true, 'the client fetches policy and data again'],
+      [limited, false, 'the client could not do it; its log says why'],
+      [await as('datasource'), false, 'removed /other: hunter2'],
+    ];
+    for (const [headers, done, text] of TABLE) assert.deepEqual(await told(headers, done), { done, text });
   });
 });
 

@@ -51,7 +51,7 @@ export function clientRoutes(
       description:
         'refresh: fetch policy and data again. prune: remove documents that no log and no configuration has. drift_check: compare ' +
         'the engine with what was written to it. log_level: log with `level` until the next start. `done` is false if the client ' +
-        'could not do it; `text` says what happened. A token that is limited may ask only clients all of whose topics it permits.',
+        'could not do it; `text` says what happened. A token that is limited may ask only clients all of whose topics it permits, and never to prune.',
       body: actionBody,
       responses: {
         200: {

@@ -4,8 +4,10 @@ import type { Logger } from '../../lib/log.js';
 import { CLIENT_ACTIONS, type ClientAction } from '../../wire/client-actions.js';
 import type { AskRequest } from '../../wire/client-ask.js';
 import type { ActionAnswer, ClientAnswer, ClientDetails } from '../../wire/client-details.js';
+import type { AskKind } from '../../wire/session.js';
 import { isBackboneAway } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
+import { plainText } from './action-text.js';
 import { type AllClientsDeps, allClients } from './all-clients.js';
 import type { AskRelay } from './ask-relay.js';
 import { whyNotAsked } from './client-asks.js';
@@ -88,33 +90,37 @@ export function createClientAnswers(deps: ClientAnswerDeps): ClientAnswers {
         client: view,
         topics,
         ...told,
-        actions: isDatasource && whyNotPermitted(client, limits) === undefined ? actionsOf(client) : [],
+        actions: isDatasource ? actionsOf(client, limits) : [],
         source,
         same_error: sameError(client, visible),
       };
     },
     async act(query, request) {
       const { client } = await find(query);
-      const refused = whyNotPermitted(client, query.limits);
+      const refused = whyNotPermitted(client, query.limits, request.kind);
       if (refused !== undefined) throw refused;
       const { done, text } = await deps.asks.ask(client, request);
-      return { done, text };
+      return { done, text: query.limits.isLimited ? plainText(request.kind, done) : text };
     },
   };
 }
 
-/** Why a limited caller may not ask a client to act: that concerns all that the client has. */
-function whyNotPermitted(client: KnownClient, limits: Limits): SyncError | undefined {
+/** Why a limited caller may not ask this of a client: it concerns all that the client has. */
+function whyNotPermitted(client: KnownClient, limits: Limits, kind: AskKind): SyncError | undefined {
   if (limits.permittedPaths !== undefined) {
     return new SyncError('path_not_permitted', 'the token is limited to paths, and an action concerns all of a client');
   }
-  if (isWholeFor(client, limits)) return undefined;
-  return new SyncError('topic_not_permitted', `the token does not permit all topics of client ${client.clientId}`);
+  if (!isWholeFor(client, limits)) {
+    return new SyncError('topic_not_permitted', `the token does not permit all topics of client ${client.clientId}`);
+  }
+  if (kind !== 'prune' || !limits.isLimited) return undefined;
+  // Those of earlier subscriptions.
+  return new SyncError('topic_not_permitted', 'the token is limited, and orphaned documents may be of any topic');
 }
 
-function actionsOf(client: KnownClient): ClientAction[] {
+function actionsOf(client: KnownClient, limits: Limits): ClientAction[] {
   const all = Object.keys(CLIENT_ACTIONS) as ClientAction[];
-  return all.filter((action) => whyNotAsked(client, action) === undefined);
+  return all.filter((action) => (whyNotPermitted(client, limits, action) ?? whyNotAsked(client, action)) === undefined);
 }
 
 type Told = Pick<ClientAnswer, 'details' | 'details_missing'>;
@@ -125,7 +131,7 @@ async function detailsOf(
   { asks, logger }: Pick<ClientAnswerDeps, 'asks' | 'logger'>,
 ): Promise<Told> {
   const missing = (why: string): Told => ({ details: null, details_missing: why });
-  if (limits.isLimited && whyNotPermitted(client, limits) !== undefined) return missing('limited');
+  if (whyNotPermitted(client, limits, 'details') !== undefined) return missing('limited');
   if (client.kind === 'plain') return missing('plain');
   if (client.awaySinceMs !== null) return missing('away');
   if (!client.asks.includes('details')) return missing('old');

@@ -203,6 +203,7 @@ function offReason(action: ClientAction, { app, row, answer, isGone }: OffFacts)
   if (answer.actions?.includes(action) !== false) return cannotReason(action, answer);
   const isLimited = state.kind === 'in' && (state.session.topics !== null || state.session.paths !== null);
   if (answer.details_missing === 'limited' || isLimited) {
+    if (action === 'prune') return 'Your token is limited: pruning needs one without limits.';
     return 'Your token is limited: an action needs one that permits all topics and paths of the client.';
   }
   if (answer.details_missing === 'old') return 'This version of the client cannot be asked: update it.';
