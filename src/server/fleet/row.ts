@@ -2,7 +2,7 @@ import { needsLook } from '../../fleet/rank.js';
 import type { ClientView } from '../../wire/clients.js';
 import type { FleetRow } from '../../wire/fleet.js';
 import { type ClientLimits, limitedView, type ViewDeps, viewOf, visiblePart } from '../sessions/client-view.js';
-import { concerns, type KnownClient } from '../sessions/known-client.js';
+import type { KnownClient } from '../sessions/known-client.js';
 import type { ClientTimes } from '../trace/change-times.js';
 import { dataStanding, healthStanding, policyStanding, type ServedCommit, type Standings } from './standing.js';
 
@@ -33,10 +33,11 @@ export function rowOf(
 ): MadeRow {
   const part = visiblePart(client, limits);
   const head = policy.commit?.hash ?? null;
-  const view = limitedView(viewOf(part, { name, connected: 1, policyHead: head }, deps), client, limits);
+  const whole = viewOf(part, { name, connected: 1, policyHead: head }, deps);
+  const view = limitedView(whole, client, limits, deps.recent);
   const standings: Standings = {
     policy: policyStanding(client, policy.commit, policy.timesOf(client.key)?.heard),
-    data: dataStanding(view, limits.isLimited ? shownBlocked(part, view, deps) : view.data.blocked.length),
+    data: dataStanding(view, view.data.blocked.length),
     health: healthStanding(view),
   };
   const { data, engine } = view;
@@ -77,14 +78,6 @@ export function rowOf(
 export function distanceOf(held: string | null, order: readonly string[]): number | null {
   const place = held === null ? -1 : order.indexOf(held);
   return place === -1 ? null : place;
-}
-
-/** Refused updates on topics that a limited caller sees. */
-function shownBlocked({ topics }: KnownClient, { data }: ClientView, { recent }: ViewDeps): number {
-  return data.blocked.filter((seq) => {
-    const [update] = recent.between(seq - 1, seq);
-    return update !== undefined && concerns(topics, update.topics);
-  }).length;
 }
 
 function policySince(view: ClientView, { policy }: Standings, commit: ServedCommit | undefined): number | null {

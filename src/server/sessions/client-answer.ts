@@ -76,7 +76,8 @@ export function createClientAnswers(deps: ClientAnswerDeps): ClientAnswers {
       const { client, visible, connected } = await find(query);
       const policyHead = deps.policyHead() ?? null;
       const part = visiblePart(client, limits);
-      const view = limitedView(viewOf(part, { name: query.name, connected, policyHead }, deps), client, limits);
+      const whole = viewOf(part, { name: query.name, connected, policyHead }, deps);
+      const view = limitedView(whole, client, limits, deps.recent);
       const [told, topics, source] = await Promise.all([
         detailsOf(client, limits, deps),
         topicsOf(part, query, deps),

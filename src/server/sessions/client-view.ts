@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Limits } from '../../auth/caller.js';
 import type { ClientView } from '../../wire/clients.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
-import { type KnownClient, kindText } from './known-client.js';
+import { concerns, type KnownClient, kindText } from './known-client.js';
 import type { RecentUpdates } from './recent-updates.js';
 import type { SessionLog } from './session-handler.js';
 
@@ -100,19 +100,32 @@ export function isVisible({ topics }: KnownClient, { permittedTopics }: ClientLi
   return permittedTopics === undefined || topics.some((topic) => permittedTopics.has(topic));
 }
 
-/** The client with only the permitted topics, to which all its figures refer. */
-export function visiblePart(client: KnownClient, { permittedTopics }: ClientLimits): KnownClient {
+/**
+ * The client with only the permitted topics, to which all its figures refer. Failures may concern any data topic of the client: they are
+ * there only if all of them are permitted.
+ */
+export function visiblePart(client: KnownClient, limits: ClientLimits): KnownClient {
+  const { permittedTopics } = limits;
   if (permittedTopics === undefined) return client;
-  return { ...client, topics: client.topics.filter((topic) => permittedTopics.has(topic)), topicsLeftOut: 0 };
+  const { topics, state } = client;
+  const isWhole = isWholeFor(client, limits);
+  return {
+    ...client,
+    topics: topics.filter((topic) => permittedTopics.has(topic)),
+    topicsLeftOut: 0,
+    state: state === null || isWhole ? state : { ...state, failing: [], failing_total: 0 },
+    lastError: isWhole ? client.lastError : null,
+  };
 }
 
-/**
- * Returns what a caller sees of a client, given the `view` of its {@link visiblePart}. Failures may concern any data topic of the
- * client: they are shown only if all of them are permitted.
- */
-export function limitedView(view: ClientView, client: KnownClient, limits: ClientLimits): ClientView {
+/** Returns what a caller sees of a client, given the `view` of its {@link visiblePart}. */
+export function limitedView(
+  view: ClientView,
+  client: KnownClient,
+  limits: ClientLimits,
+  recent: Pick<RecentUpdates, 'between'>,
+): ClientView {
   if (!limits.isLimited) return view;
-  const isWhole = isWholeFor(client, limits);
   const { policy, engine, last_error: last } = view;
   return {
     ...view,
@@ -120,9 +133,31 @@ export function limitedView(view: ClientView, client: KnownClient, limits: Clien
     engine: engine?.error == null ? engine : { ...engine, error: 'the engine does not answer' },
     policy:
       policy.error == null ? policy : { ...policy, error: { ...policy.error, message: 'the commit is not in force' } },
-    failing: isWhole ? view.failing.map((one) => ({ ...one, error: kindText(one.kind) })) : [],
-    failing_total: isWhole ? view.failing_total : 0,
-    last_error: isWhole && last !== null ? { ...last, error: kindText(last.kind) } : null,
+    data: isWholeFor(client, limits) ? view.data : permittedData(view.data, limits, recent),
+    failing: view.failing.map((one) => ({ ...one, error: kindText(one.kind) })),
+    last_error: last === null ? null : { ...last, error: kindText(last.kind) },
+  };
+}
+
+/** Without the seqs of updates on other topics; those that are not remembered count as such. */
+function permittedData(
+  data: ClientView['data'],
+  { permittedTopics }: ClientLimits,
+  recent: Pick<RecentUpdates, 'between'>,
+): ClientView['data'] {
+  const isPermitted = (seq: number): boolean => {
+    const [update] = recent.between(seq - 1, seq);
+    return update !== undefined && concerns([...(permittedTopics ?? [])], update.topics);
+  };
+  const { held, blocked } = data;
+  return {
+    ...data,
+    held: held && {
+      ...held,
+      applied_beyond: held.applied_beyond.filter(isPermitted),
+      unresolved: held.unresolved.filter(isPermitted),
+    },
+    blocked: blocked.filter(isPermitted),
   };
 }
 

@@ -33,7 +33,8 @@ export function createClientsView(deps: ClientsViewDeps): (query: ClientsQuery) 
     const from = after === undefined ? 0 : named.findIndex(([name]) => name > after);
     const page = pageOf(from < 0 ? [] : named.slice(from, from + query.limit), ([name, client]) => {
       const about = { name, connected: all.connected.get(client.key) ?? 0, policyHead };
-      return limitedView(viewOf(visiblePart(client, query.limits), about, deps), client, query.limits);
+      const view = viewOf(visiblePart(client, query.limits), about, deps);
+      return limitedView(view, client, query.limits, deps.recent);
     });
     const isLast = from < 0 || from + page.length >= named.length;
     return {
