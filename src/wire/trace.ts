@@ -16,7 +16,7 @@ export const traceStage = z.object({
     ),
   at: millis,
   instance: z.string().nullable().describe('The server instance; null: the clock of the log'),
-  subscribers: z.number().optional().describe('Connections that it was announced to'),
+  subscribers: z.number().optional().describe('Connections that it was announced to, for tokens without limits'),
 });
 export type TraceStage = z.infer<typeof traceStage>;
 

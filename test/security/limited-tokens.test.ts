@@ -279,13 +279,14 @@ describe('what a limited token learns of a change', () => {
     assert.deepEqual(field(all.json, 'paths'), ['/acme/x', '/elsewhere']);
     assert.deepEqual(field(all.json, 'counts'), { failing: 1, not_heard: 1 });
     assert.match(all.text, /hunter2/);
+    assert.match(all.text, /"subscribers":2/);
     assert.doesNotMatch((await trace(secret, free)).text, /"ours"/);
     for (const claims of [{ permitted_topics: ['acme'] }, { permitted_topics: ['acme'], permitted_paths: ['/acme'] }]) {
       const limited = await source(server.url, claims);
       const part = await trace(whole, limited);
       assert.deepEqual([field(part.json, 'topics'), field(part.json, 'paths')], [['acme'], ['/acme/x']], part.text);
       assert.deepEqual(field(part.json, 'counts'), { failing: 1 });
-      assert.doesNotMatch(part.text, /hunter2|hidden|elsewhere|"other"/);
+      assert.doesNotMatch(part.text, /hunter2|hidden|elsewhere|"other"|subscribers/);
       for (const id of [secret, 'apart', 999, 'f'.repeat(40)]) {
         const answer = await trace(id, limited);
         assert.deepEqual([answer.status, answer.headers.get('x-sync-error')], [404, 'trace_unknown'], answer.text);

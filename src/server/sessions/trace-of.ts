@@ -149,10 +149,10 @@ function tracedCommit(
 
 function answerOf(
   { about, recordedMs, memories, clients, isOfStart: ofStart = false }: Traced,
-  { after, limit }: TraceQuery,
+  { after, limit, limits: { isLimited } }: TraceQuery,
   { log, instance, now, incomplete }: TraceDeps & { readonly incomplete: string | null },
 ): TraceAnswer {
-  const stages = stagesOf(memories, recordedMs);
+  const stages = stagesOf(memories, { recordedMs, isLimited });
   const counts: Record<string, number> = {};
   for (const { state } of clients) counts[state] = (counts[state] ?? 0) + 1;
   const isShort = memories.some(({ memory }) => memory.isShort === true);
@@ -182,13 +182,16 @@ function answerOf(
   };
 }
 
-/** The stages at all instances, in the order of their times. */
-function stagesOf(memories: readonly Remembered[], recordedMs: number | undefined): TraceStage[] {
+/** The stages at all instances, in the order of their times; without connections for limited callers: they count those of all topics. */
+function stagesOf(
+  memories: readonly Remembered[],
+  { recordedMs, isLimited }: { readonly recordedMs: number | undefined; readonly isLimited: boolean },
+): TraceStage[] {
   const stages = memories.flatMap(({ instance, memory }) =>
     Object.entries(memory.stages).flatMap(([stage, at]): TraceStage[] => {
       if (at === undefined) return [];
-      const { subscribers } = memory;
-      return [{ stage, at, instance, ...(stage === 'announced' && subscribers !== undefined && { subscribers }) }];
+      const subscribers = stage === 'announced' && !isLimited ? memory.subscribers : undefined;
+      return [{ stage, at, instance, ...(subscribers !== undefined && { subscribers }) }];
     }),
   );
   const recorded = recordedMs === undefined ? [] : [{ stage: 'recorded', at: recordedMs, instance: null }];
