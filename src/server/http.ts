@@ -179,7 +179,7 @@ async function addRoutes(
     requestRefresh: () => tracker?.requestRefresh(),
     log: logOf('webhook'),
   });
-  const countElsewhere = (topics: readonly string[]): Promise<number> => sessions.countElsewhere(topics);
+  const countElsewhere: Sessions['countElsewhere'] = (topics) => sessions.countElsewhere(topics);
   const measured = { countElsewhere, waitApplied: meter.waits(sessions.waitApplied) };
   dataRoutes(app, { publisher, sessions: measured, log: logOf('data') });
   dataConfigRoute(app, options, { updateLog });

@@ -78,7 +78,11 @@ export const traceAnswer = z.object({
   epoch: z.string(),
   publisher: z.string().nullish().describe('Of an update, for datasource tokens'),
   reason: z.string().nullish().describe('Of an update, for datasource tokens'),
-  topics: z.array(z.string()).optional().describe('Of an update'),
+  topics: z.array(z.string()).optional().describe('Of an update: at most 100'),
+  topics_total: z
+    .number()
+    .optional()
+    .describe('How many topics it has that the caller may see; an older server does not say'),
   paths: z.array(z.string()).optional().describe('Of an update: at most 20'),
   state: z.string().optional().describe('Of a commit: served, refused, replaced (a later one is served), or found'),
   error: z

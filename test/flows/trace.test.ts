@@ -236,6 +236,16 @@ describe('GET /trace and policysync trace', () => {
     );
   });
 
+  it('of an update with many topics the first hundred are named, and how many there are', async () => {
+    const topics = Array.from({ length: 150 }, (_, at) => `wide${at}`);
+    const entries = [topics.slice(0, 75), topics.slice(75)].map((some) => ({
+      ...{ url: '', topics: some, dst_path: '/wide', data: 1 },
+    }));
+    const { json } = await postJson(`${server.url}/data/config`, { id: 'wide', reason: 'a test', entries });
+    const answer = await trace(server.url, Number(field(json, 'seq')));
+    assert.deepEqual([answer.topics, answer.topics_total], [topics.slice(0, 100), 150]);
+  });
+
   it('pages of clients have everyone once, and the counts are of all pages', async () => {
     const whole = await trace(server.url, 'first');
     const names: string[] = [];

@@ -42,6 +42,12 @@ test('a refused commit says why, and that it concerns nobody', () => {
   ]);
 });
 
+test('of an update with many topics the first are named, and how many more there are', () => {
+  const update: Partial<TraceAnswer> = { kind: 'update', id: 'u', seq: 7, topics: ['a', 'b', 'c', 'd'] };
+  assert.equal(lines(update)[0], 'Data update 7 (u): topics a, b, c and 1 more');
+  assert.equal(lines({ ...update, topics_total: 1000 })[0], 'Data update 7 (u): topics a, b, c and 997 more');
+});
+
 test('where nobody was connected when a change was announced, no times are named', () => {
   const convergence = { from: AT, clients: 0, first: null, half: null, p99: null, last: null, curve: [] };
   const said = lines({ state: 'served', clients: [client('a', 'applied', { was_there: false })], convergence });

@@ -26,12 +26,12 @@ export function traceLines(trace: TraceAnswer, width: number): string[] {
   ];
 }
 
-function headline({ kind, id, seq, reason, publisher, topics, paths, state }: TraceAnswer): string {
+function headline({ kind, id, seq, reason, publisher, topics, topics_total, paths, state }: TraceAnswer): string {
   if (kind === 'commit') return `Policy commit ${printable(id)}: ${printable(state ?? '')}`;
   const facts = [
     ...(reason == null || reason === '' ? [] : [`"${printable(reason, 80)}"`]),
     ...(publisher == null ? [] : [`by ${printable(publisher, 60)}`]),
-    ...(topics === undefined ? [] : [`topic${topics.length === 1 ? '' : 's'} ${some(topics)}`]),
+    ...(topics === undefined ? [] : [`topic${topics.length === 1 ? '' : 's'} ${some(topics, topics_total)}`]),
     ...(paths === undefined ? [] : [some(paths)]),
   ];
   return `Data update ${seq ?? '?'} (${printable(id, 80)}): ${facts.join(', ')}`;
@@ -133,8 +133,9 @@ function rank({ state }: TraceClient): number {
   return at === -1 ? ORDER.length : at;
 }
 
-function some(names: readonly string[]): string {
-  const more = names.length - NAMED;
+/** `total`: how many there are, if not all are given. */
+function some(names: readonly string[], total = names.length): string {
+  const more = total - NAMED;
   const shown = names.slice(0, NAMED).map((name) => printable(name, 80));
   return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ');
 }

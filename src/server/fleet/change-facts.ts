@@ -20,7 +20,7 @@ export interface DataFacts {
   readonly atMs: number;
   readonly publisher: string | null;
   readonly reason: string | null;
-  readonly topics: readonly string[];
+  readonly topics: ReadonlySet<string>;
   /** The first of them. */
   readonly paths: readonly string[];
   readonly size: number;
@@ -55,7 +55,7 @@ export function dataFacts(record: AuditRecord, permitted: Permitted): DataFacts 
     atMs: timeMs,
     publisher,
     reason,
-    topics: [...new Set(entries.flatMap(({ topics }) => topics))],
+    topics: new Set(entries.flatMap(({ topics }) => topics)),
     paths: entries.slice(0, NAMED).map(({ dst_path }) => dst_path),
     size: entries.length,
   };

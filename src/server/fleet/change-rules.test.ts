@@ -66,7 +66,7 @@ test('only some see who published an update, and why; authors of commits all see
 test('a change is shown with texts of a few hundred characters, whatever its publisher sent', () => {
   const long = 'x'.repeat(10_000);
   const facts: DataFacts = {
-    ...{ kind: 'data', key: 7, updateId: 'u', atMs: 0, publisher: long, reason: long, topics: ['t'] },
+    ...{ kind: 'data', key: 7, updateId: 'u', atMs: 0, publisher: long, reason: long, topics: new Set(['t']) },
     ...{ paths: [`/${long}`, '/a'], size: 2 },
   };
   const { title, by, paths } = changeView(facts, { counts: {}, total: 0, convergence: null, error: null });
@@ -99,7 +99,16 @@ test('of the errors of clients the commonest is told, with its place and how man
     state: { ...REPORTED, failing: [{ path: '/a', error, kind: 'source' }] },
   });
   const facts: DataFacts = {
-    ...{ kind: 'data', key: 7, updateId: 'u', atMs: 0, publisher: null, reason: null, topics: ['t'], paths: ['/a'] },
+    ...{
+      kind: 'data',
+      key: 7,
+      updateId: 'u',
+      atMs: 0,
+      publisher: null,
+      reason: null,
+      topics: new Set(['t']),
+      paths: ['/a'],
+    },
     size: 1,
   };
   const clients = [client('a', 'no answer'), client('b', 'HTTP 404'), client('c', 'HTTP 404')];

@@ -186,7 +186,7 @@ export function changeView(
       title: short(change.reason ?? ''),
       by: change.publisher === null ? null : short(change.publisher),
       at: change.atMs,
-      topics: change.topics.slice(0, SHOWN.topics),
+      topics: firstOf(change.topics, SHOWN.topics),
       size: change.size,
       paths: change.paths.map(short),
       state: moves ? 'under_way' : 'served',
@@ -209,6 +209,15 @@ export function changeView(
     error: error === undefined ? measured.error : errorView(error),
     ...{ counts: { ...counts }, total, convergence },
   };
+}
+
+function firstOf(topics: ReadonlySet<string>, count: number): string[] {
+  const first: string[] = [];
+  for (const topic of topics) {
+    if (first.length === count) break;
+    first.push(topic);
+  }
+  return first;
 }
 
 function short(text: string): string {

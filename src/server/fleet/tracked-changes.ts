@@ -45,9 +45,6 @@ interface Looked {
   hasReasons: boolean;
 }
 
-/** Clients between two looks at the clock. */
-const AT_ONCE = 20;
-
 /** The newest changes with how far each came, kept current with the clients that change. */
 export class TrackedChanges {
   #tracked = new Map<number | string, Tracked>();
@@ -98,8 +95,8 @@ async function setStates(
   slices: Slices,
 ): Promise<void> {
   if (changes.length === 0) return;
-  for (let at = 0; at < clients.length; at += AT_ONCE) {
-    for (const numbered of clients.slice(at, at + AT_ONCE)) setState(changes, numbered, epoch);
+  for (const numbered of clients) {
+    setState(changes, numbered, epoch);
     if (slices.isDue) await slices.pause();
   }
 }

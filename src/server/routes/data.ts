@@ -81,7 +81,7 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       });
       if (replayed) reply.header('idempotency-replayed', 'true');
       const { seq } = published;
-      const topics = [...new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)))];
+      const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
       const elsewhere = replayed ? 0 : await deps.sessions.countElsewhere(topics);
       const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
       return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
@@ -140,7 +140,7 @@ function idempotencyKey({ headers }: FastifyRequest): string | undefined {
 /** Waits for an update if the query requests it; sets 202 on a timeout or if a client refuses the update. */
 async function waitAsAsked(
   { wait, timeout = DEFAULT_WAIT_MS }: z.infer<typeof publishQuery>,
-  { update, topics, seq }: { update: DataUpdate; topics: readonly string[]; seq: number },
+  { update, topics, seq }: { update: DataUpdate; topics: ReadonlySet<string>; seq: number },
   { caller, request, reply }: { caller: Caller; request: FastifyRequest; reply: FastifyReply },
   waiters: Pick<Waiters, 'waitApplied'>,
 ): Promise<Omit<WaitAnswer, 'done'> | undefined> {

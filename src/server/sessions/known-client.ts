@@ -127,13 +127,18 @@ export function wasConnected(client: KnownClient, atMs: number | undefined): boo
   );
 }
 
+/** The topics of a publication: a set where there may be many, since one may have a million and is compared with every client. */
+export type PublishedTopics = readonly string[] | ReadonlySet<string>;
+
 /** Whether a subscriber of some topics receives a publication on others. */
-export function concerns(subscribed: readonly string[], published: readonly string[]): boolean {
-  return subscribed.some((topic) => topic === ALL_TOPICS || published.includes(topic));
+export function concerns(subscribed: readonly string[], published: PublishedTopics): boolean {
+  const isPublished = (topic: string): boolean =>
+    'has' in published ? published.has(topic) : published.includes(topic);
+  return subscribed.some((topic) => topic === ALL_TOPICS || isPublished(topic));
 }
 
 /** The same for a client; true if some of its topics are left out. */
-export function isConcerned({ topics, topicsLeftOut }: KnownClient, published: readonly string[]): boolean {
+export function isConcerned({ topics, topicsLeftOut }: KnownClient, published: PublishedTopics): boolean {
   return topicsLeftOut > 0 || concerns(topics, published);
 }
 

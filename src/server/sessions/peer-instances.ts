@@ -5,7 +5,7 @@ import type { Vitals } from '../instances/vitals.js';
 import { isBackboneAway, type Presence } from '../log/log-store.js';
 import type { TraceMemory } from '../trace/change-times.js';
 import { type GoneInstance, GoneInstances } from './gone-instances.js';
-import { isConcerned, type KnownClient } from './known-client.js';
+import { isConcerned, type KnownClient, type PublishedTopics } from './known-client.js';
 import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
 
 export interface PeerInstancesOptions {
@@ -130,7 +130,7 @@ export class PeerInstances {
   }
 
   /** Counts the connected clients of other instances that subscribe to any of these topics, as of at most a second ago. */
-  async countConcerned(topics: readonly string[]): Promise<number> {
+  async countConcerned(topics: PublishedTopics): Promise<number> {
     if (this.isAlone) return 0;
     const { views } = await this.others(COUNT_AGE_MS);
     const isHere = (client: KnownClient): boolean => client.awaySinceMs === null && isConcerned(client, topics);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { RecentUpdates } from './recent-updates.js';
+import { RecentUpdates, updateOf } from './recent-updates.js';
 
 function filled(count: number, limit?: number): RecentUpdates {
   const recent = new RecentUpdates(0, limit);
@@ -35,6 +35,16 @@ it('says of each topic what is held and how much is behind', () => {
     odd: { held: 5, behind: 3 },
     none: { held: null, behind: 0 },
   });
+});
+
+it('an update with many topics counts for each of them as one with few', () => {
+  const topics = Array.from({ length: 20 }, (_, at) => `t${at}`);
+  const recent = new RecentUpdates(0);
+  recent.add(updateOf({ seq: 1, timeMs: 0, entries: [{ topics }, { topics: ['t1', 'x'] }] as never }));
+  assert.equal(recent.lag(null, ['x'], { x: 1 }, 0).updates, 1);
+  assert.equal(recent.lag(null, ['y'], { y: 1 }, 0).updates, 0);
+  const standings = recent.standings(at(0), new Set(['t19', 'y']));
+  assert.deepEqual(Object.fromEntries(standings), { t19: { held: null, behind: 1 }, y: { held: null, behind: 0 } });
 });
 
 it('who subscribes to all topics lags behind every update', () => {

@@ -1,14 +1,14 @@
 import { hasApplied, type Position } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import type { LogRecord, UpdateLog } from '../log/update-log.js';
-import { concerns } from './known-client.js';
+import { concerns, type PublishedTopics } from './known-client.js';
 
 /** The part of a data update that determines the lag of clients. */
 export interface RecentUpdate {
   readonly seq: number;
   /** When it was appended, in milliseconds since 1970. */
   readonly timeMs: number;
-  readonly topics: readonly string[];
+  readonly topics: PublishedTopics;
 }
 
 export interface Lag {
@@ -92,7 +92,9 @@ export class RecentUpdates {
   standings(position: Position, topics: ReadonlySet<string>): Map<string, { held: number | null; behind: number }> {
     const standings = new Map([...topics].map((topic) => [topic, { held: null as number | null, behind: 0 }]));
     for (const update of this.#updates) {
-      const own = update.topics.flatMap((topic) => standings.get(topic) ?? []);
+      const { topics: its } = update;
+      const shared = 'has' in its ? [...standings.keys()].filter((topic) => its.has(topic)) : its;
+      const own = shared.flatMap((topic) => standings.get(topic) ?? []);
       if (own.length === 0) continue;
       const isApplied = hasApplied(position, update.seq);
       for (const standing of own) {
@@ -123,8 +125,12 @@ export class RecentUpdates {
 /** Updates to read at the start, for clients that reconnect after a restart of the server. */
 const READ_AT_START = 1000;
 
+/** Up to so many topics are kept as a list, which takes less room than a set. */
+const FEW_TOPICS = 8;
+
 export function updateOf({ seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'timeMs' | 'entries'>): RecentUpdate {
-  return { seq, timeMs, topics: [...new Set(entries.flatMap(({ topics }) => topics))] };
+  const topics = new Set(entries.flatMap((entry) => entry.topics));
+  return { seq, timeMs, topics: topics.size > FEW_TOPICS ? topics : [...topics] };
 }
 
 /** Reads the last updates of a log. */

@@ -16,7 +16,7 @@ import type { ClientsFileDeps, StoredClients } from './clients-file.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
 import { type HeartbeatDeps, runHeartbeats, sendHeartbeat } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
-import { type KnownClient, newClient } from './known-client.js';
+import { type KnownClient, newClient, type PublishedTopics } from './known-client.js';
 import { PeerInstances } from './peer-instances.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
@@ -184,7 +184,7 @@ export class Sessions {
   }
 
   /** Counts the clients of other instances that subscribe to any of these topics. Never rejects. */
-  countElsewhere(topics: readonly string[]): Promise<number> {
+  countElsewhere(topics: PublishedTopics): Promise<number> {
     return this.#instances.countConcerned(topics);
   }
 

@@ -57,8 +57,8 @@ interface Traced {
 
 /** Maximum age of the announcements of other instances. */
 const MAX_AGE_MS = 500;
-/** Maximum paths of an update that are named. */
-const PATHS_SHOWN = 20;
+/** Maximum topics and paths of an update that are named. */
+const SHOWN = { topics: 100, paths: 20 };
 const NOT_IN_MEMORY =
   'no server instance has its times in memory (of the last 1000 changes since its start): the states follow from the log and from what clients hold now';
 const OF_START =
@@ -97,7 +97,7 @@ function tracedUpdate(
   epoch: string,
 ): Traced {
   const { seq, id, timeMs, publisher, reason, entries } = record;
-  const topics = [...new Set(entries.flatMap((entry) => entry.topics))];
+  const topics = new Set(entries.flatMap((entry) => entry.topics));
   const paths = entries.map(({ dst_path }) => dst_path);
   const update = { seq, topics, paths, isLimited };
   const times = timesOf(memories);
@@ -110,7 +110,10 @@ function tracedUpdate(
       return traceView(client, { name, standing, times: own, wasThere: wasThere(client.spans, seq) });
     });
   const by = seesPublisher ? { publisher, reason } : {};
-  const about: About = { kind: 'update', id, seq, ...by, topics, paths: paths.slice(0, PATHS_SHOWN) };
+  const about: About = {
+    ...{ kind: 'update', id, seq, ...by, topics: [...topics].slice(0, SHOWN.topics), topics_total: topics.size },
+    paths: paths.slice(0, SHOWN.paths),
+  };
   return { about, recordedMs: timeMs, memories, clients };
 }
 

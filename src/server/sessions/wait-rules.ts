@@ -1,10 +1,10 @@
 import { parseDocPath } from '../../wire/doc-path.js';
 import { hasApplied } from '../../wire/session.js';
-import { type KnownClient, kindText } from './known-client.js';
+import { type KnownClient, kindText, type PublishedTopics } from './known-client.js';
 
 export interface AwaitedUpdate {
   readonly seq: number;
-  readonly topics: readonly string[];
+  readonly topics: PublishedTopics;
   /** `dst_path` of each entry. */
   readonly paths: readonly string[];
   /** Whether the publisher is limited to topics or paths: it sees the kind of a failure, not its text. */

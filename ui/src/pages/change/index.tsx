@@ -57,10 +57,13 @@ function Head({ app, answer }: { readonly app: App; readonly answer: TraceAnswer
     source.value.kind === 'ready' ? source.value.data.commits.find(({ hash }) => hash === answer.id) : undefined;
   const title = titleOf(answer, change, known?.title);
   const topics = answer.topics ?? change?.topics ?? [];
+  const more = (answer.topics_total ?? topics.length) - topics.length;
   const facts = [
     change?.by ?? answer.publisher ?? known?.author ?? '',
     change === undefined ? '' : changeSize(change),
-    topics.length === 0 ? '' : `${topics.length === 1 ? 'topic' : 'topics'} ${topics.join(', ')}`,
+    topics.length === 0
+      ? ''
+      : `${topics.length === 1 ? 'topic' : 'topics'} ${topics.join(', ')}${more > 0 ? ` and ${integer(more)} more` : ''}`,
     (answer.paths ?? change?.paths ?? []).join(', '),
   ].filter((text) => text !== '');
   return (
