@@ -160,7 +160,9 @@ export const fleetSummary = z.object({
     .optional()
     .describe('Other changes that some client refuses, or that fail there; an older server does not say'),
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
-  limited: z.boolean().describe('The token is limited to topics or paths: figures cover what it may see'),
+  limited: z
+    .boolean()
+    .describe('The token is limited to topics or paths: figures cover the clients of its topics, at all paths'),
 });
 export type FleetSummary = z.infer<typeof fleetSummary>;
 
