@@ -209,6 +209,11 @@ export const ERROR_CODES = {
     cause: 'The git program did not finish within its time and was ended.',
     remedy: 'Check that the remote can be reached; raise SYNC_POLICY_REPO_CLONE_TIMEOUT for a large repository.',
   },
+  git_busy: {
+    status: 503,
+    cause: 'As many reads of the policy repository wait as may: many pages ask for commits, files or differences.',
+    remedy: 'Retry after the time in `Retry-After`.',
+  },
   git_branch_missing: {
     status: 503,
     cause: 'The tracked branch does not exist in the remote repository.',

@@ -45,10 +45,13 @@ export function isDamage(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'git_failed' && error.cause instanceof GitExit;
 }
 
-/** {@link GitObjects} of one repository. `atOnce`: the most git processes. */
-export function createGitObjects(git: GitCommand, atOnce = CONCURRENT_READS): GitObjects {
-  const read = limited(atOnce, (args: readonly string[], input?: string, limitBytes?: number) =>
-    git.run(args, { timeoutMs: READ_TIMEOUT_MS, input, limitBytes }),
+/** {@link GitObjects} of one repository. `atOnce`: the most git processes; `maxWaiting`: beyond so many reads it rejects with `git_busy`. */
+export function createGitObjects(git: GitCommand, atOnce = CONCURRENT_READS, maxWaiting?: number): GitObjects {
+  const read = limited(
+    atOnce,
+    (args: readonly string[], input?: string, limitBytes?: number) =>
+      git.run(args, { timeoutMs: READ_TIMEOUT_MS, input, limitBytes }),
+    maxWaiting,
   );
   let recalled: ReadonlyMap<string, Buffer> = new Map();
 
@@ -126,14 +129,22 @@ function parseBlobs(output: Buffer, wanted: readonly string[]): Map<string, Buff
   return blobs;
 }
 
-/** Wraps a function so that at most `limit` calls run at a time; the others wait. */
+/** For `Retry-After`: reads of people who look take less than this, most of the time. */
+const BUSY_RETRY_SECONDS = 2;
+
+/** Wraps a function so that at most `limit` calls run at a time; the others wait. Beyond `maxWaiting` it rejects with `git_busy`. */
 export function limited<A extends unknown[], R>(
   limit: number,
   call: (...args: A) => Promise<R>,
+  maxWaiting = Number.POSITIVE_INFINITY,
 ): (...args: A) => Promise<R> {
   let running = 0;
   const waiting: (() => void)[] = [];
   return async (...args) => {
+    if (running === limit && waiting.length >= maxWaiting) {
+      const text = `${waiting.length} reads of the policy repository wait already`;
+      throw new SyncError('git_busy', text, { retryable: true, retryAfterSeconds: BUSY_RETRY_SECONDS });
+    }
     if (running === limit) await new Promise<void>((resolve) => waiting.push(resolve));
     else running++;
     try {

@@ -3,7 +3,7 @@ import { type BranchCommit, type ReadGit, readCommits, readCommitsByHash } from 
 import type { GitCommand } from './git-command.js';
 import { createGitObjects, type GitObjects, limited } from './git-objects.js';
 
-/** Reads of the local repository for people who look at it: bounded, and one at a time, so that they are in nobody's way. */
+/** Reads of the local repository for people who look at it: bounded, one at a time, and few that wait, so that they are in nobody's way. */
 
 /** A file that differs between two commits. */
 export interface ChangedFile {
@@ -17,7 +17,7 @@ export interface ChangedFile {
   readonly removed: number | null;
 }
 
-/** All reject with `git_failed` or `git_timeout`. */
+/** All reject with `git_failed`, `git_timeout` or `git_busy`. */
 export interface GitViews {
   readonly objects: GitObjects;
   /** The commit that was fetched last, which may be refused. */
@@ -42,6 +42,8 @@ export interface GitViews {
 export const VIEW_CONFIG = [['core.bigFileThreshold', '2m']] as const;
 
 const TIMEOUT_MS = 15_000;
+/** Reads that wait. */
+const MAX_WAITING = 32;
 const CHANGES_BYTES = 4 * 1024 * 1024;
 /** The tree without files. Every repository knows it by the hash function that it uses. */
 const EMPTY_TREES: Readonly<Record<number, string>> = {
@@ -53,17 +55,20 @@ const PLAIN = ['-r', '--no-renames', '--no-color', '--no-ext-diff', '--no-textco
 
 /** {@link GitViews} of one repository; `fetchedRef` is what was fetched last. Commits are given as full hashes. */
 export function createGitViews(git: GitCommand, fetchedRef: string): GitViews {
-  const read: ReadGit = limited(1, (args, more) => git.run(args, { timeoutMs: TIMEOUT_MS, cuts: true, ...more }));
+  const run: ReadGit = (args, more) => git.run(args, { timeoutMs: TIMEOUT_MS, cuts: true, ...more });
+  const read = limited(1, run, MAX_WAITING);
+  // The fleet and its changes do not wait for those who compare commits.
+  const readFacts = limited(1, run, MAX_WAITING);
   const base = (from: string | null, to: string): string => from ?? EMPTY_TREES[to.length] ?? '';
   return {
-    objects: createGitObjects(git, 1),
+    objects: createGitObjects(git, 1, MAX_WAITING),
     tip: async () => {
       const text = await read(['for-each-ref', '--format=%(objectname)', '--', fetchedRef]);
       return text.toString('utf8').trim() || undefined;
     },
     history: (tip, limit) => readCommits(read, ['--first-parent', `--max-count=${limit}`, tip]),
     commits: (hashes) => readCommitsByHash(read, hashes),
-    facts: (asked) => readCommitFacts(read, asked),
+    facts: (asked) => readCommitFacts(readFacts, asked),
     parent: async (commit) => {
       const text = await read(['rev-list', '--parents', '--no-walk', commit, '--']);
       return text.toString('utf8').trim().split(' ')[1];
