@@ -6,6 +6,13 @@ const MAX_WAITING_BYTES = 1024 * 1024;
 /** A comment this often shows the reader, and proxies, that the stream is alive. */
 const COMMENT_MS = 15_000;
 const COMMENT = ':\n\n';
+/** A reader that has not taken what waits for it after so long has lost its stream; after the end it has less time. */
+const TIMES: StreamTimes = { takeMs: 60_000, endMs: 5000 };
+
+export interface StreamTimes {
+  readonly takeMs: number;
+  readonly endMs: number;
+}
 
 /**
  * A stream of server-sent events (`text/event-stream`). It never waits for its reader: what a slow one leaves unread is bounded, and
@@ -22,9 +29,15 @@ export class EventStream {
   #waiting = 0;
   #isBehind = false;
   #isClosed = false;
+  /** Since when something waits for the reader; undefined: it has taken all. */
+  #stuckSinceMs: number | undefined;
   #leave: () => void = () => undefined;
+  /** Cuts the connection unless the reader takes the rest in time. */
+  #expectEnd: () => void = () => undefined;
+  readonly #times: StreamTimes;
 
-  constructor() {
+  constructor(times: StreamTimes = TIMES) {
+    this.#times = times;
     this.#body.on('drain', () => {
       this.#waiting = 0;
       if (this.#isBehind && !this.#isClosed) this.onCaughtUp();
@@ -35,15 +48,27 @@ export class EventStream {
   /** Sends the response. `retryMs`: how long the reader waits before it comes back when it has lost the stream. */
   open(reply: FastifyReply, retryMs: number): FastifyReply {
     // A response that waits for its turn on a connection hears nothing of the end of that.
+    const { raw } = reply;
     const { socket } = reply.request.raw;
     const left = (): void => this.#close();
-    reply.raw.once('close', left);
+    raw.once('close', left);
     socket.once('close', left);
     this.#leave = () => socket.off('close', left);
+    this.#expectEnd = () => {
+      const timer = setTimeout(() => socket.destroy(), this.#times.endMs).unref();
+      raw.once('close', () => clearTimeout(timer));
+    };
+    raw.on('drain', () => {
+      this.#stuckSinceMs = undefined;
+    });
     this.#body.write(`retry: ${Math.round(retryMs)}\n\n`);
-    this.#comments = setInterval(() => {
-      if (!this.#body.writableNeedDrain) this.#body.write(COMMENT);
-    }, COMMENT_MS).unref();
+    this.#comments = setInterval(
+      () => {
+        if (this.#isStuck(raw.writableNeedDrain)) socket.destroy();
+        else if (!this.#body.writableNeedDrain) this.#body.write(COMMENT);
+      },
+      Math.min(COMMENT_MS, this.#times.takeMs / 4),
+    ).unref();
     // Proxies hold back what they buffer or compress.
     if (socket.destroyed) this.#close();
     const headers = { 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' };
@@ -73,7 +98,15 @@ export class EventStream {
   end(frame: string): void {
     if (this.#isClosed) return;
     this.#body.end(frame);
+    this.#expectEnd();
     this.#close();
+  }
+
+  /** Whether something waits for the reader for too long. `isWaiting`: whether the connection holds something for it now. */
+  #isStuck(isWaiting: boolean): boolean {
+    if (!isWaiting) this.#stuckSinceMs = undefined;
+    else this.#stuckSinceMs ??= performance.now();
+    return this.#stuckSinceMs !== undefined && performance.now() - this.#stuckSinceMs >= this.#times.takeMs;
   }
 
   #close(): void {

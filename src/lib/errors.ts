@@ -116,7 +116,7 @@ export const ERROR_CODES = {
   too_many_watchers: {
     status: 503,
     cause:
-      'As many streams of the fleet are open as there may be: in all, of one address, or with different limits of tokens.',
+      'As many streams of the fleet are open as there may be: in all, of one address, of one token, or with different limits of tokens.',
     remedy:
       'Close pages or `status --watch` that nobody looks at, or ask another server instance; docs/visibility.md has the numbers.',
   },

@@ -184,6 +184,25 @@ describe('a stream of the fleet', () => {
   });
 });
 
+describe('the streams of one token', () => {
+  it('are at most ten, and leave room for those of others', async () => {
+    await using server = await startServer(withKeys());
+    const [own, other] = [
+      await tokenOf(server.url, { type: 'listener' }),
+      await tokenOf(server.url, { type: 'listener' }),
+    ];
+    const streams = await Promise.all(Array.from({ length: 10 }, () => fleetStream(server.url, bearer(own))));
+    try {
+      const refused = await request(`${server.url}/ui/events`, { headers: bearer(own) });
+      assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [503, 'too_many_watchers'], refused.text);
+      await using free = await fleetStream(server.url, bearer(other));
+      assert.equal(free.status, 200);
+    } finally {
+      for (const stream of streams) await stream[Symbol.asyncDispose]();
+    }
+  });
+});
+
 describe('a stream of several instances', { skip: redis.missing ?? false }, () => {
   it('shows the clients of all, and those of one that stops are elsewhere or away', async () => {
     await using backbone = await redis.start();

@@ -8,11 +8,18 @@ import { SyncError } from '../../lib/errors.js';
 import type { FleetEnd } from '../../wire/fleet.js';
 import type { FleetFeeds, Watch } from '../fleet/feeds.js';
 
-/** Streams at one time, in all and of one address. */
-const MAX_STREAMS = { all: 200, address: 50 };
+/** Streams at one time: in all, of one address, and of one token. */
+const MAX_STREAMS = { all: 200, address: 50, subject: 10 };
 /** A reader that lost its stream comes back after this time: not all at once. */
 const RETRY_MS = { min: 1000, max: 4000 };
 const RETRY_SECONDS = 10;
+
+/** Who reads a stream. */
+interface Reader {
+  readonly address: string;
+  /** Null: authentication is off. */
+  readonly subject: string | null;
+}
 
 /** The open streams of the fleet. */
 export interface FleetStreams {
@@ -25,7 +32,7 @@ export function fleetEventsRoute(
   app: FastifyInstance,
   { feeds, addresses }: { feeds: Pick<FleetFeeds, 'watch'>; addresses: ClientAddresses },
 ): FleetStreams {
-  const open = new Map<EventStream, string>();
+  const open = new Map<EventStream, Reader>();
   const streams: FleetStreams = {
     end: () => {
       for (const stream of open.keys()) stream.end(endText('draining'));
@@ -53,12 +60,12 @@ export function fleetEventsRoute(
       },
     },
     ({ caller, request, reply }) => {
-      const address = addresses.of(request.raw);
-      admit([...open.values()], address);
+      const reader: Reader = { address: addresses.of(request.raw), subject: caller.subject };
+      admit([...open.values()], reader);
       const { 'last-event-id': lastEventId } = request.headers;
       const stream = new EventStream();
       const watch = follow(stream, caller, [lastEventId].flat()[0], feeds);
-      open.set(stream, address);
+      open.set(stream, reader);
       const expiresMs = expiresAtMs(caller);
       const stopTimer =
         expiresMs === undefined
@@ -95,10 +102,16 @@ function follow(
   return watch;
 }
 
-function admit(open: readonly string[], address: string): void {
-  const own = open.filter((other) => other === address).length;
-  if (open.length < MAX_STREAMS.all && own < MAX_STREAMS.address) return;
-  const what = own < MAX_STREAMS.address ? `${open.length} streams` : `${own} streams of your address`;
+function admit(open: readonly Reader[], { address, subject }: Reader): void {
+  const ofAddress = open.filter((other) => other.address === address).length;
+  const ofSubject = subject === null ? 0 : open.filter((other) => other.subject === subject).length;
+  const full = [
+    ...(ofSubject < MAX_STREAMS.subject ? [] : [`${ofSubject} streams of your token`]),
+    ...(ofAddress < MAX_STREAMS.address ? [] : [`${ofAddress} streams of your address`]),
+    ...(open.length < MAX_STREAMS.all ? [] : [`${open.length} streams`]),
+  ];
+  const [what] = full;
+  if (what === undefined) return;
   throw new SyncError('too_many_watchers', `${what} are open, and there may be no more`, {
     ...{ retryAfterSeconds: RETRY_SECONDS, retryable: true },
   });
