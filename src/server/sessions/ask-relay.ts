@@ -7,6 +7,7 @@ import type { Logger } from '../../lib/log.js';
 import { type Answer, ASKED_LEVELS, type AskRequest, answer } from '../../wire/client-ask.js';
 import { ASK_KINDS } from '../../wire/session.js';
 import type { Mail } from '../log/log-store.js';
+import { AskRoom } from './ask-room.js';
 import { ASK_TIMES, busy, type ClientAsks, noAnswer, whyNotAsked } from './client-asks.js';
 import type { KnownClient } from './known-client.js';
 
@@ -29,7 +30,7 @@ export interface AskRelayDeps {
 const compress = promisify(gzip);
 const decompress = promisify(gunzip);
 
-/** Asks of this instance that others carry out, and asks of others that this one does, at a time. */
+/** Asks of this instance that others carry out, and asks of others that this one does, at a time; at most half of them for details. */
 const MAX_OPEN = 8;
 const WAY_MS = 2000;
 /** Longest mail, packed and unpacked. */
@@ -80,7 +81,8 @@ export class AskRelay {
   readonly #waiting = new Map<string, Waiting>();
   /** Asks under way by instance, client and request. */
   readonly #shared = new Map<string, Promise<Answer>>();
-  #forOthers = 0;
+  readonly #room = new AskRoom(MAX_OPEN);
+  readonly #roomForOthers = new AskRoom(MAX_OPEN);
 
   constructor(options: AskRelayOptions, deps: AskRelayDeps) {
     this.#options = { wayMs: WAY_MS, ...options };
@@ -116,10 +118,11 @@ export class AskRelay {
 
   async #askElsewhere(client: KnownClient, request: AskRequest, mail: Mail): Promise<Answer> {
     const { instance, wayMs } = this.#options;
-    if (this.#waiting.size >= MAX_OPEN) throw busy('other server instances are asked as much as they may be');
+    const leave = this.#room.enter(request.kind);
+    if (leave === undefined) throw busy('other server instances are asked as much as they may be');
     const id = hexId();
     const timeoutMs = wayMs + (request.kind === 'details' ? ASK_TIMES.tellMs : ASK_TIMES.actMs);
-    const answered = this.#wait(id, client.instance, timeoutMs);
+    const answered = this.#wait(id, client.instance, timeoutMs).finally(leave);
     answered.catch(() => undefined); // it may be late before it is sent; whoever asked gets it below
     const { key, instance: to } = client;
     try {
@@ -180,14 +183,14 @@ export class AskRelay {
   async #ask({ client: key, kind, level, from }: AskMail): Promise<Answer> {
     const client = this.#deps.clientOf(key);
     if (client === undefined) throw new SyncError('client_away', 'the client is connected nowhere any more');
-    if (this.#forOthers >= MAX_OPEN) throw busy('this server instance is asked as much as it may be');
     if (kind === 'log_level' && level === undefined) throw noAnswer(`instance ${from} names no level`);
-    this.#forOthers++;
+    const leave = this.#roomForOthers.enter(kind);
+    if (leave === undefined) throw busy('this server instance is asked as much as it may be');
     try {
       const request = kind === 'log_level' ? { kind, level: level ?? 'info' } : { kind };
       return await this.#deps.asks.ask(client, request);
     } finally {
-      this.#forOthers--;
+      leave();
     }
   }
 }

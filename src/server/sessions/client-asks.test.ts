@@ -104,4 +104,26 @@ describe('asks of clients', () => {
     const again = asks.ask(one, { kind: 'details' });
     again.catch((error: unknown) => assert(error instanceof SyncError)); // nobody answers
   });
+
+  it('for details leave room to act', async () => {
+    const { asks, connect } = world({ maxOpen: 4 });
+    const clients = ['a', 'b', 'c'].map((id) => client(id));
+    const peers = clients.map(connect);
+    const [a, b, c] = clients as [KnownClient, KnownClient, KnownClient];
+    const details = [a, b].map((one) => outcome(asks.ask(one, { kind: 'details' })));
+    assert.equal(await outcome(asks.ask(c, { kind: 'details' })), 'client_busy');
+    const actions = [outcome(asks.ask(c, { kind: 'prune' })), outcome(asks.ask(c, { kind: 'refresh' }))];
+    assert.deepEqual(
+      peers.map(({ told }) => told.map(({ kind }) => kind)),
+      [['details'], ['details'], ['prune', 'refresh']],
+    );
+    assert.equal(await outcome(asks.ask(b, { kind: 'prune' })), 'client_busy', 'the fifth');
+    for (const one of peers) asks.left(one);
+    for (const asking of [...details, ...actions]) assert.equal(await asking, 'client_away');
+    const again = peers.map((_, at) => connect(clients[at] as KnownClient));
+    const later = outcome(asks.ask(c, { kind: 'details' }));
+    assert.equal(again[2]?.told.length, 1, 'the room is free again');
+    for (const one of again) asks.left(one);
+    assert.equal(await later, 'client_away');
+  });
 });

@@ -4,6 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import type { SessionPeer } from '../../pubsub/peer.js';
 import { type Answer, ASK_METHOD, type Ask, type AskRequest, answer, MAX_ANSWER_BYTES } from '../../wire/client-ask.js';
 import type { AskKind } from '../../wire/session.js';
+import { AskRoom } from './ask-room.js';
 import type { KnownClient } from './known-client.js';
 import type { ClientRegistry } from './registry.js';
 
@@ -12,7 +13,7 @@ export interface ClientAsksOptions {
   readonly actMs?: number;
   /** Timeout of an ask for details, which a page waits for. Default: 4 s. */
   readonly tellMs?: number;
-  /** Asks under way at a time. Default: 64. */
+  /** Asks under way at a time, at most half of them for details. Default: 64. */
   readonly maxOpen?: number;
 }
 
@@ -44,10 +45,12 @@ export class ClientAsks {
   readonly #byId = new Map<string, Open>();
   /** By client and kind. */
   readonly #byPlace = new Map<string, Open>();
+  readonly #room: AskRoom;
 
   constructor(deps: ClientAsksDeps, options: ClientAsksOptions = {}) {
     this.#deps = deps;
     this.#options = { ...ASK_TIMES, maxOpen: MAX_OPEN, ...options };
+    this.#room = new AskRoom(this.#options.maxOpen);
   }
 
   /**
@@ -65,9 +68,9 @@ export class ClientAsks {
       if (levelOf(known.request) === levelOf(request)) return known.done;
       throw busy(`client ${client.clientId} is being asked for another ${request.kind}`);
     }
-    if (this.#byId.size >= this.#options.maxOpen)
-      throw busy('this server instance is asking as many clients as it may');
-    return this.#begin(peer, client, request, place).done;
+    const leave = this.#room.enter(request.kind);
+    if (leave === undefined) throw busy('this server instance is asking as many clients as it may');
+    return this.#begin(peer, client, request, { place, leave }).done;
   }
 
   /** Takes what a client answers. `bytes`: its size. Returns false if nothing waits for it, or it is not an answer. */
@@ -91,7 +94,12 @@ export class ClientAsks {
     }
   }
 
-  #begin(peer: SessionPeer, { clientId }: KnownClient, request: AskRequest, place: string): Open {
+  #begin(
+    peer: SessionPeer,
+    { clientId }: KnownClient,
+    request: AskRequest,
+    { place, leave }: { readonly place: string; readonly leave: () => void },
+  ): Open {
     const id = hexId();
     const { actMs, tellMs } = this.#options;
     const timeoutMs = request.kind === 'details' ? tellMs : actMs;
@@ -103,7 +111,7 @@ export class ClientAsks {
       }, timeoutMs);
       end = (outcome) => {
         clearTimeout(timer);
-        this.#byId.delete(id);
+        if (this.#byId.delete(id)) leave();
         if (this.#byPlace.get(place) === open) this.#byPlace.delete(place);
         if (outcome instanceof SyncError) reject(outcome);
         else resolve(outcome);
