@@ -74,8 +74,12 @@ const sessions: PageSessions = {
   open: (value) => ({ ...ANONYMOUS, subject: value }),
 };
 
-function subjectOf(cookie: string | undefined, socket = new Socket()): string | null | undefined {
-  const headers = { host: HOST, ...(cookie === undefined ? {} : { cookie }) };
+function subjectOf(
+  cookie: string | undefined,
+  socket = new Socket(),
+  more: IncomingHttpHeaders = {},
+): string | null | undefined {
+  const headers = { host: HOST, ...(cookie === undefined ? {} : { cookie }), ...more };
   return pageCaller({ method: 'GET', headers, socket }, sessions)?.subject;
 }
 
@@ -87,6 +91,17 @@ test('the cookie is found among others; over TLS only one that another server of
   const overTls = new TLSSocket(new Socket());
   assert.equal(subjectOf('policysync=c', overTls), undefined);
   assert.equal(subjectOf('policysync=c; __Host-policysync=d', overTls), 'd');
+});
+
+test('behind a proxy that ends TLS, too, the plain cookie does not count: the browser says that it speaks TLS', () => {
+  const site = { 'sec-fetch-site': 'same-origin' };
+  const plain = (headers: IncomingHttpHeaders) => subjectOf('policysync=c', undefined, headers);
+  assert.equal(plain({}), 'c');
+  assert.equal(plain(site), undefined);
+  assert.equal(subjectOf('policysync=c; __Host-policysync=d', undefined, site), 'd');
+  for (const host of ['localhost:7002', '127.0.0.1:7002', '[::1]:7002', 'fleet.localhost']) {
+    assert.equal(plain({ ...site, host }), 'c', host);
+  }
 });
 
 test('the cookie is for TLS alone where the browser speaks TLS', () => {

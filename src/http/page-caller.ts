@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Access, Caller } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
 import { SyncError } from '../lib/errors.js';
+import { isLoopbackHost } from './host-name.js';
 
 /** Names of the cookie. A browser takes the first over TLS only, from this host only, and for all of it. */
 const SECURE_NAME = '__Host-policysync';
@@ -70,11 +71,16 @@ function isOwn({ origin, host }: IncomingHttpHeaders): boolean {
   return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host?.toLowerCase();
 }
 
-/** The value of the cookie. A plain one does not count over TLS: another server of the same domain may have set it. */
+/** The value of the cookie. A plain one does not count over TLS, with us or with a proxy: another server of the domain may have set it. */
 function sessionCookie(request: Request): string | undefined {
   const cookies = (request.headers.cookie ?? '').split(';').map((item) => item.trim().split('=', 2));
   const named = (wanted: string): string | undefined => cookies.find(([name]) => name === wanted)?.[1];
-  return named(SECURE_NAME) ?? (isTls(request) ? undefined : named(PLAIN_NAME));
+  return named(SECURE_NAME) ?? (isTls(request) || isBehindTls(request.headers) ? undefined : named(PLAIN_NAME));
+}
+
+/** Whether a browser speaks TLS with a proxy before us: it sends `Sec-Fetch-Site` only there, and to loopback addresses. */
+function isBehindTls(headers: IncomingHttpHeaders): boolean {
+  return headers['sec-fetch-site'] !== undefined && !isLoopbackHost(headers.host);
 }
 
 function isTls({ socket }: Pick<Request, 'socket'>): boolean {

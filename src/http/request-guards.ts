@@ -5,12 +5,12 @@ import type { FastifyInstance } from 'fastify';
 import { authorize } from '../auth/authorize.js';
 import { ANONYMOUS, type Authenticator } from '../auth/caller.js';
 import type { PageSessions } from '../auth/page-session.js';
-import { canonicalAddress } from '../lib/address.js';
 import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import { isLoopback } from '../lib/proxy.js';
 import type { RateLimit } from '../lib/rate.js';
 import type { ClientAddresses } from './address-limits.js';
+import { hostName } from './host-name.js';
 import { authorizeSession, pageCaller } from './page-caller.js';
 
 /** Most `Host` headers that are cached. */
@@ -25,11 +25,11 @@ export type HostCheck = (request: Pick<IncomingMessage, 'headers' | 'url'>) => v
  * for all below it). Another listener accepts every name unless some are set. A request without a name (HTTP/1.0) comes from no browser.
  */
 export function createHostCheck({ host, names }: { host: string; names: readonly string[] }): HostCheck {
-  const listensOnLoopback = isLoopback(nameOf(host));
+  const listensOnLoopback = isLoopback(hostName(host));
   if (!listensOnLoopback && names.length === 0) return () => undefined;
   const wanted = names.map((name) => name.toLowerCase());
   const isOurs = (name: string): boolean =>
-    isLoopback(name) || wanted.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === nameOf(one)));
+    isLoopback(name) || wanted.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === hostName(one)));
   /** Accepted `Host` headers: nearly all callers send one of a few. */
   const taken = new Set<string>();
   return ({ headers, url = '' }) => {
@@ -37,27 +37,12 @@ export function createHostCheck({ host, names }: { host: string; names: readonly
     if (url.startsWith('/') && taken.has(header)) return;
     const asked = [headers.host, /^https?:\/\/(?:[^/@]*@)?([^/?#]*)/i.exec(url)?.[1]];
     for (const name of asked) {
-      if (name === undefined || isOurs(nameOf(name))) continue;
+      if (name === undefined || isOurs(hostName(name))) continue;
       const text = `this address is not ${JSON.stringify(name.slice(0, 100))}: ask by the name it has, or add this one to SYNC_ALLOWED_HOSTS`;
       throw new SyncError('host_refused', text);
     }
     if (header !== '' && taken.size < MAX_TAKEN) taken.add(header);
   };
-}
-
-/** Whether a `Host` header is a name of this machine itself: localhost, or a loopback address, with or without a port. */
-export function isLoopbackHost(header: string | undefined): boolean {
-  return header !== undefined && isLoopback(nameOf(header));
-}
-
-/** The name or address of a `Host` header, in one spelling, without its port. */
-function nameOf(host: string): string {
-  const name = host
-    .trim()
-    .toLowerCase()
-    .replace(/(?<=^[^:]*|\]):\d*$/, '')
-    .replace(/\.$/, '');
-  return canonicalAddress(name) ?? name;
 }
 
 /** How long a browser may cache the response, as with OPAL (opal-protocol P0.3). */

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SyncError } from '../lib/errors.js';
-import { isLoopbackHost } from './request-guards.js';
+import { isLoopbackHost } from './host-name.js';
 import { addRoute } from './route.js';
 import { encodingFor, holdsTag, readUiFiles, type UiFile, type UiFiles } from './ui-files.js';
 
