@@ -32,11 +32,12 @@ test('events are kept by what they hold: of large changes only the last few', as
     ids.push(/^id: (.*)$/m.exec(String(event.frame(true)))?.[1] ?? '');
   };
   feed.watch({ seesPublisher: true, onSnapshot: noteId, onDelta: noteId }, undefined);
-  await feed.update(GATHERED, undefined, new Slices());
+  await feed.update({ gathered: GATHERED, touched: undefined, dataHead: 0 }, new Slices());
   const looks = 8;
   for (let look = 1; look <= looks; look++) {
     for (let at = 0; at < 50; at++) feed.recorded(large(look * 50 + at));
-    await feed.update({ ...GATHERED, atMs: 1 + look }, new Set(), new Slices());
+    const gathered = { ...GATHERED, atMs: 1 + look };
+    await feed.update({ gathered, touched: new Set(), dataHead: 0 }, new Slices());
   }
   assert.equal(ids.length, 1 + looks);
   const missed = (lastEventId: string | undefined) => {
