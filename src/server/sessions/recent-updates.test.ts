@@ -71,6 +71,8 @@ it('who lacks an update that is older than what is remembered is behind', () => 
   assert.equal(recent.lag(at(9, [], [3]), ['old'], heads, 1_000_000).updates, 1, 'one that fails is open');
   const none = { updates: 0, seconds: 0, atLeast: false };
   assert.deepEqual(recent.lag(at(5), ['old'], heads, 1_000_000), none);
+  assert.deepEqual(recent.lag(at(999, [], [951]), ['old', 'even'], { even: 1000, old: 5 }, 1_000_000).updates, 1);
+  assert.deepEqual(recent.lag(at(1000, [], [951]), ['old'], heads, 1_000_000), none, 'that is of another topic');
   assert.deepEqual(recent.lag(at(3, [5]), ['old'], heads, 1_000_000), none, 'it has the newest one');
 });
 

@@ -80,8 +80,9 @@ export class RecentUpdates {
       oldestMs ??= update.timeMs;
     }
     const isFarther = from < this.#after;
-    const hasNewest = position !== null && position.unresolved.length === 0 && hasApplied(position, newest);
-    // What it lacks is older than all that is here.
+    // One that is open and older than all that is here may be of its topics.
+    const isOpen = (seq: number): boolean => seq <= this.#after;
+    const hasNewest = position !== null && hasApplied(position, newest) && !position.unresolved.some(isOpen);
     if (updates === 0 && isFarther && !hasNewest) {
       return { updates: 1, seconds: age(this.#updates[0]?.timeMs), atLeast: true };
     }
