@@ -164,31 +164,32 @@ function pageAddress({ url }: { readonly url: string }, { host }: { readonly hos
   return page.href;
 }
 
-/** Opens the update log and adopts the base entries of the settings. A failure of the log ends the server. */
+/** Opens the update log and adopts the base entries of the settings. A failure of the log ends the server. `isNew`: nothing was in it. */
 async function openLog(
   options: ServerOptions,
   { log }: { log: Logger },
   { add, run, signal }: Parts,
-): Promise<OpenedUpdateLog> {
+): Promise<OpenedUpdateLog & { readonly isNew: boolean }> {
   const opened = add(
     await openUpdateLog(options, { log: log.child({ component: 'update-log' }), signal }),
     ({ close }) => close(),
   );
   const { updateLog } = opened;
   const { failed } = updateLog;
+  const isNew = updateLog.head === 0;
   if (failed !== undefined) run((signal) => Promise.race([failed, aborted(signal)]));
   logStart(log, [logFact(options, updateLog)]);
   const { dataSources } = options;
   // Undefined if nothing is set, or if an external API has the entries.
   const entries = dataSources !== undefined && 'config' in dataSources ? dataSources.config.entries : undefined;
   await retryUntilAvailable(() => updateLog.adoptBase(entries), { log, signal });
-  return opened;
+  return { ...opened, isNew };
 }
 
 async function openSessions(
   options: ServerOptions & { readonly instance: string },
   deps: {
-    opened: OpenedUpdateLog;
+    opened: OpenedUpdateLog & { readonly isNew: boolean };
     policy: Policy;
     peers: () => readonly PeerInfo[];
     meter: ServerMetrics;
@@ -209,6 +210,7 @@ async function openSessions(
     { instance, heartbeatMs, memoryMs },
     {
       log: updateLog,
+      isNewLog: deps.opened.isNew,
       recent: await retryUntilAvailable(() => recentUpdates(updateLog), { log: deps.log, signal }),
       policyHead: () => policy.tracker?.wanted(),
       servedCommits: () => policy.commits.served(),

@@ -36,6 +36,8 @@ export interface SessionsOptions {
 
 export interface SessionsDeps {
   readonly log: SessionLog & Pick<UpdateLog, 'audit'>;
+  /** Nothing was in the log when this server started. */
+  readonly isNewLog: boolean;
   readonly recent: RecentUpdates;
   readonly policyHead: () => string | undefined;
   /** The served commit and those before it, the newest first. */
@@ -115,7 +117,7 @@ export class Sessions {
       const facts = { instance, epoch: log.epoch, head: log.head, isShared: deps.presence !== undefined };
       registry.restore(awayAtStart(stored, { ...facts, nowMs: startMs }));
     }
-    const whyReturning = returning(stored, { startMs, isNewLog: log.head === 0 });
+    const whyReturning = returning(stored, { startMs, isNewLog: deps.isNewLog });
     const onClient = ({ kind, clientId: id, subject, claimedMs: sinceMs }: KnownClient): void => {
       if (kind === 'session' && subject !== null) claims.learn({ id, subject, sinceMs }, Date.now());
     };

@@ -41,6 +41,7 @@ class Instance {
           audit: async () => ({ records: [], next: undefined }),
         },
         claims: new IdClaims({ memoryMs: 60_000 }),
+        isNewLog: true,
         recent: new RecentUpdates(0),
         policyHead: () => 'commit',
         servedCommits: () => ['commit'],
