@@ -39,6 +39,28 @@ after(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
+/** `policysync init` of a folder, at a terminal. */
+function askedInit(folder: string) {
+  const child = spawn(SCRIPT, ['-qec', `stty cols 100 rows 40; exec policysync init ${folder}`, '/dev/null'], {
+    env: { ...ENV, TERM: 'xterm' },
+  });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    text += part;
+  });
+  const ended = once(child, 'close').then(([code]) => code as number | null);
+  return {
+    ended,
+    text: () => text,
+    /** Types an answer once the question is there. */
+    answer: async (question: string, keys: string): Promise<void> => {
+      await until(() => text.includes(question), { withinMs: 30_000, what: `${question} in ${text}` });
+      child.stdin.write(keys);
+    },
+    [Symbol.asyncDispose]: async () => void (child.kill() && (await ended)),
+  };
+}
+
 /** Runs a line in a shell of a folder. */
 function shell(line: string, cwd: string) {
   const child = spawn('/bin/sh', ['-c', `exec ${line}`], { cwd, env: ENV, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -203,15 +225,7 @@ describe('policysync init', () => {
 
   test('asks at a terminal', { skip: noTerminal }, async () => {
     const folder = join(dir.path, 'asked');
-    const child = spawn(SCRIPT, ['-qec', `stty cols 100 rows 40; exec policysync init ${folder}`, '/dev/null'], {
-      env: { ...ENV, TERM: 'xterm' },
-    });
-    let text = '';
-    child.stdout.setEncoding('utf8').on('data', (part: string) => {
-      text += part;
-    });
-    const ended = once(child, 'close');
-    await using _ = { [Symbol.asyncDispose]: async () => void (child.kill() && (await ended)) };
+    await using terminal = askedInit(folder);
     for (const [question, answer] of [
       ['Git repository', `${repo.path}-mistyped\r`],
       ['does not appear to be a git repository', `${repo.path}\r`],
@@ -219,31 +233,19 @@ describe('policysync init', () => {
       ['Branch', '\r'],
       ['More files', '\r'],
     ] as const) {
-      await until(() => text.includes(question), { withinMs: 30_000, what: `${question} in ${text}` });
-      child.stdin.write(answer);
+      await terminal.answer(question, answer);
     }
-    const [code] = (await ended) as [number];
-    assert.equal(code, 0, text);
+    assert.equal(await terminal.ended, 0, terminal.text());
     // The branch of HEAD comes first.
     assert.match(await readFile(join(folder, 'policysync.yaml'), 'utf8'), /policy-repo-main-branch: master/);
   });
 
   test('that is cancelled at a question ends with 2 and writes nothing', { skip: noTerminal }, async () => {
     const folder = join(dir.path, 'cancelled');
-    const child = spawn(SCRIPT, ['-qec', `stty cols 100 rows 40; exec policysync init ${folder}`, '/dev/null'], {
-      env: { ...ENV, TERM: 'xterm' },
-    });
-    let text = '';
-    child.stdout.setEncoding('utf8').on('data', (part: string) => {
-      text += part;
-    });
-    const ended = once(child, 'close');
-    await using _ = { [Symbol.asyncDispose]: async () => void (child.kill() && (await ended)) };
-    await until(() => text.includes('Git repository'), { withinMs: 30_000, what: `the question in ${text}` });
-    child.stdin.write('\u0003');
-    const [code] = (await ended) as [number];
-    assert.equal(code, 2, text);
-    assert.match(text, /Cancelled: nothing was written/);
+    await using terminal = askedInit(folder);
+    await terminal.answer('Git repository', '\u0003');
+    assert.equal(await terminal.ended, 2, terminal.text());
+    assert.match(terminal.text(), /Cancelled: nothing was written/);
     assert.ok(!existsSync(folder));
   });
 });

@@ -1,39 +1,23 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { until } from '../support/until.js';
-import { builtPage } from './support/built-page.js';
-import { type FixtureServer, startFixture } from './support/fixture-server.js';
-import { IN_PAGE_MS, NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-page.js';
+import { fixturePages } from './support/fixture-pages.js';
+import { IN_PAGE_MS, NO_BROWSER } from './support/watched-page.js';
 
 /** The list of the fleet: what is found, in which order, and that all of it stands in the address. */
 
+/** Lines with a client, in the order of the list. */
+const linesOf = (page: Page): Locator => page.locator('[role=row][data-id]:not([data-id=""]):visible');
+
 describe('the list of the fleet', { skip: NO_BROWSER }, () => {
-  const browser = testBrowser();
-  let server: FixtureServer;
-  let watched: WatchedPage;
+  const fixture = fixturePages('converging', (shown) => linesOf(shown).first().waitFor());
   let page: Page;
-
-  before(async () => {
-    server = await startFixture(await builtPage(), 'converging');
-  });
-  beforeEach(async () => {
-    watched = await browser.open(`${server.url}/ui`);
-    ({ page } = watched);
-    await lines().first().waitFor();
-  });
-  afterEach(async () => {
-    const problems = watched.problems();
-    await watched[Symbol.asyncDispose]();
-    assert.deepEqual(problems, []);
-  });
-  after(async () => {
-    await browser[Symbol.asyncDispose]();
-    await server?.[Symbol.asyncDispose]();
+  beforeEach(() => {
+    ({ page } = fixture);
   });
 
-  /** Lines with a client, in the order of the list. */
-  const lines = (): Locator => page.locator('[role=row][data-id]:not([data-id=""]):visible');
+  const lines = (): Locator => linesOf(page);
   async function shown(): Promise<{ id: string; text: string }[]> {
     const found = await lines().evaluateAll((all) =>
       all.map((line) => [
@@ -71,7 +55,7 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
     await page.getByText(/No client matches/).waitFor();
     assert.equal(await page.evaluate('history.length'), length, 'typing adds no step to the history');
 
-    await using other = await browser.open(`${server.url}/ui#/fleet?q=app:orders+state:told+-zone:us`);
+    await using other = await fixture.browser.open(`${fixture.server.url}/ui#/fleet?q=app:orders+state:told+-zone:us`);
     await other.page.locator('[role=row][data-id]:not([data-id=""]):visible').first().waitFor();
     assert.equal(await other.page.getByText(`${found.length} of 122`).count(), 1);
     assert.deepEqual(other.problems(), []);
@@ -125,13 +109,13 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
   });
 
   it('keeps its order below the pointer while cells go on, and takes the new one afterwards', async () => {
-    const fleet = server.fleet();
+    const fleet = fixture.server.fleet();
     const last = fleet?.clients.find(({ policy }) => policy.state === 'acknowledged');
     assert(fleet && last);
     await lines().nth(3).hover();
     const before = (await shown()).map(({ id }) => id);
     const text = 'undefined function made_up';
-    server.tell({
+    fixture.server.tell({
       at: Date.now(),
       clients: [
         {
@@ -149,45 +133,45 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
     await page.getByRole('searchbox').hover();
     await seen('it stands first', async () => (await shown())[0]?.id === last.id);
     assert.match((await shown())[0]?.text ?? '', /made_up/);
-    server.tell({ at: Date.now(), clients: [last] });
+    fixture.server.tell({ at: Date.now(), clients: [last] });
     await seen('it is as before', async () => (await shown())[0]?.id !== last.id);
   });
 
   it('counts at the head of a group who holds the commit that is served, below the pointer too', async () => {
-    const fleet = server.fleet();
+    const fleet = fixture.server.fleet();
     assert(fleet);
     await page.getByRole('combobox', { name: 'Groups' }).selectOption('app');
     const heads = page.getByRole('row').filter({ hasText: /\d of \d+ hold/ });
     await heads.first().waitFor();
     await lines().nth(3).hover();
     const held = fleet.clients.filter(({ policy }) => policy.state === 'acknowledged');
-    server.tell({
+    fixture.server.tell({
       at: Date.now(),
       summary: { ...fleet.summary, policy: { head: 'c0ffee0c0ffee0', counts: { not_told: fleet.clients.length } } },
       clients: held.map((row) => ({ ...row, policy: { ...row.policy, state: 'not_told', behind: 1 } })),
     });
     await heads.getByText('c0ffee0').first().waitFor();
     for (const text of await heads.allTextContents()) assert.match(text, /\D0 of \d+ hold c0ffee0/);
-    server.tell({ at: Date.now(), summary: fleet.summary, clients: fleet.clients });
+    fixture.server.tell({ at: Date.now(), summary: fleet.summary, clients: fleet.clients });
     await heads.getByText('c0ffee0').first().waitFor({ state: 'detached' });
   });
 
   it('goes on with its order while the focus is at the head of a column', async () => {
-    const some = server.fleet()?.clients.find(({ policy }) => policy.state === 'acknowledged');
+    const some = fixture.server.fleet()?.clients.find(({ policy }) => policy.state === 'acknowledged');
     assert(some);
     await page
       .getByRole('columnheader', { name: /Client/ })
       .getByRole('button')
       .click();
-    server.tell({ at: Date.now(), clients: [{ ...some, id: '0-first' }] });
+    fixture.server.tell({ at: Date.now(), clients: [{ ...some, id: '0-first' }] });
     await seen('it stands first', async () => (await shown())[0]?.id === '0-first');
-    server.tell({ at: Date.now(), gone: ['0-first'] });
+    fixture.server.tell({ at: Date.now(), gone: ['0-first'] });
     await seen('it is gone', async () => (await shown())[0]?.id !== '0-first');
   });
 
   it('opens a client and comes back to where it was', async () => {
     await page.evaluate('scrollTo(0, 1800)');
-    await watched.settled();
+    await fixture.watched.settled();
     const line = page.locator('[role=row][aria-rowindex="56"]');
     await line.waitFor();
     const id = (await line.getAttribute('data-id')) ?? '';

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'node:test';
 import type { Page } from 'playwright-core';
 import { until } from '../support/until.js';
-import { builtPage } from './support/built-page.js';
-import { type FixtureServer, startFixture } from './support/fixture-server.js';
-import { IN_PAGE_MS, NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-page.js';
+import { fixturePages } from './support/fixture-pages.js';
+import { IN_PAGE_MS, NO_BROWSER } from './support/watched-page.js';
 
 /** The page without a pointer. */
 
@@ -23,27 +22,10 @@ async function address(page: Page): Promise<string> {
 }
 
 describe('the keyboard', { skip: NO_BROWSER }, () => {
-  const browser = testBrowser();
-  let server: FixtureServer;
-  let watched: WatchedPage;
+  const fixture = fixturePages('converging', (shown) => shown.getByRole('row').nth(10).waitFor());
   let page: Page;
-
-  before(async () => {
-    server = await startFixture(await builtPage(), 'converging');
-  });
-  beforeEach(async () => {
-    watched = await browser.open(`${server.url}/ui`);
-    ({ page } = watched);
-    await page.getByRole('row').nth(10).waitFor();
-  });
-  afterEach(async () => {
-    const problems = watched.problems();
-    await watched[Symbol.asyncDispose]();
-    assert.deepEqual(problems, []);
-  });
-  after(async () => {
-    await browser[Symbol.asyncDispose]();
-    await server?.[Symbol.asyncDispose]();
+  beforeEach(() => {
+    ({ page } = fixture);
   });
 
   /** Waits until the address is what a key leads to. */
@@ -129,7 +111,7 @@ describe('the keyboard', { skip: NO_BROWSER }, () => {
   });
 
   it('an address that no page has is no page of the navigation', async () => {
-    await page.goto(`${server.url}/ui#/nowhere`);
+    await page.goto(`${fixture.server.url}/ui#/nowhere`);
     await page.getByText('No such page').waitFor();
     assert.equal(await page.locator('nav [aria-current]').count(), 0);
   });
@@ -194,20 +176,20 @@ describe('the keyboard', { skip: NO_BROWSER }, () => {
     const refresh = page.getByRole('button', { name: 'Refresh' });
     await refresh.waitFor();
     await refresh.focus();
-    const before = server.posted.length;
+    const before = fixture.server.posted.length;
     await press('Enter');
     await page.getByRole('dialog').waitFor();
     await press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'hidden' });
-    assert.equal(server.posted.length, before);
+    assert.equal(fixture.server.posted.length, before);
     assert.match(await focused(page), /Refresh/, 'the focus is back');
     await press('Enter');
     const dialog = page.getByRole('dialog');
     await dialog.waitFor();
     await dialog.getByRole('button', { name: 'Refresh' }).focus();
     await press('Enter');
-    await until(() => server.posted.length > before, { withinMs: IN_PAGE_MS, what: 'the client is asked' });
-    assert.deepEqual(server.posted.at(-1), { action: 'refresh' });
+    await until(() => fixture.server.posted.length > before, { withinMs: IN_PAGE_MS, what: 'the client is asked' });
+    assert.deepEqual(fixture.server.posted.at(-1), { action: 'refresh' });
     await page
       .getByText(/24 documents and 13 files are current/)
       .first()
