@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { until } from '../support/until.js';
+import { builtPage } from './support/built-page.js';
 import { fixturePages } from './support/fixture-pages.js';
+import { startFixture } from './support/fixture-server.js';
 import { IN_PAGE_MS, NO_BROWSER } from './support/watched-page.js';
 
 /** The list of the fleet: what is found, in which order, and that all of it stands in the address. */
@@ -167,6 +169,23 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
     await seen('it stands first', async () => (await shown())[0]?.id === '0-first');
     fixture.server.tell({ at: Date.now(), gone: ['0-first'] });
     await seen('it is gone', async () => (await shown())[0]?.id !== '0-first');
+  });
+
+  it('gives columns that are not there no room: one server, and clients without labels', async () => {
+    await using alone = await startFixture(await builtPage(), 'alone');
+    for (const width of [1280, 1440]) {
+      await using other = await fixture.browser.open(`${alone.url}/ui`, { width });
+      await linesOf(other.page).first().waitFor();
+      const clients = alone.fleet()?.clients.map((one) => ({ ...one, labels: {} })) ?? [];
+      alone.tell({ at: Date.now(), clients });
+      await other.page.locator('[role=grid].no-labels.no-instance').waitFor();
+      const cut = await other.page
+        .locator('.heads .c-state, .lines .c-state:visible, .lines .c-since:visible, .lines .c-held:visible')
+        .evaluateAll((cells) =>
+          cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent),
+        );
+      assert.deepEqual(cut, [], `at ${width} px`);
+    }
   });
 
   it('opens a client and comes back to where it was', async () => {
