@@ -96,20 +96,24 @@ function registry(): ClientRegistry {
   return one;
 }
 
-it('who comes back takes its place, and says anew what it holds', () => {
-  const clients = registry();
-  const told: (KnownClient | undefined)[] = [];
-  clients.watch((_, before) => told.push(before));
-  const peer: SessionPeer = {
-    id: 'p',
+function peerOf(id: string): SessionPeer {
+  return {
+    id,
     info: {
-      ...{ id: 'p', clientId: undefined, subject: null, rpcId: undefined, host: 'h', port: 1, connectedAtMs: 1 },
+      ...{ id, clientId: undefined, subject: null, rpcId: undefined, host: 'h', port: 1, connectedAtMs: 1 },
       ...{ topics: ['t'], query: {}, extended: true, protocol: 2 },
     },
     tell: () => undefined,
     isAlive: async () => true,
     drop: () => undefined,
   };
+}
+
+it('who comes back takes its place, and says anew what it holds', () => {
+  const clients = registry();
+  const told: (KnownClient | undefined)[] = [];
+  clients.watch((_, before) => told.push(before));
+  const peer = peerOf('p');
   clients.connected(peer, 'a', { position: null });
   assert.equal(clients.list().length, 2);
   const back = clients.get('a', null);
@@ -119,6 +123,23 @@ it('who comes back takes its place, and says anew what it holds', () => {
   );
   assert(wasThere(back?.spans ?? [], 4), 'it was there before');
   assert.deepEqual(told, [undefined], 'no step from what it held before the start to now counts as one that was seen');
+});
+
+it('a client that comes back without its position says anew what it holds: its process, and its engine, may be new', () => {
+  const clients = registry();
+  const position = { epoch: 'e', applied_through: 6, applied_beyond: [], unresolved: [] };
+  const heldBack = (more: { position: typeof position | null }): (string | null | undefined)[] => {
+    const [first, second] = [peerOf('first'), peerOf('second')];
+    clients.connected(first, 'c', { position });
+    clients.reported(first, { client_id: 'c', position, ...WELL, policy_hash: 'held' });
+    clients.left(first);
+    clients.connected(second, 'c', more);
+    const { state, reportedAtMs } = clients.get('c', null) ?? {};
+    clients.left(second);
+    return [state?.policy_hash ?? null, reportedAtMs === null ? null : 'reported'];
+  };
+  assert.deepEqual(heldBack({ position }), ['held', 'reported']);
+  assert.deepEqual(heldBack({ position: null }), [null, null]);
 });
 
 it('a client that is connected to another instance is listed once, and expected no more', async () => {
