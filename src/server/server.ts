@@ -232,13 +232,17 @@ async function openSessions(
 function heardUpdates(log: UpdateLog): { follow(sessions: Sessions): void; unsubscribe(): void } {
   const early: RecentUpdate[] = [];
   let heard = (update: RecentUpdate): void => void early.push(update);
-  let skipped = (): void => undefined;
+  let isSkipped = false;
+  let skipped = (): void => {
+    isSkipped = true;
+  };
   const ends = [log.onRecord((record) => heard(updateOf(record))), log.onSkipped(() => skipped())];
   return {
     follow: (sessions) => {
       heard = (update) => sessions.recorded(update);
       skipped = () => sessions.skipped();
       for (const update of early.splice(0)) heard(update);
+      if (isSkipped) skipped();
     },
     unsubscribe: () => {
       for (const end of ends) end();

@@ -57,15 +57,13 @@ export async function allClients(
   return { named, connected, views, unheard, incomplete: why ?? null };
 }
 
-/** Returns a warning if clients of an instance that is gone are nowhere else: they may still be there, at an instance that nobody hears. */
+/**
+ * Returns a warning if clients of an instance that is gone are nowhere else: they may still be there, at an instance that nobody hears. It has
+ * no number: limited callers, too, are told.
+ */
 function lost(gone: readonly GoneInstance[], known: ReadonlyMap<string, KnownClient>): string | undefined {
-  for (const { instance, keys } of gone) {
-    const missing = keys.filter((key) => !known.has(key)).length;
-    if (missing === 0) continue;
-    const clients = missing === 1 ? 'one client' : `${missing} clients`;
-    return `server instance ${instance} is gone, and ${clients} of it ${missing === 1 ? 'has' : 'have'} not come to another one`;
-  }
-  return undefined;
+  const left = gone.find(({ keys }) => keys.some((key) => !known.has(key)));
+  return left && `server instance ${left.instance} is gone, and not all of its clients have come to another one`;
 }
 
 /** Returns a warning if an instance may be gone: its clients may be elsewhere by now. */
