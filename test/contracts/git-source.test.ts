@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { exec, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -500,6 +500,9 @@ test('keys of hosts that lie beside the ssh key are the ones that ssh trusts', a
   const files = said.find((line) => line.startsWith('userknownhostsfile '));
   assert(files?.includes(`${folder}/known_hosts`), files);
   assert.match(files ?? '', /\.ssh\/known_hosts /);
+  await rm(join(folder, 'known_hosts'));
+  await symlink('known_hosts', join(folder, 'known_hosts'));
+  assert.match(await command(), /StrictHostKeyChecking=yes/, 'one that cannot be read pins all the same');
 });
 
 test('a URL cannot make git run a program', async () => {

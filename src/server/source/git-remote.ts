@@ -114,7 +114,8 @@ export async function sshCommandFor(key: Secret, keyFile: string): Promise<strin
   if (hosts === join(homedir(), '.ssh', 'known_hosts')) return sshCommand(file);
   return await access(hosts).then(
     () => sshCommand(file, hosts),
-    () => sshCommand(file), // there is none, or it is not for us
+    // One that cannot be read is one all the same: ssh refuses every host then, rather than accept any.
+    (error: NodeJS.ErrnoException) => sshCommand(file, error.code === 'ENOENT' ? undefined : hosts),
   );
 }
 
