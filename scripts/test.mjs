@@ -6,29 +6,37 @@
 //   npm run test:interop          against the Python programs
 //   npm test -- --with-interop    everything, in one run
 //   npm test -- --without=a,b     all files but those whose path contains one of the words
-//   npm test -- --node=24         on another Node: a version of scripts/lib/node-versions.mjs, or a path
+//   npm test -- --node=22         on another Node: a version of scripts/lib/node-versions.mjs, a path, or "own" for this one
+//
+// Without --node the newest long-term Node runs the tests, so that they are the same everywhere; where it cannot be had, this one does.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { compile } from './lib/compile.mjs';
-import { nodeProgram } from './lib/node-versions.mjs';
+import { NEWEST, nodeProgram } from './lib/node-versions.mjs';
 import { Fatal, main, run } from './lib/run.mjs';
-import { groupTests, needOpa, testFiles } from './lib/test-files.mjs';
+import { callersOf, planOf, testFiles } from './lib/test-files.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = join(ROOT, 'build');
-/** Test files at a time: they take all that the cores have; one more fills what the others wait. Memory has a bound. */
-const CONCURRENCY = Math.min(availableParallelism() + 1, 8);
+/** How a large run is arranged: what its longer files take, and which need a process of their own. */
+const PLAN = JSON.parse(readFileSync(join(ROOT, 'test', 'plan.json'), 'utf8'));
+/** How fast the last large run was. */
+const PACE = join(BUILD, 'test-pace.json');
+/** Processes at a time: they take all that the cores have; two more fill what the others wait. Memory has a bound. */
+const CONCURRENCY = Math.min(availableParallelism() + 2, 8);
+/** What test files call that need an OPA program. */
+const NEED_OPA = { support: 'opa', functions: ['testOpa', 'startOpa'] };
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
 /** A run of so many files makes what it needs as it comes to it, and names each file in its output. */
 const FEW_FILES = 50;
 
-const FLAGS = ['--long', '--interop', '--with-interop', '--without=<words>', '--node=<version or path>'];
+const FLAGS = ['--long', '--interop', '--with-interop', '--without=<words>', '--node=<version, path or own>'];
 const NODE_FLAG = '--node=';
 const WITHOUT_FLAG = '--without=';
 
@@ -78,86 +86,133 @@ async function opa() {
   }
 }
 
+/** Programs that tests start, by the function of test/support that finds or makes each, and how long the making takes on two cores. */
+const PROGRAMS = [
+  { name: 'Redis', support: 'server-programs', function: 'redisProgram', takes: 'a Debian package, seconds' },
+  { name: 'nginx', support: 'server-programs', function: 'nginxProgram', takes: 'a Debian package, seconds' },
+  { name: 'NATS', support: 'server-programs', function: 'natsProgram', takes: 'built with Go, a minute' },
+  {
+    name: 'Chromium',
+    support: 'chromium',
+    function: 'chromiumProgram',
+    takes: 'Debian packages of 100 MB, half a minute',
+  },
+  ...['promtool', 'actionlint'].map((name) => ({ name, support: 'server-programs', function: `${name}Program` })),
+  ...['hadolint', 'compose', 'helm'].map((name) => ({ name, support: 'deploy-programs', function: `${name}Program` })),
+  { name: 'Kubernetes schemas', support: 'deploy-programs', function: 'kubernetesSchemas' },
+];
+
 /**
- * Has the backbone servers made before the tests run, beside the engine: built amid them, the first run would take the
- * processor away from tests that measure time. Where one cannot be had its tests are skipped and say why.
+ * Has the programs made that tests start, while tests run that need none of them. Answers the test files that have to wait.
  */
-async function backboneServers() {
-  const { actionlintProgram, natsProgram, nginxProgram, promtoolProgram, redisProgram } = await import(
-    pathToFileURL(join(BUILD, 'test', 'support', 'server-programs.js'))
-  );
-  const { chromiumProgram } = await import(pathToFileURL(join(BUILD, 'test', 'support', 'chromium.js')));
-  const { composeProgram, hadolintProgram, helmProgram, kubernetesSchemas } = await import(
-    pathToFileURL(join(BUILD, 'test', 'support', 'deploy-programs.js'))
-  );
-  const programs = {
-    ...{ redis: redisProgram, nats: natsProgram, nginx: nginxProgram },
-    ...{ promtool: promtoolProgram, actionlint: actionlintProgram },
-    ...{ hadolint: hadolintProgram, compose: composeProgram, helm: helmProgram },
-    ...{ 'Kubernetes schemas': kubernetesSchemas, Chromium: chromiumProgram },
-  };
-  await Promise.all(
-    Object.entries(programs).map(async ([name, get]) => {
-      const found = await get();
-      console.log(`${name}: ${'missing' in found ? found.missing : `using ${found.path}`}`);
-    }),
-  );
+async function programsBeside(files) {
+  const late = new Set();
+  for (const { name, support, function: find, takes = 'minutes' } of PROGRAMS) {
+    const callers = callersOf(BUILD, files, { support, functions: [find] });
+    if (callers.length === 0) continue;
+    const module = await import(pathToFileURL(join(BUILD, 'test', 'support', `${support}.js`)));
+    const found = module[find]();
+    if (await isThere(found)) continue;
+    console.log(`${name}: made beside the tests (${takes}); those that need it come last`);
+    for (const file of callers) late.add(file);
+    // What it says is said again by the tests that need it, as a failure or as the reason of a skip.
+    found.catch(() => undefined);
+  }
+  return [...late];
+}
+
+/** Whether a program is found without being made: looking for one takes milliseconds. */
+async function isThere(found) {
+  const soon = new Promise((resolve) => setTimeout(resolve, 500, false));
+  return Promise.race([
+    found.then(
+      () => true,
+      () => true,
+    ),
+    soon,
+  ]);
+}
+
+/** The Node that runs the tests. */
+async function testedNode(wanted) {
+  if (wanted === 'own') return process.execPath;
+  if (wanted !== undefined) return nodeProgram(wanted);
+  if (process.versions.node.startsWith(`${NEWEST}.`)) return process.execPath;
+  try {
+    return await nodeProgram(NEWEST);
+  } catch (error) {
+    if (!(error instanceof Fatal)) throw error;
+    console.log(`Node ${NEWEST} cannot be had, so the tests run on this one: ${error.message}`);
+    return process.execPath;
+  }
 }
 
 async function versionOf(node) {
   return (await promisify(execFile)(node, ['--version'])).stdout.trim();
 }
 
-async function runFiles(files, { long, node }, opaPath) {
+/** Runs files, and answers the exit code. `plan`: how a large run is arranged; undefined for a few files, each with all that it says. */
+async function runFiles(files, { long, node }, opaPath, plan) {
   const dir = mkdtempSync(join(tmpdir(), 'policysync-test-run-'));
-  const totals = join(dir, 'totals');
+  const [given, results] = [join(dir, 'given.json'), join(dir, 'results.json')];
+  const paths = (plan ?? files.map((file) => ({ file }))).map(({ file }) => join(BUILD, file));
+  const seconds = plan && Object.fromEntries(plan.map(({ file, seconds: of }) => [join(BUILD, file), of]));
+  const timeoutMs = long ? TIMEOUT_MS.long : TIMEOUT_MS.normal;
+  writeFileSync(
+    given,
+    JSON.stringify({ files: paths, concurrency: CONCURRENCY, timeoutMs, build: BUILD, seconds, results }),
+  );
   try {
-    const code = await run(
-      node ?? process.execPath,
-      [
-        '--test',
-        // What this Node deprecates is warned of, before it is gone.
-        '--pending-deprecation',
-        `--test-concurrency=${CONCURRENCY}`,
-        `--test-timeout=${long ? TIMEOUT_MS.long : TIMEOUT_MS.normal}`,
-        '--test-reporter=spec',
-        '--test-reporter-destination=stdout',
-        `--test-reporter=${pathToFileURL(join(ROOT, 'scripts', 'lib', 'summary-reporter.mjs'))}`,
-        `--test-reporter-destination=${totals}`,
-        ...files.map((file) => join(BUILD, file)),
-      ],
-      { cwd: ROOT, env: { ...process.env, SYNC_TEST_OPA: opaPath ?? '', ...(long ? { SYNC_TEST_LONG: '1' } : {}) } },
-    );
-    // After failures the reporter prints them again below its totals; the totals are what a reader looks for last.
-    if (code !== 0 && existsSync(totals)) {
-      const lines = readFileSync(totals, 'utf8').trimEnd().split('\n');
-      console.log(`\n${lines.map((line) => `ℹ ${line}`).join('\n')}`);
-    }
-    return code;
+    // What this Node deprecates is warned of, before it is gone.
+    const args = ['--pending-deprecation', join(ROOT, 'scripts', 'lib', 'run-tests.mjs'), given];
+    const env = { ...process.env, SYNC_TEST_OPA: opaPath ?? '', ...(long ? { SYNC_TEST_LONG: '1' } : {}) };
+    return await run(node, args, { cwd: ROOT, env });
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
 }
 
+/** Says what runs, on which Node, and how long it may take: by the last such run here, else by the one that test/plan.json has. */
+async function announce(files, node, plan) {
+  const on = `on Node ${(await versionOf(node)).slice(1)}${node === process.execPath ? '' : ` (${node})`}`;
+  if (plan === undefined) {
+    console.log(`running ${files.length} test files ${on} ...`);
+    return;
+  }
+  const expected = sumOf(plan) * (lastPace() ?? (PLAN.pace * 2) / Math.min(availableParallelism(), 8));
+  const minutes = Math.max(1, Math.round(expected / 60));
+  console.log(`running ${files.length} test files in ${plan.length} processes ${on}, about ${minutes} min ...`);
+}
+
+const sumOf = (plan) => plan.reduce((sum, { seconds }) => sum + seconds, 0);
+
+/** Seconds that the last large run here took for each second of its plan; undefined where there was none. */
+function lastPace() {
+  return existsSync(PACE) ? JSON.parse(readFileSync(PACE, 'utf8')).pace : undefined;
+}
+
 await main(async () => {
   const asked = options(process.argv.slice(2));
-  const chosen = { ...asked, node: asked.node === undefined ? undefined : await nodeProgram(asked.node) };
+  const node = await testedNode(asked.node);
   await compile(ROOT, 'build', { installed: true });
-  const files = testFiles(BUILD, chosen);
+  const files = testFiles(BUILD, asked);
   if (files.length === 0) {
     throw new Fatal(
-      chosen.filters.length > 0
-        ? `No test file has "${chosen.filters.join('" or "')}" in its path; give a part of a path such as "flows/opa".`
+      asked.filters.length > 0
+        ? `No test file has "${asked.filters.join('" or "')}" in its path; give a part of a path such as "flows/opa".`
         : 'There are no test files of this kind; look into test/.',
     );
   }
-  const isLarge = files.length > FEW_FILES;
-  const [{ path: opaPath, missing }] = await Promise.all([opa(), isLarge ? backboneServers() : undefined]);
-  const skipped = missing === undefined ? [] : needOpa(BUILD, files);
+  const { path: opaPath, missing } = await opa();
+  const skipped = missing === undefined ? [] : callersOf(BUILD, files, NEED_OPA);
   const left = files.filter((file) => !skipped.includes(file));
-  const { node = process.execPath } = chosen;
-  console.log(`running ${left.length} test files on ${node} (${await versionOf(node)}) ...`);
-  const code = left.length === 0 ? 0 : await runFiles(isLarge ? groupTests(BUILD, left) : left, chosen, opaPath);
+  const plan = left.length > FEW_FILES ? planOf(BUILD, left, PLAN, await programsBeside(left)) : undefined;
+  await announce(left, node, plan);
+  const startMs = performance.now();
+  const code = left.length === 0 ? 0 : await runFiles(left, { ...asked, node }, opaPath, plan);
+  if (plan !== undefined && code === 0) {
+    writeFileSync(PACE, JSON.stringify({ pace: (performance.now() - startMs) / 1000 / sumOf(plan) }));
+  }
   if (skipped.length > 0) {
     console.log(
       `\nℹ ${skipped.length} test files were skipped, since they need OPA:\nℹ   ${skipped.join('\nℹ   ')}\n${missing}`,

@@ -8,7 +8,10 @@ import { Fatal } from './run.mjs';
 const exec = promisify(execFile);
 const LIMIT_MS = 10 * 60_000;
 
-/** The newest long-term version first; of the oldest one the first that is supported. */
+/** The newest long-term version: tests run on it, and figures are of it. */
+export const NEWEST = '24';
+
+/** Of the oldest one the first that is supported. */
 export const NODE_VERSIONS = new Map([
   ['24', '24.21.0'],
   ['26', '26.10.0'],

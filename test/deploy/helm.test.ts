@@ -401,17 +401,24 @@ describe('the files of the chart', () => {
 });
 
 describe('a machine without helm and Go', () => {
-  it('is an error with SYNC_TEST_HELM=1, and skips the tests of the chart without it', async () => {
+  it('is an error with SYNC_TEST_PROGRAMS=all, and skips the tests of the chart without it', async () => {
     await using empty = await tempDir();
-    const kept = { ...process.env };
+    const names = ['PATH', 'XDG_CACHE_HOME', 'SYNC_TEST_PROGRAMS'] as const;
+    const kept = names.map((name) => [name, process.env[name]] as const);
     try {
-      Object.assign(process.env, { PATH: empty.path, XDG_CACHE_HOME: empty.path, SYNC_TEST_HELM: '1' });
+      Object.assign(process.env, { PATH: empty.path, XDG_CACHE_HOME: empty.path, SYNC_TEST_PROGRAMS: 'all' });
       await assert.rejects(helmProgram(), /there is no Go to build helm/);
       await assert.rejects(kubernetesSchemas(), /there is no python3/);
-      delete process.env.SYNC_TEST_HELM;
-      assert('missing' in (await helmProgram()) && 'missing' in (await kubernetesSchemas()));
+      delete process.env.SYNC_TEST_PROGRAMS;
+      for (const found of [await helmProgram(), await kubernetesSchemas()]) {
+        assert('missing' in found);
+        assert.match(found.missing, /SYNC_TEST_PROGRAMS=all npm test$/);
+      }
     } finally {
-      process.env = kept;
+      for (const [name, value] of kept) {
+        if (value === undefined) delete process.env[name];
+        else process.env[name] = value;
+      }
     }
   });
 });

