@@ -11,10 +11,14 @@ import { createFetcher, type Fetcher } from './providers.js';
 import { createSpool } from './spool.js';
 
 let dir: string;
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'policysync-providers-'));
-});
-after(() => rm(dir, { recursive: true }));
+
+/** Each suite has the folder {@link dir} of its own. */
+function useFolder(): void {
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'policysync-providers-'));
+  });
+  after(() => rm(dir, { recursive: true }));
+}
 
 const never = new AbortController().signal;
 
@@ -47,6 +51,8 @@ function asking(fetcher?: string | null): FetchRequest {
 }
 
 describe('fetch providers', () => {
+  useFolder();
+
   it('are chosen by name, in any case; no name means the built-in HTTP', async () => {
     const fetcher = await fetcherOf([texts('HttpFetchProvider', '"http"'), texts('TableFetchProvider', '"ta', 'ble"')]);
     const read = async (name?: string | null): Promise<string> => {
@@ -182,6 +188,8 @@ describe('fetch providers', () => {
 });
 
 describe('modules with fetch providers', () => {
+  useFolder();
+
   const module = async (name: string, text: string): Promise<string> => {
     const path = join(dir, name);
     await writeFile(path, text);
