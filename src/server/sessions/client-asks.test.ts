@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { errorCode, SyncError } from '../../lib/errors.js';
+import { errorCode } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import type { PeerInfo, SessionPeer } from '../../pubsub/peer.js';
 import { ASK_KINDS } from '../../wire/session.js';
@@ -100,9 +100,11 @@ describe('asks of clients', () => {
     );
     asks.left(own);
     for (const asking of [...shared, level, refresh]) assert.equal(await outcome(asking), 'client_away');
-    connect(one);
-    const again = asks.ask(one, { kind: 'details' });
-    again.catch((error: unknown) => assert(error instanceof SyncError)); // nobody answers
+    const back = connect(one);
+    const again = outcome(asks.ask(one, { kind: 'details' }));
+    assert.equal(back.told.length, 1, 'the room is free again');
+    asks.left(back);
+    assert.equal(await again, 'client_away');
   });
 
   it('for details leave room to act', async () => {
