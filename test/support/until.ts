@@ -1,16 +1,18 @@
+import { availableParallelism, loadavg } from 'node:os';
+
 /** Time between two looks, at first and once it takes long: most looks are requests, and all of them are work. */
 const LOOK_MS = { soon: 10, later: 30, laterAfter: 500 };
 
 /**
  * Waits until `condition` gives a value that is not false, null or undefined, and returns it; looks again and again. Fails
- * after `withinMs` with what was waited for, and with the last error where the condition threw.
+ * after `withinMs` with what was waited for, and with the last error where the condition threw. The limit is for a machine without
+ * other work: see {@link patience}.
  */
 export async function until<T>(
   condition: () => T | false | null | undefined | Promise<T | false | null | undefined>,
   { withinMs, what }: { withinMs: number; what: string },
 ): Promise<T> {
   const startedMs = performance.now();
-  const deadline = startedMs + withinMs;
   let lastError: unknown;
   for (;;) {
     try {
@@ -22,10 +24,22 @@ export async function until<T>(
       lastError = error;
     }
     const nowMs = performance.now();
-    if (nowMs > deadline) {
-      throw new Error(`not within ${withinMs} ms: ${what}`, lastError === undefined ? undefined : { cause: lastError });
+    if (nowMs - startedMs > withinMs * patience()) {
+      throw new Error(
+        `not within ${Math.round(nowMs - startedMs)} ms: ${what}`,
+        lastError === undefined ? undefined : { cause: lastError },
+      );
     }
     const pauseMs = nowMs - startedMs < LOOK_MS.laterAfter ? LOOK_MS.soon : LOOK_MS.later;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
+}
+
+/**
+ * How much longer things may take than on a machine without other work: as often as more is runnable than there are processors,
+ * by the load of the last minute.
+ */
+export function patience(): number {
+  const [runnable = 0] = loadavg();
+  return Math.max(1, runnable / availableParallelism());
 }
