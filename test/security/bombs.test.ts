@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { cpuTimer } from '../support/cpu-time.js';
 import { exchange, requestBytes, upgradeBytes, wsFrame } from '../support/hostile-wire.js';
 import { postJson, request } from '../support/http.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -11,7 +12,7 @@ import { type StartedServer, startServer } from '../support/start-server.js';
  */
 
 const MIB = 1024 * 1024;
-/** Longest time for one answer, on a machine that has other work. */
+/** Most processor time for one answer: the server is in this process. */
 const WITHIN_MS = 5_000;
 
 describe('bombs', () => {
@@ -27,13 +28,13 @@ describe('bombs', () => {
     body: Buffer | string,
     headers: readonly (readonly [string, string])[] = [],
   ): Promise<number> {
-    const startedMs = performance.now();
+    const cpuMs = cpuTimer();
     const [answer, health] = await Promise.all([
       exchange(server.port, requestBytes({ method: 'POST', target: '/data/config', headers, body: Buffer.from(body) })),
       request(`${server.url}/healthcheck`),
     ]);
     assert.equal(health.status, 200);
-    assert(performance.now() - startedMs < WITHIN_MS, `${performance.now() - startedMs} ms`);
+    assert(cpuMs() < WITHIN_MS, `${cpuMs()} ms`);
     assert(answer.text.length < 20_000, `an answer of ${answer.text.length} characters`);
     return answer.status;
   }
@@ -130,9 +131,9 @@ describe('bombs', () => {
     }
     for (const text of evil) {
       const query = encodeURIComponent(text.slice(0, 4_000)).slice(0, 8_000);
-      const startedMs = performance.now();
+      const cpuMs = cpuTimer();
       assert((await request(`${server.url}/policy?path=${query}`)).status < 600);
-      assert(performance.now() - startedMs < WITHIN_MS);
+      assert(cpuMs() < WITHIN_MS);
     }
   });
 

@@ -316,8 +316,8 @@ describe('a token that ends', () => {
     await ending.call('subscribe', { topics: ['acme'], client_id: 'ending' });
     const closed = once(ending.socket, 'close');
     const startMs = performance.now();
-    const wait = await publish(server.url, short, [put('/acme')], '?wait=applied&timeout=30s');
-    assert(performance.now() - startMs < 10_000, 'it does not outlive the token');
+    const wait = await publish(server.url, short, [put('/acme')], '?wait=applied&timeout=60s');
+    assert(performance.now() - startMs < 50_000, 'it does not outlive the token');
     assert.deepEqual([wait.status, field(wait.json, 'lagging_count')], [202, 2], wait.text);
     const [code] = await closed;
     assert.equal(code, 1008);
