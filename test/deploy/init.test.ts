@@ -24,16 +24,6 @@ const noSystemd = onPath('systemd-analyze') === undefined ? 'there is no systemd
 let dir: TempDir;
 const at = (...names: string[]): string => join(dir.path, ...names);
 
-before(async () => {
-  dir = await tempDir();
-  const { code, stderr } = await runCommand('policysync', [
-    ...['init', dir.path, '--repository', 'https://git.example/policies.git', '--branch', 'main'],
-    ...['--mode', 'network', '--tls', 'trial', '--compose', '--kubernetes', '--systemd'],
-  ]);
-  assert.equal(code, 0, stderr);
-});
-after(() => dir[Symbol.asyncDispose]());
-
 /** Every key of `given` that `known` does not have, as a path. */
 function unknownKeys(given: unknown, known: unknown, path = ''): string[] {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return [];
@@ -46,6 +36,16 @@ function unknownKeys(given: unknown, known: unknown, path = ''): string[] {
 }
 
 describe('what init writes', () => {
+  before(async () => {
+    dir = await tempDir();
+    const { code, stderr } = await runCommand('policysync', [
+      ...['init', dir.path, '--repository', 'https://git.example/policies.git', '--branch', 'main'],
+      ...['--mode', 'network', '--tls', 'trial', '--compose', '--kubernetes', '--systemd'],
+    ]);
+    assert.equal(code, 0, stderr);
+  });
+  after(() => dir[Symbol.asyncDispose]());
+
   it('names settings that exist, and no secret where everybody reads', async () => {
     const secrets = await Promise.all(
       ['auth-private-key.pem', 'master-token', 'webhook-secret', 'client-token'].map((name) =>
