@@ -7,6 +7,7 @@ import { startOpa, type TestOpa } from './opa.js';
 import { following, type StartedClient, startClient } from './start-client.js';
 import { type StartedServer, startServer } from './start-server.js';
 import { requestBy } from './tls-request.js';
+import { patience } from './until.js';
 
 /** The engines that AuthZEN is tested with. */
 export const ENGINES = ['inline', 'external', 'embedded'] as const;
@@ -84,7 +85,11 @@ function pdpAt(client: StartedClient, dispatcher: Agent): Pick<StartedPdp, 'url'
   // Our certificates are good for the address, too; a name shows that the configuration has what was asked for.
   const url = client.url.replace('127.0.0.1', 'localhost');
   const send = async (path: string, init: Pick<RequestInit, 'method' | 'body' | 'headers'>): Promise<Answer> => {
-    const response = await fetch(`${url}${path}`, { ...init, dispatcher, signal: AbortSignal.timeout(20_000) });
+    const response = await fetch(`${url}${path}`, {
+      ...init,
+      dispatcher,
+      signal: AbortSignal.timeout(20_000 * patience()),
+    });
     const text = await response.text();
     return { status: response.status, headers: new Headers([...response.headers]), text, json: parsed(text) };
   };

@@ -9,7 +9,7 @@ import type { BackboneTimes } from '../../src/server/backbone/session-keeper.js'
 import type { LogStore, NewRow, StoredRow } from '../../src/server/log/log-store.js';
 import { BACKBONE_PASSWORD, type BackboneKind, type BackboneServer, backboneOffer } from './backbone-servers.js';
 import { logStoreContract } from './log-store-contract.js';
-import { until } from './until.js';
+import { patience, until } from './until.js';
 
 /** What differs between backbones. */
 export interface BackboneFacts {
@@ -311,7 +311,7 @@ function refusal(error: unknown): unknown {
 }
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  const signal = AbortSignal.timeout(ms);
+  const signal = AbortSignal.timeout(ms * patience());
   const late = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(new Error(`not within ${ms} ms`)), { once: true });
   });

@@ -1,3 +1,5 @@
+import { patience } from './until.js';
+
 /** One answer, read whole. */
 export interface Answer {
   status: number;
@@ -7,12 +9,13 @@ export interface Answer {
   json: unknown;
 }
 
-/** Longest wait for an answer in a test. */
+/** Longest wait for an answer in a test, on a machine without other work. */
 const TIMEOUT_MS = 10_000;
 
 /** Sends a request and reads the answer, of a stream of events the first part; never follows a redirect. */
 export async function request(url: string, init: RequestInit = {}): Promise<Answer> {
-  const response = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS), ...init });
+  const signal = AbortSignal.timeout(TIMEOUT_MS * patience());
+  const response = await fetch(url, { redirect: 'manual', signal, ...init });
   const isStream = response.headers.get('content-type') === 'text/event-stream';
   const text = isStream ? await firstPart(response) : await response.text();
   return { status: response.status, headers: response.headers, text, json: parsed(text) };

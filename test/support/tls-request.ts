@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { Agent, fetch } from 'undici';
 import type { Pair } from './certificates.js';
 import { type Answer, parsed, type request } from './http.js';
+import { patience } from './until.js';
 
 /** How a test identifies itself, and which authority it trusts. */
 export interface TlsCaller {
@@ -31,7 +32,7 @@ export function requestBy({ ca, own, token }: TlsCaller): typeof request {
           ...Object.fromEntries(new Headers(init.headers)),
         },
         redirect: 'manual',
-        signal: AbortSignal.timeout(10_000),
+        signal: AbortSignal.timeout(10_000 * patience()),
         dispatcher,
       });
       const text = await response.text();

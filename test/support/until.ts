@@ -41,5 +41,5 @@ export async function until<T>(
  */
 export function patience(): number {
   const [runnable = 0] = loadavg();
-  return Math.max(1, runnable / availableParallelism());
+  return Math.max(1, Math.ceil(runnable / availableParallelism()));
 }
