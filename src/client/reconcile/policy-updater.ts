@@ -110,27 +110,31 @@ export class PolicyUpdater {
   }
 
   /**
-   * Takes a policy notice, in either form. One that names what the engine holds asks for nothing; one that cannot be read
-   * may mean anything, so the server is asked.
+   * Takes a policy notice, in either form. One that names what the engine holds asks for nothing, unless another commit was refused
+   * since; one that cannot be read may mean anything, so the server is asked.
    */
   notified(dataText: string): void {
     const notice = policyNotice.safeParse(parseJson(dataText));
     const hash = typeof notice.data === 'string' ? notice.data : notice.data?.new_policy_hash;
     if (hash !== undefined) this.#deps.status.policyWanted(hash);
     // While an update is under way, what is held is about to change: the branch may have come back to it since.
-    const isHeld = hash !== undefined && hash === this.#held?.hash && this.#loop.idle;
-    if (!isHeld) this.request();
+    if (hash === undefined || !this.#isHeld(hash) || !this.#loop.idle) this.request();
   }
 
   /** The server's newest commit, as its heartbeat says: asks for it unless it is held, refused, or under way. */
   headIs(hash: string | null): void {
     if (hash !== null) this.#deps.status.policyWanted(hash);
-    if (hash === null || hash === this.#held?.hash || hash === this.#refused?.hash || !this.#loop.idle) return;
+    if (hash === null || this.#isHeld(hash) || hash === this.#refused?.hash || !this.#loop.idle) return;
     this.#deps.log.info(
       { hash, held: this.#held?.hash ?? null },
       'a policy notice may have been lost: asking the server',
     );
     this.request();
+  }
+
+  /** The engine holds this commit, and none was refused since: where one was, the server has gone back, and all is well again. */
+  #isHeld(hash: string): boolean {
+    return hash === this.#held?.hash && this.#refused === undefined;
   }
 
   /** There may be a newer policy: the connection is new, or a notice came. */
