@@ -10,6 +10,8 @@ import { Status } from '../../src/client/status/status.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { loadSettings } from '../../src/lib/options.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
+import { killProcess } from './kill.js';
+import { MemoryEngine } from './memory-engine.js';
 import { freePort, testOpa } from './opa.js';
 import { until } from './until.js';
 
@@ -27,6 +29,8 @@ export interface TestEngine extends AsyncDisposable {
   readonly status: Status;
   /** Process id of the inline engine. */
   pid(): number | undefined;
+  /** Kills it, where it runs; it is started again. */
+  kill(): void;
   /** A document as the engine has it; undefined where there is none. */
   data(path: DocPath): Promise<unknown>;
   /** The result of a query. */
@@ -85,6 +89,10 @@ export async function startEngine(
     keeper,
     status,
     pid: () => running.pid(),
+    kill: () => {
+      const pid = running.pid();
+      if (pid !== undefined) killProcess(pid);
+    },
     data: async (path) => {
       if (running.embedded !== undefined) return resultOf(await running.engine.read(path, stop.signal));
       const text = await rest.getData(path, stop.signal);
@@ -103,6 +111,38 @@ export async function startEngine(
       await done;
       await running.close();
       await rest.close();
+    },
+  };
+}
+
+/** An engine in memory with the same parts; there is nothing behind its `url`, and it answers no query. */
+export async function startMemoryEngine(): Promise<TestEngine> {
+  const log = silentLogger();
+  const engine = new MemoryEngine('bundle', { tell: () => undefined, turn: async () => undefined });
+  const applier = new Applier(engine);
+  const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
+  const keeper = new EngineKeeper(
+    { tellsStart: true, probeEnabled: false, probeIntervalMs: 0, probeTimeoutMs: 0, backoff: { minMs: 1, maxMs: 10 } },
+    { engine, applier, status, log },
+  );
+  const stop = new AbortController();
+  const done = keeper.run({}, stop.signal);
+  keeper.started();
+  await until(() => status.engine.online, { withinMs: 20_000, what: 'the engine holds our state' });
+  return {
+    url: '',
+    ...{ engine, applier, keeper, status },
+    pid: () => undefined,
+    kill: () => {
+      engine.wipe();
+      keeper.ended('it was killed');
+      keeper.started();
+    },
+    data: async (path) => resultOf(await engine.read(path)),
+    query: () => Promise.reject(new Error('an engine in memory has no rules to ask')),
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await done;
     },
   };
 }
