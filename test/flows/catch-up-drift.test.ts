@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { byWebhook } from '../support/announced.js';
 import { startFakeSessionServer } from '../support/fake-session-server.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
-import { following, type StartedClient, startClient } from '../support/start-client.js';
+import { type StartedClient, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 
-const ENV = { SYNC_POLICY_UPDATER_ENABLED: 'false', SYNC_DRIFT_CHECK_INTERVAL: '0.3' };
+const DRIFT = { SYNC_DRIFT_CHECK_INTERVAL: '0.1' };
+const ENV = { SYNC_POLICY_UPDATER_ENABLED: 'false', ...DRIFT };
 
 function drift(health: unknown, name: string): unknown {
   return field(health, 'data', 'drift', name);
@@ -50,38 +52,39 @@ test('a document that somebody else changes, adds to or removes in the engine is
   assert.equal(await client.data('/foreign'), 1);
 });
 
-for (const engine of ['inline', 'embedded'] as const)
-  test(`what the client itself writes is no drift, however often it changes, in an ${engine} engine`, async () => {
-    await using server = await startFakeSessionServer();
-    await using client = await startClient({ serverUrl: server.url, engine, env: ENV });
-    await client.healthy();
-    for (let n = 1; n <= 60; n++) {
-      server.publish([{ dst_path: '/a', data: { n } }]);
-      server.publish([{ dst_path: `/a/below${n % 3}`, data: 12345678901 + n }]);
-      if (n % 10 === 0) server.publish([{ dst_path: '/a', save_method: 'DELETE' }]);
-      await client.data('/a');
-    }
-    server.publish([{ dst_path: '/a', data: { last: 1.0 } }]);
+test('what the client itself writes is no drift, however often it changes, in an inline and an embedded engine', async () => {
+  await using server = await startFakeSessionServer();
+  await using inline = await startClient({ serverUrl: server.url, env: ENV });
+  await using embedded = await startClient({ serverUrl: server.url, engine: 'embedded', env: ENV });
+  const both = [inline, embedded];
+  for (const client of both) await client.healthy();
+  for (let n = 1; n <= 60; n++) {
+    server.publish([{ dst_path: '/a', data: { n } }]);
+    server.publish([{ dst_path: `/a/below${n % 3}`, data: 12345678901 + n }]);
+    if (n % 10 === 0) server.publish([{ dst_path: '/a', save_method: 'DELETE' }]);
+    for (const client of both) await client.data('/a');
+  }
+  server.publish([{ dst_path: '/a', data: { last: 1.0 } }]);
+  for (const client of both) {
     await client.holds('/a', { last: 1 });
     const health = await compared(client);
     assert.deepEqual([drift(health, 'repaired'), drift(health, 'documents')], [0, 1]);
     assert.equal(drift(health, 'error'), null);
-  });
+  }
+});
 
-for (const kind of ['inline', 'external'] as const) {
-  test(`members of a root data.json are compared, in an ${kind} engine`, async () => {
-    await using repo = await gitRepo();
-    await repo.commit({
-      'data.json': '{"limits":{"max":3},"app":{"names":["a"],"rbac":{"roles":1}}}',
-      'app/rbac.rego': 'package app.rbac\n\nallow := true\n',
-    });
-    await using server = await startServer(following(repo));
-    await using opa = kind === 'external' ? await startOpa() : undefined;
-    await using client = await startClient({
-      serverUrl: server.url,
-      ...(opa === undefined ? {} : { engineUrl: opa.url }),
-      env: { SYNC_DRIFT_CHECK_INTERVAL: '0.3', SYNC_INLINE_ENGINE_OPEN: 'true' },
-    });
+test('members of a root data.json are compared, in an inline and an external engine', async () => {
+  await using repo = await gitRepo();
+  await repo.commit({
+    'data.json': '{"limits":{"max":3},"app":{"names":["a"],"rbac":{"roles":1}}}',
+    'app/rbac.rego': 'package app.rbac\n\nallow := true\n',
+  });
+  await using server = await startServer(byWebhook(repo));
+  await using opa = await startOpa();
+  const env = { ...DRIFT, SYNC_INLINE_ENGINE_OPEN: 'true' };
+  await using inline = await startClient({ serverUrl: server.url, env });
+  await using external = await startClient({ serverUrl: server.url, engineUrl: opa.url, env });
+  for (const client of [inline, external]) {
     await client.healthy();
     await client.holds('/limits', { max: 3 });
     assert.equal(drift(await compared(client), 'documents'), 2);
@@ -95,5 +98,5 @@ for (const kind of ['inline', 'external'] as const) {
     }
     assert.equal(drift(await compared(client), 'repaired'), 2);
     await client.answers('/app/rbac/allow', {}, true);
-  });
-}
+  }
+});

@@ -67,76 +67,6 @@ test('after a short absence a client asks for the tail alone, and for nothing wh
   assert.equal(pulls(server).length, 2);
 });
 
-test('an update that arrives before the answer to the first subscription keeps its place', async () => {
-  await using server = await startFakeSessionServer();
-  server.publish([{ dst_path: '/a', data: { x: 'old', y: 1 } }]);
-  server.beforeAnswer = () => {
-    server.beforeAnswer = undefined;
-    server.publish([{ dst_path: '/a/x', data: 'new' }]);
-  };
-  let readOn = (): void => undefined;
-  server.updatesAfter = new Promise((resolve) => {
-    readOn = () => resolve(undefined);
-  });
-  await using client = await start(server);
-  await client.holds('/a', { x: 'new' });
-  readOn();
-  await client.holds('/a', { x: 'new', y: 1 });
-  await client.healthy();
-  assert.deepEqual(await client.data('/a'), { x: 'new', y: 1 });
-  await until(async () => field((await position(client)).json, 'applied_through') === 2, {
-    withinMs: 20_000,
-    what: 'both updates are in',
-  });
-});
-
-test('a lost notice is noticed by the next one, and the last one by a heartbeat', async () => {
-  await using server = await startFakeSessionServer();
-  await using client = await start(server);
-  await client.healthy();
-  server.publish([{ dst_path: '/lost', data: 1 }], { lost: true });
-  server.publish([{ dst_path: '/next', data: 1 }]);
-  await client.holds('/next', 1);
-  await client.holds('/lost', 1);
-
-  server.heartbeatSeconds = 0.2;
-  server.drop();
-  await subscribed(server, 2);
-  server.publish([{ dst_path: '/last', data: 1 }], { lost: true });
-  await client.holds('/last', 1);
-  assert.equal(client.log.filter(({ msg }) => msg === 'data update received').length, 3);
-});
-
-test('a server that comes back with an empty log empties nothing: the paths are orphaned until somebody prunes them', async () => {
-  await using server = await startFakeSessionServer();
-  server.publish([
-    { dst_path: '/kept', data: 1 },
-    { dst_path: '/deep/er', data: 2 },
-  ]);
-  await using client = await start(server);
-  await client.holds('/kept', 1);
-  server.forget();
-  server.epoch = 'two';
-  server.tailFrom = Number.MAX_SAFE_INTEGER;
-  server.drop();
-  await subscribed(server, 2);
-  server.publish([{ dst_path: '/new', data: 1 }]);
-  await client.holds('/new', 1);
-  const health = await client.tells('it follows the other log', (json) => field(json, 'data', 'epoch') === 'two');
-  assert.deepEqual(field(health.json, 'data', 'orphaned'), ['/kept', '/deep/er']);
-  assert.deepEqual([await client.data('/kept'), await client.data('/deep/er')], [1, 2]);
-  await client.healthy();
-
-  server.publish([{ dst_path: '/kept', data: 3 }]);
-  await client.holds('/kept', 3);
-  const answer = await request(`${client.url}/orphans/prune`, { method: 'POST' });
-  assert.deepEqual([answer.status, answer.json], [200, { pruned: ['/deep/er'] }]);
-  assert.equal(await client.data('/deep/er'), undefined);
-  assert.equal(await client.data('/kept'), 3);
-  const after = await client.health();
-  assert.deepEqual(field(after.json, 'data', 'orphaned'), []);
-});
-
 test('a log that has gone back behind the position is another log: nothing goes, and what it says counts', async () => {
   await using server = await startFakeSessionServer();
   await using client = await start(server);
@@ -150,74 +80,6 @@ test('a log that has gone back behind the position is another log: nothing goes,
   assert.deepEqual([await client.data('/n3'), await client.data('/n5')], [3, 5]);
   const health = await client.tells('it names them', (json) => orphaned(json).length === 2);
   assert.deepEqual(orphaned(health.json), ['/n3', '/n5']);
-});
-
-/** A client that is at 5, of a server whose log goes back to 2. What `publish` brings then has other places. */
-async function goneBack(client: StartedClient, server: FakeSessionServer, publish: () => void): Promise<void> {
-  server.publish([{ dst_path: '/first', data: 1 }]);
-  server.publish([{ dst_path: '/second', data: 2 }]);
-  server.publish([{ dst_path: '/a', data: { k: 1 } }]);
-  server.publish([{ dst_path: '/a/k', data: 'old' }]);
-  server.publish([{ dst_path: '/a/more', data: 'old' }]);
-  await client.holds('/a', { k: 'old', more: 'old' });
-  server.forget(2);
-  server.beforeAnswer = () => {
-    server.beforeAnswer = undefined;
-    publish();
-  };
-  server.drop();
-  await subscribed(server, 2);
-}
-
-for (const [what, data] of [
-  ['another update', 'new'],
-  ['the very same update as before', { k: 1 }],
-] as const) {
-  test(`a log that has gone back may tell of ${what} before it answers the subscription: it has its place in what the log is now`, async () => {
-    await using server = await startFakeSessionServer();
-    await using client = await start(server);
-    await goneBack(client, server, () => server.publish([{ dst_path: '/a', data }]));
-    await client.holds('/a', data);
-    server.publish([{ dst_path: '/last', data: 1 }]);
-    await client.holds('/last', 1);
-    assert.deepEqual(
-      [await client.data('/a'), await client.data('/first'), await client.data('/second')],
-      [data, 1, 2],
-    );
-    assert.equal(field((await position(client)).json, 'applied_through'), 4);
-    assert.deepEqual(orphaned((await client.health()).json), []);
-  });
-}
-
-test('a patch that a log which has gone back tells of before its answer is applied once', async () => {
-  await using server = await startFakeSessionServer();
-  server.base = [{ url: '', dst_path: '/p', data: { was: 1 } }];
-  await using client = await start(server);
-  const move = [{ op: 'move', from: '/was', path: '/is' }];
-  await goneBack(client, server, () => server.publish([{ dst_path: '/p', save_method: 'PATCH', data: move }]));
-  await client.holds('/p', { is: 1 });
-  await client.tells('all is in', (health) => field(health, 'data', 'epoch') === 'one');
-  server.publish([{ dst_path: '/last', data: 1 }]);
-  await client.holds('/last', 1);
-  await client.healthy();
-});
-
-test('a log that the client comes back to wins over what another one said between', async () => {
-  await using server = await startFakeSessionServer();
-  server.publish([{ dst_path: '/a', data: { k: 'one' } }]);
-  await using client = await start(server);
-  await client.holds('/a', { k: 'one' });
-  server.forget();
-  server.epoch = 'two';
-  server.drop();
-  await subscribed(server, 2);
-  server.publish([{ dst_path: '/a/k', data: 'two' }]);
-  await client.holds('/a', { k: 'two' });
-  server.forget();
-  server.epoch = 'one';
-  server.publish([{ dst_path: '/a', data: { k: 'one' } }], { lost: true });
-  server.drop();
-  await client.holds('/a', { k: 'one' });
 });
 
 test('a client that has a new topic compares with a complete fold of its log: what that has no more goes', async () => {
@@ -266,20 +128,6 @@ test('a client that is restarted goes on from its backup: the tail alone, and wh
   assert.equal(pulls(server).at(-1), `/data/updates?after=${open - 1}&topics=policy_data&limit=1000&epoch=one`);
 });
 
-test('many pages are one catch-up, and a base that cannot be read holds up no update', async () => {
-  await using server = await startFakeSessionServer();
-  server.base = undefined;
-  server.pageLimit = 7;
-  for (let n = 1; n <= 30; n++) server.publish([{ dst_path: `/n/k${n}`, data: n }]);
-  await using client = await start(server);
-  await client.holds('/n/k30', 30);
-  assert.equal(Object.keys((await client.data('/n')) as object).length, 30);
-  assert.equal((await client.ready()).status, 503);
-  server.base = [];
-  await until(async () => (await client.ready()).status === 200, { ...WITHIN, what: 'it is ready' });
-  await client.healthy();
-});
-
 test('at-least answers when the update and what overlaps it is in the engine, and says so when the time is up', async () => {
   await using server = await startFakeSessionServer();
   await using source = await startDataSource();
@@ -308,19 +156,6 @@ test('at-least answers when the update and what overlaps it is in the engine, an
   assert.equal((await position(client, `?at-least=${lost}&epoch=other`)).status, 409);
   assert.equal((await position(client, `?at-least=${lost + 1}&timeout=50ms`)).status, 202);
   assert.equal((await position(client, '?at-least=x')).status, 422);
-});
-
-test('an update whose source fails is obsolete once a newer one replaces it, and counts as applied with that', async () => {
-  await using server = await startFakeSessionServer();
-  await using source = await startDataSource();
-  await using client = await start(server);
-  await client.healthy();
-  const first = server.publish([{ url: `${source.url}/never`, dst_path: '/a' }]);
-  await client.tells('it fails', (health) => failing(health).length === 1);
-  server.publish([{ dst_path: '/a', data: 2 }]);
-  await client.holds('/a', 2);
-  await client.healthy();
-  assert.equal((await position(client, `?at-least=${first}`)).status, 200);
 });
 
 test('the client reports what it holds when that changes, and with every heartbeat', async () => {

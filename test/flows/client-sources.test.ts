@@ -36,7 +36,7 @@ const ENV = {
   SYNC_PERIODIC_UPDATE_INTERVAL_MIN: '0.05',
 };
 
-test('failing base sources are named, leave the others alone, and heal by themselves', async () => {
+test('failing sources, of base entries and of updates, are named, leave the others alone, and heal by themselves', async () => {
   await using source = await startDataSource();
   source.serve('/good', { good: 1 });
   for (const { what, answer } of FAULTS) source.answer(`/${what}?token=hush-hush`, answer);
@@ -45,68 +45,46 @@ test('failing base sources are named, leave the others alone, and heal by themse
     dst_path: `/bad/${what}`,
   }));
   await using server = await startServer(baseEntries({ url: `${source.url}/good`, dst_path: '/good' }, ...entries));
+  // What was good before it fails keeps serving.
+  for (const { what } of FAULTS) source.serve(`/docs/${what}`, { good: what });
+  const updates = FAULTS.map(({ what }) => ({ url: `${source.url}/docs/${what}`, dst_path: `/docs/${what}` }));
+  await publish(server.url, ...updates);
   await using client = await startClient({ serverUrl: server.url, env: ENV });
-
+  const docs = (member: string): object => Object.fromEntries(FAULTS.map(({ what }) => [what, { [member]: what }]));
+  await client.holds('/docs', docs('good'));
   await client.holds('/good', { good: 1 });
-  const health = await client.tells('all are named', (json) => failing(json).length === FAULTS.length);
+  for (const { what, answer } of FAULTS) source.answer(`/docs/${what}`, answer);
+  await publish(server.url, ...updates);
+
+  const health = await client.tells('all are named', (json) => failing(json).length === 2 * FAULTS.length);
   assert.equal(health.status, 503);
   assert.equal((await client.ready()).status, 503);
   assert.equal(field(health.json, 'data', 'last_transaction', 'success'), false);
   for (const { what, says } of FAULTS) {
-    const line = failing(health.json).find((text) => text.startsWith(`/bad/${what}: `)) ?? '';
-    assert.match(line, says, what);
-    assert(line.includes(`${source.url}/${what}`), line);
+    for (const [path, url] of [
+      [`/bad/${what}`, `${source.url}/${what}`],
+      [`/docs/${what}`, `${source.url}/docs/${what}`],
+    ] as const) {
+      const line = failing(health.json).find((text) => text.startsWith(`${path}: `)) ?? '';
+      assert.match(line, says, path);
+      assert(line.includes(url), line);
+    }
   }
   assert(!health.text.includes('hush-hush'), 'no secret is shown');
   assert.equal(await client.data('/bad'), undefined);
-
-  for (const { what } of FAULTS) source.serve(`/${what}?token=hush-hush`, { healed: what });
-  await client.healthy();
-  assert.equal((await client.ready()).status, 200);
-  assert.deepEqual(await client.data('/bad'), Object.fromEntries(FAULTS.map(({ what }) => [what, { healed: what }])));
-});
-
-test('when a source fails after it was good, the last good document keeps serving', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  await client.healthy();
-  for (const { what } of FAULTS) source.serve(`/${what}`, { good: what });
-  const entries = FAULTS.map(({ what }) => ({ url: `${source.url}/${what}`, dst_path: `/docs/${what}` }));
-  await publish(server.url, ...entries);
-  const good = Object.fromEntries(FAULTS.map(({ what }) => [what, { good: what }]));
-  await client.holds('/docs', good);
-
-  for (const { what, answer } of FAULTS) source.answer(`/${what}`, answer);
-  await publish(server.url, ...entries);
-  const health = await client.tells('all are named', (json) => failing(json).length === FAULTS.length);
-  assert.equal(health.status, 503);
-  assert.deepEqual(await client.data('/docs'), good);
+  assert.deepEqual(await client.data('/docs'), docs('good'));
   // An update that goes well does not hide that others still fail.
   await publish(server.url, { dst_path: '/other', data: 1 });
   await client.holds('/other', 1);
   assert.equal((await client.health()).status, 503);
 
-  for (const { what } of FAULTS) source.serve(`/${what}`, { healed: what });
+  for (const { what } of FAULTS) {
+    source.serve(`/${what}?token=hush-hush`, { healed: what });
+    source.serve(`/docs/${what}`, { healed: what });
+  }
   await client.healthy();
-  assert.deepEqual(await client.data('/docs'), Object.fromEntries(FAULTS.map(({ what }) => [what, { healed: what }])));
-});
-
-test('a deletion, or a later update in its place, ends the care for a failing source', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  await client.healthy();
-  await publish(
-    server.url,
-    { url: `${source.url}/one`, dst_path: '/one' },
-    { url: `${source.url}/two`, dst_path: '/two' },
-  );
-  await client.tells('both fail', (json) => failing(json).length === 2);
-  await publish(server.url, { dst_path: '/one', data: 1 });
-  await publish(server.url, { dst_path: '/two', save_method: 'DELETE' });
-  await client.healthy();
-  assert.deepEqual([await client.data('/one'), await client.data('/two')], [1, undefined]);
+  assert.equal((await client.ready()).status, 200);
+  for (const path of ['/bad', '/docs']) assert.deepEqual(await client.data(path), docs('healed'), path);
 });
 
 test('a source that nobody can read is told by name', async () => {
@@ -127,26 +105,9 @@ test('a source that nobody can read is told by name', async () => {
   assert.match(provider, /"LdapFetchProvider" is not known; known are HttpFetchProvider, PostgresFetchProvider$/);
 });
 
-test('a source with an interval is read again and again, and written when it has changed', async () => {
+test('a data configuration that cannot be read is told, holds up no update, and is read when it can', async () => {
   await using source = await startDataSource();
-  source.serve('/n', { n: 1 });
-  await using server = await startServer(
-    baseEntries({ url: `${source.url}/n`, dst_path: '/n', periodic_update_interval: 0.05 }),
-  );
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  await client.holds('/n', { n: 1 });
-  source.serve('/n', { n: 2 });
-  await client.holds('/n', { n: 2 });
-  source.answer('/n', { status: 500 });
-  await client.tells('it fails', (json) => failing(json).length === 1);
-  assert.deepEqual(await client.data('/n'), { n: 2 });
-  source.serve('/n', { n: 3 });
-  await client.holds('/n', { n: 3 });
-  await client.healthy();
-});
-
-test('a data configuration that cannot be read is told, and read when it can', async () => {
-  await using source = await startDataSource();
+  source.serve('/base', { base: 1, below: 0 });
   await using server = await startServer();
   const env = { ...ENV, SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL: `${source.url}/config` };
   await using client = await startClient({ serverUrl: server.url, env });
@@ -159,20 +120,6 @@ test('a data configuration that cannot be read is told, and read when it can', a
     await client.tells(`it says ${says}`, (json) => says.test(JSON.stringify(field(json, 'data'))));
     assert.deepEqual([(await client.health()).status, (await client.ready()).status], [503, 503]);
   }
-  source.serve('/n', { n: 1 });
-  source.serve('/config', { entries: [{ url: `${source.url}/n`, dst_path: '/n' }] });
-  await client.healthy();
-  assert.deepEqual(await client.data('/n'), { n: 1 });
-});
-
-test('a data configuration that cannot be read does not hold up what is published', async () => {
-  await using source = await startDataSource();
-  source.answer('/config', { status: 500, text: 'no database' });
-  source.serve('/base', { base: 1, below: 0 });
-  await using server = await startServer();
-  const env = { ...ENV, SYNC_DEFAULT_DATA_SOURCES_CONFIG_URL: `${source.url}/config` };
-  await using client = await startClient({ serverUrl: server.url, env });
-  await client.tells('it is told', (json) => failing(json).length === 1);
   await publish(server.url, { dst_path: '/base/below', data: 1 });
   await client.holds('/base', { below: 1 });
   source.serve('/config', { entries: [{ url: `${source.url}/base`, dst_path: '/other' }] });

@@ -1,65 +1,87 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { startDataSource } from '../support/data-source.js';
+import { after, before, describe, it, test } from 'node:test';
+import { byWebhook } from '../support/announced.js';
+import { type DataSource, startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
-import { failing, following, publish, publishText, startClient } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
-import { until } from '../support/until.js';
+import { failing, publish, publishText, type StartedClient, startClient } from '../support/start-client.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 
-/** These flows need no policy. */
 const DATA_ONLY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
 
-/** A moment that a test chooses. */
-function gate(): { opened: Promise<void>; open: () => void } {
-  let open: () => void = () => undefined;
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
+describe('data updates', () => {
+  let source: DataSource;
+  let server: StartedServer;
+  let client: StartedClient;
+  before(async () => {
+    source = await startDataSource();
+    server = await startServer();
+    client = await startClient({ serverUrl: server.url, env: DATA_ONLY });
+    await client.healthy();
   });
-  return { opened, open };
-}
+  after(async () => {
+    for (const part of [client, server, source]) await part[Symbol.asyncDispose]();
+  });
 
-test('updates by URL, inline, by patch and by deletion reach the engine in order', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: DATA_ONLY });
-  await client.healthy();
-
-  source.serve('/users', { ann: { role: 'admin' } });
-  await publish(server.url, { url: `${source.url}/users`, dst_path: '/users' });
-  await client.holds('/users', { ann: { role: 'admin' } });
-  await publish(server.url, { dst_path: 'users/bob', data: { role: 'guest' } });
-  await client.holds('/users', { ann: { role: 'admin' }, bob: { role: 'guest' } });
-  const patch = [
-    { op: 'replace', path: '/ann/role', value: 'owner' },
-    { op: 'add', path: '/eve', value: [1, 2] },
-    { op: 'remove', path: '/bob' },
-  ];
-  await publish(server.url, { dst_path: '/users', save_method: 'PATCH', data: patch });
-  await client.holds('/users', { ann: { role: 'owner' }, eve: [1, 2] });
-  await publish(
-    server.url,
-    { dst_path: '/users/eve', save_method: 'DELETE' },
-    { dst_path: '/a b/c%2Fd', data: 'text' },
-  );
-  await client.holds('/users', { ann: { role: 'owner' } });
-  await client.holds('/a%20b', { 'c/d': 'text' });
-  await publish(server.url, { dst_path: '/users', save_method: 'DELETE' });
-  await client.holds('/users', undefined);
-  await client.healthy();
-  assert.equal(source.count('/users'), 1);
-});
-
-test('the same source is read again when it is published again', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: DATA_ONLY });
-  await client.healthy();
-  for (const round of [1, 2, 3]) {
-    source.serve('/users', { round });
+  it('updates by URL, inline, by patch and by deletion reach the engine in order', async () => {
+    source.serve('/users', { ann: { role: 'admin' } });
     await publish(server.url, { url: `${source.url}/users`, dst_path: '/users' });
-    await client.holds('/users', { round });
-  }
-  assert.equal(source.count('/users'), 3);
+    await client.holds('/users', { ann: { role: 'admin' } });
+    await publish(server.url, { dst_path: 'users/bob', data: { role: 'guest' } });
+    await client.holds('/users', { ann: { role: 'admin' }, bob: { role: 'guest' } });
+    const patch = [
+      { op: 'replace', path: '/ann/role', value: 'owner' },
+      { op: 'add', path: '/eve', value: [1, 2] },
+      { op: 'remove', path: '/bob' },
+    ];
+    await publish(server.url, { dst_path: '/users', save_method: 'PATCH', data: patch });
+    await client.holds('/users', { ann: { role: 'owner' }, eve: [1, 2] });
+    await publish(
+      server.url,
+      { dst_path: '/users/eve', save_method: 'DELETE' },
+      { dst_path: '/a b/c%2Fd', data: 'text' },
+    );
+    await client.holds('/users', { ann: { role: 'owner' } });
+    await client.holds('/a%20b', { 'c/d': 'text' });
+    await publish(server.url, { dst_path: '/users', save_method: 'DELETE' });
+    await client.holds('/users', undefined);
+    await client.healthy();
+    assert.equal(source.count('/users'), 1);
+  });
+
+  it('the same source is read again when it is published again', async () => {
+    for (const round of [1, 2, 3]) {
+      source.serve('/again', { round });
+      await publish(server.url, { url: `${source.url}/again`, dst_path: '/again' });
+      await client.holds('/again', { round });
+    }
+    assert.equal(source.count('/again'), 3);
+  });
+
+  it('a dead source holds up nothing else, and is applied around what came later when it heals', async () => {
+    const env = { ...DATA_ONLY, SYNC_HTTP_FETCHER_TIMEOUT: '0.2', SYNC_FETCHING_WORKER_COUNT: '2' };
+    await using client = await startClient({ serverUrl: server.url, env });
+    await client.healthy();
+    const dead = ['/d1', '/d2', '/d3'];
+    for (const path of dead) source.answer(path, { fault: 'silent' });
+    for (const path of dead) await publish(server.url, { url: source.url + path, dst_path: `/dead${path}` });
+    await client.tells('all dead sources', (health) => failing(health).length === 3);
+
+    await using living = await startDataSource();
+    living.serve('/x', { from: 'living' });
+    await publish(server.url, { url: `${living.url}/x`, dst_path: '/living' });
+    await publish(server.url, { dst_path: '/dead/d1/inner', data: 'later' });
+    await client.holds('/living', { from: 'living' });
+    await client.holds('/dead', { d1: { inner: 'later' } });
+    assert.equal((await client.health()).status, 503);
+
+    for (const path of dead) source.serve(path, { inner: 'old', path });
+    await client.holds('/dead', {
+      d1: { inner: 'later', path: '/d1' },
+      d2: { inner: 'old', path: '/d2' },
+      d3: { inner: 'old', path: '/d3' },
+    });
+    await client.healthy();
+  });
 });
 
 test('numbers and nulls arrive as they were written, on every way into the engine', async () => {
@@ -74,7 +96,7 @@ test('numbers and nulls arrive as they were written, on every way into the engin
   await using source = await startDataSource();
   source.answer('/n', { text });
   source.answer('/large', { text: `{"pad":"${'x'.repeat(100_000)}","value":${text}}` });
-  await using server = await startServer(following(repo));
+  await using server = await startServer(byWebhook(repo));
   await using client = await startClient({ serverUrl: server.url });
   await client.healthy();
 
@@ -100,74 +122,4 @@ test('numbers and nulls arrive as they were written, on every way into the engin
     assert.equal((await client.text(path)).trim(), `{"result":${text}}`, path);
   }
   assert.equal((await client.text('/around/inner')).trim(), '{"result":1.0}');
-});
-
-test('an update on several topics of a client is applied once', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  const env = { ...DATA_ONLY, SYNC_DATA_TOPICS: 'a/b,a,c' };
-  await using client = await startClient({ serverUrl: server.url, env });
-  await client.healthy();
-  source.serve('/users', { ann: 1 });
-  await publish(server.url, { url: `${source.url}/users`, dst_path: '/users', topics: ['a/b', 'c'] });
-  await publish(server.url, { dst_path: '/elsewhere', data: 1, topics: ['d'] });
-  await publish(server.url, { dst_path: '/last', data: 1, topics: ['a/x'] });
-  await client.holds('/last', 1);
-  await client.holds('/users', { ann: 1 });
-  assert.equal(source.count('/users'), 1);
-  assert.equal(client.log.filter(({ msg }) => msg === 'data update received').length, 2);
-  assert.equal(await client.data('/elsewhere'), undefined);
-});
-
-test('later updates below a slow one, or in its place, win in the end', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: DATA_ONLY });
-  await client.healthy();
-  const slow = gate();
-  for (const path of ['/a', '/b', '/c'])
-    source.answer(path, { after: slow.opened, text: '{"inner":"slow","other":1}' });
-  for (const path of ['/a', '/b', '/c']) await publish(server.url, { url: source.url + path, dst_path: path });
-  await until(() => source.count() === 3, { withinMs: 20_000, what: 'all slow sources are asked' });
-
-  await publish(server.url, { dst_path: '/a/inner', data: 'later' });
-  await publish(server.url, { dst_path: '/b', data: 'later' });
-  await publish(server.url, { dst_path: '/c', save_method: 'PATCH', data: [{ op: 'add', path: '/patch', value: 1 }] });
-  await client.holds('/a', { inner: 'later' });
-  await client.holds('/b', 'later');
-  assert.equal(await client.data('/c'), undefined, 'a patch waits for what it changes');
-
-  slow.open();
-  await client.holds('/a', { inner: 'later', other: 1 });
-  await client.holds('/c', { inner: 'slow', other: 1, patch: 1 });
-  await client.healthy();
-  assert.equal(await client.data('/b'), 'later');
-});
-
-test('a dead source holds up nothing else, and is applied around what came later when it heals', async () => {
-  await using source = await startDataSource();
-  await using server = await startServer();
-  const env = { ...DATA_ONLY, SYNC_HTTP_FETCHER_TIMEOUT: '0.2', SYNC_FETCHING_WORKER_COUNT: '2' };
-  await using client = await startClient({ serverUrl: server.url, env });
-  await client.healthy();
-  const dead = ['/d1', '/d2', '/d3'];
-  for (const path of dead) source.answer(path, { fault: 'silent' });
-  for (const path of dead) await publish(server.url, { url: source.url + path, dst_path: `/dead${path}` });
-  await client.tells('all dead sources', (health) => failing(health).length === 3);
-
-  await using living = await startDataSource();
-  living.serve('/x', { from: 'living' });
-  await publish(server.url, { url: `${living.url}/x`, dst_path: '/living' });
-  await publish(server.url, { dst_path: '/dead/d1/inner', data: 'later' });
-  await client.holds('/living', { from: 'living' });
-  await client.holds('/dead', { d1: { inner: 'later' } });
-  assert.equal((await client.health()).status, 503);
-
-  for (const path of dead) source.serve(path, { inner: 'old', path });
-  await client.holds('/dead', {
-    d1: { inner: 'later', path: '/d1' },
-    d2: { inner: 'old', path: '/d2' },
-    d3: { inner: 'old', path: '/d3' },
-  });
-  await client.healthy();
 });

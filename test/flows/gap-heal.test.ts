@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { announced, byWebhook } from '../support/announced.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { type LossyWire, lossyWire } from '../support/lossy-wire.js';
-import { following, publish, startClient } from '../support/start-client.js';
+import { publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
@@ -41,7 +42,7 @@ test('the last notice of all is lost: the next heartbeat tells, and the client a
     beatsAtLoss.set(seqOf(frame), beats);
     return true;
   };
-  for (let n = 2; n <= 5; n++) {
+  for (let n = 2; n <= 3; n++) {
     const seq = await publish(server.url, { dst_path: '/a', data: n }, { dst_path: `/a${n}`, data: n });
     await until(() => beatsAtLoss.has(seq), { withinMs: 20_000, what: 'the notice is lost' });
     await client.holds('/a', n);
@@ -50,9 +51,9 @@ test('the last notice of all is lost: the next heartbeat tells, and the client a
     const needed = beats - (beatsAtLoss.get(seq) ?? 0);
     assert(needed >= 1 && needed <= 2, `${needed} heartbeats`);
   }
-  assert.equal(wire.lost.length, 4);
-  assert.equal(pulls(wire).length, before + 4, pulls(wire).join('\n'));
-  assert.match(pulls(wire).at(-1) ?? '', new RegExp(`after=${first + 3}&`));
+  assert.equal(wire.lost.length, 2);
+  assert.equal(pulls(wire).length, before + 2, pulls(wire).join('\n'));
+  assert.match(pulls(wire).at(-1) ?? '', new RegExp(`after=${first + 1}&`));
   assert.equal(field((await client.health()).json, 'server', 'connections') ?? 1, 1, 'the connection stays');
 
   wire.lose = (frame) => {
@@ -61,7 +62,7 @@ test('the last notice of all is lost: the next heartbeat tells, and the client a
   };
   const now = beats;
   await until(() => beats >= now + 2, { withinMs: 20_000, what: 'two heartbeats' });
-  assert.equal(pulls(wire).length, before + 4, 'who has everything asks for nothing');
+  assert.equal(pulls(wire).length, before + 2, 'who has everything asks for nothing');
 });
 
 test('a notice in the midst of others is lost: the next one tells, and order per path holds', async () => {
@@ -87,12 +88,12 @@ test('a notice in the midst of others is lost: the next one tells, and order per
 test('the notice of a commit is lost: the next heartbeat tells', async () => {
   await using repo = await gitRepo();
   await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  await using server = await startServer({ ...following(repo), SYNC_HEARTBEAT_INTERVAL: '1' });
+  await using server = await startServer({ ...byWebhook(repo), SYNC_HEARTBEAT_INTERVAL: '1' });
   await using wire = await lossyWire(server.url);
   await using client = await startClient({ serverUrl: wire.url });
   await client.answers('/a/x', {}, 1);
   wire.lose = (frame) => method(frame) === 'notify';
-  await repo.commit({ 'a.rego': 'package a\n\nx := 2\n' });
+  await announced(server, repo, { 'a.rego': 'package a\n\nx := 2\n' });
   await client.answers('/a/x', {}, 2);
   assert.equal(wire.lost.length, 1);
   assert.equal(client.log.filter(({ msg }) => msg === 'subscribed').length, 1);

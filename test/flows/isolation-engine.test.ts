@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { announced, byWebhook } from '../support/announced.js';
 import { startDataSource } from '../support/data-source.js';
 import { freeze, isStopped } from '../support/frozen-process.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field, postJson } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
-import { following, publish, startClient } from '../support/start-client.js';
+import { publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
@@ -15,7 +16,7 @@ test('an engine that stands still stops neither its client from fetching nor oth
   await using repo = await gitRepo();
   await repo.commit({ 'app/rule.rego': 'package app\n\nversion := 1\n' });
   await using source = await startDataSource();
-  await using server = await startServer(following(repo));
+  await using server = await startServer(byWebhook(repo));
   await using opa = await startOpa({ args: ['--v0-compatible=false'] });
   const env = {
     SYNC_POLICY_STORE_LIVENESS_PROBE_TIMEOUT_SECONDS: '0.2',
@@ -45,7 +46,7 @@ test('an engine that stands still stops neither its client from fetching nor oth
       { url: `${source.url}/doc/${round}`, dst_path: `/docs/${round}` },
     );
   }
-  await repo.commit({ 'app/rule.rego': 'package app\n\nversion := 2\n' });
+  await announced(server, repo, { 'app/rule.rego': 'package app\n\nversion := 2\n' });
   const documents = Object.fromEntries(
     Array.from({ length: ROUNDS }, (_, index) => [String(index + 1), { round: index + 1 }]),
   );
