@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, it, test } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { runCommand } from '../support/command.js';
 import { cutCable } from '../support/cut-cable.js';
 import { field, postJson, request } from '../support/http.js';
@@ -19,7 +19,7 @@ import {
   type StartedClient,
   startClient,
 } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -55,39 +55,6 @@ async function source(answer: (asked: Asked, response: ServerResponse) => void):
   });
   return { ...(await listening(server)), asked: all };
 }
-
-test('an entry says by which method, headers and body its source is asked, and may take a text', async () => {
-  await using api = await source(({ path, method, body }, response) => {
-    if (path === '/text') response.setHeader('content-type', 'text/plain').end('not "JSON"\nat all');
-    else response.setHeader('content-type', 'text/html').end(JSON.stringify({ method, body }));
-  });
-  await using server = await startServer();
-  await using client = await startClient({
-    serverUrl: server.url,
-    env: { ...ENV, SYNC_FETCH_METHODS: 'get,post,put' },
-  });
-  await client.healthy();
-  const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
-  await publish(
-    server.url,
-    { url: `${api.url}/get`, dst_path: '/get', config: { headers: { 'X-Key': 'k' }, process_data: false } },
-    { url: `${api.url}/text-body`, dst_path: '/text_body', config: { method: 'POST', data: 'a b' } },
-    { url: `${api.url}/json-body`, dst_path: '/json_body', config: { method: 'put', data: { a: [1] } } },
-    { url: `${api.url}/form-body`, dst_path: '/form_body', config: { method: 'post', headers: form, data: { a: 1 } } },
-    { url: `${api.url}/text`, dst_path: '/text', config: { is_json: false } },
-  );
-  await client.holds('/get', { method: 'GET', body: '' });
-  await client.holds('/text_body', { method: 'POST', body: 'a b' });
-  await client.holds('/json_body', { method: 'PUT', body: '{"a":[1]}' });
-  await client.holds('/form_body', { method: 'POST', body: 'a=1' });
-  await client.holds('/text', 'not "JSON"\nat all');
-  const sent = (path: string): IncomingHttpHeaders | undefined =>
-    api.asked.find((asked) => asked.path === path)?.headers;
-  assert.equal(sent('/get')?.['x-key'], 'k');
-  assert.equal(sent('/text-body')?.['content-type'], 'text/plain; charset=utf-8');
-  assert.equal(sent('/json-body')?.['content-type'], 'application/json');
-  assert.equal(sent('/form-body')?.['content-type'], 'application/x-www-form-urlencoded');
-});
 
 /** Writes of documents that the engine has taken. */
 async function writes(client: StartedClient): Promise<number> {
@@ -143,25 +110,6 @@ test('a new interval counts from the next read of the configuration, and so does
   await until(() => reads('/stays') >= later, { withinMs: 20_000, what: 'the first one is polled on' });
   assert(reads('/goes') <= before + 1, 'the second one is polled no more');
   assert.deepEqual(await client.data('/goes'), { path: '/goes' });
-  await client.healthy();
-});
-
-test('an entry of an unknown fetch provider fails with the names of those that are known; others go on', async () => {
-  await using api = await source((_asked, response) => response.end('{"ok":true}'));
-  await using server = await startServer();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  await client.healthy();
-  await publish(
-    server.url,
-    { url: 'ldap://host/x', dst_path: '/people', config: { fetcher: 'LdapFetchProvider', method: 'whatever' } },
-    { url: `${api.url}/a`, dst_path: '/a', config: { fetcher: 'httpfetchprovider' } },
-  );
-  await client.holds('/a', { ok: true });
-  const health = await client.tells('it is told', (json) => failing(json).length === 1);
-  assert.match(failing(health.json)[0] ?? '', /^\/people: .*"LdapFetchProvider" is not known; known are HttpFetch/);
-  const tries = client.log.filter(({ msg }) => msg.startsWith('data source cannot be read'));
-  assert.equal(tries.length, 1, 'it is not tried again');
-  await publish(server.url, { url: `${api.url}/people`, dst_path: '/people' });
   await client.healthy();
 });
 
@@ -375,33 +323,93 @@ const REFUSED: readonly { what: string; entry: object; at: string }[] = [
   { what: 'a DELETE with data', entry: { save_method: 'DELETE', data: {} }, at: 'data' },
 ];
 
-test('save_method: PUT, PATCH and DELETE at every kind of path, inline and from a URL', async () => {
-  const documents = new Map<string, string>();
-  await using api = await source(({ path }, response) => response.end(documents.get(path) ?? '{}'));
-  for (const byUrl of [false, true]) {
-    await using server = await startServer();
-    await using client = await startClient({ serverUrl: server.url, env: ENV });
+describe('what an entry asks for', () => {
+  let server: StartedServer;
+  let client: StartedClient;
+  before(async () => {
+    server = await startServer();
+    client = await startClient({ serverUrl: server.url, env: { ...ENV, SYNC_FETCH_METHODS: 'get,post,put' } });
     await client.healthy();
-    for (const [index, { what, entry, path, after }] of SAVES.entries()) {
-      const { data, ...rest } = { data: undefined, ...entry };
-      documents.set(`/${index}`, JSON.stringify(data));
-      await publish(server.url, byUrl && data !== undefined ? { ...rest, url: `${api.url}/${index}` } : entry);
-      await client.holds(path, after).catch((cause: unknown) => {
-        throw new Error(`${what}${byUrl ? ', from a URL' : ''}`, { cause });
-      });
-    }
-    await client.healthy();
-  }
-});
+  });
+  after(async () => {
+    for (const part of [client, server]) await part[Symbol.asyncDispose]();
+  });
 
-test('save_method: anything else is refused with 422 that names the field, and changes nothing', async () => {
-  await using server = await startServer();
-  for (const { what, entry, at } of REFUSED) {
-    const entries = [{ url: '', topics: ['policy_data'], dst_path: '/a', ...entry }];
-    const answer = await postJson(`${server.url}/data/config`, { entries });
-    assert.equal(answer.status, 422, what);
-    const loc = field(answer.json, 'detail', 0, 'loc');
-    assert(Array.isArray(loc) && loc.slice(0, 4).join('.') === `body.entries.0.${at}`, `${what}: ${answer.text}`);
-  }
-  assert.equal(await publishText(server.url, '{"entries":[{"url":"","topics":["t"],"dst_path":"/a","data":1}]}'), 1);
+  it('an entry says by which method, headers and body its source is asked, and may take a text', async () => {
+    await using api = await source(({ path, method, body }, response) => {
+      if (path === '/text') response.setHeader('content-type', 'text/plain').end('not "JSON"\nat all');
+      else response.setHeader('content-type', 'text/html').end(JSON.stringify({ method, body }));
+    });
+    const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    await publish(
+      server.url,
+      { url: `${api.url}/get`, dst_path: '/get', config: { headers: { 'X-Key': 'k' }, process_data: false } },
+      { url: `${api.url}/text-body`, dst_path: '/text_body', config: { method: 'POST', data: 'a b' } },
+      { url: `${api.url}/json-body`, dst_path: '/json_body', config: { method: 'put', data: { a: [1] } } },
+      {
+        url: `${api.url}/form-body`,
+        dst_path: '/form_body',
+        config: { method: 'post', headers: form, data: { a: 1 } },
+      },
+      { url: `${api.url}/text`, dst_path: '/text', config: { is_json: false } },
+    );
+    await client.holds('/get', { method: 'GET', body: '' });
+    await client.holds('/text_body', { method: 'POST', body: 'a b' });
+    await client.holds('/json_body', { method: 'PUT', body: '{"a":[1]}' });
+    await client.holds('/form_body', { method: 'POST', body: 'a=1' });
+    await client.holds('/text', 'not "JSON"\nat all');
+    const sent = (path: string): IncomingHttpHeaders | undefined =>
+      api.asked.find((asked) => asked.path === path)?.headers;
+    assert.equal(sent('/get')?.['x-key'], 'k');
+    assert.equal(sent('/text-body')?.['content-type'], 'text/plain; charset=utf-8');
+    assert.equal(sent('/json-body')?.['content-type'], 'application/json');
+    assert.equal(sent('/form-body')?.['content-type'], 'application/x-www-form-urlencoded');
+  });
+
+  it('an entry of an unknown fetch provider fails with the names of those that are known; others go on', async () => {
+    await using api = await source((_asked, response) => response.end('{"ok":true}'));
+    await publish(
+      server.url,
+      { url: 'ldap://host/x', dst_path: '/people', config: { fetcher: 'LdapFetchProvider', method: 'whatever' } },
+      { url: `${api.url}/a`, dst_path: '/a', config: { fetcher: 'httpfetchprovider' } },
+    );
+    await client.holds('/a', { ok: true });
+    const health = await client.tells('it is told', (json) => failing(json).length === 1);
+    assert.match(failing(health.json)[0] ?? '', /^\/people: .*"LdapFetchProvider" is not known; known are HttpFetch/);
+    const tries = client.log.filter(({ msg }) => msg.startsWith('data source cannot be read'));
+    assert.equal(tries.length, 1, 'it is not tried again');
+    await publish(server.url, { url: `${api.url}/people`, dst_path: '/people' });
+    await client.healthy();
+  });
+
+  it('save_method: PUT, PATCH and DELETE at every kind of path, inline and from a URL', async () => {
+    const documents = new Map<string, string>();
+    await using api = await source(({ path }, response) => response.end(documents.get(path) ?? '{}'));
+    for (const byUrl of [false, true]) {
+      for (const [index, { what, entry, path, after }] of SAVES.entries()) {
+        const { data, ...rest } = { data: undefined, ...entry };
+        documents.set(`/${index}`, JSON.stringify(data));
+        await publish(server.url, byUrl && data !== undefined ? { ...rest, url: `${api.url}/${index}` } : entry);
+        await client.holds(path, after).catch((cause: unknown) => {
+          throw new Error(`${what}${byUrl ? ', from a URL' : ''}`, { cause });
+        });
+      }
+      await client.healthy();
+    }
+  });
+
+  it('save_method: anything else is refused with 422 that names the field, and changes nothing', async () => {
+    const before = await publish(server.url, { dst_path: '/seq', data: 1 });
+    for (const { what, entry, at } of REFUSED) {
+      const entries = [{ url: '', topics: ['policy_data'], dst_path: '/a', ...entry }];
+      const answer = await postJson(`${server.url}/data/config`, { entries });
+      assert.equal(answer.status, 422, what);
+      const loc = field(answer.json, 'detail', 0, 'loc');
+      assert(Array.isArray(loc) && loc.slice(0, 4).join('.') === `body.entries.0.${at}`, `${what}: ${answer.text}`);
+    }
+    assert.equal(
+      await publishText(server.url, '{"entries":[{"url":"","topics":["t"],"dst_path":"/a","data":1}]}'),
+      before + 1,
+    );
+  });
 });

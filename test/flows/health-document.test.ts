@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import { announced, byWebhook } from '../support/announced.js';
 import { cutCable } from '../support/cut-cable.js';
 import { startDataSource } from '../support/data-source.js';
-import { gitRepo } from '../support/git-repo.js';
+import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { killProcess } from '../support/kill.js';
 import { freePort, startOpa } from '../support/opa.js';
-import { baseEntries, following, publish, type StartedClient, startClient } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
+import { baseEntries, publish, type StartedClient, startClient } from '../support/start-client.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
 const ON = { SYNC_ENGINE_HEALTH_CHECK_POLICY_ENABLED: 'true' };
@@ -41,13 +42,143 @@ function isState(ready: boolean, healthy: boolean): (document: unknown) => boole
   return (document) => isDeepStrictEqual([field(document, 'ready'), field(document, 'healthy')], [ready, healthy]);
 }
 
+describe('the health document of a client that follows', () => {
+  let repo: GitRepo;
+  let server: StartedServer;
+  let client: StartedClient;
+  before(async () => {
+    repo = await gitRepo();
+    await repo.commit({ 'app/a.rego': GOOD });
+    server = await startServer(byWebhook(repo));
+    client = await startClient({ serverUrl: server.url, env: { ...ON, SYNC_INLINE_ENGINE_LOG_FORMAT: 'http' } });
+    await client.healthy();
+  });
+  after(async () => {
+    for (const part of [client, server, repo]) await part[Symbol.asyncDispose]();
+  });
+
+  it('what was done is told by name', async () => {
+    await client.healthy();
+    const send = async (id: string, entry: object): Promise<unknown> => {
+      const entries = [{ url: '', topics: ['policy_data'], ...entry }];
+      assert.equal((await postJson(`${server.url}/data/config`, { id, entries })).status, 200);
+      const document = await documented(client, id, (each) => field(each, 'last_data_transaction', 'id') === id);
+      return field(document, 'last_data_transaction');
+    };
+    const told = (id: string, action: string): object => ({ actions: [action], error: '', id, success: true });
+    assert.deepEqual(await send('put', { dst_path: '/d', data: {} }), told('put', 'set_policy_data'));
+    const patch = { dst_path: '/d', save_method: 'PATCH', data: [{ op: 'add', path: '/n', value: 1 }] };
+    assert.deepEqual(await send('patch', patch), told('patch', 'patch_policy_data'));
+    assert.deepEqual(
+      await send('delete', { dst_path: '/d', save_method: 'DELETE' }),
+      told('delete', 'delete_policy_data'),
+    );
+  });
+
+  it('the engine answers for it with POST, with input and without, and with GET', async () => {
+    await documented(client, 'healthy', isState(true, true));
+    const url = `${client.engineUrl}/v1/data/system/sync`;
+    for (const name of ['ready', 'healthy']) {
+      for (const init of [
+        { method: 'GET' },
+        { method: 'POST' },
+        { method: 'POST', body: '{}' },
+        { method: 'POST', body: '{"input":{"user":"ann"}}' },
+      ]) {
+        const answer = await request(`${url}/${name}`, init);
+        assert.deepEqual(
+          [answer.status, field(answer.json, 'result')],
+          [200, true],
+          `${init.method} ${init.body} ${name}`,
+        );
+      }
+    }
+    const whole = await request(url);
+    assert.deepEqual(Object.keys(field(whole.json, 'result') as object).slice(0, 2), [
+      'healthy',
+      'last_data_transaction',
+    ]);
+    // It is no part of what queries over all data see.
+    assert.equal(field((await request(`${client.engineUrl}/v1/data`)).json, 'result', 'system'), undefined);
+    assert.equal((await request(`${client.engineUrl}/v1/data/system/opal`)).text.includes('ready'), false);
+  });
+
+  it('a failing data source and a partly failed update make it unhealthy at the first attempt; both heal by themselves', async () => {
+    await using source = await startDataSource();
+    source.serve('/good', 1);
+    await documented(client, 'nothing fails', isState(true, true));
+
+    const body = {
+      id: 'u-1',
+      entries: [
+        { url: `${source.url}/good`, dst_path: '/good', topics: ['policy_data'] },
+        { url: `${source.url}/late`, dst_path: '/late', topics: ['policy_data'] },
+      ],
+    };
+    assert.equal((await postJson(`${server.url}/data/config`, body)).status, 200);
+    const failed = await documented(client, 'unhealthy', isState(true, false));
+    const transaction = field(failed, 'last_data_transaction');
+    assert.deepEqual([field(transaction, 'id'), field(transaction, 'success')], ['u-1', false]);
+    assert.match(String(field(transaction, 'error')), /404/);
+    await client.holds('/good', 1);
+
+    // A later update that goes well heals nothing while the other still fails.
+    await publish(server.url, { dst_path: '/other', data: 1 });
+    await client.holds('/other', 1);
+    assert.equal(field(await healthIn(client), 'healthy'), false);
+
+    source.serve('/late', 2);
+    await documented(client, 'healthy again', isState(true, true));
+    assert.equal(await client.data('/late'), 2);
+  });
+
+  it('many updates at once make few writes of it, and no policy is ever compiled for it', async () => {
+    await documented(client, 'healthy', isState(true, true));
+    const count = (text: string): number => client.log.filter(({ msg }) => msg.includes(text)).length;
+    const compiled = (): number => client.log.filter(({ msg }) => /PUT \/v1\/policies|bundle loaded/i.test(msg)).length;
+    const before = { writes: count('PUT /v1/data/system/sync'), compiled: compiled(), startedMs: performance.now() };
+    const last = 40;
+    const successful = async (): Promise<unknown> =>
+      field(await healthIn(client), 'transaction_data_statistics', 'successful');
+    const successfulBefore = Number(await successful());
+    for (let n = 1; n <= last; n++) await publish(server.url, { dst_path: `/many/n${n}`, data: n });
+    await client.holds(`/many/n${last}`, last);
+    await until(async () => (await successful()) === successfulBefore + last, {
+      withinMs: 20_000,
+      what: 'the last update',
+    });
+    const writes = count('PUT /v1/data/system/sync') - before.writes;
+    const mostWrites = (performance.now() - before.startedMs) / 50 + 2;
+    assert(writes >= 1 && writes <= mostWrites, `${writes} writes, at most ${mostWrites}`);
+    assert.equal(compiled(), before.compiled);
+  });
+
+  it('a data update for its place is withheld, and a root document leaves it alone', async () => {
+    await announced(server, repo, { 'data.json': '{"from":"git","system":{"sync":{"ready":"from git"}}}' });
+    await documented(client, 'healthy', isState(true, true));
+    await client.holds('/from', 'git');
+    await publish(server.url, {
+      dst_path: '/',
+      data: { from: 'update', system: { sync: { ready: 'from an update' } } },
+    });
+    await client.holds('/from', 'update');
+    await documented(client, 'still there', isState(true, true));
+
+    await publish(server.url, { dst_path: '/system/sync/ready', data: 'mine' });
+    const document = await documented(client, 'the update failed', isState(true, false));
+    assert.match(String(field(document, 'last_data_transaction', 'error')), /kept for the client's own documents/);
+    await publish(server.url, { dst_path: '/system/sync/ready', save_method: 'DELETE' });
+    assert.equal(typeof (await client.query('/system/sync/ready')), 'boolean');
+  });
+});
+
 test('the health document tells start, first sync, a bad commit, and recovery with the next good one', async () => {
   await using repo = await gitRepo();
   const first = await repo.commit({ 'app/a.rego': GOOD });
   await using source = await startDataSource();
   source.serve('/users', { ann: 1 });
   await using server = await startServer({
-    ...following(repo),
+    ...byWebhook(repo),
     ...baseEntries({ url: `${source.url}/users`, dst_path: '/users' }),
   });
   await using cable = await cutCable(server.url);
@@ -82,107 +213,17 @@ test('the health document tells start, first sync, a bad commit, and recovery wi
     success: true,
   });
 
-  const bad = await repo.commit({ 'app/a.rego': BROKEN });
+  const bad = await announced(server, repo, { 'app/a.rego': BROKEN });
   const failed = await documented(client, 'unhealthy after a bad commit', isState(true, false));
   const transaction = field(failed, 'last_policy_transaction');
   assert.deepEqual([field(transaction, 'id'), field(transaction, 'success')], [bad, false]);
   assert.match(String(field(transaction, 'error')), /app\/a\.rego.*nowhere_defined/);
   assert.equal(await client.query('/app/x'), 1, 'the last good policy keeps serving');
 
-  const good = await repo.commit({ 'app/a.rego': GOOD });
+  const good = await announced(server, repo, { 'app/a.rego': GOOD });
   const mended = await documented(client, 'healthy again', isState(true, true));
   assert.equal(field(mended, 'last_policy_transaction', 'id'), good);
   assert.equal(field(mended, 'last_failed_policy_transaction', 'id'), bad);
-});
-
-test('a failing data source and a partly failed update make it unhealthy at the first attempt; both heal by themselves', async () => {
-  await using source = await startDataSource();
-  source.serve('/good', 1);
-  await using server = await startServer();
-  await using client = await startClient({
-    serverUrl: server.url,
-    env: { ...ON, SYNC_POLICY_UPDATER_ENABLED: 'false' },
-  });
-  await documented(client, 'no sources and no policy are done', isState(true, true));
-
-  const body = {
-    id: 'u-1',
-    entries: [
-      { url: `${source.url}/good`, dst_path: '/good', topics: ['policy_data'] },
-      { url: `${source.url}/late`, dst_path: '/late', topics: ['policy_data'] },
-    ],
-  };
-  assert.equal((await postJson(`${server.url}/data/config`, body)).status, 200);
-  const failed = await documented(client, 'unhealthy', isState(true, false));
-  const transaction = field(failed, 'last_data_transaction');
-  assert.deepEqual([field(transaction, 'id'), field(transaction, 'success')], ['u-1', false]);
-  assert.match(String(field(transaction, 'error')), /404/);
-  await client.holds('/good', 1);
-
-  // A later update that goes well heals nothing while the other still fails.
-  await publish(server.url, { dst_path: '/other', data: 1 });
-  await client.holds('/other', 1);
-  assert.equal(field(await healthIn(client), 'healthy'), false);
-
-  source.serve('/late', 2);
-  await documented(client, 'healthy again', isState(true, true));
-  assert.equal(await client.data('/late'), 2);
-});
-
-test('what was done is told by name', async () => {
-  await using server = await startServer();
-  await using client = await startClient({
-    serverUrl: server.url,
-    env: { ...ON, SYNC_POLICY_UPDATER_ENABLED: 'false' },
-  });
-  await client.healthy();
-  const send = async (id: string, entry: object): Promise<unknown> => {
-    const entries = [{ url: '', topics: ['policy_data'], ...entry }];
-    assert.equal((await postJson(`${server.url}/data/config`, { id, entries })).status, 200);
-    const document = await documented(client, id, (each) => field(each, 'last_data_transaction', 'id') === id);
-    return field(document, 'last_data_transaction');
-  };
-  const told = (id: string, action: string): object => ({ actions: [action], error: '', id, success: true });
-  assert.deepEqual(await send('put', { dst_path: '/d', data: {} }), told('put', 'set_policy_data'));
-  const patch = { dst_path: '/d', save_method: 'PATCH', data: [{ op: 'add', path: '/n', value: 1 }] };
-  assert.deepEqual(await send('patch', patch), told('patch', 'patch_policy_data'));
-  assert.deepEqual(
-    await send('delete', { dst_path: '/d', save_method: 'DELETE' }),
-    told('delete', 'delete_policy_data'),
-  );
-});
-
-test('the engine answers for it with POST, with input and without, and with GET', async () => {
-  await using server = await startServer();
-  await using client = await startClient({
-    serverUrl: server.url,
-    env: { ...ON, SYNC_POLICY_UPDATER_ENABLED: 'false' },
-  });
-  await documented(client, 'healthy', isState(true, true));
-  const url = `${client.engineUrl}/v1/data/system/sync`;
-  for (const name of ['ready', 'healthy']) {
-    for (const init of [
-      { method: 'GET' },
-      { method: 'POST' },
-      { method: 'POST', body: '{}' },
-      { method: 'POST', body: '{"input":{"user":"ann"}}' },
-    ]) {
-      const answer = await request(`${url}/${name}`, init);
-      assert.deepEqual(
-        [answer.status, field(answer.json, 'result')],
-        [200, true],
-        `${init.method} ${init.body} ${name}`,
-      );
-    }
-  }
-  const whole = await request(url);
-  assert.deepEqual(Object.keys(field(whole.json, 'result') as object).slice(0, 2), [
-    'healthy',
-    'last_data_transaction',
-  ]);
-  // It is no part of what queries over all data see.
-  assert.equal(field((await request(`${client.engineUrl}/v1/data`)).json, 'result', 'system'), undefined);
-  assert.equal((await request(`${client.engineUrl}/v1/data/system/opal`)).text.includes('ready'), false);
 });
 
 test("OPAL's name of the setting adds system.opal, with the same content", async () => {
@@ -208,28 +249,10 @@ test('without the setting there is no document, and system.sync is free', async 
   await client.holds('/system/sync', { mine: 1 });
 });
 
-test('a data update for its place is withheld, and a root document leaves it alone', async () => {
-  await using repo = await gitRepo();
-  await repo.commit({ 'app/a.rego': GOOD, 'data.json': '{"from":"git","system":{"sync":{"ready":"from git"}}}' });
-  await using server = await startServer(following(repo));
-  await using client = await startClient({ serverUrl: server.url, env: ON });
-  await documented(client, 'healthy', isState(true, true));
-  await client.holds('/from', 'git');
-  await publish(server.url, { dst_path: '/', data: { from: 'update', system: { sync: { ready: 'from an update' } } } });
-  await client.holds('/from', 'update');
-  await documented(client, 'still there', isState(true, true));
-
-  await publish(server.url, { dst_path: '/system/sync/ready', data: 'mine' });
-  const document = await documented(client, 'the update failed', isState(true, false));
-  assert.match(String(field(document, 'last_data_transaction', 'error')), /kept for the client's own documents/);
-  await publish(server.url, { dst_path: '/system/sync/ready', save_method: 'DELETE' });
-  assert.equal(typeof (await client.query('/system/sync/ready')), 'boolean');
-});
-
 test('an engine that starts anew, inline or external, has the document again by itself', async () => {
   await using repo = await gitRepo();
   const hash = await repo.commit({ 'app/a.rego': GOOD });
-  await using server = await startServer(following(repo));
+  await using server = await startServer(byWebhook(repo));
   const port = await freePort();
   const first = await startOpa({ port });
   await using external = await startClient({ serverUrl: server.url, engineUrl: first.url, env: ON });
@@ -274,28 +297,4 @@ test('a health document that cannot be written fails no transaction, and is show
   await documented(client, 'written after all', isState(true, true));
   const well = await client.tells('it is told', (health) => field(health, 'health_document', 'error') === null);
   assert.deepEqual(field(well.json, 'health_document'), { written: true, error: null });
-});
-
-test('many updates at once make few writes of it, and no policy is ever compiled for it', async () => {
-  await using repo = await gitRepo();
-  await repo.commit({ 'app/a.rego': GOOD });
-  await using server = await startServer(following(repo));
-  await using client = await startClient({
-    serverUrl: server.url,
-    env: { ...ON, SYNC_INLINE_ENGINE_LOG_FORMAT: 'http' },
-  });
-  await documented(client, 'healthy', isState(true, true));
-  const count = (text: string): number => client.log.filter(({ msg }) => msg.includes(text)).length;
-  const compiled = (): number => client.log.filter(({ msg }) => /PUT \/v1\/policies|bundle loaded/i.test(msg)).length;
-  const before = { writes: count('PUT /v1/data/system/sync'), compiled: compiled(), startedMs: performance.now() };
-  const last = 200;
-  for (let n = 1; n <= last; n++) await publish(server.url, { dst_path: `/many/n${n}`, data: n });
-  await client.holds(`/many/n${last}`, last);
-  await documented(client, 'the last update', (document) =>
-    isDeepStrictEqual(field(document, 'transaction_data_statistics'), { successful: last, failed: 0 }),
-  );
-  const writes = count('PUT /v1/data/system/sync') - before.writes;
-  const mostWrites = (performance.now() - before.startedMs) / 50 + 2;
-  assert(writes >= 1 && writes <= mostWrites, `${writes} writes, at most ${mostWrites}`);
-  assert.equal(compiled(), before.compiled);
 });
