@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { startDataSource } from '../support/data-source.js';
 import { type EngineRelay, engineRelay, type RelayedCall } from '../support/engine-relay.js';
 import { killProcess } from '../support/kill.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
 import { type SlowSource, startSlowSource } from '../support/slow-source.js';
 import { failing, publish, type StartedClient, startClient } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
 /**
@@ -23,29 +23,10 @@ const startOf = (n: number, bytes: number): string => `{"n":${n},"text":"${'x'.r
 /** What the source had sent, in all, of a document that ended well. */
 const documentOf = (n: number, bytes: number): object => ({ n, text: 'x'.repeat(bytes) });
 
-interface Scene {
-  readonly source: SlowSource;
-  readonly serverUrl: string;
-  readonly opa: TestOpa;
-  readonly relay: EngineRelay;
-  readonly client: StartedClient;
-}
-
-/** A client whose engine holds `"old"` at /large, behind a relay that tells what the engine was sent. */
-async function scene(play: (scene: Scene) => Promise<void>): Promise<void> {
-  await using source = await startSlowSource();
-  await using server = await startServer();
-  await using opa = await startOpa();
-  await using relay = await engineRelay(opa.url);
-  await using client = await startClient({ serverUrl: server.url, engineUrl: relay.url, env: ENV });
-  await client.healthy();
-  await publish(server.url, { dst_path: '/large', data: 'old' });
-  await client.holds('/large', 'old');
-  await play({ source, serverUrl: server.url, opa, relay, client });
-}
-
 /** A client with an engine of its own. */
-async function withInlineEngine(play: (scene: Pick<Scene, 'serverUrl' | 'client'>) => Promise<void>): Promise<void> {
+async function withInlineEngine(
+  play: (scene: { serverUrl: string; client: StartedClient }) => Promise<void>,
+): Promise<void> {
   await using server = await startServer();
   await using client = await startClient({ serverUrl: server.url, env: ENV });
   await client.healthy();
@@ -59,78 +40,124 @@ async function takenBack(write: RelayedCall | undefined): Promise<void> {
 }
 
 /** Waits until so much of a document has come to the engine in its newest write. */
-async function sent(relay: EngineRelay, bytes: number): Promise<void> {
+async function sent(relay: EngineRelay, path: string, bytes: number): Promise<void> {
   const what = `${bytes} bytes of the document are with the engine`;
-  await until(() => (relay.puts('/large').at(-1)?.bytes ?? 0) >= bytes, { withinMs: WITHIN_MS, what });
+  await until(() => (relay.puts(path).at(-1)?.bytes ?? 0) >= bytes, { withinMs: WITHIN_MS, what });
 }
 
-test('the engine has a large document before its end comes, shows nothing of it, and serves others meanwhile', () =>
-  scene(async ({ source, serverUrl, relay, client }) => {
-    await publish(serverUrl, { url: `${source.url}/large`, dst_path: '/large' });
-    const answer = await source.next();
-    answer.send(startOf(1, 8 * MB));
-    await sent(relay, 6 * MB);
-    assert.equal(await client.data('/large'), 'old');
+describe('a large document', () => {
+  let source: SlowSource;
+  let server: StartedServer;
+  let opa: TestOpa;
+  /** Tells what the engine was sent. */
+  let relay: EngineRelay;
+  let client: StartedClient;
+  before(async () => {
+    source = await startSlowSource();
+    server = await startServer();
+    opa = await startOpa();
+    relay = await engineRelay(opa.url);
+    client = await startClient({ serverUrl: server.url, engineUrl: relay.url, env: ENV });
+    await client.healthy();
+  });
+  after(async () => {
+    for (const part of [client, relay, opa, server, source]) await part[Symbol.asyncDispose]();
+  });
 
-    await publish(serverUrl, { dst_path: '/small', data: { n: 2 } });
+  /** A path of its own for each case, where the engine holds `"old"`. */
+  async function old(number: number): Promise<string> {
+    const path = `/large${number}`;
+    await publish(server.url, { dst_path: path, data: 'old' });
+    await client.holds(path, 'old');
+    return path;
+  }
+
+  it('the engine has a large document before its end comes, shows nothing of it, and serves others meanwhile', async () => {
+    const path = await old(1);
+    const before = source.count;
+    await publish(server.url, { url: `${source.url}/large`, dst_path: path });
+    const answer = await source.next();
+    answer.send(startOf(1, 5 * MB));
+    await sent(relay, path, 3 * MB);
+    assert.equal(await client.data(path), 'old');
+
+    await publish(server.url, { dst_path: '/small', data: { n: 2 } });
     await client.holds('/small', { n: 2 });
-    assert.equal(await client.data('/large'), 'old');
+    assert.equal(await client.data(path), 'old');
 
     answer.end('"}\n\n');
-    await client.holds('/large', documentOf(1, 8 * MB));
+    await client.holds(path, documentOf(1, 5 * MB));
     await client.healthy();
-    const [, write, ...more] = relay.puts('/large');
+    const [, write, ...more] = relay.puts(path);
     assert.deepEqual(more, [], 'it is sent once');
     assert.equal(write?.status, 204);
     assert.equal(write.end, 'whole');
-    assert.equal(source.count, 1);
-  }));
+    assert.equal(source.count, before + 1);
+  });
 
-test('a large document whose end is wrong changes nothing, is named, and is read again', () =>
-  scene(async ({ source, serverUrl, relay, client }) => {
-    await publish(serverUrl, { url: `${source.url}/large`, dst_path: '/large' });
+  it('a large document whose end is wrong changes nothing, is named, and is read again', async () => {
+    const path = await old(2);
+    await publish(server.url, { url: `${source.url}/large`, dst_path: path });
     const wrong = await source.next();
-    wrong.send(startOf(1, 8 * MB));
-    await sent(relay, 6 * MB);
+    wrong.send(startOf(1, 5 * MB));
+    await sent(relay, path, 3 * MB);
     wrong.send(`"}${' '.repeat(MB)}`);
     wrong.end('and more');
-    await client.tells('it is named', (health) => /large.*not JSON/.test(failing(health).join()));
-    assert.equal(await client.data('/large'), 'old');
+    await client.tells('it is named', (health) => /large2.*not JSON/.test(failing(health).join()));
+    assert.equal(await client.data(path), 'old');
 
     const torn = await source.next();
-    torn.send(startOf(2, 8 * MB));
+    torn.send(startOf(2, 5 * MB));
     torn.send('","more":{');
-    await sent(relay, 6 * MB);
+    await sent(relay, path, 3 * MB);
     torn.tear();
     const right = await source.next();
-    assert.equal(await client.data('/large'), 'old');
-    right.end(`${startOf(3, 8 * MB)}"}`);
-    await client.holds('/large', documentOf(3, 8 * MB));
+    assert.equal(await client.data(path), 'old');
+    right.end(`${startOf(3, 5 * MB)}"}`);
+    await client.holds(path, documentOf(3, 5 * MB));
     await client.healthy();
-    const statuses = relay.puts('/large').map(({ status }) => status);
+    const statuses = relay.puts(path).map(({ status }) => status);
     assert.deepEqual(
       statuses.filter((status) => status === 204),
       [204, 204],
       'of all that was sent the old one and the right one took effect',
     );
-  }));
+  });
 
-test('a newer document overtakes a large one that is still read, and stays', () =>
-  scene(async ({ source, serverUrl, relay, client }) => {
-    await publish(serverUrl, { url: `${source.url}/large`, dst_path: '/large' });
+  it('a newer document overtakes a large one that is still read, and stays', async () => {
+    const path = await old(3);
+    await publish(server.url, { url: `${source.url}/large`, dst_path: path });
     const answer = await source.next();
-    answer.send(startOf(1, 8 * MB));
-    await sent(relay, 6 * MB);
-    const seq = await publish(serverUrl, { dst_path: '/large', data: 'newer' });
-    await client.holds('/large', 'newer');
+    answer.send(startOf(1, 5 * MB));
+    await sent(relay, path, 3 * MB);
+    const seq = await publish(server.url, { dst_path: path, data: 'newer' });
+    await client.holds(path, 'newer');
     answer.end('"}');
-    await publish(serverUrl, { dst_path: '/after', data: seq });
+    await publish(server.url, { dst_path: '/after', data: seq });
     await client.holds('/after', seq);
-    const [, upload] = relay.puts('/large');
+    const [, upload] = relay.puts(path);
     await takenBack(upload);
-    assert.equal(await client.data('/large'), 'newer');
+    assert.equal(await client.data(path), 'newer');
     await client.healthy();
-  }));
+  });
+
+  it('a client stops at once while a large document hangs half way', async () => {
+    const path = await old(4);
+    await publish(server.url, { url: `${source.url}/large`, dst_path: path });
+    (await source.next()).send(startOf(1, 5 * MB));
+    await sent(relay, path, 3 * MB);
+    const upload = relay.puts(path).at(-1);
+    const before = performance.now();
+    await client.stop();
+    const tookMs = performance.now() - before;
+    assert(tookMs < 10_000, `it took ${tookMs} ms; what hangs would for 30 s`);
+    await takenBack(upload);
+    assert.equal(
+      (await fetch(`${opa.url}/v1/data${path}`).then((response) => response.text())).trim(),
+      '{"result":"old"}',
+    );
+  });
+});
 
 test('of several large documents that arrive together all come in', () =>
   withInlineEngine(async ({ serverUrl, client }) => {
@@ -149,29 +176,12 @@ test('an engine that is killed amid a large document gets it whole when it is ba
     await client.holds('/other', 1);
     await publish(serverUrl, { url: `${source.url}/large`, dst_path: '/large' });
     const answer = await source.next();
-    answer.send(startOf(1, 8 * MB));
+    answer.send(startOf(1, 5 * MB));
     const pid = client.enginePid();
     killProcess(pid, 'SIGKILL');
     await until(() => client.enginePid() !== pid, { withinMs: WITHIN_MS, what: 'the engine is started again' });
     await client.holds('/other', 1);
     answer.end('"}');
-    await client.holds('/large', documentOf(1, 8 * MB));
+    await client.holds('/large', documentOf(1, 5 * MB));
     await client.healthy();
-  }));
-
-test('a client stops at once while a large document hangs half way', () =>
-  scene(async ({ source, serverUrl, opa, relay, client }) => {
-    await publish(serverUrl, { url: `${source.url}/large`, dst_path: '/large' });
-    (await source.next()).send(startOf(1, 8 * MB));
-    await sent(relay, 6 * MB);
-    const upload = relay.puts('/large').at(-1);
-    const before = performance.now();
-    await client.stop();
-    const tookMs = performance.now() - before;
-    assert(tookMs < 10_000, `it took ${tookMs} ms; what hangs would for 30 s`);
-    await takenBack(upload);
-    assert.equal(
-      (await fetch(`${opa.url}/v1/data/large`).then((response) => response.text())).trim(),
-      '{"result":"old"}',
-    );
   }));
