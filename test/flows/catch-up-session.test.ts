@@ -67,8 +67,32 @@ test('after a short absence a client asks for the tail alone, and for nothing wh
   assert.equal(pulls(server).length, 2);
 });
 
-test('a log that has gone back behind the position is another log: nothing goes, and what it says counts', async () => {
+test('an update that arrives before the answer to the first subscription keeps its place', async () => {
   await using server = await startFakeSessionServer();
+  server.publish([{ dst_path: '/a', data: { x: 'old', y: 1 } }]);
+  server.beforeAnswer = () => {
+    server.beforeAnswer = undefined;
+    server.publish([{ dst_path: '/a/x', data: 'new' }]);
+  };
+  let readOn = (): void => undefined;
+  server.updatesAfter = new Promise((resolve) => {
+    readOn = () => resolve(undefined);
+  });
+  await using client = await start(server);
+  await client.holds('/a', { x: 'new' });
+  readOn();
+  await client.holds('/a', { x: 'new', y: 1 });
+  await client.healthy();
+  assert.deepEqual(await client.data('/a'), { x: 'new', y: 1 });
+  await until(async () => field((await position(client)).json, 'applied_through') === 2, {
+    withinMs: 20_000,
+    what: 'both updates are in',
+  });
+});
+
+test('a log that has gone back behind the position is another log: nothing goes, and what it says, page by page, counts', async () => {
+  await using server = await startFakeSessionServer();
+  server.pageLimit = 1;
   await using client = await start(server);
   for (let n = 1; n <= 5; n++) server.publish([{ dst_path: `/n${n}`, data: n }]);
   await client.holds('/n5', 5);
@@ -80,6 +104,7 @@ test('a log that has gone back behind the position is another log: nothing goes,
   assert.deepEqual([await client.data('/n3'), await client.data('/n5')], [3, 5]);
   const health = await client.tells('it names them', (json) => orphaned(json).length === 2);
   assert.deepEqual(orphaned(health.json), ['/n3', '/n5']);
+  assert.deepEqual([await client.data('/n1'), await client.data('/n2')], [1, 2]);
 });
 
 test('a client that has a new topic compares with a complete fold of its log: what that has no more goes', async () => {

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it, test } from 'node:test';
 import { byWebhook } from '../support/announced.js';
 import { type DataSource, startDataSource } from '../support/data-source.js';
+import { enginelessFleet } from '../support/engineless-client.js';
 import { gitRepo } from '../support/git-repo.js';
+import { silentLogger } from '../support/library.js';
 import { failing, publish, publishText, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
 
 const DATA_ONLY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
 
@@ -122,4 +125,31 @@ test('numbers and nulls arrive as they were written, on every way into the engin
     assert.equal((await client.text(path)).trim(), `{"result":${text}}`, path);
   }
   assert.equal((await client.text('/around/inner')).trim(), '{"result":1.0}');
+});
+
+test('one update on several topics of a client is one write of its engine, at once and after a reconnect', async () => {
+  await using source = await startDataSource();
+  source.serve('/one', { ann: 1 });
+  await using first = await startServer();
+  await using fleet = await enginelessFleet(first.url, ['a/b,a,c'], { log: silentLogger });
+  const [client] = fleet.clients;
+  assert(client !== undefined);
+  const applied = async (seq: number): Promise<void> => {
+    const done = (): boolean => client.data.applyStatus(seq) === 'applied';
+    await until(done, { withinMs: 15_000, what: `update ${seq} is applied` });
+  };
+  await applied(await publish(first.url, { dst_path: '/start', data: 1, topics: ['c'] }));
+  const before = client.writes;
+  await applied(await publish(first.url, { url: `${source.url}/one`, dst_path: '/one', topics: ['a/b', 'c'] }));
+  assert.deepEqual([client.text('/one'), client.writes, source.count('/one')], ['{"ann":1}', before + 1, 1]);
+  // What is for a topic below one of its own is for it, too; what is for others is not.
+  await publish(first.url, { dst_path: '/elsewhere', data: 1, topics: ['d'] });
+  await applied(await publish(first.url, { dst_path: '/below', data: 1, topics: ['a/x'] }));
+  assert.deepEqual([client.text('/below'), client.text('/elsewhere'), client.writes], ['1', undefined, before + 2]);
+
+  await first.stop();
+  await using second = await startServer({ SYNC_SERVER_BIND_PORT: String(first.port) }, { stateDir: first.stateDir });
+  await applied(await publish(second.url, { dst_path: '/two', data: 1, topics: ['a/b', 'c'] }));
+  assert.equal(client.writes, before + 3);
+  assert.equal(client.text('/two'), '1');
 });
