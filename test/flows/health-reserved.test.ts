@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, afterEach, before, describe, it } from 'node:test';
 import type { Layer } from '../../src/client/desired/layers.js';
 import { EngineRefusal } from '../../src/client/engine/engine.js';
 import { MARKER_PATH } from '../../src/client/engine/marker.js';
@@ -59,8 +59,20 @@ async function assertOwnDocuments(engine: TestEngine): Promise<void> {
 
 for (const mode of ['inline', 'external'] as const) {
   describe(`the health document and the marker are the client's own (${mode})`, () => {
+    let engine: TestEngine;
+    before(async () => {
+      engine = await startMode(mode);
+    });
+    after(() => engine[Symbol.asyncDispose]());
+    /** The next case finds an engine that holds nothing else. */
+    afterEach(async () => {
+      for (const id of [...engine.applier.blocked.keys()]) engine.applier.unblock(id);
+      await load(engine, policy('none', {}));
+      await drop(engine, ...[...engine.applier.layers.all()].map(({ id }) => id));
+      assert.equal(engine.applier.layers.size, 0);
+    });
+
     it('documents of the root and of /system are written around them, come and go', async () => {
-      await using engine = await startMode(mode);
       await put(
         engine,
         layer('/', 1, '{"x":1,"system":{"n":1,"sync":{"ready":"no"},"policysync":{"marker":0}}}', 'root'),
@@ -81,7 +93,6 @@ for (const mode of ['inline', 'external'] as const) {
     });
 
     it('a document at or below one, or a value in place of what leads there, is refused and changes nothing', async () => {
-      await using engine = await startMode(mode);
       const refused = [
         layer('/system/sync', 1, '{"ready":true}'),
         layer('/system/sync/ready', 1, 'true'),
@@ -101,7 +112,6 @@ for (const mode of ['inline', 'external'] as const) {
     });
 
     it('what is withheld because it lies there stays withheld, whatever policy comes', async () => {
-      await using engine = await startMode(mode);
       await load(engine, policy('c1', { 'a.rego': 'package a\nx = 1' }));
       const inTheWay = [layer('/system', 1, '5'), layer('/system/sync', 2, '{"ready":5}'), layer('/b', 3, '1')];
       for (const each of inTheWay) {
@@ -118,7 +128,6 @@ for (const mode of ['inline', 'external'] as const) {
     });
 
     it('a policy that would take one over is refused whole, and the last good one keeps serving', async () => {
-      await using engine = await startMode(mode);
       await load(engine, policy('c1', { 'a.rego': 'package a\nx = 1' }));
       const bad = [
         policy('c2', { 'a.rego': 'package a\nx = 2', 's.rego': 'package system.sync\nready = 5' }),
@@ -134,7 +143,6 @@ for (const mode of ['inline', 'external'] as const) {
     });
 
     it("what lies beside them below system is anybody's", async () => {
-      await using engine = await startMode(mode);
       await load(
         engine,
         policy('c1', { 'l.rego': 'package system.log\nmask = ["/input/x"]' }, { system: '{"n":{"a":1}}' }),
@@ -146,7 +154,6 @@ for (const mode of ['inline', 'external'] as const) {
     });
 
     it('they are there again after everything was written again', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/', 1, '{"x":1,"system":{"n":1,"sync":{"ready":"no"}}}'));
       await fetch(`${engine.url}/v1/data`, { method: 'PUT', body: '{}' });
       await until(async () => (await engine.data(['x'])) === 1, { withinMs: 20_000, what: 'it is filled again' });
