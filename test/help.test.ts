@@ -13,7 +13,7 @@ import { read } from './support/repo-pages.js';
 
 /** The text of `--help` or `--help-all`, and the words that it is made of. */
 function shown(name: string, option?: '--help-all'): string {
-  const command = leavesOf(policysync({})).find((each) => fullName(each) === name);
+  const command = leavesOf(policysync(process)).find((each) => fullName(each) === name);
   assert(command);
   if (option === undefined) return helpText(command).replaceAll('```', '');
   let text = '';
@@ -41,7 +41,7 @@ function assertNames(text: string, names: readonly string[]): void {
   );
 }
 
-const NAMES = leavesOf(policysync({})).map(fullName);
+const NAMES = leavesOf(policysync(process)).map(fullName);
 const FLAG = /^ {2}(?:-\w, )?--([a-z-]+)/gm;
 
 it('the table of exit codes has those of signals, too', () => {
@@ -67,15 +67,15 @@ describe('help', () => {
     assert.deepEqual(long, []);
     // No line is that of a word that a terminal would have to break, so each word stands whole in one line.
     const words = new Set(texts.flatMap(([, text]) => text.split(/\s+/)));
-    const descriptions = Object.values({ ...serverProgram({}).settings, ...clientProgram({}).settings });
+    const descriptions = Object.values({ ...serverProgram(process).settings, ...clientProgram(process).settings });
     for (const { description } of descriptions)
       for (const word of description.split(/\s+/)) assert(words.has(word), `${word} is split`);
   });
 
   it('of a program shows ten settings in groups, and all of them when asked', () => {
     for (const [name, { settings, essential }] of [
-      ['server', serverProgram({})],
-      ['client', clientProgram({})],
+      ['server', serverProgram(process)],
+      ['client', clientProgram(process)],
     ] as const) {
       const essentials = Object.values<readonly string[]>(essential).flat();
       assert.equal(essentials.length, 10);
@@ -95,7 +95,7 @@ describe('help', () => {
   });
 
   it('of a command with commands puts `help` into no group of the program', () => {
-    const commands = policysync({}).commands.filter(({ commands: within }) => within.length > 0);
+    const commands = policysync(process).commands.filter(({ commands: within }) => within.length > 0);
     assert.deepEqual(commands.map((command) => command.name()).sort(), ['config', 'opa']);
     for (const command of commands) {
       const text = helpText(command);
@@ -105,12 +105,12 @@ describe('help', () => {
   });
 
   it('of a command with --json has beside it, on the page, what that prints', () => {
-    const silent = leavesOf(policysync({}))
+    const silent = leavesOf(policysync(process))
       .filter(({ options }) => options.some(({ long }) => long === '--json'))
       .map(fullName)
       .filter((name) => !proseOf(name).includes('`--json`'));
     assert.deepEqual(silent, []);
-    const { settings } = serverProgram({});
+    const { settings } = serverProgram(process);
     const loaded = loadSettings(settings, { env: { SYNC_AUTH_MASTER_TOKEN: 'x' } });
     const printed = JSON.parse(configJson([{ section: 'server', settings, loaded }])) as { settings: object[] };
     const members = printed.settings.flatMap((one) => Object.keys(one));

@@ -7,6 +7,8 @@ import { repoRoot } from './support/repo.js';
 
 const SRC = join(repoRoot(), 'src');
 const TEST = join(repoRoot(), 'test');
+/** It runs commands, and no server or client. */
+const RUN_HERE = join(TEST, 'support', 'run-here.ts');
 
 /** Who may import whom inside src/. A target is a folder or a module; every area may import itself unless noted. */
 const TABLE: Record<string, { may: readonly string[]; mayType?: readonly string[]; rule: string }> = {
@@ -174,9 +176,22 @@ test('a whole server or client in a test of several parts is the one that ships'
       .filter((file) => file.endsWith('.ts'))
       .map((file) => join(folder, file)),
   );
-  const broken = files.filter((file) => whole.test(readFileSync(file, 'utf8')));
+  const broken = files.filter((file) => file !== RUN_HERE && whole.test(readFileSync(file, 'utf8')));
   assert(files.length > 100, `only ${files.length} files`);
-  assert.deepEqual(broken, [], 'import from test/support/library.ts, or start a program');
+  assert.deepEqual(
+    broken,
+    [],
+    'import from test/support/library.ts, or start a program; a command alone may run by test/support/run-here.ts',
+  );
+});
+
+test('a command reads and writes by what it is given: only the programs take the streams of the process', () => {
+  const entries = new Set(['policysync', 'server', 'client'].map((name) => `cli/${name}.ts`));
+  const ofProcess = /\bprocess\.(?:stdin|stdout|stderr)\b|(?<![\w.])console\./;
+  const broken = FILES.filter((file) => file.startsWith('cli/') && !entries.has(file)).filter((file) =>
+    ofProcess.test(withoutComments(readFileSync(join(SRC, file), 'utf8'))),
+  );
+  assert.deepEqual(broken, [], 'take CommandIo of src/cli/command-io.ts');
 });
 
 test('no barrels: only src/index.ts is made of what others export, and nobody imports it', () => {
@@ -217,6 +232,10 @@ test('no import cycles', () => {
   for (const module of edges.keys()) visit(module, []);
   assert.deepEqual(cycles, []);
 });
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '');
+}
 
 function areaOf(module: string): string {
   return module.split('/', 1)[0] ?? '';

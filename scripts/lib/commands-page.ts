@@ -14,7 +14,7 @@ const BLOCK = /<!-- (help: [a-z- ]+|exit codes) -->\n[\s\S]*?<!-- end -->/g;
  */
 export function commandsPage(): string {
   const page = readFileSync(join(repoRoot(), 'docs', 'commands.md'), 'utf8');
-  const helps = new Map(leavesOf(policysync({})).map((command) => [fullName(command), helpText(command)]));
+  const helps = new Map(leavesOf(policysync(process)).map((command) => [fullName(command), helpText(command)]));
   const renewed = page.replace(BLOCK, (_, name: string) => {
     const text = name === 'exit codes' ? exitTable() : helps.get(name.replace('help: ', ''));
     return text === undefined ? '' : block(name, text);

@@ -3,6 +3,7 @@ import { serverAddress } from '../lib/server-address.js';
 import { clientAnswer } from '../wire/client-details.js';
 import type { ClientsAnswer, ClientView } from '../wire/clients.js';
 import { allClients, parsedAnswer } from './all-clients.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { askServer } from './server-fetch.js';
@@ -11,6 +12,7 @@ import { clientLines } from './status/client-lines.js';
 import { conditionsOf } from './status/client-state.js';
 import { clientTable } from './status/client-table.js';
 import { parseConditions } from './status/fail-on.js';
+import type { Page } from './status/fleet-lines.js';
 import { counted, printable } from './status/text.js';
 import { pageOf } from './watch/watch.js';
 
@@ -20,7 +22,7 @@ interface ClientsOptions extends TargetOptions {
 }
 
 /** Adds `clients`: who is connected to a server, from where, and with which topics. `status` says how each is. */
-export function addClientsCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addClientsCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('clients')
     .description(
@@ -32,38 +34,39 @@ export function addClientsCommand(program: Command, env: NodeJS.ProcessEnv): voi
     .option('--only <conditions>', 'only those that are unhealthy, behind or away; comma-separated')
     .option('--json', 'print the response as JSON')
     .action((name: string | undefined, options: ClientsOptions) =>
-      name === undefined ? clients(options, withConfig(env, options)) : client(name, options, withConfig(env, options)),
+      name === undefined ? clients(options, withConfig(io, options)) : client(name, options, withConfig(io, options)),
     );
 }
 
-async function clients(options: ClientsOptions, env: NodeJS.ProcessEnv): Promise<void> {
+async function clients(options: ClientsOptions, io: CommandIo): Promise<void> {
   const wanted = options.only === undefined ? undefined : parseConditions('--only', options.only);
   const isWanted = (client: ClientView): boolean =>
     wanted === undefined || wanted.some((condition) => conditionsOf(client).has(condition));
-  const { answer, raw } = await allClients(serverTarget(options, env), env);
+  const { answer, raw } = await allClients(serverTarget(options, io), io.env);
   if (options.json === true) {
     const chosen = raw.clients.filter((_, index) => isWanted(answer.clients[index] as ClientView));
-    console.log(JSON.stringify({ ...raw, clients: chosen }));
+    printLine(io.stdout, JSON.stringify({ ...raw, clients: chosen }));
     return;
   }
-  for (const line of listLines(answer, answer.clients.filter(isWanted))) console.log(line);
+  const lines = listLines(answer, answer.clients.filter(isWanted), pageOf(io.stdout));
+  for (const line of lines) printLine(io.stdout, line);
 }
 
-async function client(name: string, options: ClientsOptions, env: NodeJS.ProcessEnv): Promise<void> {
+async function client(name: string, options: ClientsOptions, io: CommandIo): Promise<void> {
   if (options.only !== undefined) throw new UsageError('--only belongs to the list of clients, and a name is given');
-  const { url, token } = serverTarget(options, env);
+  const { url, token } = serverTarget(options, io);
   const address = serverAddress(url, `/clients/${encodeURIComponent(name)}`);
-  const { text } = await askServer({ url: address, token }, { code: 'server_refused' }, env);
+  const { text } = await askServer({ url: address, token }, { code: 'server_refused' }, io.env);
   const answer = parsedAnswer(clientAnswer, text, url);
-  if (options.json === true) console.log(text);
-  else for (const line of clientLines(answer, pageOf(process.stdout))) console.log(line);
+  if (options.json === true) printLine(io.stdout, text);
+  else for (const line of clientLines(answer, pageOf(io.stdout))) printLine(io.stdout, line);
 }
 
-function listLines({ clients: all, incomplete }: ClientsAnswer, shown: readonly ClientView[]): string[] {
+function listLines({ clients: all, incomplete }: ClientsAnswer, shown: readonly ClientView[], page: Page): string[] {
   const of = shown.length === all.length ? '' : ` of ${all.length}`;
   return [
     `${counted(shown.length, 'client')}${of}`,
     ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
-    ...(shown.length === 0 ? [] : ['', ...clientTable(shown, pageOf(process.stdout))]),
+    ...(shown.length === 0 ? [] : ['', ...clientTable(shown, page)]),
   ];
 }

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { addCheckCommand } from './check/check.js';
 import { clientProgram } from './client-program.js';
 import { addClientsCommand } from './clients.js';
+import type { CommandIo } from './command-io.js';
 import { addCompletionCommand } from './completion.js';
 import { addConfigCommand } from './config-command.js';
 import { addLogCommand } from './data-log.js';
@@ -20,35 +21,39 @@ import { addStatusCommand } from './status.js';
 import { addTraceCommand } from './trace/trace.js';
 
 /** The program `policysync` with all its commands; none of them loads what it runs before it is called. */
-export function policysync(env: NodeJS.ProcessEnv): Command {
-  const program = newProgram('policysync', 'Keeps a fleet of Open Policy Agent engines current with policy and data.');
+export function policysync(io: CommandIo): Command {
+  const program = newProgram(
+    'policysync',
+    'Keeps a fleet of Open Policy Agent engines current with policy and data.',
+    io,
+  );
 
   program.commandsGroup('Run:');
-  addDemoCommand(program, env);
-  addRunCommand(program, 'server', serverProgram(env), env);
-  addRunCommand(program, 'client', clientProgram(env), env);
+  addDemoCommand(program, io);
+  addRunCommand(program, 'server', serverProgram(io), io);
+  addRunCommand(program, 'client', clientProgram(io), io);
 
   program.commandsGroup('Publish and look:');
-  addPublishCommand(program, env, 'publish');
-  addRefreshCommand(program, env);
-  addStatusCommand(program, env);
-  addClientsCommand(program, env);
-  addLogCommand(program, env);
-  addTraceCommand(program, env);
-  addHealthcheckCommand(program, env);
+  addPublishCommand(program, io, 'publish');
+  addRefreshCommand(program, io);
+  addStatusCommand(program, io);
+  addClientsCommand(program, io);
+  addLogCommand(program, io);
+  addTraceCommand(program, io);
+  addHealthcheckCommand(program, io);
 
   program.commandsGroup('Set up:').helpCommand(true);
-  addInitCommand(program, env);
-  addCheckCommand(program, env);
-  addDoctorCommand(program, env);
-  addObtainTokenCommand(program, env, 'token');
-  addKeysCommand(program);
-  addConfigCommand(program, env);
+  addInitCommand(program, io);
+  addCheckCommand(program, io);
+  addDoctorCommand(program, io);
+  addObtainTokenCommand(program, io, 'token');
+  addKeysCommand(program, io);
+  addConfigCommand(program, io);
   const opa = program
     .command('opa')
     .helpCommand(...HELP_COMMAND)
     .description('Find, download or build the OPA program of an inline engine.');
-  addGetOpaCommand(opa, env, 'get');
-  addCompletionCommand(program);
+  addGetOpaCommand(opa, io, 'get');
+  addCompletionCommand(program, io);
   return program;
 }

@@ -1,4 +1,5 @@
 import { Argument, type Command } from 'commander';
+import type { CommandIo } from './command-io.js';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
@@ -8,7 +9,7 @@ zsh:  source <(policysync completion zsh)        in ~/.zshrc, after compinit
 fish: policysync completion fish | source        in ~/.config/fish/config.fish`;
 
 /** Adds `completion`: prints the script by which a shell completes the commands and options of `program`. */
-export function addCompletionCommand(program: Command): void {
+export function addCompletionCommand(program: Command, io: CommandIo): void {
   program
     .command('completion')
     .description('Print the script by which a shell completes commands and options.')
@@ -22,6 +23,6 @@ export function addCompletionCommand(program: Command): void {
         zsh: async () => (await import('./completion/zsh.js')).zshCompletion,
         fish: async () => (await import('./completion/fish.js')).fishCompletion,
       }[shell];
-      process.stdout.write((await script())(program.name(), nodes));
+      io.stdout.write((await script())(program.name(), nodes));
     });
 }

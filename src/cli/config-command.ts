@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Settings } from '../lib/setting.js';
 import { clientProgram } from './client-program.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { configJson, configText } from './config-text.js';
 import {
   addConfigOption,
@@ -15,7 +16,7 @@ import { serverProgram } from './server-program.js';
 import { addPrintConfigCommand, HELP_COMMAND } from './settings-program.js';
 
 /** Adds `config print [server|client]`: of one program, whose settings it accepts as options, or of both. */
-export function addConfigCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addConfigCommand(program: Command, io: CommandIo): void {
   const config = program
     .command('config')
     .helpCommand(...HELP_COMMAND)
@@ -24,8 +25,8 @@ export function addConfigCommand(program: Command, env: NodeJS.ProcessEnv): void
     .command('print')
     .description('Print the effective configuration of both programs, or of one, with the origin of each value.')
     .option('--json', 'print one JSON document');
-  addPrintConfigCommand(print, 'server', serverProgram(env), env);
-  addPrintConfigCommand(print, 'client', clientProgram(env), env);
+  addPrintConfigCommand(print, 'server', serverProgram(io), io);
+  addPrintConfigCommand(print, 'client', clientProgram(io), io);
   addConfigOption(print)
     // Those that are no program, to name them.
     .allowExcessArguments(true)
@@ -34,19 +35,20 @@ export function addConfigCommand(program: Command, env: NodeJS.ProcessEnv): void
       if (name !== undefined) {
         throw new UsageError(`config print is of ${Object.keys(SECTIONS).join(' or ')} (is ${JSON.stringify(name)})`);
       }
-      printBoth(options, env);
+      printBoth(options, io);
     });
 }
 
-function printBoth(options: { config?: string; json?: boolean }, env: NodeJS.ProcessEnv): void {
+function printBoth(options: { config?: string; json?: boolean }, io: CommandIo): void {
   const programs = (Object.keys(SECTIONS) as Section[]).map((section) => {
     const settings: Settings = SECTIONS[section];
-    return { section, settings, loaded: loadProgramSettings(section, settings, { env: withConfig(env, options) }) };
+    return { section, settings, loaded: loadProgramSettings(section, settings, { env: withConfig(io, options).env }) };
   });
-  printWarnings([...new Set(programs.flatMap(({ loaded }) => loaded.warnings))]);
-  if (options.json === true) console.log(configJson(programs));
+  printWarnings([...new Set(programs.flatMap(({ loaded }) => loaded.warnings))], io.stderr);
+  if (options.json === true) printLine(io.stdout, configJson(programs));
   else
-    console.log(
+    printLine(
+      io.stdout,
       programs.map(({ section, settings, loaded }) => `## ${section}\n\n${configText(settings, loaded)}`).join('\n\n'),
     );
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { type CommandIo, printLine } from './command-io.js';
 import { follow, type News } from './data-log/follow.js';
 import { logLines, type Widths } from './data-log/lines.js';
 import { type LogPart, readLog } from './data-log/pages.js';
@@ -23,7 +24,7 @@ interface LogOptions extends TargetOptions {
 }
 
 /** Adds `log`: who published what, when and why. */
-export function addLogCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addLogCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('log')
     .description('Show the data updates that a server has in its log: who published what, when and why; newest last.')
@@ -35,16 +36,16 @@ export function addLogCommand(program: Command, env: NodeJS.ProcessEnv): void {
     .option('--limit <n>', 'how many', String(DEFAULT_LIMIT))
     .option('-f, --follow', 'go on with new updates until stopped; with --json, one JSON object a line')
     .option('--json', 'print them as JSON, newest first');
-  addTargetOptions(command, 'datasource').action((options: LogOptions) => log(options, withConfig(env, options)));
+  addTargetOptions(command, 'datasource').action((options: LogOptions) => log(options, withConfig(io, options)));
 }
 
-async function log(options: LogOptions, env: NodeJS.ProcessEnv): Promise<void> {
+async function log(options: LogOptions, io: CommandIo): Promise<void> {
   const { json = false } = options;
-  const target = serverTarget(options, env);
+  const target = serverTarget(options, io);
   const first = { filters: filtersOf(options, Date.now()), limit: limitOf(options.limit), after: 0 };
   if (options.follow !== true) {
-    const part = await readLog(target, first, env);
-    console.log(json ? JSON.stringify(part) : textOf(part));
+    const part = await readLog(target, first, io.env);
+    printLine(io.stdout, json ? JSON.stringify(part) : textOf(part, pageOf(io.stdout).width));
     return;
   }
   if (options.until !== undefined) throw new UsageError('--follow goes on for ever: give it without --until');
@@ -52,16 +53,16 @@ async function log(options: LogOptions, env: NodeJS.ProcessEnv): Promise<void> {
   const print = ({ part: { updates } }: News): string => {
     const inOrder = updates.toReversed();
     if (json) return inOrder.map((update) => `${JSON.stringify(update)}\n`).join('');
-    const shown = logLines(inOrder, pageOf(process.stdout).width, widths);
+    const shown = logLines(inOrder, pageOf(io.stdout).width, widths);
     widths = shown.widths;
     return shown.lines.map((line) => `${line}\n`).join('');
   };
-  await follow((query) => readLog(target, query, env), first, print, process);
+  await follow((query) => readLog(target, query, io.env), first, print, io);
 }
 
-function textOf({ updates }: LogPart): string {
+function textOf({ updates }: LogPart, width: number): string {
   if (updates.length === 0) return 'No data update is in the log, or none that was asked for.';
-  return logLines(updates.toReversed(), pageOf(process.stdout).width).lines.join('\n');
+  return logLines(updates.toReversed(), width).lines.join('\n');
 }
 
 /** The query of `GET /data/log`. Throws {@link UsageError} for a time that is none. */

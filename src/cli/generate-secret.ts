@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Command, Option } from 'commander';
+import { type CommandIo, printLine } from './command-io.js';
 import { UsageError } from './run-program.js';
 
 /** Default size of a secret: 256 bits. */
@@ -7,7 +8,7 @@ const SECRET_BYTES = 32;
 const SECRET_FORMATS = { hex: 'hex', urlsafe: 'base64url', base64: 'base64' } as const;
 
 /** Adds `generate-secret`: prints a new random secret (specification cli.generate-secret). */
-export function addGenerateSecretCommand(program: Command): void {
+export function addGenerateSecretCommand(program: Command, io: CommandIo): void {
   program
     .command('generate-secret')
     .description('Print a new random secret, for example for SYNC_POLICY_REPO_WEBHOOK_SECRET.')
@@ -20,6 +21,6 @@ export function addGenerateSecretCommand(program: Command): void {
       if (!Number.isInteger(size) || size < 16 || size > 1024) {
         throw new UsageError(`--size must be a whole number from 16 to 1024 (is ${options.size})`);
       }
-      console.log(randomBytes(size).toString(SECRET_FORMATS[options.format]));
+      printLine(io.stdout, randomBytes(size).toString(SECRET_FORMATS[options.format]));
     });
 }

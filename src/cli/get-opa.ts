@@ -1,28 +1,29 @@
 import type { Command } from 'commander';
 import { CLIENT_SETTINGS } from '../client/options.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { addConfigOption, commandSettings, withConfig } from './program-settings.js';
 import { ExitError, signalExitCode } from './run-program.js';
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** Adds the command `name` (`get-opa`): finds an OPA program, or downloads or builds one into the cache folder, where an inline engine finds it. */
-export function addGetOpaCommand(program: Command, env: NodeJS.ProcessEnv, name = 'get-opa'): void {
+export function addGetOpaCommand(program: Command, io: CommandIo, name = 'get-opa'): void {
   const command = program
     .command(name)
     .description(
       'Get the OPA program of an inline engine: find it, else download it, else build it with Go. Prints version and path.',
     );
   addConfigOption(command.option('--json', 'print version and path as JSON')).action(
-    (options: { config?: string; json?: boolean }) => getOpa(withConfig(env, options), options),
+    (options: { config?: string; json?: boolean }) => getOpa(withConfig(io, options), options),
   );
 }
 
 /** Rejects with `engine_not_found`, or with `config_invalid` if SYNC_INLINE_ENGINE_EXEC_PATH cannot be used. */
-async function getOpa(env: NodeJS.ProcessEnv, { json = false }: { json?: boolean }): Promise<void> {
+async function getOpa({ env, stdout, stderr }: CommandIo, { json = false }: { json?: boolean }): Promise<void> {
   const { acquireOpa } = await import('../client/engine/acquire-opa.js');
   const { progressPrinter } = await import('../client/engine/acquire-progress.js');
-  const { execPath } = commandSettings('client', { execPath: CLIENT_SETTINGS.inlineEngineExecPath }, { env });
-  const print = progressPrinter(process.stderr);
+  const { execPath } = commandSettings('client', { execPath: CLIENT_SETTINGS.inlineEngineExecPath }, { env }, stderr);
+  const print = progressPrinter(stderr);
   const stop = new AbortController();
   // A download and a build leave files behind if they are not stopped in order.
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -36,7 +37,7 @@ async function getOpa(env: NodeJS.ProcessEnv, { json = false }: { json?: boolean
         if (progress.phase !== 'found') print(progress);
       },
     });
-    console.log(json ? JSON.stringify({ version, path }) : `OPA ${version} at ${path}`);
+    printLine(stdout, json ? JSON.stringify({ version, path }) : `OPA ${version} at ${path}`);
   } catch (error) {
     throw stop.signal.aborted ? stop.signal.reason : error;
   } finally {

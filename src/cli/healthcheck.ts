@@ -3,6 +3,7 @@ import { CLIENT_SETTINGS } from '../client/options.js';
 import { errorText, SyncError } from '../lib/errors.js';
 import type { Setting } from '../lib/setting.js';
 import { SERVER_SETTINGS } from '../server/options.js';
+import { type CommandIo, printLine } from './command-io.js';
 import type { HealthTarget } from './health-request.js';
 import { addConfigOption, loadProgramSettings, withConfig } from './program-settings.js';
 import { EXIT, ExitError, UsageError } from './run-program.js';
@@ -43,7 +44,7 @@ interface HealthcheckOptions {
  * Adds `healthcheck`: asks the server or the client of the same settings, on this machine, whether it is ready. Exit code 0 or 1 and no
  * other (see runCommandLine), since container runtimes reserve 2.
  */
-export function addHealthcheckCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addHealthcheckCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('healthcheck')
     .description(
@@ -57,9 +58,9 @@ export function addHealthcheckCommand(program: Command, env: NodeJS.ProcessEnv):
       const { paths } = PROGRAMS[name];
       try {
         const { askHealth } = await import('./health-request.js');
-        const target = targetOf(name, withConfig(env, options));
+        const target = targetOf(name, withConfig(io, options).env);
         const answer = await askHealth(target, live ? paths.live : paths.ready, timeoutMs(timeout));
-        console.log(`the ${name} is ${live ? 'alive' : 'ready'}${answer === '' ? '' : `: ${answer}`}`);
+        printLine(io.stdout, `the ${name} is ${live ? 'alive' : 'ready'}${answer === '' ? '' : `: ${answer}`}`);
       } catch (error) {
         const code = error instanceof SyncError ? error.code : 'unhealthy';
         throw new ExitError(code, `the ${name}: ${errorText(error)}`, EXIT.failed);

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { type Command, Option } from 'commander';
 import { errorText } from '../lib/errors.js';
 import { expandHome } from '../lib/home-path.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { UsageError } from './run-program.js';
 
 const BITS = ['2048', '3072', '4096'] as const;
@@ -27,7 +28,7 @@ export interface KeyFiles {
 }
 
 /** Adds `keys`: makes the keys that sign and verify tokens, or a random secret. */
-export function addKeysCommand(program: Command): void {
+export function addKeysCommand(program: Command, io: CommandIo): void {
   program
     .command('keys')
     .description('Make the pair of RSA keys that signs and verifies tokens, or a random secret.')
@@ -39,36 +40,48 @@ export function addKeysCommand(program: Command): void {
     )
     .option('--force', 'replace files that are there: tokens of the old key are then no longer valid')
     .option('--json', 'print the names of the files, or the secret, as JSON')
-    .action((options: KeysOptions) => (options.secret === undefined ? keys(options) : secret(options, options.secret)));
+    .action((options: KeysOptions) =>
+      options.secret === undefined ? keys(options, io) : secret(options, options.secret, io),
+    );
 }
 
-async function keys({ out = KEY_FILE, bits, force = false, json = false }: KeysOptions): Promise<void> {
+async function keys(
+  { out = KEY_FILE, bits, force = false, json = false }: KeysOptions,
+  { stdout }: CommandIo,
+): Promise<void> {
   const file = expandHome(out);
   const files = { privateKeyFile: file, publicKeyFile: `${file}.pub` };
   await writeKeyPair(files, { bits: Number(bits), force });
   if (json) {
     const { privateKeyFile: private_key_file, publicKeyFile: public_key_file } = files;
-    console.log(JSON.stringify({ private_key_file, public_key_file, algorithm: 'RS256', bits: Number(bits) }));
+    printLine(stdout, JSON.stringify({ private_key_file, public_key_file, algorithm: 'RS256', bits: Number(bits) }));
     return;
   }
   const width = files.publicKeyFile.length;
-  console.log(`private key  ${files.privateKeyFile.padEnd(width)}  for the server alone: SYNC_AUTH_PRIVATE_KEY
-public key   ${files.publicKeyFile}  for server and clients: SYNC_AUTH_PUBLIC_KEY`);
+  printLine(
+    stdout,
+    `private key  ${files.privateKeyFile.padEnd(width)}  for the server alone: SYNC_AUTH_PRIVATE_KEY
+public key   ${files.publicKeyFile}  for server and clients: SYNC_AUTH_PUBLIC_KEY`,
+  );
 }
 
-async function secret({ out, force = false, json = false }: KeysOptions, size: string | true): Promise<void> {
+async function secret(
+  { out, force = false, json = false }: KeysOptions,
+  size: string | true,
+  { stdout }: CommandIo,
+): Promise<void> {
   const bytes = size === true ? SECRET_BYTES : Number(size);
   if (!Number.isInteger(bytes) || bytes < 16 || bytes > 1024)
     throw new UsageError(`--secret must be a whole number of bytes from 16 to 1024 (is ${size})`);
   const text = randomBytes(bytes).toString('base64url');
   if (out === undefined) {
-    console.log(json ? JSON.stringify({ secret: text }) : text);
+    printLine(stdout, json ? JSON.stringify({ secret: text }) : text);
     return;
   }
   const file = expandHome(out);
   await refuseExisting([file], force);
   await writeNew(file, `${text}\n`, 0o600);
-  console.log(json ? JSON.stringify({ secret_file: file }) : `secret  ${file}`);
+  printLine(stdout, json ? JSON.stringify({ secret_file: file }) : `secret  ${file}`);
 }
 
 /**

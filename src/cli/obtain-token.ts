@@ -7,6 +7,7 @@ import { redactUrl, type Secret } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
 import { secretSetting } from '../lib/setting-kinds.js';
 import { SERVER_SETTINGS } from '../server/options.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { DURATION_FORMS, parseDuration } from './durations.js';
 import { addConfigOption, loadProgramSettings, withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
@@ -34,7 +35,7 @@ interface TokenOptions {
 const tokenAnswer = z.looseObject({ token: z.string().min(1) });
 
 /** Adds the command `name` (`obtain-token`): requests a token from a sync server (opal-protocol P8.3). */
-export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv, name = 'obtain-token'): void {
+export function addObtainTokenCommand(program: Command, io: CommandIo, name = 'obtain-token'): void {
   const command = program
     .command(name)
     .description('Request a token from a sync server and print it.')
@@ -59,19 +60,19 @@ export function addObtainTokenCommand(program: Command, env: NodeJS.ProcessEnv, 
     .option('--no-just-the-token', 'print the whole response of the server as JSON')
     .option('--json', 'the same');
   addConfigOption(command).action((argument: string | undefined, options: TokenOptions) =>
-    obtainToken(argument, options, withConfig(env, options)),
+    obtainToken(argument, options, withConfig(io, options)),
   );
 }
 
-async function obtainToken(argument: string | undefined, options: TokenOptions, env: NodeJS.ProcessEnv): Promise<void> {
+async function obtainToken(argument: string | undefined, options: TokenOptions, io: CommandIo): Promise<void> {
   const { seconds, rest } = readTtl(options.ttl);
   // The parser reads an argument after `--ttl 365 days` as its third word.
   const [behindTtl, ...others] = rest;
   if (others.length > 0 || (behindTtl !== undefined && argument !== undefined)) {
     throw ttlError(options.ttl);
   }
-  const master = masterToken(argument ?? behindTtl, options, env);
-  const url = serverUrlOf(options.serverUrl, env);
+  const master = masterToken(argument ?? behindTtl, options, io.env);
+  const url = serverUrlOf(options.serverUrl, io);
   const { id, permittedTopics, permittedPaths } = options;
   const claims = {
     ...readClaims(options.claims),
@@ -79,8 +80,8 @@ async function obtainToken(argument: string | undefined, options: TokenOptions, 
     ...(permittedPaths && { permitted_paths: permittedPaths }),
   };
   const body = { ...(id !== undefined && { id }), type: options.type, ttl: seconds, claims };
-  const answer = await ask({ url: serverAddress(url, '/token'), token: master, body: JSON.stringify(body) }, env);
-  console.log(options.justTheToken && options.json !== true ? answer.token : JSON.stringify(answer, null, 2));
+  const answer = await ask({ url: serverAddress(url, '/token'), token: master, body: JSON.stringify(body) }, io.env);
+  printLine(io.stdout, options.justTheToken && options.json !== true ? answer.token : JSON.stringify(answer, null, 2));
 }
 
 /** The master token that was given; else the one of the server's own settings, on the machine of the server. */

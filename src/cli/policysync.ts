@@ -2,4 +2,4 @@
 import { policysync } from './commands.js';
 import { runCommandLine } from './run-program.js';
 
-process.exit(await runCommandLine(policysync(process.env), process.argv.slice(2)));
+process.exit(await runCommandLine(policysync(process), process.argv.slice(2), process));

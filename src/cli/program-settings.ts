@@ -5,6 +5,7 @@ import { expandHome } from '../lib/home-path.js';
 import { type LoadedSettings, loadSettings } from '../lib/options.js';
 import { envNames, type Settings, secretFileEnv } from '../lib/setting.js';
 import { SERVER_SETTINGS } from '../server/options.js';
+import { type CommandIo, type CommandOutput, printLine, withEnv } from './command-io.js';
 import { UsageError } from './run-program.js';
 import { CONFIG_VARIABLE } from './unread-config.js';
 
@@ -35,11 +36,11 @@ export function addConfigOption(command: Command): Command {
   );
 }
 
-/** The environment in which a command loads settings: `--config` counts before SYNC_CONFIG. */
-export function withConfig(env: NodeJS.ProcessEnv, { config }: { config?: string }): NodeJS.ProcessEnv {
-  if (config === undefined) return env;
+/** The environment in which a command loads settings, and its streams: `--config` counts before SYNC_CONFIG. */
+export function withConfig(io: CommandIo, { config }: { config?: string }): CommandIo {
+  if (config === undefined) return io;
   if (config === '') throw new UsageError('--config has an empty value: give the path of a file, or leave it out');
-  return { ...env, [CONFIG_VARIABLE]: config };
+  return withEnv(io, { ...io.env, [CONFIG_VARIABLE]: config });
 }
 
 /** Flags by flag name, with the command's own names of some of them. */
@@ -91,13 +92,14 @@ export function commandSettings<S extends Settings>(
   section: Section,
   settings: S,
   sources: CommandSources,
+  stderr: CommandOutput,
 ): LoadedSettings<S>['values'] {
   const { values, warnings } = loadProgramSettings(section, settings, sources);
-  printWarnings(warnings);
+  printWarnings(warnings, stderr);
   return values;
 }
 
 /** Prints warnings on standard error. */
-export function printWarnings(warnings: readonly string[]): void {
-  for (const warning of warnings) console.error(`warning: ${warning}`);
+export function printWarnings(warnings: readonly string[], stderr: CommandOutput): void {
+  for (const warning of warnings) printLine(stderr, `warning: ${warning}`);
 }

@@ -6,6 +6,7 @@ import { redactUrl } from '../lib/log.js';
 import { shortAnswer } from '../lib/problem-text.js';
 import { serverAddress } from '../lib/server-address.js';
 import { SAVE_METHODS } from '../wire/data.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { withConfig } from './program-settings.js';
 import { readInput } from './read-input.js';
 import { UsageError } from './run-program.js';
@@ -40,7 +41,7 @@ const publishAnswer = z.object({
 type PublishAnswer = z.infer<typeof publishAnswer>;
 
 /** Adds the command `name`: sends one data update to a sync server (specification cli.publish-data-update). */
-export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv, name = 'publish-data-update'): void {
+export function addPublishCommand(program: Command, io: CommandIo, name = 'publish-data-update'): void {
   const command = program
     .command(name)
     .description('Publish a data update: clients that subscribe to its topics fetch and save the data.')
@@ -70,25 +71,25 @@ export function addPublishCommand(program: Command, env: NodeJS.ProcessEnv, name
   addTargetOptions(command, 'datasource')
     .option('--server-route <path>', 'path of its publish endpoint', '/data/config')
     .option('--json', 'print the response of the server as JSON')
-    .action(async (options: PublishOptions) => publish(options, withConfig(env, options)));
+    .action(async (options: PublishOptions) => publish(options, withConfig(io, options)));
 }
 
-async function publish(options: PublishOptions, env: NodeJS.ProcessEnv): Promise<void> {
-  const target = serverTarget(options, env);
+async function publish(options: PublishOptions, io: CommandIo): Promise<void> {
+  const target = serverTarget(options, io);
   const { entriesFile } = options;
-  const entriesText = entriesFile === undefined ? undefined : await readInput('--entries-file', entriesFile, process);
-  const update = buildUpdate({ ...options, ...(await dataOf(options.data)) }, entriesText);
+  const entriesText = entriesFile === undefined ? undefined : await readInput('--entries-file', entriesFile, io);
+  const update = buildUpdate({ ...options, ...(await dataOf(options.data, io)) }, entriesText);
   const url = serverAddress(target.url, `/${options.serverRoute.replace(/^\/+/, '')}`);
   const waitSeconds = readWait(options.wait);
 
-  const say: Say = options.json === true ? () => undefined : console.log;
+  const say: Say = (line) => (options.json === true ? undefined : printLine(io.stdout, line));
   say(`Publishing to ${redactUrl(url)}`);
   for (const entry of update.entries) say(`  ${entryText(entry)}`);
   say(`Reason: ${update.reason === '' ? '(none)' : update.reason}`);
   const { idempotencyKey: key } = options;
   const headers = key === undefined ? {} : { 'idempotency-key': key };
-  const { answer, text } = await send({ url, token: target.token, body: update.text, headers }, waitSeconds, env);
-  if (options.json === true) console.log(text);
+  const { answer, text } = await send({ url, token: target.token, body: update.text, headers }, waitSeconds, io.env);
+  if (options.json === true) printLine(io.stdout, text);
   say(answerText(answer, update.entries));
   if (waitSeconds !== undefined) tellWait(answer, waitSeconds, say);
 }
@@ -131,11 +132,11 @@ function tellWait(
 }
 
 /** Returns the text of `--data`, which may refer to a file; JSON never begins with `@`. */
-async function dataOf(data: string | undefined): Promise<{ data?: string; dataName?: string }> {
+async function dataOf(data: string | undefined, io: CommandIo): Promise<{ data?: string; dataName?: string }> {
   if (data?.startsWith('@') !== true) return {};
   const file = data.slice(1);
   return {
-    data: await readInput('--data', file, process),
+    data: await readInput('--data', file, io),
     dataName: `--data: ${file === '-' ? 'standard input' : file}`,
   };
 }

@@ -1,15 +1,11 @@
 import { open } from 'node:fs/promises';
 import { errorText } from '../lib/errors.js';
 import { expandHome } from '../lib/home-path.js';
+import type { CommandIo } from './command-io.js';
 import { UsageError } from './run-program.js';
 
 /** Maximum size of the input: four times the default limit of a server. */
 const MAX_BYTES = 64 * 1024 * 1024;
-
-/** Input of a command. */
-export interface InputDeps {
-  readonly stdin: AsyncIterable<Uint8Array | string>;
-}
 
 /**
  * Reads a text file, or standard input if the file is `-`; `~/` at the start is the home folder. Rejects with a {@link UsageError} that names option and file if it
@@ -18,7 +14,7 @@ export interface InputDeps {
 export async function readInput(
   option: string,
   file: string,
-  { stdin }: InputDeps,
+  { stdin }: Pick<CommandIo, 'stdin'>,
   maxBytes = MAX_BYTES,
 ): Promise<string> {
   const name = file === '-' ? 'standard input' : file;

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import * as z from 'zod';
 import { serverAddress } from '../lib/server-address.js';
 import { parsedAnswer } from './all-clients.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
 import { askServer } from './server-fetch.js';
@@ -23,7 +24,7 @@ const refreshAnswer = z.object({
 });
 
 /** Adds `refresh`: all clients concerned fetch documents again. */
-export function addRefreshCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addRefreshCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('refresh')
     .description('Have clients fetch documents again, for example after a data source was repaired.')
@@ -35,26 +36,26 @@ export function addRefreshCommand(program: Command, env: NodeJS.ProcessEnv): voi
     .option('--reason <text>', 'why, for the logs of the clients')
     .option('--json', 'print the response of the server as JSON');
   addTargetOptions(command, 'datasource').action((options: RefreshOptions) =>
-    refresh(options, withConfig(env, options)),
+    refresh(options, withConfig(io, options)),
   );
 }
 
-async function refresh(options: RefreshOptions, env: NodeJS.ProcessEnv): Promise<void> {
+async function refresh(options: RefreshOptions, io: CommandIo): Promise<void> {
   const { path, topic: topics, reason, json = false } = options;
   if (path === undefined && topics === undefined)
     throw new UsageError('say what to fetch again: --path (/ means all documents) or --topic');
-  const target = serverTarget(options, env);
+  const target = serverTarget(options, io);
   const url = serverAddress(target.url, '/data/refresh');
   const body = JSON.stringify({ topics, path, reason });
   const rules = { code: 'server_refused', what: 'not refreshed' } as const;
-  const { text } = await askServer({ url, token: target.token, body }, rules, env);
+  const { text } = await askServer({ url, token: target.token, body }, rules, io.env);
   const { entries, id, seq, subscribers } = parsedAnswer(refreshAnswer, text, url);
   if (json) {
-    console.log(text);
+    printLine(io.stdout, text);
     return;
   }
   if (entries === 0) {
-    console.log('Nothing to fetch again: no document with a URL is at this path or on this topic.');
+    printLine(io.stdout, 'Nothing to fetch again: no document with a URL is at this path or on this topic.');
     return;
   }
   const reach =
@@ -62,5 +63,8 @@ async function refresh(options: RefreshOptions, env: NodeJS.ProcessEnv): Promise
       ? ''
       : `; ${counted(subscribers, 'subscriber')} ${subscribers === 1 ? 'is' : 'are'} connected for these topics now`;
   const what = `${entries} ${entries === 1 ? 'entry' : 'entries'}`;
-  console.log(`Published ${what} again as update ${id}, seq ${seq}: clients fetch what is behind them${reach}.`);
+  printLine(
+    io.stdout,
+    `Published ${what} again as update ${id}, seq ${seq}: clients fetch what is behind them${reach}.`,
+  );
 }

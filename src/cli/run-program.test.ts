@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Command } from 'commander';
+import { gatheredIo } from '../../test/support/command-io.js';
 import { ERROR_CODES, type ErrorCode, SyncError } from '../lib/errors.js';
 import { type ProgramLogger, silentLogger } from '../lib/log.js';
 import { runCommandLine, runUntilSignal, UsageError } from './run-program.js';
@@ -70,26 +71,23 @@ test('a start that fails is the result', async () => {
   await assert.rejects(runUntilSignal(part, quietLog()), /no port/);
 });
 
-test('a failure is printed with what to do and its code', async (context) => {
-  const printed = context.mock.method(console, 'error', () => undefined);
+test('a failure is printed with what to do and its code', async () => {
   const end = async (error: unknown): Promise<string> => {
-    await runCommandLine(
-      new Command('p').action(() => Promise.reject(error)),
-      [],
-    );
-    return String(printed.mock.calls.at(-1)?.arguments[0]);
+    const io = gatheredIo();
+    const program = new Command('p').action(() => Promise.reject(error));
+    await runCommandLine(program, [], io);
+    return io.written.stderr;
   };
   for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
     const text = await end(new SyncError(code, 'it is wrong', { cause: new Error('so') }));
-    assert.equal(text, `p: it is wrong: so\nWhat to do: ${ERROR_CODES[code].remedy} [${code}]`);
+    assert.equal(text, `p: it is wrong: so\nWhat to do: ${ERROR_CODES[code].remedy} [${code}]\n`);
   }
-  assert.match(await end(new Error('outer', { cause: new SyncError('listen_failed', 'x') })), /\[listen_failed\]$/);
-  assert.match(await end(new UsageError('x')), /--help.*\[usage_invalid\]$/);
-  assert.match(await end(new TypeError('x')), /\[unexpected\]$/);
+  assert.match(await end(new Error('outer', { cause: new SyncError('listen_failed', 'x') })), /\[listen_failed\]\n$/);
+  assert.match(await end(new UsageError('x')), /--help.*\[usage_invalid\]\n$/);
+  assert.match(await end(new TypeError('x')), /\[unexpected\]\n$/);
 });
 
-test('every kind of failure has its exit code', async (context) => {
-  context.mock.method(console, 'error', () => undefined);
+test('every kind of failure has its exit code', async () => {
   for (const [error, code] of [
     [new UsageError('x'), 2],
     [new SyncError('config_invalid', 'x'), 2],
@@ -100,28 +98,20 @@ test('every kind of failure has its exit code', async (context) => {
     [new Error('x'), 1],
   ] as const) {
     const program = new Command('p').action(() => Promise.reject(error));
-    assert.equal(await runCommandLine(program, []), code);
+    assert.equal(await runCommandLine(program, [], gatheredIo()), code);
   }
-  assert.equal(
-    await runCommandLine(
-      new Command('p').action(() => undefined),
-      [],
-    ),
-    0,
-  );
+  const program = new Command('p').action(() => undefined);
+  assert.equal(await runCommandLine(program, [], gatheredIo()), 0);
 });
 
-test('what others said in a failure does not reach the terminal as a command', async (context) => {
-  const printed = context.mock.method(console, 'error', () => undefined);
+test('what others said in a failure does not reach the terminal as a command', async () => {
+  const io = gatheredIo();
   const fails = new Command('x').action(() => {
     throw new SyncError(
       'server_refused',
       'http://x answered 400: \u001b]0;title\u0007\u001b[31mred\u202e\u009b2J:\n  more',
     );
   });
-  await runCommandLine(fails, []);
-  assert.match(
-    String(printed.mock.calls[0]?.arguments.at(0)),
-    /^x: http:\/\/x answered 400: {2}\]0;title \[31mred 2J:\n {2}more\nWhat to do: /,
-  );
+  await runCommandLine(fails, [], io);
+  assert.match(io.written.stderr, /^x: http:\/\/x answered 400: {2}\]0;title \[31mred 2J:\n {2}more\nWhat to do: /);
 });

@@ -2,6 +2,7 @@ import { constants } from 'node:os';
 import { type Command, CommanderError } from 'commander';
 import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
 import { createLogger, type LogOptions, logLevelsOf, type ProgramLogger } from '../lib/log.js';
+import { type CommandIo, printLine } from './command-io.js';
 import { useCompileCache } from './compile-cache.js';
 import { unreadConfig } from './unread-config.js';
 
@@ -75,11 +76,7 @@ const WITHOUT_USAGE_CODE: ReadonlySet<string> = new Set(['healthcheck']);
  * failures. Prints a failure as two lines on standard error: the problem, and the remedy with the code of docs/errors.md; and below
  * them, as below a diagnosis, that a configuration file was not read.
  */
-export async function runCommandLine(
-  program: Command,
-  argv: readonly string[],
-  env: NodeJS.ProcessEnv = process.env,
-): Promise<number> {
+export async function runCommandLine(program: Command, argv: readonly string[], io: CommandIo): Promise<number> {
   throwInsteadOfExit(program);
   let called = program;
   const note = (_: Command, command: Command): void => {
@@ -88,22 +85,22 @@ export async function runCommandLine(
   program.hook('preSubcommand', note).hook('preAction', note);
   try {
     await program.parseAsync([...argv], { from: 'user' });
-    if (called.name() === 'doctor') hintAtConfig(called, env);
+    if (called.name() === 'doctor') hintAtConfig(called, io);
     return EXIT.ok;
   } catch (error) {
     const code = failureCode(error);
     // The parser has already printed help, version and usage errors.
     if (!(error instanceof CommanderError)) {
-      if (!(error instanceof ExitError && error.isQuiet)) console.error(failureText(program.name(), error));
-      if (code <= EXIT.away) hintAtConfig(called, env);
+      if (!(error instanceof ExitError && error.isQuiet)) printLine(io.stderr, failureText(program.name(), error));
+      if (code <= EXIT.away) hintAtConfig(called, io);
     }
     return code === EXIT.usage && WITHOUT_USAGE_CODE.has(called.name()) ? EXIT.failed : code;
   }
 }
 
-function hintAtConfig(command: Command, env: NodeJS.ProcessEnv): void {
+function hintAtConfig(command: Command, { env, stderr }: CommandIo): void {
   const hint = unreadConfig(command, env);
-  if (hint !== undefined) console.error(`note: ${hint}`);
+  if (hint !== undefined) printLine(stderr, `note: ${hint}`);
 }
 
 /** The exit code of a command that a signal ended: 128 and its number, as of shells. */
@@ -162,11 +159,11 @@ export async function runProgram(
     unknown: names,
     warnings,
   }: { values: LogSettings; unknown: readonly string[]; warnings: readonly string[] },
-  env: NodeJS.ProcessEnv,
+  { env, stderr }: CommandIo,
   make: (log: ProgramLogger) => Promise<Runnable>,
 ): Promise<void> {
   const { logLevel: level, logFormat } = values;
-  const format = logFormat === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : logFormat;
+  const format = logFormat === 'auto' ? (stderr.isTTY === true ? 'pretty' : 'json') : logFormat;
   const log = createLogger(name, { level, format });
   const text = 'unknown settings in the environment; --help-all lists the known ones';
   if (names.length > 0) log.warn({ names }, text);

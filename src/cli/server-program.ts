@@ -1,11 +1,12 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { SERVER_SETTINGS } from '../server/options.js';
+import type { CommandIo } from './command-io.js';
 import { runProgram } from './run-program.js';
 import type { SettingsProgram } from './settings-program.js';
 
 /** The server as a program: `sync-server run` and `policysync server`. Its code is loaded when it runs. */
-export function serverProgram(env: NodeJS.ProcessEnv): SettingsProgram<typeof SERVER_SETTINGS> {
+export function serverProgram(io: CommandIo): SettingsProgram<typeof SERVER_SETTINGS> {
   return {
     name: 'sync-server',
     description:
@@ -18,10 +19,10 @@ export function serverProgram(env: NodeJS.ProcessEnv): SettingsProgram<typeof SE
       'Who may call it': ['authPrivateKey', 'authPublicKey', 'authMasterToken'],
     },
     run: (loaded) =>
-      runProgram('sync-server', loaded, env, async (log) => {
+      runProgram('sync-server', loaded, io, async (log) => {
         const { createServer } = await import('../server/server.js');
-        const stateDir = loaded.values.stateDir ?? defaultStateDir(env);
-        return createServer({ ...loaded.values, stateDir }, { env, log });
+        const stateDir = loaded.values.stateDir ?? defaultStateDir(io.env);
+        return createServer({ ...loaded.values, stateDir }, { env: io.env, log });
       }),
   };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { gatheredIo } from '../../test/support/command-io.js';
 import { UsageError } from './run-program.js';
 import { checkedUrl, serverTarget, serverUrlOf } from './server-target.js';
 
@@ -26,11 +27,11 @@ describe('the server that a command asks', () => {
       ['http://h:99999', 'must be a URL (is "http://h:99999")'],
     ] as const) {
       assert.equal(
-        refusal(() => serverTarget({ serverUrl: given }, {})),
+        refusal(() => serverTarget({ serverUrl: given }, gatheredIo())),
         `--server-url ${said}`,
       );
       assert.equal(
-        refusal(() => serverUrlOf(given, {})),
+        refusal(() => serverUrlOf(given, gatheredIo())),
         `--server-url ${said}`,
       );
       assert.equal(
@@ -38,15 +39,15 @@ describe('the server that a command asks', () => {
         `--against ${said}`,
       );
     }
-    assert.equal(serverTarget({ serverUrl: 'https://sync.example/a/' }, {}).url, 'https://sync.example/a');
+    assert.equal(serverTarget({ serverUrl: 'https://sync.example/a/' }, gatheredIo()).url, 'https://sync.example/a');
   });
 
   it('is named as it was given, without its secrets', () => {
     assert.match(
-      refusal(() => serverTarget({}, { SYNC_SERVER_URL: 'localhost:7002' })),
+      refusal(() => serverTarget({}, gatheredIo({ SYNC_SERVER_URL: 'localhost:7002' }))),
       /^SYNC_SERVER_URL must start/,
     );
-    const secret = refusal(() => serverTarget({ serverUrl: 'wss://bob:hush@sync.example' }, {}));
+    const secret = refusal(() => serverTarget({ serverUrl: 'wss://bob:hush@sync.example' }, gatheredIo()));
     assert.match(secret, /^--server-url must start with http:/);
     assert.doesNotMatch(secret, /hush|meant/);
   });

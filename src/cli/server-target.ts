@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { CLIENT_SETTINGS } from '../client/options.js';
 import { originName } from '../lib/given-setting.js';
 import { redactUrl, type Secret } from '../lib/log.js';
+import type { CommandIo } from './command-io.js';
 import { addConfigOption, connectionFlags, loadProgramSettings, printWarnings } from './program-settings.js';
 import { UsageError } from './run-program.js';
 
@@ -44,25 +45,25 @@ const URL_TEXT = {
 };
 
 /**
- * The server and the token that the options, or the settings of a client, name; `env` is from `withConfig`. Throws {@link UsageError}
+ * The server and the token that the options, or the settings of a client, name; `io` is from `withConfig`. Throws {@link UsageError}
  * for another scheme.
  */
-export function serverTarget(options: TargetOptions, env: NodeJS.ProcessEnv): Target {
+export function serverTarget(options: TargetOptions, { env, stderr }: CommandIo): Target {
   const { values, origins, warnings } = loadProgramSettings(
     'client',
     { serverUrl: URL_TEXT, clientToken: CLIENT_SETTINGS.clientToken },
     { env, ...connectionFlags(options) },
   );
-  printWarnings(warnings);
+  printWarnings(warnings, stderr);
   const { serverUrl, clientToken } = values;
   return { url: checkedUrl(serverUrl, originName(URL_TEXT, origins.serverUrl)), token: clientToken };
 }
 
 /** The server alone, for a command that the token of a client is no use to: its file may not be there yet. */
-export function serverUrlOf(serverUrl: string | undefined, env: NodeJS.ProcessEnv): string {
+export function serverUrlOf(serverUrl: string | undefined, { env, stderr }: CommandIo): string {
   const sources = { env, ...connectionFlags({ serverUrl }) };
   const { values, origins, warnings } = loadProgramSettings('client', { url: URL_TEXT }, sources);
-  printWarnings(warnings);
+  printWarnings(warnings, stderr);
   return checkedUrl(values.url, originName(URL_TEXT, origins.url));
 }
 

@@ -1,8 +1,9 @@
-import { Command } from 'commander';
+import { Command, type OutputConfiguration } from 'commander';
 import type { LoadedSettings } from '../lib/options.js';
 import { flagName, type Setting, type Settings, secretFileFlag } from '../lib/setting.js';
 import { didYouMean } from '../lib/similar-name.js';
 import { packageVersion } from '../lib/version.js';
+import { type CommandIo, type CommandOutput, printLine } from './command-io.js';
 import { configJson, configText } from './config-text.js';
 import { refuseEmptyOptions } from './empty-options.js';
 import { HELP_LAYOUT, type ShortHelp, shortenHelp } from './help.js';
@@ -23,10 +24,10 @@ export interface SettingsProgram<S extends Settings> {
 }
 
 /** Creates the program with `run` and `print-config`, which accept every setting as an option. */
-export function settingsProgram<S extends Settings>(spec: SettingsProgram<S>, env: NodeJS.ProcessEnv): Command {
-  const program = newProgram(spec.name, spec.description);
-  addRunCommand(program, 'run', spec, env);
-  addPrintConfigCommand(program, 'print-config', spec, env);
+export function settingsProgram<S extends Settings>(spec: SettingsProgram<S>, io: CommandIo): Command {
+  const program = newProgram(spec.name, spec.description, io);
+  addRunCommand(program, 'run', spec, io);
+  addPrintConfigCommand(program, 'print-config', spec, io);
   return program;
 }
 
@@ -34,15 +35,30 @@ export function settingsProgram<S extends Settings>(spec: SettingsProgram<S>, en
 export const HELP_COMMAND = ['help [command]', 'Print the help of a command.'] as const;
 
 /** A program without commands yet. */
-export function newProgram(name: string, description: string): Command {
+export function newProgram(name: string, description: string, io: CommandIo): Command {
   return new Command(name)
     .description(description)
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(...HELP_COMMAND)
     .configureHelp(HELP_LAYOUT)
+    .configureOutput(parserOutput(io))
     .showHelpAfterError(USAGE_HINT)
     .hook('preAction', (_, command) => refuseEmptyOptions(command));
+}
+
+/** Where the parser writes help and usage errors, and how wide that is. */
+function parserOutput(io: CommandIo): OutputConfiguration {
+  return {
+    writeOut: (text) => io.stdout.write(text),
+    writeErr: (text) => io.stderr.write(text),
+    getOutHelpWidth: () => helpWidth(io.stdout),
+    getErrHelpWidth: () => helpWidth(io.stderr),
+  };
+}
+
+function helpWidth({ isTTY, columns = 80 }: CommandOutput): number {
+  return isTTY === true ? columns : 80;
 }
 
 /** Adds the command `name` that runs the server or the client. */
@@ -50,7 +66,7 @@ export function addRunCommand<S extends Settings>(
   program: Command,
   name: string,
   spec: SettingsProgram<S>,
-  env: NodeJS.ProcessEnv,
+  io: CommandIo,
 ): void {
   const run = program
     .command(name)
@@ -61,8 +77,8 @@ export function addRunCommand<S extends Settings>(
   addSettingFlags(run, spec.settings);
   shortenHelp(run, essentialFlags(spec), `print all ${Object.keys(spec.settings).length} settings`);
   run.action(async (options: { printConfig?: boolean }) => {
-    if (options.printConfig === true) printConfig(run, spec, env);
-    else await spec.run(loadFromCommand(run, spec, env));
+    if (options.printConfig === true) printConfig(run, spec, io);
+    else await spec.run(loadFromCommand(run, spec, io));
   });
 }
 
@@ -71,7 +87,7 @@ export function addPrintConfigCommand<S extends Settings>(
   program: Command,
   name: string,
   spec: SettingsProgram<S>,
-  env: NodeJS.ProcessEnv,
+  io: CommandIo,
 ): void {
   const print = program
     .command(name)
@@ -81,24 +97,24 @@ export function addPrintConfigCommand<S extends Settings>(
   addConfigOption(print);
   addSettingFlags(print, spec.settings);
   shortenHelp(print, essentialFlags(spec), `print all ${Object.keys(spec.settings).length} settings`);
-  print.action(() => printConfig(print, spec, env));
+  print.action(() => printConfig(print, spec, io));
 }
 
-function printConfig<S extends Settings>(command: Command, spec: SettingsProgram<S>, env: NodeJS.ProcessEnv): void {
-  const loaded = loadFromCommand(command, spec, env);
+function printConfig<S extends Settings>(command: Command, spec: SettingsProgram<S>, io: CommandIo): void {
+  const loaded = loadFromCommand(command, spec, io);
   const { settings, section } = spec;
   const asJson = command.optsWithGlobals<{ json?: boolean }>().json === true;
-  printWarnings(loaded.warnings);
-  console.log(asJson ? configJson([{ section, settings, loaded }]) : configText(settings, loaded));
+  printWarnings(loaded.warnings, io.stderr);
+  printLine(io.stdout, asJson ? configJson([{ section, settings, loaded }]) : configText(settings, loaded));
 }
 
 /** Loads settings with the flags of a command and its configuration file. */
 export function loadFromCommand<S extends Settings>(
   command: Command,
   { section, settings }: Pick<SettingsProgram<S>, 'section' | 'settings'>,
-  env: NodeJS.ProcessEnv,
+  io: CommandIo,
 ): LoadedSettings<S> {
-  const sources = { env: withConfig(env, command.optsWithGlobals()), flags: givenFlags(command, settings) };
+  const sources = { env: withConfig(io, command.optsWithGlobals()).env, flags: givenFlags(command, settings) };
   return loadProgramSettings(section, settings, sources);
 }
 

@@ -6,6 +6,7 @@ import type { Secret } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
 import type { ClientsAnswer } from '../wire/clients.js';
 import { allClients, parsedAnswer } from './all-clients.js';
+import type { CommandIo, CommandOutput } from './command-io.js';
 import type { FleetState } from './live/fleet-state.js';
 import { loadProgramSettings, withConfig } from './program-settings.js';
 import { UsageError } from './run-program.js';
@@ -35,30 +36,30 @@ interface StatusOptions extends TargetOptions {
 }
 
 /** Adds `sync-server status`: the policy source and the clients of a running server. */
-export function addServerStatusCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addServerStatusCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('status')
     .description(
       'Show the policy source and each client of a running server: wanted and held policy and data, and failures.',
     );
   addLookOptions(addTargetOptions(command, 'datasource or listener')).action((options: StatusOptions) =>
-    serverStatus(options, env),
+    serverStatus(options, io),
   );
 }
 
 /** Adds `sync-client status`: the state that a running client reports. */
-export function addClientStatusCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addClientStatusCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('status')
     .description('Show the state of a running client: policy, position, engine, server, and failures.')
     .option('--client-url <url>', CLIENT_URL);
   addLookOptions(addTokenOptions(command, 'token of a listener, for the position')).action((options: StatusOptions) =>
-    clientStatus(options, env),
+    clientStatus(options, io),
   );
 }
 
 /** Adds `policysync status [server|client]`: both in one. */
-export function addStatusCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addStatusCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('status')
     .description('Show the state of a running server with all its clients, or what one client says of itself.')
@@ -72,7 +73,7 @@ export function addStatusCommand(program: Command, env: NodeJS.ProcessEnv): void
       const [flag, of] = wrong === 'clientUrl' ? ['--client-url', 'client'] : ['--server-url', 'server'];
       throw new UsageError(`${flag} belongs to \`status ${of}\`, and this is \`status ${asked}\``);
     }
-    return asked === 'server' ? serverStatus(options, env) : clientStatus(options, env);
+    return asked === 'server' ? serverStatus(options, io) : clientStatus(options, io);
   });
 }
 
@@ -86,18 +87,19 @@ function addLookOptions(command: Command): Command {
     .option('--fail-on <conditions>', FAIL_ON);
 }
 
-async function serverStatus(options: StatusOptions, given: NodeJS.ProcessEnv): Promise<void> {
-  const env = withConfig(given, options);
-  const target = serverTarget(options, env);
+async function serverStatus(options: StatusOptions, given: CommandIo): Promise<void> {
+  const io = withConfig(given, options);
+  const { env, stdout } = io;
+  const target = serverTarget(options, io);
   const conditions = parseFailOn(options.failOn);
-  if (options.watch === true && options.json !== true && process.stdout.isTTY) {
+  if (options.watch === true && options.json !== true && stdout.isTTY === true) {
     // Loaded only where it is needed.
     const { watchFleet } = await import('./live/watch-fleet.js');
     const judge = ({ fleet, rows }: FleetState): void =>
       failOnRows(conditions, rows.values(), fleet.source ?? undefined);
-    if (await watchFleet({ target, env, output: process.stdout, judge })) return;
+    if (await watchFleet({ target, env, output: stdout, judge })) return;
   }
-  await show(options, async () => {
+  await show(options, stdout, async () => {
     const { answer, raw } = await allClients(target, env);
     return {
       key: fleetLines(timeless(answer), TIMELESS).join('\n'),
@@ -107,12 +109,13 @@ async function serverStatus(options: StatusOptions, given: NodeJS.ProcessEnv): P
   });
 }
 
-async function clientStatus(options: StatusOptions, given: NodeJS.ProcessEnv): Promise<void> {
-  const env = withConfig(given, options);
+async function clientStatus(options: StatusOptions, given: CommandIo): Promise<void> {
+  const io = withConfig(given, options);
+  const { env, stdout } = io;
   const url = checkedUrl(options.clientUrl ?? ownUrl(env), '--client-url');
-  const { token } = serverTarget({ ...options, serverUrl: url }, env);
+  const { token } = serverTarget({ ...options, serverUrl: url }, io);
   const conditions = parseFailOn(options.failOn);
-  await show(options, async () => {
+  await show(options, stdout, async () => {
     const { health, position, raw } = await askClient({ url, token }, env);
     return {
       key: ownLines(health, position, TIMELESS).join('\n'),
@@ -165,8 +168,12 @@ function unknownPosition({ code, message }: SyncError, token: Secret | undefined
 }
 
 /** Prints the status once, or watches it; applies `--fail-on` each time. */
-function show({ watch: isWatch = false, json = false }: StatusOptions, look: () => Promise<Look>): Promise<void> {
-  return isWatch ? watch(look, process.stdout, !json) : lookOnce(look, process.stdout);
+function show(
+  { watch: isWatch = false, json = false }: StatusOptions,
+  stdout: CommandOutput,
+  look: () => Promise<Look>,
+): Promise<void> {
+  return isWatch ? watch(look, stdout, !json) : lookOnce(look, stdout);
 }
 
 /** The API address of the client in this environment. */

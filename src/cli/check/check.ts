@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
+import type { CommandIo } from '../command-io.js';
 import { addConfigOption, withConfig } from '../program-settings.js';
 import { addSettingFlags } from '../settings-program.js';
 import { CHECK_SETTINGS, type CheckOptions, checkSettings } from './check-settings.js';
 
 /** Adds `policysync check`: what a server would serve of a repository, and what OPA would say. */
-export function addCheckCommand(program: Command, given: NodeJS.ProcessEnv): void {
+export function addCheckCommand(program: Command, given: CommandIo): void {
   const command = program
     .command('check')
     .argument('<folder-or-repository>', 'a folder, a git repository on this machine, or the address of one')
@@ -20,9 +21,9 @@ export function addCheckCommand(program: Command, given: NodeJS.ProcessEnv): voi
   addConfigOption(command);
   addSettingFlags(command, CHECK_SETTINGS);
   command.action(async (target: string, options: CheckOptions) => {
-    const env = withConfig(given, options);
-    const settings = checkSettings(command, env);
+    const io = withConfig(given, options);
+    const settings = checkSettings(command, io.env);
     const { runCheck } = await import('./run-check.js');
-    await runCheck(target, options, settings, env);
+    await runCheck(target, options, settings, io);
   });
 }

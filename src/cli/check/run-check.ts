@@ -6,6 +6,7 @@ import { redactUrl } from '../../lib/log.js';
 import { serverAddress } from '../../lib/server-address.js';
 import { policyBundle } from '../../wire/bundle.js';
 import { parsedAnswer } from '../all-clients.js';
+import type { CommandIo } from '../command-io.js';
 import { errorFinding, type Finding, failedFinding, reportFindings } from '../findings.js';
 import { commandSettings, connectionFlags } from '../program-settings.js';
 import { askServer } from '../server-fetch.js';
@@ -28,8 +29,9 @@ export async function runCheck(
   target: string,
   options: CheckOptions,
   settings: CheckSettings,
-  env: NodeJS.ProcessEnv,
+  io: CommandIo,
 ): Promise<void> {
+  const { env, stdout } = io;
   const { branch, commit, json, strict, against } = options;
   if (against !== undefined) checkedUrl(against, '--against');
   await using content = await openContent(
@@ -40,10 +42,10 @@ export async function runCheck(
     },
     env,
   );
-  const { findings, ...more } = await findingsOf(content, options, settings, env);
-  if (json !== true) process.stdout.write(`${content.text}\n\n`);
+  const { findings, ...more } = await findingsOf(content, options, settings, io);
+  if (json !== true) stdout.write(`${content.text}\n\n`);
   const checked = { target: content.target, commit: content.commit };
-  reportFindings(findings, { json, strict }, { out: process.stdout, env, more: { ...checked, ...more } });
+  reportFindings(findings, { json, strict }, { out: stdout, env, more: { ...checked, ...more } });
 }
 
 /** The findings, and what `--json` says beside them. */
@@ -51,7 +53,7 @@ async function findingsOf(
   content: CheckedContent,
   options: CheckOptions,
   settings: CheckSettings,
-  env: NodeJS.ProcessEnv,
+  io: CommandIo,
 ): Promise<{ readonly findings: readonly Finding[] } & Record<string, unknown>> {
   let files: BundleFiles;
   try {
@@ -66,7 +68,7 @@ async function findingsOf(
     return { findings: [failedFinding('manifest_not_utf8', 'manifest', error)] };
   }
   const statics = composeData(files.data);
-  await using engine = await CheckEngine.start(regoMode(settings), env);
+  await using engine = await CheckEngine.start(regoMode(settings), io.env);
   const compiled = await engine.compile(files.modules, statics);
   const findings = [
     ...fileFindings(files, content),
@@ -74,9 +76,9 @@ async function findingsOf(
     ...policyFindings(files, compiled),
   ];
   const more = { opa_version: compiled.opaVersion, bundle: bundleListing(files, compiled.v0) };
-  if (options.test === true) findings.push(...(await tested(engine, { files, statics, compiled }, settings, env)));
+  if (options.test === true) findings.push(...(await tested(engine, { files, statics, compiled }, settings, io.env)));
   if (options.against === undefined) return { ...more, findings };
-  const { against, found } = await compared(files, options.against, options, settings, env);
+  const { against, found } = await compared(files, options.against, options, settings, io);
   return { ...more, against, findings: [...findings, ...found] };
 }
 
@@ -116,12 +118,13 @@ async function compared(
   url: string,
   { token, tokenFile }: CheckOptions,
   { policyDirs }: CheckSettings,
-  env: NodeJS.ProcessEnv,
+  { env, stderr }: CommandIo,
 ): Promise<{ readonly against: object; readonly found: Finding[] }> {
   const { clientToken } = commandSettings(
     'client',
     { clientToken: CLIENT_SETTINGS.clientToken },
     { env, ...connectionFlags({ token, tokenFile }) },
+    stderr,
   );
   const query = new URLSearchParams(
     policyDirs.filter((path) => path !== ROOT).map((path): [string, string] => ['path', path]),

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
+import type { CommandIo } from '../command-io.js';
 
 /** Adds the command `demo`: server, client and OPA on this machine, and decisions that change. */
-export function addDemoCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addDemoCommand(program: Command, io: CommandIo): void {
   program
     .command('demo')
     .description(
@@ -10,6 +11,6 @@ export function addDemoCommand(program: Command, env: NodeJS.ProcessEnv): void {
     .option('--once', 'end after the last decision; otherwise it stays up until Ctrl-C, to try things out')
     .action(async ({ once = false }: { once?: boolean }) => {
       const { runDemo } = await import('./run-demo.js');
-      await runDemo({ once, env });
+      await runDemo({ once, io });
     });
 }

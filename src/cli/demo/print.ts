@@ -7,8 +7,8 @@ const CLEAR_LINE = '\r\u001b[K';
 /** Where the demo prints to: `process.stdout`. */
 export interface PrintStream {
   write(text: string): unknown;
-  readonly isTTY?: boolean;
-  readonly columns?: number;
+  readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
 }
 
 /** Text for people: numbered steps, indented lines, progress. Control codes and colour only on a terminal. */

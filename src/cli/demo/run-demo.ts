@@ -1,3 +1,4 @@
+import type { CommandIo, CommandOutput } from '../command-io.js';
 import { PartEnded } from './ask.js';
 import { nextSteps } from './next-steps.js';
 import { ownCommand } from './own-command.js';
@@ -18,9 +19,10 @@ const SECOND_SIGNAL_AFTER_MS = 1_000;
  * this package, and changes data and policy while decisions are watched. `once`: ends after the last decision; else it stays up until
  * Ctrl-C. Leaves nothing behind. Rejects with `demo_failed`; a stop before the last decision ends this process with 130.
  */
-export async function runDemo({ once, env }: { once: boolean; env: NodeJS.ProcessEnv }): Promise<void> {
-  const print = createPrinter(process.stdout, STEPS, env);
-  const { signal, release } = stopSignal();
+export async function runDemo({ once, io }: { once: boolean; io: CommandIo }): Promise<void> {
+  const { env, stdout, stderr } = io;
+  const print = createPrinter(stdout, STEPS, env);
+  const { signal, release } = stopSignal([stdout, stderr]);
   const stage = new Stage({ print, signal, env });
   const lastResort = (): void => stage.abandon();
   process.on('exit', lastResort);
@@ -67,7 +69,7 @@ async function stayUp(stage: Stage): Promise<void> {
 }
 
 /** Aborts when the demo is to end: a signal, or nobody reads any more what it prints. A second signal ends the process at once. */
-function stopSignal(): { signal: AbortSignal; release(): void } {
+function stopSignal(streams: readonly CommandOutput[]): { signal: AbortSignal; release(): void } {
   const controller = new AbortController();
   let firstMs: number | undefined;
   const stop = (): void => {
@@ -75,7 +77,6 @@ function stopSignal(): { signal: AbortSignal; release(): void } {
     controller.abort(new Error('the demo was stopped'));
     if (performance.now() - firstMs > SECOND_SIGNAL_AFTER_MS) process.exit(INTERRUPTED);
   };
-  const streams = [process.stdout, process.stderr];
   for (const name of STOP_SIGNALS) process.on(name, stop);
   for (const stream of streams) stream.on('error', stop);
   return {

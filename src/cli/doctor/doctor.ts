@@ -4,6 +4,7 @@ import { errorText } from '../../lib/errors.js';
 import type { LoadedSettings } from '../../lib/options.js';
 import { flagName, type Settings } from '../../lib/setting.js';
 import { SERVER_SETTINGS } from '../../server/options.js';
+import type { CommandIo } from '../command-io.js';
 import { errorFinding, type Finding, okFinding, reportFindings, warningFinding } from '../findings.js';
 import { addConfigOption, withConfig } from '../program-settings.js';
 import { UsageError } from '../run-program.js';
@@ -24,7 +25,7 @@ interface DoctorOptions {
 }
 
 /** Adds `policysync doctor`: checks what a server or a client with these settings needs, without running it. */
-export function addDoctorCommand(program: Command, given: NodeJS.ProcessEnv): void {
+export function addDoctorCommand(program: Command, given: CommandIo): void {
   const doctor = program
     .command('doctor')
     .description(
@@ -39,12 +40,13 @@ export function addDoctorCommand(program: Command, given: NodeJS.ProcessEnv): vo
   addConfigOption(doctor);
   addHiddenSettings(doctor);
   doctor.action(async (asked: ProgramName | undefined, options: DoctorOptions) => {
-    const env = withConfig(given, options);
+    const io = withConfig(given, options);
+    const { env, stdout } = io;
     const limitMs = timeoutMs(options.timeout);
-    const programs = asked === undefined ? configured(doctor, env) : [asked];
+    const programs = asked === undefined ? configured(doctor, io) : [asked];
     const findings: Finding[] = [];
-    for (const one of programs) findings.push(...(await findingsOf(one, doctor, { env, limitMs })));
-    reportFindings(findings, options, { out: process.stdout, env, more: { programs } });
+    for (const one of programs) findings.push(...(await findingsOf(one, doctor, { io, limitMs })));
+    reportFindings(findings, options, { out: stdout, env, more: { programs } });
   });
 }
 
@@ -65,12 +67,12 @@ function timeoutMs(text: string): number {
 }
 
 /** The programs for which something is set that only they have; both if there is nothing. */
-function configured(command: Command, env: NodeJS.ProcessEnv): readonly ProgramName[] {
+function configured(command: Command, io: CommandIo): readonly ProgramName[] {
   const found = PROGRAMS.filter((name) => {
     try {
       const other: Settings = SETTINGS[name === 'server' ? 'client' : 'server'];
       const shared = new Set(Object.values(other).map((setting) => setting.env));
-      const { origins } = load(name, command, env);
+      const { origins } = load(name, command, io);
       return Object.entries<Settings[string]>(SETTINGS[name]).some(
         ([key, setting]) => !shared.has(setting.env) && origins[key as keyof typeof origins] !== 'default',
       );
@@ -84,18 +86,18 @@ function configured(command: Command, env: NodeJS.ProcessEnv): readonly ProgramN
 async function findingsOf(
   name: ProgramName,
   command: Command,
-  context: { env: NodeJS.ProcessEnv; limitMs: number },
+  { io, limitMs }: { io: CommandIo; limitMs: number },
 ): Promise<Finding[]> {
-  const { env } = context;
+  const context = { env: io.env, limitMs };
   const [id, subject] = [`${name}_settings`, `settings of the ${name}`];
   try {
     if (name === 'server') {
-      const loaded = load('server', command, env);
+      const loaded = load('server', command, io);
       const { serverFindings } = await import('./server-findings.js');
-      const stateDir = loaded.values.stateDir ?? defaultStateDir(env);
+      const stateDir = loaded.values.stateDir ?? defaultStateDir(io.env);
       return [settingsFinding(id, subject, loaded), ...(await serverFindings({ ...loaded.values, stateDir }, context))];
     }
-    const loaded = load('client', command, env);
+    const loaded = load('client', command, io);
     const { clientFindings } = await import('./client-findings.js');
     return [settingsFinding(id, subject, loaded), ...(await clientFindings(loaded.values, context))];
   } catch (error) {
@@ -104,12 +106,8 @@ async function findingsOf(
   }
 }
 
-function load<N extends ProgramName>(
-  name: N,
-  command: Command,
-  env: NodeJS.ProcessEnv,
-): LoadedSettings<(typeof SETTINGS)[N]> {
-  return loadFromCommand(command, { section: name, settings: SETTINGS[name] }, env);
+function load<N extends ProgramName>(name: N, command: Command, io: CommandIo): LoadedSettings<(typeof SETTINGS)[N]> {
+  return loadFromCommand(command, { section: name, settings: SETTINGS[name] }, io);
 }
 
 function settingsFinding(

@@ -7,6 +7,7 @@ import { childEnv } from '../../lib/child-env.js';
 import { Secret } from '../../lib/log.js';
 import { packageFolder } from '../../lib/version.js';
 import { SERVER_SETTINGS } from '../../server/options.js';
+import { type CommandIo, printLine } from '../command-io.js';
 import { ownCommand } from '../demo/own-command.js';
 import { UsageError } from '../run-program.js';
 import { calledAs, isInNpxCache } from './called-as.js';
@@ -24,7 +25,7 @@ import { type UnitNeeds, unitWarnings } from './unit-warnings.js';
 const GIT_TIMEOUT_MS = 30_000;
 
 /** Adds `policysync init`: writes configuration, keys and tokens, and says what to run. */
-export function addInitCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addInitCommand(program: Command, io: CommandIo): void {
   const port = ({ defaultText = '' }: { readonly defaultText: string | undefined }): string => defaultText;
   program
     .command('init')
@@ -58,11 +59,11 @@ export function addInitCommand(program: Command, env: NodeJS.ProcessEnv): void {
     .option('--yes', 'ask nothing: what no option says has its default')
     .option('--force', 'replace files that are there: tokens of older keys are then no longer valid')
     .option('--json', 'print what was written, and the commands that follow, as JSON')
-    .action((folder: string, options: InitOptions) => init(folder, options, env));
+    .action((folder: string, options: InitOptions) => init(folder, options, io));
 }
 
-async function init(folder: string, options: InitOptions, env: NodeJS.ProcessEnv): Promise<void> {
-  const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+async function init(folder: string, options: InitOptions, { env, stdin, stdout }: CommandIo): Promise<void> {
+  const isTerminal = stdin.isTTY === true && stdout.isTTY === true;
   const missing = missingOptions(options);
   const asks = isTerminal && options.yes !== true && options.json !== true;
   if (missing.length > 0 && !asks) {
@@ -82,8 +83,8 @@ async function init(folder: string, options: InitOptions, env: NodeJS.ProcessEnv
   if (options.json === true) {
     const listed = files.map(({ path, about }) => ({ path, ...(about !== undefined && { about }) }));
     const made = { folder: resolve(folder), files: listed, commands: nextCommands(called), warnings };
-    console.log(JSON.stringify(made, null, 2));
-  } else console.log(reportLines({ plan, folder, files, program: called, warnings }).join('\n'));
+    printLine(stdout, JSON.stringify(made, null, 2));
+  } else printLine(stdout, reportLines({ plan, folder, files, program: called, warnings }).join('\n'));
 }
 
 function unitNeeds({ repository }: Plan): UnitNeeds {

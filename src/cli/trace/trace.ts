@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { serverAddress } from '../../lib/server-address.js';
 import { type TraceAnswer, type TraceClient, traceAnswer } from '../../wire/trace.js';
 import { parsedAnswer } from '../all-clients.js';
+import { type CommandIo, printLine } from '../command-io.js';
 import { withConfig } from '../program-settings.js';
 import { askServer } from '../server-fetch.js';
 import { addTargetOptions, serverTarget, type Target, type TargetOptions } from '../server-target.js';
@@ -13,7 +14,7 @@ interface TraceOptions extends TargetOptions {
 }
 
 /** Adds `policysync trace`: what became of one change. */
-export function addTraceCommand(program: Command, env: NodeJS.ProcessEnv): void {
+export function addTraceCommand(program: Command, io: CommandIo): void {
   const command = program
     .command('trace')
     .argument('<change>', 'the seq or the id of a data update, or a policy commit (at least 7 digits)')
@@ -21,10 +22,10 @@ export function addTraceCommand(program: Command, env: NodeJS.ProcessEnv): void 
   addTargetOptions(command, 'datasource or listener')
     .option('--json', 'print the response as JSON, with the clients of all pages')
     .action(async (change: string, options: TraceOptions) => {
-      const inFile = withConfig(env, options);
-      const { answer, raw } = await wholeTrace(change, serverTarget(options, inFile), inFile);
-      const { width } = pageOf(process.stdout);
-      console.log(options.json === true ? JSON.stringify(raw) : traceLines(answer, width).join('\n'));
+      const inFile = withConfig(io, options);
+      const { answer, raw } = await wholeTrace(change, serverTarget(options, inFile), inFile.env);
+      const { width } = pageOf(io.stdout);
+      printLine(io.stdout, options.json === true ? JSON.stringify(raw) : traceLines(answer, width).join('\n'));
     });
 }
 

@@ -12,8 +12,8 @@ export type AcquireProgress =
 /** The part of a terminal or file stream that the printer needs. */
 interface ProgressStream {
   write(text: string): unknown;
-  isTTY?: boolean;
-  columns?: number;
+  isTTY?: boolean | undefined;
+  columns?: number | undefined;
 }
 
 /** Off a terminal: one line per this many milliseconds. */
