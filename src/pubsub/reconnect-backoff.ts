@@ -10,6 +10,9 @@ const RESTART_MS = 60_000;
 const MAX_AT_ONCE = 5;
 /** Upper bound of the waits during a restart. */
 const SOON_MS = 2000;
+/** When a missing connection is logged louder: a restart of the server is over by then. */
+const WARN_MS = 15_000;
+const ERROR_MS = 60_000;
 
 /**
  * Backoff of reconnects with full jitter. After the loss of a lasting connection the waits stay short for a minute, since
@@ -39,9 +42,10 @@ export class ReconnectBackoff {
     return this.#failures;
   }
 
-  /** Time since the first of them. */
-  get failingMs(): number {
-    return this.#failingSinceMs === undefined ? 0 : this.#now() - this.#failingSinceMs;
+  /** How loudly the last of them is logged. */
+  get level(): 'info' | 'warn' | 'error' {
+    const failingMs = this.#failingSinceMs === undefined ? 0 : this.#now() - this.#failingSinceMs;
+    return failingMs < WARN_MS ? 'info' : failingMs < ERROR_MS ? 'warn' : 'error';
   }
 
   /** A connection has ended that lasted this long. */

@@ -77,9 +77,6 @@ export interface SocketClient {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** When the log level of a missing connection rises: a restart of the server is over by then. */
-const WARN_MS = 15_000;
-const ERROR_MS = 60_000;
 /** OPAL's readiness check: this many pings of a second each, then subscribe anyway (opal-protocol P1.5). */
 const READY_PINGS = 5;
 const READY_PING_MS = 1000;
@@ -156,9 +153,8 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
         if (signal.aborted) return;
         const floorMs = (reason instanceof SyncError ? (reason.retryAfterSeconds ?? 0) : 0) * 1000;
         const delayMs = waits.next(floorMs, deps.spreadMs?.() ?? 0);
-        const { failures, failingMs } = waits;
-        const level = failingMs < WARN_MS && !needsHelp(reason) ? 'info' : failingMs < ERROR_MS ? 'warn' : 'error';
-        deps.log[level](
+        const { failures, level } = waits;
+        deps.log[level === 'info' && needsHelp(reason) ? 'warn' : level](
           { url: redactUrl(options.url), failures, retry_in_ms: Math.round(delayMs), ...failureFields(reason) },
           'not connected',
         );
