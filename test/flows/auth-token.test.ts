@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
 import { clientAuthenticator } from '../../src/auth/security.js';
 import { bearer, keyPair, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
-import { runCommand } from '../support/command.js';
 import { field, postJson, request } from '../support/http.js';
 import { CLIENT_SETTINGS, loadSettings } from '../support/library.js';
+import { runHere } from '../support/run-here.js';
 import { startServer } from '../support/start-server.js';
 
 /** `POST /token`, the JWKS and `obtain-token`, on real servers and programs. */
@@ -145,13 +145,13 @@ for (const program of ['server', 'client'] as const) {
   test(`sync-${program} obtain-token prints a token that the server takes`, async () => {
     await using server = await startServer(withKeys());
     const env = { SYNC_SERVER_URL: server.url, OPAL_MASTER_TOKEN: MASTER_TOKEN };
-    const plain = await runCommand(program, ['obtain-token'], env);
+    const plain = await runHere(program, ['obtain-token'], env);
     assert.equal(plain.code, 0, plain.stderr);
     assert.match(plain.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     assert.equal((await request(`${server.url}/data/config`, { headers: bearer(plain.stdout.trim()) })).status, 200);
 
     const args = ['obtain-token', '--server-url', server.url, '--type', 'datasource', '--claims', '{"tenant":"t"}'];
-    const whole = await runCommand(program, [...args, '--no-just-the-token', '--ttl', '2', 'hours', MASTER_TOKEN]);
+    const whole = await runHere(program, [...args, '--no-just-the-token', '--ttl', '2', 'hours', MASTER_TOKEN]);
     assert.equal(whole.code, 0, whole.stderr);
     const answer: unknown = JSON.parse(whole.stdout);
     assert.deepEqual(field(answer, 'details', 'claims'), { peer_type: 'datasource', tenant: 't' });
@@ -171,7 +171,7 @@ test('obtain-token takes durations as people write them', async () => {
     [['P1DT12H'], 129_600],
     [['1', 'day', MASTER_TOKEN], 86_400],
   ] as const) {
-    const { stdout, stderr } = await runCommand('policysync', ['token', '--json', '--ttl', ...words], env);
+    const { stdout, stderr } = await runHere('policysync', ['token', '--json', '--ttl', ...words], env);
     assert.equal(stderr, '');
     const { iat = 0, exp = 0 } = decodeJwt(String(field(JSON.parse(stdout), 'token')));
     assert.ok(Math.abs(exp - iat - seconds) <= 1, words.join(' '));
@@ -199,7 +199,7 @@ test('obtain-token that fails says why: 2 for a wrong call, 1 for the rest', asy
     [['m', '--server-url', 'http://127.0.0.1:1'], 1, /no token: no answer from http:\/\/127\.0\.0\.1:1/],
   ];
   for (const [args, code, message] of rows) {
-    const result = await runCommand('server', ['obtain-token', ...args], { SYNC_SERVER_URL: server.url });
+    const result = await runHere('server', ['obtain-token', ...args], { SYNC_SERVER_URL: server.url });
     assert.equal(result.code, code, `${args.join(' ')}: ${result.stderr}`);
     assert.match(result.stderr, message);
     assert.doesNotMatch(result.stderr, /hush/);

@@ -7,6 +7,7 @@ import { runCommand, type StartedCommand, startCommand } from '../support/comman
 import { gitRepo } from '../support/git-repo.js';
 import { field, request } from '../support/http.js';
 import { freePort, testOpa } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { FAST, following, publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -85,7 +86,7 @@ test('says at its start what it runs with, one line each, before it listens', as
 });
 
 test('names every setting that is not valid, and ends with 2', async () => {
-  const { code, stderr } = await runCommand('client', ['run', '--fetch-per-host', 'many'], {
+  const { code, stderr } = await runHere('client', ['run', '--fetch-per-host', 'many'], {
     SYNC_SERVER_URL: 'not a url',
     OPAL_LOG_LEVEL: 'loud',
     SYNC_CLIENT_API_SERVER_PORT: '70000',

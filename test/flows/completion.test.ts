@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { runCommand } from '../support/command.js';
+import { runHere } from '../support/run-here.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 
 const run = promisify(execFile);
@@ -12,19 +13,6 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
 let dir: TempDir;
-
-before(async () => {
-  dir = await tempDir();
-  for (const shell of SHELLS) {
-    const { code, stdout, stderr } = await runCommand('policysync', ['completion', shell]);
-    assert.equal(code, 0, stderr);
-    await writeFile(scriptOf(shell), stdout);
-  }
-  await mkdir(join(dir.path, 'a folder'));
-  await writeFile(join(dir.path, 'policysync.yaml'), '');
-});
-
-after(() => dir[Symbol.asyncDispose]());
 
 function scriptOf(shell: Shell): string {
   return join(dir.path, `policysync.${shell}`);
@@ -45,6 +33,18 @@ async function completedByBash(...words: string[]): Promise<string[]> {
 }
 
 describe('policysync completion', () => {
+  before(async () => {
+    dir = await tempDir();
+    for (const shell of SHELLS) {
+      const { code, stdout, stderr } = await runHere('policysync', ['completion', shell]);
+      assert.equal(code, 0, stderr);
+      await writeFile(scriptOf(shell), stdout);
+    }
+    await mkdir(join(dir.path, 'a folder'));
+    await writeFile(join(dir.path, 'policysync.yaml'), '');
+  });
+  after(() => dir[Symbol.asyncDispose]());
+
   for (const shell of SHELLS) {
     it(`${shell} reads its script`, { skip: missing(shell) ?? false }, async () => {
       await run(shell, ['-n', scriptOf(shell)]);
@@ -130,7 +130,7 @@ describe('policysync completion', () => {
   });
 
   it('names the shells that it knows', async () => {
-    const { code, stderr } = await runCommand('policysync', ['completion', 'tcsh']);
+    const { code, stderr } = await runHere('policysync', ['completion', 'tcsh']);
     assert.equal(code, 2);
     assert.match(stderr, /bash, zsh, fish/);
   });

@@ -3,10 +3,11 @@ import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { keyPair, MASTER_TOKEN } from '../support/auth.js';
-import { type CommandResult, runCommand, startCommand } from '../support/command.js';
+import { type CommandResult, startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
 import { request } from '../support/http.js';
 import { freePort } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -21,7 +22,7 @@ describe('policysync with a configuration file', () => {
 
   const path = (name: string): string => join(folder.path, name);
   const secret = (name: string, text: string): Promise<void> => writeFile(path(name), `${text}\n`, { mode: 0o600 });
-  const run = (...args: string[]): Promise<CommandResult> => runCommand('policysync', [...args, '--config', config]);
+  const run = (...args: string[]): Promise<CommandResult> => runHere('policysync', [...args, '--config', config]);
 
   before(async () => {
     folder = await tempDir();
@@ -120,7 +121,7 @@ client:
       await ask(['status', '--server-url', 'http://127.0.0.1:9', '--config', 'policysync.yaml']),
       await ask(['keys', '--bits', '1']),
       await ask(['config', 'print']),
-      await runCommand('policysync', ['status'], closed),
+      await runHere('policysync', ['status'], closed),
     ]) {
       assert.doesNotMatch(stderr, /not read: --config/);
     }
@@ -129,7 +130,7 @@ client:
   it('config print says for each value where it comes from, and sync-server and sync-client say the same', async () => {
     const env = { SYNC_CONFIG: config, SYNC_SERVER_HOST: '127.0.0.2', OPAL_DATA_TOPICS: 'a', SYNC_MASTER_TOKEN: 'x' };
     const args = ['--log-level', 'debug'];
-    const server = await runCommand('policysync', ['config', 'print', 'server', ...args], env);
+    const server = await runHere('policysync', ['config', 'print', 'server', ...args], env);
     const lineOf = async (text: string): Promise<number> =>
       (await readFile(config, 'utf8')).split('\n').findIndex((line) => line.includes(text)) + 1;
     for (const line of [
@@ -142,11 +143,11 @@ client:
     ]) {
       assert(server.stdout.split('\n').includes(line), `${line} is not in ${server.stdout}`);
     }
-    assert.equal((await runCommand('server', ['print-config', ...args], env)).stdout, server.stdout);
-    assert.equal((await runCommand('server', ['run', '--print-config', ...args], env)).stdout, server.stdout);
+    assert.equal((await runHere('server', ['print-config', ...args], env)).stdout, server.stdout);
+    assert.equal((await runHere('server', ['run', '--print-config', ...args], env)).stdout, server.stdout);
 
     await secret('token', 'hush');
-    const both = await runCommand('policysync', ['config', 'print', '--json'], env);
+    const both = await runHere('policysync', ['config', 'print', '--json'], env);
     const { settings } = JSON.parse(both.stdout) as { settings: { program: string; key: string }[] };
     const found = (program: string, key: string): object | undefined =>
       settings.find((setting) => setting.program === program && setting.key === key);
@@ -162,9 +163,9 @@ client:
       ...{ program: 'server', name: 'SYNC_POLICY_REPO_SSH_KEY', key: 'policy-repo-ssh-key', group: 'Policy source' },
       ...{ value: null, origin: { from: 'default' } },
     });
-    const client = await runCommand('policysync', ['config', 'print', 'client', '--json'], env);
+    const client = await runHere('policysync', ['config', 'print', 'client', '--json'], env);
     assert.deepEqual(JSON.parse(client.stdout), { settings: settings.filter(({ program }) => program === 'client') });
-    assert.equal((await runCommand('client', ['print-config', '--json'], env)).stdout, client.stdout);
+    assert.equal((await runHere('client', ['print-config', '--json'], env)).stdout, client.stdout);
     assert.doesNotMatch(both.stdout + server.stdout, /hush|the-master-token/);
   });
 
@@ -177,20 +178,20 @@ client:
       ['policysync', ['config', 'print']],
       ['policysync', ['status']],
     ] as const) {
-      const { code, stderr } = await runCommand(program, [...args, '--config', broken]);
+      const { code, stderr } = await runHere(program, [...args, '--config', broken]);
       assert.equal(code, 2, stderr);
       assert.match(stderr, /broken\.yaml:2: the server has no setting policy-repo-ulr: did you mean policy-repo-url\?/);
     }
     await writeFile(broken, 'client:\n  client-token: hush\n');
     await chmod(broken, 0o644);
-    const open = await runCommand('policysync', ['config', 'print', '--config', broken]);
+    const open = await runHere('policysync', ['config', 'print', '--config', broken]);
     assert.equal(open.code, 0);
     assert.match(
       open.stderr,
       /^warning: \S+broken\.yaml has secrets \(client\.client-token\).* \(mode 644\): chmod 640/,
     );
     await writeFile(broken, 'client:\n  server-url: y\n');
-    const value = await runCommand('policysync', ['client', '--config', broken, '--client-id', '', '--config', broken]);
+    const value = await runHere('policysync', ['client', '--config', broken, '--client-id', '', '--config', broken]);
     assert.equal(value.code, 2);
     assert.match(
       value.stderr,

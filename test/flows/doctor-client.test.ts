@@ -12,7 +12,7 @@ import { freePort, startOpa, testOpa } from '../support/opa.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
-/** `policysync doctor client` of the package, against the real thing that is not in order. */
+/** `policysync doctor client`, against the real thing that is not in order. */
 
 let sources: DataSource;
 let server: StartedServer;
@@ -20,25 +20,6 @@ let token: string;
 let opa: string;
 let ports: { api: string; engine: string };
 const keys = keyPair();
-before(async () => {
-  sources = await startDataSource();
-  sources.serve('/users', { ann: {} });
-  sources.answer('/page', { type: 'text/html', text: '<html></html>' });
-  const entry = (path: string, topic: string): object => ({
-    url: `${sources.url}${path}`,
-    topics: [topic],
-    dst_path: path,
-  });
-  const entries = [entry('/users', 'policy_data'), entry('/page', 'pages')];
-  server = await startServer({ ...withKeys(keys), SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries } }) });
-  token = await tokenOf(server.url, { type: 'client' });
-  opa = await testOpa();
-  ports = { api: String(await freePort()), engine: `http://127.0.0.1:${await freePort()}` };
-});
-after(async () => {
-  await server[Symbol.asyncDispose]();
-  await sources[Symbol.asyncDispose]();
-});
 
 /** `doctor client` with settings in which all is in order, and others. */
 function diagnose(env: Record<string, string> = {}, args: readonly string[] = []): Promise<Diagnosis> {
@@ -54,6 +35,29 @@ function diagnose(env: Record<string, string> = {}, args: readonly string[] = []
 }
 
 describe('doctor client', () => {
+  before(async () => {
+    sources = await startDataSource();
+    sources.serve('/users', { ann: {} });
+    sources.answer('/page', { type: 'text/html', text: '<html></html>' });
+    const entry = (path: string, topic: string): object => ({
+      url: `${sources.url}${path}`,
+      topics: [topic],
+      dst_path: path,
+    });
+    const entries = [entry('/users', 'policy_data'), entry('/page', 'pages')];
+    server = await startServer({
+      ...withKeys(keys),
+      SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries } }),
+    });
+    token = await tokenOf(server.url, { type: 'client' });
+    opa = await testOpa();
+    ports = { api: String(await freePort()), engine: `http://127.0.0.1:${await freePort()}` };
+  });
+  after(async () => {
+    await server[Symbol.asyncDispose]();
+    await sources[Symbol.asyncDispose]();
+  });
+
   test('a set-up in which all is in order', async () => {
     const found = await diagnose({ SYNC_AUTH_PUBLIC_KEY: keys.publicKey });
     assert.deepEqual(

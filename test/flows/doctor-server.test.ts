@@ -6,16 +6,16 @@ import { after, before, describe, test } from 'node:test';
 import { keyPair, withKeys } from '../support/auth.js';
 import { BACKBONE_PASSWORD, backboneOffer } from '../support/backbone-servers.js';
 import { makeAuthority } from '../support/certificates.js';
-import { runCommand } from '../support/command.js';
 import { type DataSource, startDataSource } from '../support/data-source.js';
 import { doctor } from '../support/doctor.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { listening } from '../support/http-server.js';
 import { freePort } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { startServer } from '../support/start-server.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 
-/** `policysync doctor server` of the package, against the real thing that is not in order. */
+/** `policysync doctor server`, against the real thing that is not in order. */
 
 const redis = await backboneOffer('Redis');
 
@@ -23,16 +23,6 @@ let repo: GitRepo;
 let dir: TempDir;
 let sources: DataSource;
 let port: number;
-before(async () => {
-  [repo, dir, sources, port] = await Promise.all([gitRepo(), tempDir(), startDataSource(), freePort()]);
-  await repo.commit({ 'a.rego': 'package a\n' });
-  sources.serve('/users', { ann: {} });
-  sources.answer('/page', { type: 'text/html', text: '<html></html>' });
-  sources.answer('/silent', { fault: 'silent' });
-});
-after(async () => {
-  for (const one of [repo, dir, sources]) await one[Symbol.asyncDispose]();
-});
 
 /** Settings of a server in which all is in order. */
 function good(): Record<string, string> {
@@ -52,6 +42,17 @@ function entries(...paths: string[]): string {
 }
 
 describe('doctor server', () => {
+  before(async () => {
+    [repo, dir, sources, port] = await Promise.all([gitRepo(), tempDir(), startDataSource(), freePort()]);
+    await repo.commit({ 'a.rego': 'package a\n' });
+    sources.serve('/users', { ann: {} });
+    sources.answer('/page', { type: 'text/html', text: '<html></html>' });
+    sources.answer('/silent', { fault: 'silent' });
+  });
+  after(async () => {
+    for (const one of [repo, dir, sources]) await one[Symbol.asyncDispose]();
+  });
+
   test('a set-up in which all is in order', async () => {
     const found = await doctor([], { ...good(), SYNC_DATA_CONFIG_SOURCES: entries('/users') });
     assert.deepEqual(
@@ -158,12 +159,12 @@ describe('doctor server', () => {
       /^warning: .*SYNC_TYPO/,
     );
     for (const args of [['clients'], ['--timeout', 'soon']]) {
-      assert.equal((await runCommand('policysync', ['doctor', ...args])).code, 2, args.join(' '));
+      assert.equal((await runHere('policysync', ['doctor', ...args])).code, 2, args.join(' '));
     }
   });
 
   test('for people: marks, remedies below, a sum', async () => {
-    const { stdout, stderr, code } = await runCommand('policysync', ['doctor', 'server'], {
+    const { stdout, stderr, code } = await runHere('policysync', ['doctor', 'server'], {
       ...good(),
       SYNC_POLICY_REPO_MAIN_BRANCH: 'main',
     });

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { runCommand, startCommand } from '../support/command.js';
 import { testOpa } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { tempDir } from '../support/temp-dir.js';
 
 /** `sync-client get-opa` on a machine whose only tools are these. */
@@ -39,10 +40,10 @@ printf '#!/bin/sh\\nexec "${await testOpa()}" "$@"\\n' > "$GOBIN/opa"
     assert.match(await readFile(file, 'utf8'), /exec/);
 
     await writeFile(join(dir.path, 'bin', 'go'), '#!/bin/sh\nexit 1\n');
-    const second = await runCommand('client', ['get-opa'], env);
+    const second = await runHere('client', ['get-opa'], env);
     assert.deepEqual([second.code, second.stdout], [0, first.stdout]);
 
-    const onPath = await runCommand('client', ['get-opa'], { ...env, PATH: dirname(file) });
+    const onPath = await runHere('client', ['get-opa'], { ...env, PATH: dirname(file) });
     assert.deepEqual([onPath.code, onPath.stdout, onPath.stderr], [0, first.stdout, '']);
   },
 );
@@ -53,11 +54,11 @@ test(
   async () => {
     await using dir = await tempDir();
     const env = await machine(dir.path);
-    const { code, stdout, stderr } = await runCommand('client', ['get-opa'], env);
+    const { code, stdout, stderr } = await runHere('client', ['get-opa'], env);
     assert.deepEqual([code, stdout], [1, '']);
     assert.match(stderr, /opa on PATH[\s\S]*the cache folder[\s\S]*download of OPA[\s\S]*there is no "go" on PATH/);
     assert.match(stderr, /What to do: .*SYNC_ENGINE=embedded.*\[engine_not_found\]/);
-    const configured = await runCommand('client', ['get-opa'], {
+    const configured = await runHere('client', ['get-opa'], {
       ...env,
       SYNC_INLINE_ENGINE_EXEC_PATH: '/nowhere/opa',
     });

@@ -28,16 +28,6 @@ const SCRIPT = '/usr/bin/script';
 
 let repo: GitRepo;
 let dir: TempDir;
-before(async () => {
-  [repo, dir] = await Promise.all([gitRepo(), tempDir()]);
-  await repo.commit({ 'app/rbac.rego': 'package app.rbac\nallow := data.app.users[input.user] == "admin"\n' });
-  await repo.commit({ 'app/data.json': '{"users":{"ann":"admin"}}' });
-  await repo.git('branch', 'other');
-});
-after(async () => {
-  await repo[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
 
 /** `policysync init` of a folder, at a terminal. */
 function askedInit(folder: string) {
@@ -120,6 +110,17 @@ async function decides(folder: string, printed: string, engine: number): Promise
 }
 
 describe('policysync init', () => {
+  before(async () => {
+    [repo, dir] = await Promise.all([gitRepo(), tempDir()]);
+    await repo.commit({ 'app/rbac.rego': 'package app.rbac\nallow := data.app.users[input.user] == "admin"\n' });
+    await repo.commit({ 'app/data.json': '{"users":{"ann":"admin"}}' });
+    await repo.git('branch', 'other');
+  });
+  after(async () => {
+    await repo[Symbol.asyncDispose]();
+    await dir[Symbol.asyncDispose]();
+  });
+
   test('local: the printed commands lead to a decision', async () => {
     const { flags, engine } = await ports();
     const folder = join(dir.path, 'local');

@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { MASTER_TOKEN, tokenOf } from '../support/auth.js';
 import { type CommandResult, runCommand } from '../support/command.js';
+import { runHere } from '../support/run-here.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
 function keys(...args: string[]): Promise<CommandResult> {
-  return runCommand('policysync', ['keys', '--bits', '2048', ...args]);
+  return runHere('policysync', ['keys', '--bits', '2048', ...args]);
 }
 
 describe('policysync keys', () => {

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { runCommand, startCommand } from '../support/command.js';
 import { gitRepoAt } from '../support/git-repo.js';
 import { request } from '../support/http.js';
+import { runHere } from '../support/run-here.js';
 import { tempDir } from '../support/temp-dir.js';
 
 function startRun(stateDir: string, ...args: string[]) {
@@ -103,7 +104,7 @@ test('what a push, a right or the network mends is waited for: a wrong branch, a
 });
 
 test('names every setting that is not valid, and ends with 2', async () => {
-  const { code, stderr, stdout } = await runCommand('server', ['run', '--bundle-cache-bytes', 'much'], {
+  const { code, stderr, stdout } = await runHere('server', ['run', '--bundle-cache-bytes', 'much'], {
     SYNC_SERVER_BIND_PORT: '70000',
     OPAL_LOG_LEVEL: 'loud',
     SYNC_DATA_CONFIG_SOURCES: '{"config":{"entries":[{"url":5}]}}',
@@ -123,7 +124,7 @@ test('names every setting that is not valid, and ends with 2', async () => {
 });
 
 test('the client program answers in the same way', async () => {
-  const { code, stderr } = await runCommand('client', ['run', '--fetching-worker-count', '0'], {
+  const { code, stderr } = await runHere('client', ['run', '--fetching-worker-count', '0'], {
     SYNC_SERVER_URL: 'localhost:7002',
     OPAL_INLINE_OPA_LOG_FORMAT: 'loud',
   });
@@ -131,9 +132,9 @@ test('the client program answers in the same way', async () => {
   for (const name of ['SYNC_SERVER_URL', 'OPAL_INLINE_OPA_LOG_FORMAT', '--fetching-worker-count']) {
     assert(stderr.includes(name), `${name} is not in: ${stderr}`);
   }
-  const shown = await runCommand('client', ['run', '--print-config'], { OPAL_CLIENT_TOKEN: 'hush' });
+  const shown = await runHere('client', ['run', '--print-config'], { OPAL_CLIENT_TOKEN: 'hush' });
   assert.match(shown.stdout, /^SYNC_CLIENT_TOKEN=\*\*\* {2}# environment OPAL_CLIENT_TOKEN$/m);
-  assert.match((await runCommand('client', ['--help'])).stdout, /publish-data-update/);
+  assert.match((await runHere('client', ['--help'])).stdout, /publish-data-update/);
 });
 
 test('a wrong call ends with 2 and says what is wrong', async () => {
@@ -144,14 +145,16 @@ test('a wrong call ends with 2 and says what is wrong', async () => {
     [['run', '--auth-master-tokn=hush'], /unknown option '--auth-master-tokn': did you mean --auth-master-token\?/],
     [['run', '--log-lvel', 'debug'], /unknown option '--log-lvel': did you mean --log-level\?/],
     [['no-such-command'], /unknown command 'no-such-command'/],
-    [[], /Usage: sync-server/],
     [['generate-secret', '--size', '3'], /--size must be a whole number from 16 to 1024/],
     [['generate-secret', '--format', 'bytes'], /Allowed choices are hex, urlsafe, base64/],
   ] as const) {
-    const { code, stderr } = await runCommand('server', args);
+    const { code, stderr } = await runHere('server', args);
     assert.equal(code, 2, args.join(' '));
     assert.match(stderr, message);
   }
+  const { code, stderr } = await runCommand('server', []);
+  assert.equal(code, 2);
+  assert.match(stderr, /Usage: sync-server/);
 });
 
 test('warns of names that look like settings and are none', async () => {
@@ -177,7 +180,7 @@ test('--print-config shows each value with its origin, flag before environment b
       '{"config":{"entries":[{"url":"http://d/?key=hush","config":{"headers":{"Authorization":"hush"},"connection_params":{"user":"me","password":"hush"}}}]}}',
   };
   const args = ['--server-bind-port', '7200', '--data-updates-retained'];
-  const run = await runCommand('server', ['run', ...args, '--print-config'], env);
+  const run = await runHere('server', ['run', ...args, '--print-config'], env);
   assert.equal(run.code, 0, run.stderr);
   assert.match(run.stdout, /^SYNC_SERVER_BIND_PORT=7200 {2}# flag --server-bind-port$/m);
   assert.match(run.stdout, /^SYNC_SERVER_HOST=0\.0\.0\.0 {2}# environment SYNC_SERVER_HOST$/m);
@@ -186,20 +189,20 @@ test('--print-config shows each value with its origin, flag before environment b
   assert.match(run.stdout, /^SYNC_POLICY_REPO_MAIN_BRANCH=master {2}# default$/m);
   assert.match(run.stdout, /^SYNC_POLICY_REPO_SSH_KEY=\*\*\*/m);
   assert.doesNotMatch(run.stdout + run.stderr, /hush/);
-  assert.equal((await runCommand('server', ['print-config', ...args], env)).stdout, run.stdout);
+  assert.equal((await runHere('server', ['print-config', ...args], env)).stdout, run.stdout);
 });
 
 test('help lists every setting under its heading; version is that of the package', async () => {
-  const { code, stdout } = await runCommand('server', ['run', '--help-all']);
+  const { code, stdout } = await runHere('server', ['run', '--help-all']);
   assert.equal(code, 0);
   for (const text of ['HTTP and sockets:', 'Policy source:', '--policy-repo-url', '--log-level is SYNC_LOG_LEVEL']) {
     assert(stdout.replace(/\s+/g, ' ').includes(text), text);
   }
-  const short = await runCommand('server', ['run', '--help']);
+  const short = await runHere('server', ['run', '--help']);
   assert.match(short.stdout, /--policy-repo-url.*--help-all/s);
   assert(short.stdout.length < stdout.length / 3);
   for (const program of ['server', 'client'] as const) {
-    const version = await runCommand(program, ['--version']);
+    const version = await runHere(program, ['--version']);
     assert.equal(version.code, 0);
     assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/);
   }
@@ -207,10 +210,10 @@ test('help lists every setting under its heading; version is that of the package
 
 test('generate-secret prints a new secret of the asked size and form each time', async () => {
   const secrets = await Promise.all([
-    runCommand('server', ['generate-secret']),
-    runCommand('server', ['generate-secret']),
-    runCommand('server', ['generate-secret', '--size', '20', '--format', 'hex']),
-    runCommand('server', ['generate-secret', '--size', '16', '--format', 'base64']),
+    runHere('server', ['generate-secret']),
+    runHere('server', ['generate-secret']),
+    runHere('server', ['generate-secret', '--size', '20', '--format', 'hex']),
+    runHere('server', ['generate-secret', '--size', '16', '--format', 'base64']),
   ]);
   const [first = '', second = '', hex = '', base64 = ''] = secrets.map(({ stdout }) => stdout);
   assert.match(first, /^[\w-]{43}\n$/);

@@ -3,9 +3,10 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text as readText } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { type CommandResult, runCommand } from '../support/command.js';
+import type { CommandResult } from '../support/command.js';
 import { request } from '../support/http.js';
 import { listening } from '../support/http-server.js';
+import { runHere } from '../support/run-here.js';
 import { startPeer } from '../support/start-peer.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
@@ -17,7 +18,7 @@ function publish(
   args: readonly string[],
   more: { env?: Record<string, string>; input?: string } = {},
 ): Promise<CommandResult> {
-  return runCommand('client', ['publish-data-update', ...args], { SYNC_SERVER_URL: url, ...more.env }, more.input);
+  return runHere('client', ['publish-data-update', ...args], { SYNC_SERVER_URL: url, ...more.env }, more.input);
 }
 
 /** A server that answers every request in the same way and keeps what it was sent. */

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type CommandResult, runCommand } from '../support/command.js';
+import type { CommandResult } from '../support/command.js';
 import { startDataSource } from '../support/data-source.js';
 import { gitRepo } from '../support/git-repo.js';
+import { runHere } from '../support/run-here.js';
 import { following, publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
@@ -28,10 +29,8 @@ test('status names the refused commit with file and line, the failing source, an
   const good = (await repo.commit({ 'app/rbac.rego': 'package app.rbac\n\nallow := true\n' })).slice(0, 10);
   await using server = await startServer(following(repo));
   await using client = await startClient({ serverUrl: server.url });
-  const ofServer = (): Promise<CommandResult> =>
-    runCommand('server', ['status', '--server-url', server.url, ...FAIL_ON]);
-  const ofClient = (): Promise<CommandResult> =>
-    runCommand('client', ['status', '--client-url', client.url, ...FAIL_ON]);
+  const ofServer = (): Promise<CommandResult> => runHere('server', ['status', '--server-url', server.url, ...FAIL_ON]);
+  const ofClient = (): Promise<CommandResult> => runHere('client', ['status', '--client-url', client.url, ...FAIL_ON]);
   await client.healthy();
   assert.equal((await shows(ofServer, new RegExp(`^1 client, .*policy at ${good}$`, 'm'), /^\S+ +healthy/m)).code, 0);
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { runCommand } from './command.js';
+import { runHere } from './run-here.js';
 
 /** One finding, as the JSON of `doctor` has it. */
 export interface ShownFinding {
@@ -19,9 +19,9 @@ export interface Diagnosis {
   of(id: string): string;
 }
 
-/** Runs `policysync doctor --json` of the package. Each finding that is not in order has a remedy. */
+/** Runs `policysync doctor --json` in this process. Each finding that is not in order has a remedy. */
 export async function doctor(args: readonly string[], env: Record<string, string> = {}): Promise<Diagnosis> {
-  const { code, stdout, stderr } = await runCommand('policysync', ['doctor', '--json', ...args], env);
+  const { code, stdout, stderr } = await runHere('policysync', ['doctor', '--json', ...args], env);
   assert.notEqual(code, 2, stderr);
   const { findings } = JSON.parse(stdout) as { findings: ShownFinding[] };
   for (const { id, level, remedy } of findings) assert.equal(remedy === null, level === 'ok', id);
