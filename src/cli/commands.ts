@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { addCheckCommand } from './check/check.js';
+import type { StartGo } from './check/compile.js';
 import { clientProgram } from './client-program.js';
 import { addClientsCommand } from './clients.js';
 import type { CommandIo } from './command-io.js';
@@ -20,8 +21,14 @@ import { addRunCommand, HELP_COMMAND, newProgram } from './settings-program.js';
 import { addStatusCommand } from './status.js';
 import { addTraceCommand } from './trace/trace.js';
 
+/** Parts that commands make themselves unless they are given. */
+export interface CommandParts {
+  /** Of `check`. */
+  readonly startGo?: StartGo;
+}
+
 /** The program `policysync` with all its commands; none of them loads what it runs before it is called. */
-export function policysync(io: CommandIo): Command {
+export function policysync(io: CommandIo, { startGo }: CommandParts = {}): Command {
   const program = newProgram(
     'policysync',
     'Keeps a fleet of Open Policy Agent engines current with policy and data.',
@@ -44,7 +51,7 @@ export function policysync(io: CommandIo): Command {
 
   program.commandsGroup('Set up:').helpCommand(true);
   addInitCommand(program, io);
-  addCheckCommand(program, io);
+  addCheckCommand(program, io, startGo);
   addDoctorCommand(program, io);
   addObtainTokenCommand(program, io, 'token');
   addKeysCommand(program, io);

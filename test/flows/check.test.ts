@@ -4,15 +4,20 @@ import { cp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describe, it } from 'node:test';
-import { runCommand } from '../support/command.js';
+import { after, before, describe, it } from 'node:test';
+import type { CheckGo } from '../../src/cli/check/compile.js';
+import { GoProcess } from '../../src/embedded/go/go-process.js';
+import { type CommandResult, runCommand } from '../support/command.js';
 import { type FileContent, type GitRepo, gitRepo } from '../support/git-repo.js';
+import { request } from '../support/http.js';
 import { listening } from '../support/http-server.js';
 import { testOpa } from '../support/opa.js';
 import { repoRoot } from '../support/repo.js';
+import { runHere } from '../support/run-here.js';
 import { following } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
 
 const RBAC = 'package app.rbac\n\nimport rego.v1\n\ndefault allow := false\n\nallow if input.user == "alice"\n';
 
@@ -37,9 +42,23 @@ interface Report {
   readonly findings: Finding[];
 }
 
+/** One for all checks of this file but the first. */
+let go: GoProcess;
+
+/** `policysync check` in this process. */
+function runCheck(args: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> {
+  const shared: CheckGo = {
+    parse: (modules, version) => go.parse(modules, version),
+    check: (policy, documents) => go.check(policy, documents),
+    version: go.version,
+    kill: async () => undefined,
+  };
+  return runHere('policysync', ['check', ...args], env, '', { startGo: async () => shared });
+}
+
 /** Runs `policysync check --json`; asserts the exit code. */
 async function check(code: number, args: readonly string[], env: Record<string, string> = {}): Promise<Report> {
-  const result = await runCommand('policysync', ['check', '--json', ...args], env);
+  const result = await runCheck(['--json', ...args], env);
   assert.equal(result.code, code, result.stdout + result.stderr);
   return JSON.parse(result.stdout) as Report;
 }
@@ -58,6 +77,11 @@ async function repoOf(files: Record<string, FileContent>): Promise<GitRepo> {
 }
 
 describe('policysync check', () => {
+  before(async () => {
+    go = await GoProcess.start({ host: { fetch: () => Promise.reject(new Error('a check sends no requests')) } });
+  });
+  after(() => go.kill('the test is over'));
+
   it('the example policies are clean, and need no OPA program and no git repository', async () => {
     await using dir = await tempDir();
     await cp(join(repoRoot(), 'examples', 'policies'), dir.path, { recursive: true });
@@ -130,7 +154,7 @@ describe('policysync check', () => {
   it('a folder without a module and a data file is an error, data alone is not', async () => {
     await using dir = await tempDir();
     await writeFile(join(dir.path, 'README.md'), 'no policy');
-    const { code, stdout } = await runCommand('policysync', ['check', dir.path]);
+    const { code, stdout } = await runCheck([dir.path]);
     assert.equal(code, 1);
     const text = stdout.replace(/\n {2}(?=\S)/g, ' ');
     assert.ok(text.includes(`✗ bundle: nothing to serve in ${dir.path}: no module, no data file\n`), stdout);
@@ -144,7 +168,7 @@ describe('policysync check', () => {
       'app/rbac.rego': RBAC,
       ...Object.fromEntries(['a', 'b', 'c', 'd', 'e'].map((name) => [`${name}/other.json`, '{}'])),
     });
-    const { stdout, code } = await runCommand('policysync', ['check', '--strict', repo.path]);
+    const { stdout, code } = await runCheck(['--strict', repo.path]);
     assert.equal(code, 0, stdout);
     const lines = stdout.replace(/\n {2}/g, ' ');
     assert.match(lines, /✓ data: a\/other.json, b\/other.json, c\/other.json and 2 more are left out: data files/);
@@ -164,7 +188,7 @@ describe('policysync check', () => {
     assert.deepEqual(notInOrder(report), ['error directory_missing', 'warning root_data_left_out data.json']);
     assert.deepEqual(report.bundle.modules, [{ path: 'a/a.rego', rego_version: 'v1' }]);
     assert.equal(report.commit, await repo.git('rev-parse', 'HEAD'));
-    const missing = await runCommand('policysync', ['check', repo.url, '--branch', 'nowhere']);
+    const missing = await runCheck([repo.url, '--branch', 'nowhere']);
     assert.equal(missing.code, 1);
     assert.match(missing.stderr, /branch nowhere does not exist in .*; it has master\n/);
   });
@@ -197,6 +221,8 @@ describe('policysync check', () => {
       'gone.rego': 'package gone\n',
     });
     await using server = await startServer(following(repo));
+    const isReady = async (): Promise<boolean> => (await request(`${server.url}/ready`)).status === 200;
+    await until(isReady, { withinMs: 20_000, what: 'the server has the policy' });
     const served = await repo.git('rev-parse', 'HEAD');
     const same = await check(0, [repo.path, '--against', server.url]);
     assert.deepEqual(same.against, {
@@ -235,7 +261,7 @@ describe('policysync check', () => {
     // Git would get what is missing from the remote repository, by its program.
     const blob = await repo.git('rev-parse', 'HEAD:app/rbac.rego');
     await rm(join(repo.path, '.git', 'objects', blob.slice(0, 2), blob.slice(2)));
-    const { code, stderr } = await runCommand('policysync', ['check', repo.path, '--commit', 'HEAD']);
+    const { code, stderr } = await runCheck([repo.path, '--commit', 'HEAD']);
     assert.equal(code, 1, stderr);
     assert.equal(existsSync(ran), false, 'a program of the repository ran');
   });
@@ -250,8 +276,8 @@ describe('policysync check', () => {
     };
     const above = await tree(`040000 tree ${await tree(`100644 blob ${blob}\t${name}\n`)}\t..\n`);
     const commit = await repo.git('commit-tree', above, '-m', 'hostile');
-    const args = ['check', repo.path, '--commit', commit, '--test', '--json'];
-    const { code, stdout } = await runCommand('policysync', args, { SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa() });
+    const args = [repo.path, '--commit', commit, '--test', '--json'];
+    const { code, stdout } = await runCheck(args, { SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa() });
     const outside = join(tmpdir(), name);
     const isThere = existsSync(outside);
     await rm(outside, { force: true });
@@ -261,14 +287,14 @@ describe('policysync check', () => {
   it('--against names an address that is no sync server', async () => {
     await using dir = await tempDir();
     await using web = await listening(createServer((_, response) => response.end('<html>')));
-    const { code, stderr } = await runCommand('policysync', ['check', dir.path, '--against', web.url]);
+    const { code, stderr } = await runCheck([dir.path, '--against', web.url]);
     assert.equal(code, 1);
     assert.match(stderr, /does not answer as it should: .*\[server_refused\]\n$/s);
   });
 
   it('a mistake in the call has exit code 2', async () => {
     const calls = [[], ['/nowhere'], [join(repoRoot(), 'README.md')], ['.', '--against', 'x'], ['.', '--commit=-x']];
-    const cases = await Promise.all(calls.map((args) => runCommand('policysync', ['check', ...args])));
+    const cases = await Promise.all(calls.map((args) => runCheck([...args])));
     assert.deepEqual(
       cases.map(({ code }) => code),
       calls.map(() => 2),

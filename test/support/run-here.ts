@@ -1,4 +1,4 @@
-import { policysync } from '../../src/cli/commands.js';
+import { type CommandParts, policysync } from '../../src/cli/commands.js';
 import { runCommandLine } from '../../src/cli/run-program.js';
 import { syncClient } from '../../src/cli/sync-client.js';
 import { syncServer } from '../../src/cli/sync-server.js';
@@ -17,9 +17,10 @@ export async function runHere(
   args: readonly string[],
   env: Record<string, string> = {},
   input = '',
+  parts: CommandParts = {},
 ): Promise<CommandResult> {
   const { PATH = '', HOME = '' } = process.env;
   const io = gatheredIo({ PATH, HOME, ...env }, input);
-  const code = await runCommandLine(PROGRAMS[program](io), args, io);
+  const code = await runCommandLine(PROGRAMS[program](io, parts), args, io);
   return { code, ...io.written };
 }

@@ -3,9 +3,10 @@ import type { CommandIo } from '../command-io.js';
 import { addConfigOption, withConfig } from '../program-settings.js';
 import { addSettingFlags } from '../settings-program.js';
 import { CHECK_SETTINGS, type CheckOptions, checkSettings } from './check-settings.js';
+import type { StartGo } from './compile.js';
 
 /** Adds `policysync check`: what a server would serve of a repository, and what OPA would say. */
-export function addCheckCommand(program: Command, given: CommandIo): void {
+export function addCheckCommand(program: Command, given: CommandIo, startGo?: StartGo): void {
   const command = program
     .command('check')
     .argument('<folder-or-repository>', 'a folder, a git repository on this machine, or the address of one')
@@ -24,6 +25,6 @@ export function addCheckCommand(program: Command, given: CommandIo): void {
     const io = withConfig(given, options);
     const settings = checkSettings(command, io.env);
     const { runCheck } = await import('./run-check.js');
-    await runCheck(target, options, settings, io);
+    await runCheck(target, options, settings, io, startGo);
   });
 }

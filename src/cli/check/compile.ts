@@ -9,7 +9,7 @@ import { assertNotReserved, assertPackagesNotReserved, assertRoomFor } from '../
 import { regionsOf } from '../../client/reconcile/engine-copy.js';
 import { GoProcess } from '../../embedded/go/go-process.js';
 import { TimedGo } from '../../embedded/timed-go.js';
-import type { PolicyFacts } from '../../embedded/types.js';
+import type { GoEngine, PolicyFacts } from '../../embedded/types.js';
 import { childEnv } from '../../lib/child-env.js';
 import { directoryOf } from '../../server/bundle/directories.js';
 import { nodeText } from '../../wire/json-node.js';
@@ -52,21 +52,32 @@ export function dataFileAt(data: readonly TextFile[], path: readonly string[]): 
   return data.findLast((file) => covers(folderPath(directoryOf(file.path))))?.path;
 }
 
-/** The engine of a check: OPA's own code in a process of its own. */
+/** What a check asks of OPA's own code; no call leaves anything behind. */
+export type CheckGo = Pick<GoEngine, 'parse' | 'check' | 'version' | 'kill'>;
+
+/** Starts OPA's own code for one check, which kills it. */
+export type StartGo = (env: NodeJS.ProcessEnv) => Promise<CheckGo>;
+
+/** In a process of its own. */
+const startGoProcess: StartGo = async (env) => {
+  // Policies that call http.send compile: nothing is evaluated.
+  const host = { fetch: () => Promise.reject(new Error('a check sends no requests')) };
+  const go = await GoProcess.start({ env: childEnv(env, 'engine'), host });
+  return new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS });
+};
+
+/** The engine of a check. */
 export class CheckEngine implements AsyncDisposable {
-  readonly #go: TimedGo;
+  readonly #go: CheckGo;
   readonly #mode: RegoMode;
 
-  private constructor(go: TimedGo, mode: RegoMode) {
+  private constructor(go: CheckGo, mode: RegoMode) {
     this.#go = go;
     this.#mode = mode;
   }
 
-  static async start(mode: RegoMode, env: NodeJS.ProcessEnv): Promise<CheckEngine> {
-    // Policies that call http.send compile: nothing is evaluated.
-    const host = { fetch: () => Promise.reject(new Error('a check sends no requests')) };
-    const go = await GoProcess.start({ env: childEnv(env, 'engine'), host });
-    return new CheckEngine(new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS }), mode);
+  static async start(mode: RegoMode, env: NodeJS.ProcessEnv, startGo = startGoProcess): Promise<CheckEngine> {
+    return new CheckEngine(await startGo(env), mode);
   }
 
   /** Compiles modules with their static data, each as the version of Rego that a client decides on. */

@@ -14,7 +14,7 @@ import { checkedUrl } from '../server-target.js';
 import { type BundleFiles, readBundle } from './bundle-files.js';
 import type { CheckOptions, CheckSettings } from './check-settings.js';
 import { compareBundles } from './compare.js';
-import { CheckEngine, type Compiled, composeData, type StaticData } from './compile.js';
+import { CheckEngine, type Compiled, composeData, type StartGo, type StaticData } from './compile.js';
 import { dataFindings } from './data-findings.js';
 import { fileFindings } from './file-findings.js';
 import { type CheckedContent, openContent } from './open-content.js';
@@ -30,6 +30,7 @@ export async function runCheck(
   options: CheckOptions,
   settings: CheckSettings,
   io: CommandIo,
+  startGo: StartGo | undefined,
 ): Promise<void> {
   const { env, stdout } = io;
   const { branch, commit, json, strict, against } = options;
@@ -42,7 +43,7 @@ export async function runCheck(
     },
     env,
   );
-  const { findings, ...more } = await findingsOf(content, options, settings, io);
+  const { findings, ...more } = await findingsOf(content, options, settings, io, startGo);
   if (json !== true) stdout.write(`${content.text}\n\n`);
   const checked = { target: content.target, commit: content.commit };
   reportFindings(findings, { json, strict }, { out: stdout, env, more: { ...checked, ...more } });
@@ -54,6 +55,7 @@ async function findingsOf(
   options: CheckOptions,
   settings: CheckSettings,
   io: CommandIo,
+  startGo: StartGo | undefined,
 ): Promise<{ readonly findings: readonly Finding[] } & Record<string, unknown>> {
   let files: BundleFiles;
   try {
@@ -68,7 +70,7 @@ async function findingsOf(
     return { findings: [failedFinding('manifest_not_utf8', 'manifest', error)] };
   }
   const statics = composeData(files.data);
-  await using engine = await CheckEngine.start(regoMode(settings), io.env);
+  await using engine = await CheckEngine.start(regoMode(settings), io.env, startGo);
   const compiled = await engine.compile(files.modules, statics);
   const findings = [
     ...fileFindings(files, content),
