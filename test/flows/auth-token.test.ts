@@ -1,208 +1,210 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
 import { clientAuthenticator } from '../../src/auth/security.js';
 import { bearer, keyPair, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import { field, postJson, request } from '../support/http.js';
 import { CLIENT_SETTINGS, loadSettings } from '../support/library.js';
 import { runHere } from '../support/run-here.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 
-/** `POST /token`, the JWKS and `obtain-token`, on real servers and programs. */
+/** `POST /token`, the JWKS and `obtain-token`, on a real server. */
 
 const MASTER = bearer(MASTER_TOKEN);
 
-test('a token is issued in the documented form, and every OPAL peer can verify it', async () => {
-  const pair = keyPair();
-  await using server = await startServer(withKeys(pair));
-  const id = '5A8E53A5421042178180D29A6851552B';
-  const before = Math.floor(Date.now() / 1000);
-  const answer = await postJson(
-    `${server.url}/token`,
-    { id, type: 'listener', ttl: 'PT1H', claims: { tenant: 't' } },
-    MASTER,
-  );
-  assert.equal(answer.status, 200, answer.text);
-  const { token, details, ...rest } = answer.json as { token: string; details: { expired: string } };
-  assert.deepEqual(rest, { type: 'bearer' });
-  const { expired, ...others } = details;
-  assert.deepEqual(others, {
-    id: '5a8e53a5-4210-4217-8180-d29a6851552b',
-    type: 'listener',
-    claims: { peer_type: 'listener', tenant: 't' },
+const pair = keyPair();
+
+describe('tokens', () => {
+  let server: StartedServer;
+  before(async () => {
+    server = await startServer(withKeys(pair));
   });
-  assert.match(expired, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
+  after(() => server[Symbol.asyncDispose]());
 
-  const { iat = 0, exp = 0, ...claims } = decodeJwt(token);
-  assert.deepEqual(claims, {
-    aud: 'https://api.opal.ac/v1/',
-    iss: 'https://opal.ac/',
-    sub: '5a8e53a5421042178180d29a6851552b',
-    peer_type: 'listener',
-    tenant: 't',
+  it('a token is issued in the documented form, and every OPAL peer can verify it', async () => {
+    const id = '5A8E53A5421042178180D29A6851552B';
+    const before = Math.floor(Date.now() / 1000);
+    const answer = await postJson(
+      `${server.url}/token`,
+      { id, type: 'listener', ttl: 'PT1H', claims: { tenant: 't' } },
+      MASTER,
+    );
+    assert.equal(answer.status, 200, answer.text);
+    const { token, details, ...rest } = answer.json as { token: string; details: { expired: string } };
+    assert.deepEqual(rest, { type: 'bearer' });
+    const { expired, ...others } = details;
+    assert.deepEqual(others, {
+      id: '5a8e53a5-4210-4217-8180-d29a6851552b',
+      type: 'listener',
+      claims: { peer_type: 'listener', tenant: 't' },
+    });
+    assert.match(expired, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
+
+    const { iat = 0, exp = 0, ...claims } = decodeJwt(token);
+    assert.deepEqual(claims, {
+      aud: 'https://api.opal.ac/v1/',
+      iss: 'https://opal.ac/',
+      sub: '5a8e53a5421042178180d29a6851552b',
+      peer_type: 'listener',
+      tenant: 't',
+    });
+    assert.ok(Number.isInteger(iat) && iat >= before && Number.isInteger(exp));
+    assert.ok(Math.abs(exp - iat - 3600) <= 1);
+    assert.equal(Math.floor(Date.parse(`${expired}Z`) / 1000), exp);
+
+    const jwks = await request(`${server.url}/.well-known/jwks.json`);
+    assert.equal(jwks.status, 200);
+    assert.match(jwks.headers.get('cache-control') ?? '', /public, max-age=\d+/);
+    const { keys } = jwks.json as { keys: { kty: string; kid: string }[] };
+    assert.equal(keys.length, 1);
+    assert.deepEqual(Object.keys(keys[0] ?? {}).sort(), ['alg', 'e', 'key_ops', 'kid', 'kty', 'n', 'use']);
+    assert.equal(decodeProtectedHeader(token).kid, keys[0]?.kid);
+    await jwtVerify(token, createLocalJWKSet({ keys }), { audience: String(claims.aud), issuer: String(claims.iss) });
+
+    const settings = loadSettings(CLIENT_SETTINGS, {
+      env: { OPAL_AUTH_PUBLIC_KEY: pair.publicKey.trim().replaceAll('\n', '_') },
+    });
+    const caller = await (await clientAuthenticator(settings.values)).authenticate(`Bearer ${token}`);
+    assert.equal(caller.peerType, 'listener');
   });
-  assert.ok(Number.isInteger(iat) && iat >= before && Number.isInteger(exp));
-  assert.ok(Math.abs(exp - iat - 3600) <= 1);
-  assert.equal(Math.floor(Date.parse(`${expired}Z`) / 1000), exp);
 
-  const jwks = await request(`${server.url}/.well-known/jwks.json`);
-  assert.equal(jwks.status, 200);
-  assert.match(jwks.headers.get('cache-control') ?? '', /public, max-age=\d+/);
-  const { keys } = jwks.json as { keys: { kty: string; kid: string }[] };
-  assert.equal(keys.length, 1);
-  assert.deepEqual(Object.keys(keys[0] ?? {}).sort(), ['alg', 'e', 'key_ops', 'kid', 'kty', 'n', 'use']);
-  assert.equal(decodeProtectedHeader(token).kid, keys[0]?.kid);
-  await jwtVerify(token, createLocalJWKSet({ keys }), { audience: String(claims.aud), issuer: String(claims.iss) });
-
-  const settings = loadSettings(CLIENT_SETTINGS, {
-    env: { OPAL_AUTH_PUBLIC_KEY: pair.publicKey.trim().replaceAll('\n', '_') },
+  it('without anything asked for it is a client token of a new subject for a year', async () => {
+    const [first, second] = [decodeJwt(await tokenOf(server.url)), decodeJwt(await tokenOf(server.url))];
+    assert.equal(first.peer_type, 'client');
+    assert.notEqual(first.sub, second.sub);
+    assert.ok(Math.abs((first.exp ?? 0) - (first.iat ?? 0) - 365 * 86_400) <= 1);
   });
-  const caller = await (await clientAuthenticator(settings.values)).authenticate(`Bearer ${token}`);
-  assert.equal(caller.peerType, 'listener');
-});
 
-test('without anything asked for it is a client token of a new subject for a year', async () => {
-  await using server = await startServer(withKeys());
-  const [first, second] = [decodeJwt(await tokenOf(server.url)), decodeJwt(await tokenOf(server.url))];
-  assert.equal(first.peer_type, 'client');
-  assert.notEqual(first.sub, second.sub);
-  assert.ok(Math.abs((first.exp ?? 0) - (first.iat ?? 0) - 365 * 86_400) <= 1);
-});
-
-test('only who has the master token gets one, and a refusal echoes nothing', async () => {
-  await using server = await startServer(withKeys());
-  const refused = async (headers: Record<string, string>) => {
-    // Not even what is wrong with the body is told to others.
-    const answer = await postJson(`${server.url}/token`, '{"type":', headers);
-    assert.equal(answer.status, 401);
-    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
-    return field(answer.json, 'detail');
-  };
-  assert.deepEqual(await refused({}), { error: 'Authorization header is required!' });
-  for (const wrong of [
-    'Bearer hush',
-    `Basic ${MASTER_TOKEN}`,
-    `Bearer ${MASTER_TOKEN}x`,
-    `Bearer ${await tokenOf(server.url)}`,
-  ]) {
-    assert.deepEqual(await refused({ authorization: wrong }), { error: 'unauthorized to access this endpoint!' });
-  }
-});
-
-test('what cannot be issued is refused with the name of the field', async () => {
-  await using server = await startServer(withKeys());
-  const rows: [unknown, string][] = [
-    [{ ttl: -1 }, 'ttl'],
-    [{ ttl: 0 }, 'ttl'],
-    [{ ttl: 'P1Y' }, 'ttl'],
-    [{ ttl: 1e12 }, 'ttl'],
-    [{ ttl: null }, 'ttl'],
-    [{ ttl: true }, 'ttl'],
-    [{ id: 'ann' }, 'id'],
-    [{ id: 5 }, 'id'],
-    [{ type: 'admin' }, 'type'],
-    [{ type: 5 }, 'type'],
-    [{ claims: [] }, 'claims'],
-    [{ claims: { permitted_topics: 'a' } }, 'claims.permitted_topics'],
-    ...['sub', 'exp', 'iat', 'aud', 'iss', 'nbf', 'jti', 'peer_type'].map((name): [unknown, string] => [
-      { claims: { [name]: 'x' } },
-      `claims.${name}`,
-    ]),
-    [{ claim: {} }, ''],
-    [[], ''],
-  ];
-  for (const [body, place] of rows) {
-    const answer = await postJson(`${server.url}/token`, body, MASTER);
-    assert.equal(answer.status, 422, JSON.stringify(body));
-    const loc = field(answer.json, 'detail', 0, 'loc');
-    assert.deepEqual(loc, ['body', ...(place === '' ? [] : place.split('.'))], answer.text);
-  }
-  assert.equal((await postJson(`${server.url}/token`, '', MASTER)).status, 422);
-});
-
-test('without a master token, and without keys, nobody gets a token', async () => {
-  const { SYNC_AUTH_MASTER_TOKEN, ...keys } = withKeys();
-  await using noMaster = await startServer(keys);
-  const forbidden = await postJson(`${noMaster.url}/token`, {}, MASTER);
-  assert.deepEqual([forbidden.status, forbidden.headers.get('x-sync-error')], [403, 'tokens_not_issued']);
-  await using noKeys = await startServer({ SYNC_AUTH_MASTER_TOKEN: String(SYNC_AUTH_MASTER_TOKEN) });
-  const unavailable = await postJson(`${noKeys.url}/token`, {}, MASTER);
-  assert.equal(unavailable.status, 503);
-  assert.match(unavailable.text, /was not configured with security, cannot generate tokens!/);
-  assert.deepEqual((await request(`${noKeys.url}/.well-known/jwks.json`)).json, { keys: [] });
-});
-
-test('the path of the JWKS is a setting', async () => {
-  await using server = await startServer({ ...withKeys(), SYNC_AUTH_JWKS_URL: '/keys/jwks.json' });
-  assert.equal((await request(`${server.url}/keys/jwks.json`)).status, 200);
-  assert.equal((await request(`${server.url}/.well-known/jwks.json`)).status, 404);
-  for (const SYNC_AUTH_JWKS_URL of ['http://x/:a', '/policy', '/loadlimit', '/docs', '/openapi.json']) {
-    await assert.rejects(startServer({ SYNC_AUTH_JWKS_URL }), { code: 'config_invalid' }, SYNC_AUTH_JWKS_URL);
-  }
-});
-
-for (const program of ['server', 'client'] as const) {
-  test(`sync-${program} obtain-token prints a token that the server takes`, async () => {
-    await using server = await startServer(withKeys());
-    const env = { SYNC_SERVER_URL: server.url, OPAL_MASTER_TOKEN: MASTER_TOKEN };
-    const plain = await runHere(program, ['obtain-token'], env);
-    assert.equal(plain.code, 0, plain.stderr);
-    assert.match(plain.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
-    assert.equal((await request(`${server.url}/data/config`, { headers: bearer(plain.stdout.trim()) })).status, 200);
-
-    const args = ['obtain-token', '--server-url', server.url, '--type', 'datasource', '--claims', '{"tenant":"t"}'];
-    const whole = await runHere(program, [...args, '--no-just-the-token', '--ttl', '2', 'hours', MASTER_TOKEN]);
-    assert.equal(whole.code, 0, whole.stderr);
-    const answer: unknown = JSON.parse(whole.stdout);
-    assert.deepEqual(field(answer, 'details', 'claims'), { peer_type: 'datasource', tenant: 't' });
-    const { iat = 0, exp = 0 } = decodeJwt(String(field(answer, 'token')));
-    assert.ok(Math.abs(exp - iat - 7200) <= 1);
+  it('only who has the master token gets one, and a refusal echoes nothing', async () => {
+    const refused = async (headers: Record<string, string>) => {
+      // Not even what is wrong with the body is told to others.
+      const answer = await postJson(`${server.url}/token`, '{"type":', headers);
+      assert.equal(answer.status, 401);
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+      return field(answer.json, 'detail');
+    };
+    assert.deepEqual(await refused({}), { error: 'Authorization header is required!' });
+    for (const wrong of [
+      'Bearer hush',
+      `Basic ${MASTER_TOKEN}`,
+      `Bearer ${MASTER_TOKEN}x`,
+      `Bearer ${await tokenOf(server.url)}`,
+    ]) {
+      assert.deepEqual(await refused({ authorization: wrong }), { error: 'unauthorized to access this endpoint!' });
+    }
   });
-}
 
-test('obtain-token takes durations as people write them', async () => {
-  await using server = await startServer(withKeys());
-  const env = { SYNC_SERVER_URL: server.url, SYNC_MASTER_TOKEN: MASTER_TOKEN };
-  for (const [words, seconds] of [
-    [['30d'], 2_592_000],
-    [['90m', MASTER_TOKEN], 5400],
-    [['1h 30m'], 5400],
-    [['2 weeks'], 1_209_600],
-    [['P1DT12H'], 129_600],
-    [['1', 'day', MASTER_TOKEN], 86_400],
-  ] as const) {
-    const { stdout, stderr } = await runHere('policysync', ['token', '--json', '--ttl', ...words], env);
-    assert.equal(stderr, '');
-    const { iat = 0, exp = 0 } = decodeJwt(String(field(JSON.parse(stdout), 'token')));
-    assert.ok(Math.abs(exp - iat - seconds) <= 1, words.join(' '));
-  }
-});
+  it('what cannot be issued is refused with the name of the field', async () => {
+    const rows: [unknown, string][] = [
+      [{ ttl: -1 }, 'ttl'],
+      [{ ttl: 0 }, 'ttl'],
+      [{ ttl: 'P1Y' }, 'ttl'],
+      [{ ttl: 1e12 }, 'ttl'],
+      [{ ttl: null }, 'ttl'],
+      [{ ttl: true }, 'ttl'],
+      [{ id: 'ann' }, 'id'],
+      [{ id: 5 }, 'id'],
+      [{ type: 'admin' }, 'type'],
+      [{ type: 5 }, 'type'],
+      [{ claims: [] }, 'claims'],
+      [{ claims: { permitted_topics: 'a' } }, 'claims.permitted_topics'],
+      ...['sub', 'exp', 'iat', 'aud', 'iss', 'nbf', 'jti', 'peer_type'].map((name): [unknown, string] => [
+        { claims: { [name]: 'x' } },
+        `claims.${name}`,
+      ]),
+      [{ claim: {} }, ''],
+      [[], ''],
+    ];
+    for (const [body, place] of rows) {
+      const answer = await postJson(`${server.url}/token`, body, MASTER);
+      assert.equal(answer.status, 422, JSON.stringify(body));
+      const loc = field(answer.json, 'detail', 0, 'loc');
+      assert.deepEqual(loc, ['body', ...(place === '' ? [] : place.split('.'))], answer.text);
+    }
+    assert.equal((await postJson(`${server.url}/token`, '', MASTER)).status, 422);
+  });
 
-test('obtain-token that fails says why: 2 for a wrong call, 1 for the rest', async () => {
-  await using server = await startServer(withKeys());
-  const rows: [string[], number, RegExp][] = [
-    [[], 2, /give the master token/],
-    [['m', '--ttl', '5'], 2, /--ttl takes a duration: 30d, .*\(is "5"\)/],
-    [['m', '--ttl', '-5', 'days'], 2, /ttl/],
-    [['--ttl', '5', 'fortnights', 'm'], 2, /--ttl takes/],
-    [['m', '--ttl', '5', 'days', 'm'], 2, /--ttl takes/],
-    [['m', '--claims', '[]'], 2, /--claims must be a JSON object/],
-    [['m', '--type', 'admin'], 2, /Allowed choices are client, datasource, listener/],
-    [
-      ['hush'],
-      1,
-      /the master token is not that of the server \(.* answered 401: unauthorized to access this endpoint!\)/,
-    ],
-    [[await tokenOf(server.url)], 1, /what was given is a token of type client, not the master token/],
-    [['m', '--type', 'client', '--id', ''], 2, /--id has an empty value/],
-    [[MASTER_TOKEN, '--ttl', '100000', 'weeks'], 1, /answered 422: body\.ttl: must be from 1 second to 3660 days/],
-    [['m', '--server-url', 'http://127.0.0.1:1'], 1, /no token: no answer from http:\/\/127\.0\.0\.1:1/],
-  ];
-  for (const [args, code, message] of rows) {
-    const result = await runHere('server', ['obtain-token', ...args], { SYNC_SERVER_URL: server.url });
-    assert.equal(result.code, code, `${args.join(' ')}: ${result.stderr}`);
-    assert.match(result.stderr, message);
-    assert.doesNotMatch(result.stderr, /hush/);
-    assert.equal(result.stdout, '');
+  it('without a master token, and without keys, nobody gets a token', async () => {
+    const { SYNC_AUTH_MASTER_TOKEN, ...keys } = withKeys(pair);
+    await using noMaster = await startServer(keys);
+    const forbidden = await postJson(`${noMaster.url}/token`, {}, MASTER);
+    assert.deepEqual([forbidden.status, forbidden.headers.get('x-sync-error')], [403, 'tokens_not_issued']);
+    await using noKeys = await startServer({ SYNC_AUTH_MASTER_TOKEN: String(SYNC_AUTH_MASTER_TOKEN) });
+    const unavailable = await postJson(`${noKeys.url}/token`, {}, MASTER);
+    assert.equal(unavailable.status, 503);
+    assert.match(unavailable.text, /was not configured with security, cannot generate tokens!/);
+    assert.deepEqual((await request(`${noKeys.url}/.well-known/jwks.json`)).json, { keys: [] });
+  });
+
+  it('the path of the JWKS is a setting', async () => {
+    await using server = await startServer({ ...withKeys(pair), SYNC_AUTH_JWKS_URL: '/keys/jwks.json' });
+    assert.equal((await request(`${server.url}/keys/jwks.json`)).status, 200);
+    assert.equal((await request(`${server.url}/.well-known/jwks.json`)).status, 404);
+    for (const SYNC_AUTH_JWKS_URL of ['http://x/:a', '/policy', '/loadlimit', '/docs', '/openapi.json']) {
+      await assert.rejects(startServer({ SYNC_AUTH_JWKS_URL }), { code: 'config_invalid' }, SYNC_AUTH_JWKS_URL);
+    }
+  });
+
+  for (const program of ['server', 'client'] as const) {
+    it(`sync-${program} obtain-token prints a token that the server takes`, async () => {
+      const env = { SYNC_SERVER_URL: server.url, OPAL_MASTER_TOKEN: MASTER_TOKEN };
+      const plain = await runHere(program, ['obtain-token'], env);
+      assert.equal(plain.code, 0, plain.stderr);
+      assert.match(plain.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+      assert.equal((await request(`${server.url}/data/config`, { headers: bearer(plain.stdout.trim()) })).status, 200);
+
+      const args = ['obtain-token', '--server-url', server.url, '--type', 'datasource', '--claims', '{"tenant":"t"}'];
+      const whole = await runHere(program, [...args, '--no-just-the-token', '--ttl', '2', 'hours', MASTER_TOKEN]);
+      assert.equal(whole.code, 0, whole.stderr);
+      const answer: unknown = JSON.parse(whole.stdout);
+      assert.deepEqual(field(answer, 'details', 'claims'), { peer_type: 'datasource', tenant: 't' });
+      const { iat = 0, exp = 0 } = decodeJwt(String(field(answer, 'token')));
+      assert.ok(Math.abs(exp - iat - 7200) <= 1);
+    });
   }
+
+  it('obtain-token takes durations as people write them', async () => {
+    const env = { SYNC_SERVER_URL: server.url, SYNC_MASTER_TOKEN: MASTER_TOKEN };
+    for (const [words, seconds] of [
+      [['30d'], 2_592_000],
+      [['90m', MASTER_TOKEN], 5400],
+      [['1h 30m'], 5400],
+      [['2 weeks'], 1_209_600],
+      [['P1DT12H'], 129_600],
+      [['1', 'day', MASTER_TOKEN], 86_400],
+    ] as const) {
+      const { stdout, stderr } = await runHere('policysync', ['token', '--json', '--ttl', ...words], env);
+      assert.equal(stderr, '');
+      const { iat = 0, exp = 0 } = decodeJwt(String(field(JSON.parse(stdout), 'token')));
+      assert.ok(Math.abs(exp - iat - seconds) <= 1, words.join(' '));
+    }
+  });
+
+  it('obtain-token that fails says why: 2 for a wrong call, 1 for the rest', async () => {
+    const rows: [string[], number, RegExp][] = [
+      [[], 2, /give the master token/],
+      [['m', '--ttl', '5'], 2, /--ttl takes a duration: 30d, .*\(is "5"\)/],
+      [['m', '--ttl', '-5', 'days'], 2, /ttl/],
+      [['--ttl', '5', 'fortnights', 'm'], 2, /--ttl takes/],
+      [['m', '--ttl', '5', 'days', 'm'], 2, /--ttl takes/],
+      [['m', '--claims', '[]'], 2, /--claims must be a JSON object/],
+      [['m', '--type', 'admin'], 2, /Allowed choices are client, datasource, listener/],
+      [
+        ['hush'],
+        1,
+        /the master token is not that of the server \(.* answered 401: unauthorized to access this endpoint!\)/,
+      ],
+      [[await tokenOf(server.url)], 1, /what was given is a token of type client, not the master token/],
+      [['m', '--type', 'client', '--id', ''], 2, /--id has an empty value/],
+      [[MASTER_TOKEN, '--ttl', '100000', 'weeks'], 1, /answered 422: body\.ttl: must be from 1 second to 3660 days/],
+      [['m', '--server-url', 'http://127.0.0.1:1'], 1, /no token: no answer from http:\/\/127\.0\.0\.1:1/],
+    ];
+    for (const [args, code, message] of rows) {
+      const result = await runHere('server', ['obtain-token', ...args], { SYNC_SERVER_URL: server.url });
+      assert.equal(result.code, code, `${args.join(' ')}: ${result.stderr}`);
+      assert.match(result.stderr, message);
+      assert.doesNotMatch(result.stderr, /hush/);
+      assert.equal(result.stdout, '');
+    }
+  });
 });

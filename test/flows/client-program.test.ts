@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field, request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { runHere } from '../support/run-here.js';
 import { FAST, following, publish, startClient } from '../support/start-client.js';
@@ -121,48 +122,40 @@ test('where the setting names no OPA it says what to do, and ends with 2', async
   assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
 });
 
-test("a port in use, the engine's or its own, is a sentence that names it, and ends with 1", async () => {
-  const other = createServer().listen(0, '127.0.0.1');
-  await once(other, 'listening');
-  const { port } = other.address() as AddressInfo;
-  try {
-    const env = await settings('http://127.0.0.1:1');
-    const engine = await runCommand('client', ['run'], { ...env, SYNC_POLICY_STORE_URL: `http://127.0.0.1:${port}` });
-    assert.equal(engine.code, 1, engine.stderr);
-    assert.match(engine.stderr, new RegExp(`\\nsync-client: the engine cannot listen at 127\\.0\\.0\\.1:${port}`));
-    const api = await runCommand('client', ['run'], { ...env, SYNC_CLIENT_API_SERVER_PORT: String(port) });
-    assert.equal(api.code, 1, api.stderr);
-    assert.match(api.stderr, new RegExp(`(^|\\n)sync-client: cannot listen on 127\\.0\\.0\\.1:${port}`));
-    for (const { stderr } of [engine, api]) assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
-  } finally {
-    other.close();
-  }
-});
-
-test('an engine that refuses its own options ends the client with what it said', async () => {
-  const env = {
-    ...(await settings('http://127.0.0.1:1')),
-    SYNC_INLINE_ENGINE_CONFIG: '{"files":["/nonexistent.json"]}',
-  };
-  const { code, stderr } = await runCommand('client', ['run'], env);
-  assert.equal(code, 2, stderr);
-  assert.match(stderr, /sync-client: the engine did not start: .*\/nonexistent\.json/);
+test('an address of its engine in use is a sentence that names it, and ends with 1', async () => {
+  await using other = await listening(createServer());
+  const taken = { ...(await settings('http://127.0.0.1:1')), SYNC_POLICY_STORE_URL: other.url };
+  const { code, stderr } = await runCommand('client', ['run'], taken);
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, new RegExp(`\\nsync-client: the engine cannot listen at 127\\.0\\.0\\.1:${other.port}`));
+  assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
 });
 
 test('what only other settings mend ends the client with 2, also where it is found after the start began', async () => {
-  await using folder = await tempDir();
   const base = await settings('http://127.0.0.1:1');
   for (const [env, message] of [
     [{ SYNC_CLIENT_API_SERVER_HOST: '192.0.2.1' }, /cannot listen on 192\.0\.2\.1:0: .*EADDRNOTAVAIL/],
-    [{ SYNC_FETCH_PROVIDER_MODULES: `${folder.path}/none.mjs` }, /SYNC_FETCH_PROVIDER_MODULES: the module .*none\.mjs/],
-    [{ SYNC_CLIENT_API_TLS_CERT_FILE: `${folder.path}/none.pem` }, /SYNC_CLIENT_API_TLS_CERT_FILE/],
-    [{ SYNC_AUTH_PUBLIC_KEY: 'no key' }, /SYNC_AUTH_PUBLIC_KEY/],
-    [{ SYNC_INLINE_ENGINE_CONFIG: '{"log_level":"debug","files":["/none"]}' }, /the engine did not start/],
+    [
+      { SYNC_INLINE_ENGINE_CONFIG: '{"log_level":"debug","files":["/nonexistent.json"]}' },
+      /sync-client: the engine did not start: .*\/nonexistent\.json/,
+    ],
   ] as const) {
     const { code, stderr } = await runCommand('client', ['run'], { ...base, ...env });
     assert.equal(code, 2, stderr);
     assert.match(stderr, message);
-    assert.match(stderr, /\nWhat to do: .* \[(config_invalid|listen_failed|engine_start_failed)\]\n$/);
+    assert.match(stderr, /\nWhat to do: .* \[(listen_failed|engine_start_failed)\]\n$/);
+  }
+});
+
+test('a file or a key that a setting names and that cannot be used is an error of the configuration', async () => {
+  await using folder = await tempDir();
+  for (const [name, value, message] of [
+    ['SYNC_FETCH_PROVIDER_MODULES', `${folder.path}/none.mjs`, /SYNC_FETCH_PROVIDER_MODULES: the module .*none\.mjs/],
+    ['SYNC_CLIENT_API_TLS_CERT_FILE', `${folder.path}/none.pem`, /SYNC_CLIENT_API_TLS_CERT_FILE/],
+    ['SYNC_AUTH_PUBLIC_KEY', 'no key', /SYNC_AUTH_PUBLIC_KEY/],
+  ] as const) {
+    const starting = startClient({ serverUrl: 'http://127.0.0.1:1', env: { [name]: value } });
+    await assert.rejects(starting, { code: 'config_invalid', message });
   }
 });
 

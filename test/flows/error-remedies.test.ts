@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { pino } from 'pino';
 import { ERROR_CODES, type ErrorCode } from '../../src/lib/errors.js';
 import { bearer, MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import { makeAuthority, type TestAuthority } from '../support/certificates.js';
@@ -9,11 +10,13 @@ import { field, parsed, request } from '../support/http.js';
 import { listening } from '../support/http-server.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { runHere } from '../support/run-here.js';
-import { FAST } from '../support/start-client.js';
+import { FAST, type LogLine, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
+/** What these clients say is not about their engine. */
+const NO_ENGINE = 'http://127.0.0.1:1';
 const CA = /SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE with SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED=true/;
 
 function publish(env: Record<string, string>, ...args: string[]): Promise<CommandResult> {
@@ -25,29 +28,33 @@ function assertFailure({ code, stderr }: CommandResult, error: ErrorCode, messag
   const [what = '', remedy = ''] = stderr.trimEnd().split('\n').slice(-2);
   assert.equal(code, exitCode, stderr);
   assert.match(what, message);
+  assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
   assert.equal(remedy, `What to do: ${ERROR_CODES[error].remedy} [${error}]`);
 }
 
-/** The fields of a log line that a running program writes, of level warn or above unless `levels` says otherwise. */
-async function logged(
-  program: StartedCommand,
-  message: string,
-  levels: readonly string[] = ['warn', 'error'],
-): Promise<Record<string, unknown>> {
+/** The fields of a log line of level warn or above that a running program writes. */
+async function logged(program: StartedCommand, message: string): Promise<Record<string, unknown>> {
   const find = (): unknown =>
     program
       .stderr()
       .split('\n')
       .filter((line) => line.includes(message))
       .map(parsed)
-      .find((line) => levels.includes(String(field(line, 'level'))));
+      .find((line) => ['warn', 'error'].includes(String(field(line, 'level'))));
   const line = await until(find, { withinMs: 20_000, what: `it logs "${message}"` }).catch((cause: unknown) => {
     throw new Error(program.stderr().slice(-4000), { cause });
   });
   return line as Record<string, unknown>;
 }
 
-function assertLine(line: Record<string, unknown>, error: ErrorCode, text: RegExp): void {
+/** The line in which a client in this process says that it has no server. */
+function notConnected(client: StartedClient, level: 'info' | 'warn'): Promise<LogLine> {
+  const find = (): LogLine | undefined =>
+    client.log.find((line) => line.msg === 'not connected' && line.level === pino.levels.values[level]);
+  return until(find, { withinMs: 20_000, what: `it logs at ${level} that it is not connected` });
+}
+
+function assertLine(line: Readonly<Record<string, unknown>>, error: ErrorCode, text: RegExp): void {
   assert.deepEqual([line.code, line.remedy], [error, ERROR_CODES[error].remedy]);
   assert.match(String(line.error), text);
 }
@@ -136,8 +143,8 @@ describe('TLS', () => {
   it('with a certificate that is not trusted: the setting that names its authority', async () => {
     assertFailure(await publish({ SYNC_SERVER_URL: server.url }), 'tls_failed', CA);
     assertFailure(await runHere('server', ['status', '--server-url', server.url]), 'tls_failed', CA);
-    await using client = startCommand('client', ['run'], await clientEnv(server.url));
-    assertLine(await logged(client, 'not connected'), 'tls_failed', CA);
+    await using client = await startClient({ serverUrl: server.url, engineUrl: NO_ENGINE });
+    assertLine(await notConnected(client, 'warn'), 'tls_failed', CA);
   });
 
   it('of a repository that git does not trust: what git takes the authority from', async () => {
@@ -187,9 +194,9 @@ it('a refused connection: who does not answer, and which setting says where it i
     'server_unreachable',
     /\/no\/data\/config answered 404: this is not the address of a sync server/,
   );
-  await using client = startCommand('client', ['run'], await clientEnv(nobody.url));
+  await using client = await startClient({ serverUrl: nobody.url, engineUrl: NO_ENGINE });
   // A restart of the server would be over soon: it is not loud yet.
-  assertLine(await logged(client, 'not connected', ['info']), 'server_unreachable', /ECONNREFUSED/);
+  assertLine(await notConnected(client, 'info'), 'server_unreachable', /ECONNREFUSED/);
 });
 
 describe('a backbone that is away', () => {

@@ -12,6 +12,7 @@ import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson } from '../support/http.js';
 import { installedPackage } from '../support/installed-package.js';
 import { freePort } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -171,14 +172,14 @@ describe('policysync init', () => {
   test('writes nothing where something is there, and new keys with --force', async () => {
     const folder = join(dir.path, 'twice');
     const args = ['init', folder, '--repository', repo.url, '--mode', 'network', '--yes', '--json'];
-    const first = JSON.parse((await runCommand('policysync', args)).stdout) as { commands: string[] };
+    const first = JSON.parse((await runHere('policysync', args)).stdout) as { commands: string[] };
     assert.equal(first.commands.length, 3);
     const key = await readFile(join(folder, 'secrets', 'auth-private-key.pem'), 'utf8');
-    const refused = await runCommand('policysync', args);
+    const refused = await runHere('policysync', args);
     assert.equal(refused.code, 2);
     assert.match(refused.stderr, /has policysync\.yaml.* already: .*--force/);
     assert.equal(await readFile(join(folder, 'secrets', 'auth-private-key.pem'), 'utf8'), key);
-    assert.equal((await runCommand('policysync', [...args, '--force'])).code, 0);
+    assert.equal((await runHere('policysync', [...args, '--force'])).code, 0);
     assert.notEqual(await readFile(join(folder, 'secrets', 'auth-private-key.pem'), 'utf8'), key);
     // Without TLS, doctor says what that means.
     const found = await doctor(
@@ -194,10 +195,10 @@ describe('policysync init', () => {
   });
 
   test('says what to give where nobody can be asked', async () => {
-    const nothing = await runCommand('policysync', ['init', join(dir.path, 'x')]);
+    const nothing = await runHere('policysync', ['init', join(dir.path, 'x')]);
     assert.equal(nothing.code, 2);
     assert.match(nothing.stderr, /give --repository <git-url> and --mode local or --mode network/);
-    const gone = await runCommand('policysync', [
+    const gone = await runHere('policysync', [
       'init',
       join(dir.path, 'x'),
       '--repository',
@@ -208,7 +209,7 @@ describe('policysync init', () => {
     assert.match(gone.stderr, /-gone: git ls-remote failed/);
     assert.doesNotMatch(gone.stderr, /access rights|Check SYNC_POLICY_REPO_URL/);
     const local = ['init', join(dir.path, 'x'), '--repository', repo.path, '--yes', '--tls', 'trial'];
-    assert.match((await runCommand('policysync', local)).stderr, /--tls trial is for --mode network/);
+    assert.match((await runHere('policysync', local)).stderr, /--tls trial is for --mode network/);
     assert.ok(!existsSync(join(dir.path, 'x')));
   });
 
@@ -216,7 +217,7 @@ describe('policysync init', () => {
   test('says how a folder becomes a repository', async () => {
     const folder = join(dir.path, 'plain-folder');
     await mkdir(folder);
-    const { code, stderr } = await runCommand('policysync', ['init', '--yes', '--repository', folder]);
+    const { code, stderr } = await runHere('policysync', ['init', '--yes', '--repository', folder]);
     assert.equal(code, 1);
     assert.match(
       stderr,

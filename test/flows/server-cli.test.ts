@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { runCommand, startCommand } from '../support/command.js';
 import { gitRepoAt } from '../support/git-repo.js';
-import { request } from '../support/http.js';
 import { runHere } from '../support/run-here.js';
+import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
 function startRun(stateDir: string, ...args: string[]) {
@@ -15,17 +15,6 @@ function startRun(stateDir: string, ...args: string[]) {
 }
 
 const LISTENS = /"url":"(http:[^"]+)".*listening/;
-
-test('runs until it is asked to stop, then ends with 0', async () => {
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    await using folder = await tempDir();
-    await using server = startRun(folder.path);
-    const [, url = ''] = await server.says(LISTENS);
-    assert.deepEqual((await request(url)).json, { status: 'ok' });
-    server.process.kill(signal);
-    assert.equal((await server.result).code, 0, server.stderr());
-  }
-});
 
 test('a second signal ends it at once, although a request is in flight', async () => {
   await using folder = await tempDir();
@@ -68,20 +57,28 @@ test('a second server on the same state folder ends with a sentence that names t
 
 test('what only other settings mend ends it with 2, also where it is found after the start', async () => {
   await using folder = await tempDir();
-  const where = ['run', '--server-bind-port', '0', '--state-dir', folder.path];
   await writeFile(join(folder.path, 'mine.txt'), 'not a mirror');
   for (const [args, says] of [
     [['--server-host', '203.0.113.1'], /cannot listen on 203\.0\.113\.1:0.*EADDRNOTAVAIL/],
-    [['--policy-repo-url', 'ext::true'], /SYNC_POLICY_REPO_URL has the scheme ext/],
-    [['--policy-repo-url', folder.path, '--policy-repo-main-branch', 'a..b'], /SYNC_POLICY_REPO_MAIN_BRANCH "a\.\.b"/],
     [
       ['--policy-repo-url', folder.path, '--policy-repo-clone-path', folder.path],
       /SYNC_POLICY_REPO_CLONE_PATH .* is not empty/,
     ],
   ] as const) {
-    const { code, stderr } = await runCommand('server', [...where, ...args]);
+    const { code, stderr } = await startRun(folder.path, ...args).result;
     assert.equal(code, 2, stderr);
     assert.match(stderr, says);
+  }
+});
+
+test('the scheme of a repository and the name of a branch are judged by the rules of git', async () => {
+  await using folder = await tempDir();
+  for (const [url, branch, message] of [
+    ['ext::true', 'main', /SYNC_POLICY_REPO_URL has the scheme ext/],
+    [folder.path, 'a..b', /SYNC_POLICY_REPO_MAIN_BRANCH "a\.\.b"/],
+  ] as const) {
+    const starting = startServer({ SYNC_POLICY_REPO_URL: url, SYNC_POLICY_REPO_MAIN_BRANCH: branch });
+    await assert.rejects(starting, { code: 'config_invalid', message });
   }
 });
 
