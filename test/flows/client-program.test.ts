@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
@@ -54,14 +52,18 @@ async function gone(pid: number): Promise<void> {
   await until(() => !isRunning(pid), { withinMs: 20_000, what: `process ${pid} is gone` });
 }
 
-test('says at its start what it runs with, one line each, before it listens', async () => {
-  const env = await settings('http://ann:hush@127.0.0.1:1/?key=hush');
+test('says at its start what it runs with, one line each; a stop ends all, also while the server hangs and the engine starts', async () => {
+  await using silent = await listening(createServer(() => undefined));
+  const env = await settings(`http://ann:hush@127.0.0.1:${silent.port}/?key=hush`);
   await using client = startCommand('client', ['run'], {
     ...env,
     SYNC_DATA_TOPICS: 'acme,shop',
     SYNC_CLIENT_TOKEN: 'hush',
   });
-  await client.says(/client is listening/);
+  await client.says(LISTENS);
+  client.process.kill('SIGTERM');
+  assert.equal((await client.result).code, 0, client.stderr());
+  await assert.rejects(request(env.SYNC_POLICY_STORE_URL));
   const said = client
     .stderr()
     .split('\n')
@@ -69,7 +71,7 @@ test('says at its start what it runs with, one line each, before it listens', as
     .map((line) => String(field(JSON.parse(line), 'msg')));
   const patterns = [
     /^version: \d+\.\d+\.\d+, Node \d+\.\d+\.\d+, client \S+$/,
-    /^server: http:\/\/\S*127\.0\.0\.1:1\/\S*, the token of SYNC_CLIENT_TOKEN is sent$/,
+    new RegExp(`^server: http://\\S*127\\.0\\.0\\.1:${silent.port}/\\S*, the token of SYNC_CLIENT_TOKEN is sent$`),
     /^data: topics acme, shop$/,
     /^policy: directories \.$/,
     /^authentication of the client API: off/,
@@ -112,16 +114,6 @@ test('names every setting that is not valid, and ends with 2', async () => {
   assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
 });
 
-test('where the setting names no OPA it says what to do, and ends with 2', async () => {
-  await using folder = await tempDir();
-  const wrong = { ...(await settings('http://127.0.0.1:1')), SYNC_INLINE_ENGINE_EXEC_PATH: `${folder.path}/opa` };
-  const { code, stderr } = await runCommand('client', ['run'], wrong);
-  assert.equal(code, 2, stderr);
-  assert.match(stderr, /sync-client: SYNC_INLINE_ENGINE_EXEC_PATH: .* does not exist\. Set it to an OPA executable/);
-  assert(stderr.includes(`${folder.path}/opa`) && stderr.includes('SYNC_INLINE_ENGINE_EXEC_PATH'), stderr);
-  assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
-});
-
 test('an address of its engine in use is a sentence that names it, and ends with 1', async () => {
   await using other = await listening(createServer());
   const taken = { ...(await settings('http://127.0.0.1:1')), SYNC_POLICY_STORE_URL: other.url };
@@ -144,12 +136,19 @@ test('what only other settings mend ends the client with 2, also where it is fou
     assert.equal(code, 2, stderr);
     assert.match(stderr, message);
     assert.match(stderr, /\nWhat to do: .* \[(listen_failed|engine_start_failed)\]\n$/);
+    assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
   }
 });
 
 test('a file or a key that a setting names and that cannot be used is an error of the configuration', async () => {
   await using folder = await tempDir();
+  const noOpa = `${folder.path}/opa`;
   for (const [name, value, message] of [
+    [
+      'SYNC_INLINE_ENGINE_EXEC_PATH',
+      noOpa,
+      new RegExp(`SYNC_INLINE_ENGINE_EXEC_PATH: ${noOpa} does not exist\\. Set it to an OPA executable`),
+    ],
     ['SYNC_FETCH_PROVIDER_MODULES', `${folder.path}/none.mjs`, /SYNC_FETCH_PROVIDER_MODULES: the module .*none\.mjs/],
     ['SYNC_CLIENT_API_TLS_CERT_FILE', `${folder.path}/none.pem`, /SYNC_CLIENT_API_TLS_CERT_FILE/],
     ['SYNC_AUTH_PUBLIC_KEY', 'no key', /SYNC_AUTH_PUBLIC_KEY/],
@@ -185,22 +184,6 @@ test('SIGTERM and SIGINT end the client with 0, and its engine with it', async (
     assert.equal((await client.result).code, 0, client.stderr());
     assert(!isRunning(pid), 'the engine is gone when the client is');
     await assert.rejects(request(env.SYNC_POLICY_STORE_URL));
-  }
-});
-
-test('a stop while the server hangs and the engine is being started ends everything, too', async () => {
-  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  try {
-    const env = await settings(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`);
-    await using client = startCommand('client', ['run'], env);
-    await client.says(LISTENS);
-    client.process.kill('SIGTERM');
-    assert.equal((await client.result).code, 0, client.stderr());
-    await assert.rejects(request(env.SYNC_POLICY_STORE_URL));
-  } finally {
-    silent.closeAllConnections();
-    silent.close();
   }
 });
 

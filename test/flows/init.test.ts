@@ -105,9 +105,13 @@ async function decides(folder: string, printed: string, engine: number): Promise
     throw new Error(`${serving.text()}\n${following.text()}`, { cause });
   });
   // From another folder: the paths in the file begin in its own.
-  await using again = shell(`policysync doctor --strict --config ${join(folder, 'policysync.yaml')}`, '/');
-  assert.equal(await again.ended, 0, again.text());
-  assert.match(again.text(), /is held by the sync server[\s\S]*is held by the sync client[\s\S]*0 errors, 0 warnings/);
+  const { code, stdout, stderr } = await runHere(
+    'policysync',
+    ['doctor', '--strict', '--config', join(folder, 'policysync.yaml')],
+    ENV,
+  );
+  assert.equal(code, 0, stdout + stderr);
+  assert.match(stdout, /is held by the sync server[\s\S]*is held by the sync client[\s\S]*0 errors, 0 warnings/);
 }
 
 describe('policysync init', () => {

@@ -21,7 +21,8 @@ export interface Diagnosis {
 
 /** Runs `policysync doctor --json` in this process. Each finding that is not in order has a remedy. */
 export async function doctor(args: readonly string[], env: Record<string, string> = {}): Promise<Diagnosis> {
-  const { code, stdout, stderr } = await runHere('policysync', ['doctor', '--json', ...args], env);
+  // A busy machine takes longer than a person waits for.
+  const { code, stdout, stderr } = await runHere('policysync', ['doctor', '--json', '--timeout', '60', ...args], env);
   assert.notEqual(code, 2, stderr);
   const { findings } = JSON.parse(stdout) as { findings: ShownFinding[] };
   for (const { id, level, remedy } of findings) assert.equal(remedy === null, level === 'ok', id);
