@@ -6,7 +6,7 @@ import { keyPair, MASTER_TOKEN } from '../support/auth.js';
 import { type CommandResult, startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
 import { request } from '../support/http.js';
-import { freePort } from '../support/opa.js';
+import { freePort, testOpa } from '../support/opa.js';
 import { runHere } from '../support/run-here.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
@@ -51,7 +51,8 @@ client:
   server-url: http://127.0.0.1:${serverPort}
   client-token-file: ${path('token')}
   client-api-server-port: ${clientPort}
-  engine: embedded
+  engine: inline
+  inline-engine-exec-path: ${await testOpa()}
   policy-store-url: http://127.0.0.1:${engine}
   client-id: from-the-file
   data-topics: [users]

@@ -19,6 +19,8 @@ import { type TempDir, tempDir } from '../support/temp-dir.js';
 
 const redis = await backboneOffer('Redis');
 
+const KEYS = withKeys();
+
 let repo: GitRepo;
 let dir: TempDir;
 let sources: DataSource;
@@ -31,7 +33,7 @@ function good(): Record<string, string> {
     SYNC_POLICY_REPO_POLLING_INTERVAL: '5',
     SYNC_SERVER_BIND_PORT: String(port),
     SYNC_STATE_DIR: join(dir.path, 'state'),
-    ...withKeys(),
+    ...KEYS,
   };
 }
 

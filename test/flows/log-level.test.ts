@@ -6,7 +6,7 @@ import { type StartedCommand, startCommand } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { createServer, loadSettings, SERVER_SETTINGS, silentLogger } from '../support/library.js';
-import { freePort } from '../support/opa.js';
+import { freePort, testOpa } from '../support/opa.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -51,7 +51,8 @@ test('the log of running programs', async (t) => {
     SYNC_AUTH_PUBLIC_KEY: keys.publicKey,
     SYNC_CLIENT_API_SERVER_PORT: String(clientPort),
     SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
-    SYNC_ENGINE: 'embedded',
+    SYNC_ENGINE: 'inline',
+    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
   });
   await client.says(/"msg":"policy applied"/);
   await until(async () => (await request(`${clientUrl}/healthy`)).status === 200, {
