@@ -3,9 +3,10 @@ import { beforeEach, describe, it } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { until } from '../support/until.js';
 import { builtPage } from './support/built-page.js';
+import { cutTexts } from './support/cut-texts.js';
 import { fixturePages } from './support/fixture-pages.js';
 import { startFixture } from './support/fixture-server.js';
-import { IN_PAGE_MS, NO_BROWSER } from './support/watched-page.js';
+import { IN_PAGE_MS, NO_BROWSER, type WatchedPage } from './support/watched-page.js';
 
 /** The list of the fleet: what is found, in which order, and that all of it stands in the address. */
 
@@ -32,6 +33,16 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
   }
   async function seen(what: string, isThere: () => Promise<boolean>): Promise<void> {
     await until(isThere, { withinMs: IN_PAGE_MS, what });
+  }
+  async function eachWordIsWhole(watched: WatchedPage, widths: readonly number[]): Promise<void> {
+    for (const letters of ['usual', 'wide'] as const) {
+      await watched.setLetters(letters);
+      for (const width of widths) {
+        await watched.page.setViewportSize({ width, height: 900 });
+        await watched.settled();
+        assert.deepEqual(await cutTexts(watched.page), [], `at ${width} px, ${letters} letters`);
+      }
+    }
   }
   const address = async (): Promise<string> => String(await page.evaluate('location.hash'));
 
@@ -173,19 +184,16 @@ describe('the list of the fleet', { skip: NO_BROWSER }, () => {
 
   it('gives columns that are not there no room: one server, and clients without labels', async () => {
     await using alone = await startFixture(await builtPage(), 'alone');
-    for (const width of [1280, 1440]) {
-      await using other = await fixture.browser.open(`${alone.url}/ui`, { width });
-      await linesOf(other.page).first().waitFor();
-      const clients = alone.fleet()?.clients.map((one) => ({ ...one, labels: {} })) ?? [];
-      alone.tell({ at: Date.now(), clients });
-      await other.page.locator('[role=grid].no-labels.no-instance').waitFor();
-      const cut = await other.page
-        .locator('.heads .c-state, .lines .c-state:visible, .lines .c-since:visible, .lines .c-held:visible')
-        .evaluateAll((cells) =>
-          cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent),
-        );
-      assert.deepEqual(cut, [], `at ${width} px`);
-    }
+    await using other = await fixture.browser.open(`${alone.url}/ui`);
+    await linesOf(other.page).first().waitFor();
+    const clients = alone.fleet()?.clients.map((one) => ({ ...one, labels: {} })) ?? [];
+    alone.tell({ at: Date.now(), clients });
+    await other.page.locator('[role=grid].no-labels.no-instance').waitFor();
+    await eachWordIsWhole(other, [1440, 1280]);
+  });
+
+  it('has room for the words of each column, in wider letters too, in the narrowest window that has the column', async () => {
+    await eachWordIsWhole(fixture.watched, [1361, 1261, 941, 720]);
   });
 
   it('opens a client and comes back to where it was', async () => {

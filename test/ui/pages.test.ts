@@ -328,4 +328,14 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
     assert.equal(await canvases.count(), 4);
     assert.deepEqual(opened.watched.problems(), []);
   });
+
+  it('instances: a chart has room for what stands at its axis, however wide the letters are', async () => {
+    await using opened = await open('converging', '#/instances', { letters: 'widest' });
+    const { page } = opened.watched;
+    await page.locator('figure canvas').nth(3).waitFor();
+    const atTheEdge = `[...document.querySelectorAll('figure canvas')].map((canvas) =>
+      canvas.getContext('2d').getImageData(0, 0, 1, canvas.height).data.filter((_, index) => index % 4 === 3).some(Boolean))`;
+    assert.deepEqual(await page.evaluate(atTheEdge), [false, false, false, false]);
+    assert.deepEqual(opened.watched.problems(), []);
+  });
 });

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { builtPage } from './support/built-page.js';
-import { startFixture } from './support/fixture-server.js';
+import { cutTexts } from './support/cut-texts.js';
+import { leaveView } from './support/fixture-pages.js';
+import { type FixtureServer, startFixture } from './support/fixture-server.js';
+import type { Letters } from './support/letters.js';
 import { DATA_HEAD, HEAD, NOT_SERVED } from './support/sample-fleet.js';
-import type { ScenarioName } from './support/scenarios.js';
+import { SCENARIOS, type ScenarioName } from './support/scenarios.js';
 import { addressOf } from './support/take-picture.js';
-import { NO_BROWSER, testBrowser } from './support/watched-page.js';
+import { NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-page.js';
 
-/** Each view in each state, at three widths and in both themes. */
+/** Each view in each state, at three widths and in both themes, and its texts in letters of two widths. */
 
 /** Each view once at all of them; its other states, which differ in parts of it, at the two that are furthest from each other. */
 const SIZES = {
@@ -111,26 +114,72 @@ const VIEWS: readonly View[] = [
   { name: 'names that look like markup', scenario: 'markup', at: '#/fleet', shows: /61 of 122 hold/ },
 ];
 
+/** Widths at which each text has to be whole, with letters of both widths. */
+const TEXT_WIDTHS = { all: [1440, 1280, 800, 360], two: [1280, 360] } as const;
+
 describe('each view in each state', { skip: NO_BROWSER }, () => {
   const browser = testBrowser();
   after(() => browser[Symbol.asyncDispose]());
 
-  for (const { name, scenario, at, shows, expects = [], sizes = 'two' } of VIEWS) {
-    it(`${name}: nothing in the console, nothing from elsewhere, axe has nothing, no wider than the screen`, async () => {
-      await using server = await startFixture(await builtPage(), scenario);
-      await using watched = await browser.open(`${server.url}/ui${addressOf(server, at)}`, { expects });
-      const { page } = watched;
-      await page.getByText(shows).first().waitFor();
-      const found: string[] = [];
-      for (const [width, colorScheme] of SIZES[sizes]) {
-        await page.setViewportSize({ width, height: 900 });
-        await page.emulateMedia({ colorScheme });
-        await watched.settled();
-        const scrollWidth = Number(await page.evaluate('document.documentElement.scrollWidth'));
-        if (scrollWidth > width) found.push(`${width} ${colorScheme}: the document is ${scrollWidth} px wide`);
-        found.push(...(await watched.axe()).map((text) => `${width} ${colorScheme}: ${text}`));
+  for (const scenario of new Set(VIEWS.map((view) => view.scenario))) {
+    describe(`of "${SCENARIOS[scenario].about}"`, () => {
+      const views = VIEWS.filter((view) => view.scenario === scenario);
+      let server: FixtureServer;
+      let watched: WatchedPage;
+      let known = 0;
+      before(async () => {
+        server = await startFixture(await builtPage(), scenario);
+        const [first] = views;
+        watched = await browser.open(`${server.url}/ui${addressOf(server, first?.at ?? '')}`);
+      });
+      after(async () => {
+        await watched?.[Symbol.asyncDispose]();
+        await server?.[Symbol.asyncDispose]();
+      });
+
+      for (const [index, view] of views.entries()) {
+        const { name, at, shows, expects = [], sizes = 'two' } = view;
+        it(`${name}: nothing in the console, nothing from elsewhere, axe has nothing, no wider than the screen, each text whole with wider letters, too`, async () => {
+          const { page } = watched;
+          if (index > 0) {
+            await leaveView(page);
+            await page.evaluate(`location.hash = ${JSON.stringify(addressOf(server, at))}`);
+          }
+          await page.getByText(shows).first().waitFor();
+          const found: string[] = [];
+          const look = async (letters: Letters, width: number): Promise<void> => {
+            const what = `${width} px, ${letters} letters`;
+            const scrollWidth = Number(await page.evaluate('document.documentElement.scrollWidth'));
+            if (scrollWidth > width) found.push(`${what}: the document is ${scrollWidth} px wide`);
+            found.push(...(await cutTexts(page)).map((text) => `${what}: ${text}`));
+          };
+          await watched.setLetters('usual');
+          let before: number | undefined;
+          for (const [width, colorScheme] of SIZES[sizes]) {
+            await page.setViewportSize({ width, height: 900 });
+            await page.emulateMedia({ colorScheme });
+            await watched.settled();
+            await look('usual', width);
+            const wrong = await watched.axe(width === before ? 'colours' : 'everything');
+            found.push(...wrong.map((text) => `${width} ${colorScheme}: ${text}`));
+            before = width;
+          }
+          const measured = new Set<number>(SIZES[sizes].map(([width]) => width));
+          for (const letters of ['usual', 'wide'] as const) {
+            await watched.setLetters(letters);
+            for (const width of TEXT_WIDTHS[sizes]) {
+              if (letters === 'usual' && measured.has(width)) continue;
+              await page.setViewportSize({ width, height: 900 });
+              await watched.settled();
+              await look(letters, width);
+            }
+          }
+          const problems = watched.problems().slice(known);
+          known += problems.length;
+          found.push(...problems.filter((text) => !expects.some((part) => text.includes(part))));
+          assert.deepEqual(found, []);
+        });
       }
-      assert.deepEqual([...found, ...watched.problems()], []);
     });
   }
 });

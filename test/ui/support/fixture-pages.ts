@@ -6,7 +6,7 @@ import { type FixtureServer, startFixture } from './fixture-server.js';
 import type { ScenarioName } from './scenarios.js';
 import { type TestBrowser, testBrowser, type WatchedPage } from './watched-page.js';
 
-/** What a test has: the fixture of all tests of a suite, and a page of its own. */
+/** What a test has: the fixture and the page of all tests of a suite. */
 export interface FixturePages {
   readonly browser: TestBrowser;
   readonly server: FixtureServer;
@@ -14,31 +14,43 @@ export interface FixturePages {
   readonly page: Page;
 }
 
+const SIZE = { width: 1440, height: 900 };
+
 /**
- * Registers the hooks of a suite: one fixture for all its tests, and for each a new page, which must leave nothing in the console. `shown`
- * waits until the page is ready. The members of the result are there within tests.
+ * Registers the hooks of a suite: one fixture and one page for all its tests. Each begins at the list of the fleet, without what the one
+ * before has left, and must leave nothing in the console. `shown` waits until the page is ready. The members of the result are there
+ * within tests.
  */
 export function fixturePages(scenario: ScenarioName, shown: (page: Page) => Promise<void>): FixturePages {
   const browser = testBrowser();
   let server: FixtureServer | undefined;
   let watched: WatchedPage | undefined;
+  let problems = 0;
   const there = <T>(one: T | undefined): T => {
     assert(one !== undefined, 'it is there within tests');
     return one;
   };
   before(async () => {
     server = await startFixture(await builtPage(), scenario);
+    watched = await browser.open(`${server.url}/ui`, SIZE);
   });
   beforeEach(async () => {
-    watched = await browser.open(`${there(server).url}/ui`);
-    await shown(watched.page);
+    const { page } = there(watched);
+    await page.mouse.move(0, 0);
+    await page.setViewportSize(SIZE);
+    await there(watched).setLetters('usual');
+    await leaveView(page);
+    await page.evaluate("location.hash = '#/fleet'");
+    await shown(page);
   });
-  afterEach(async () => {
-    const problems = watched?.problems();
-    await watched?.[Symbol.asyncDispose]();
-    assert.deepEqual(problems, []);
+  afterEach(() => {
+    const all = there(watched).problems();
+    const own = all.slice(problems);
+    problems = all.length;
+    assert.deepEqual(own, []);
   });
   after(async () => {
+    await watched?.[Symbol.asyncDispose]();
     await browser[Symbol.asyncDispose]();
     await server?.[Symbol.asyncDispose]();
   });
@@ -54,4 +66,10 @@ export function fixturePages(scenario: ScenarioName, shown: (page: Page) => Prom
       return there(watched).page;
     },
   };
+}
+
+/** Leaves the view that a page shows, so that the next one is not taken for it. */
+export async function leaveView(page: Page): Promise<void> {
+  await page.evaluate("document.activeElement?.blur(); location.hash = '#/nowhere-yet'");
+  await page.getByText('No such page').waitFor();
 }

@@ -2,19 +2,25 @@ import axe from 'axe-core';
 import type { Browser, ConsoleMessage, Page } from 'playwright-core';
 import * as z from 'zod';
 import { chromiumProgram, launchChromium } from '../../support/chromium.js';
+import { type Letters, lettersScript, setLetters } from './letters.js';
 
 /** A page that is watched: whatever it says, breaks or asks of another server is a problem. `await using` closes it. */
 export interface WatchedPage extends AsyncDisposable {
   readonly page: Page;
   /** What went wrong so far, in words. */
   problems(): readonly string[];
-  /** What is wrong for people who see badly or use a keyboard, by axe (WCAG 2.2 AA), in words. */
-  axe(): Promise<string[]>;
+  /**
+   * What is wrong for people who see badly or use a keyboard, by axe (WCAG 2.2 AA), in words. `colours`: only what another theme can
+   * make wrong.
+   */
+  axe(what?: 'everything' | 'colours'): Promise<string[]>;
   /** Draws what it has to draw. */
   settled(): Promise<void>;
+  /** Takes letters of another width, and draws. */
+  setLetters(letters: Letters): Promise<void>;
 }
 
-/** Chromium for the tests of one file, started when the first page is opened. `await using` ends it. */
+/** Chromium for the tests of one suite, started when the first page is opened. `await using` gives it back. */
 export interface TestBrowser extends AsyncDisposable {
   /** Opens an address of `origin`. `expects` are problems that a test provokes: parts of what the console says of them. */
   open(url: string, options?: OpenOptions): Promise<WatchedPage>;
@@ -25,6 +31,10 @@ export interface OpenOptions {
   readonly height?: number;
   readonly theme?: 'light' | 'dark';
   readonly expects?: readonly string[];
+  /** How wide the letters are at first. */
+  readonly letters?: Letters;
+  /** Time of the page that a test can let pass (`page.clock`). */
+  readonly clock?: boolean;
 }
 
 const PROGRAM = await chromiumProgram();
@@ -34,6 +44,10 @@ export const NO_BROWSER: string | false = 'missing' in PROGRAM ? PROGRAM.missing
 export const IN_PAGE_MS = 20_000;
 
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+const RULES = {
+  everything: TAGS,
+  colours: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] },
+} as const;
 /** What a page reports of itself: content security policies that are broken. */
 const TELL_VIOLATIONS = `addEventListener('securitypolicyviolation', (event) =>
   console.error('content security policy: ' + event.violatedDirective + ' ' + event.blockedURI));`;
@@ -43,26 +57,50 @@ const axeResult = z.array(
   z.object({ id: z.string(), nodes: z.array(z.object({ html: z.string(), failureSummary: z.string() })) }),
 );
 
+/** How long the browser is kept for the next suite of this process once nobody has it. */
+const KEPT_MS = 1_000;
+
+/** The browser of this process: one for all its suites, each page with a context of its own. */
+const shared: { browser: Promise<Browser> | undefined; users: Set<TestBrowser>; closing: NodeJS.Timeout | undefined } =
+  {
+    browser: undefined,
+    users: new Set(),
+    closing: undefined,
+  };
+
+function sharedBrowser(user: TestBrowser): Promise<Browser> {
+  if ('missing' in PROGRAM) throw new Error(PROGRAM.missing);
+  shared.users.add(user);
+  clearTimeout(shared.closing);
+  shared.browser ??= launchChromium(PROGRAM);
+  return shared.browser;
+}
+
+/** Whoever is the last closes it, unless another suite begins soon: a browser that is open keeps the process. */
+async function giveBack(user: TestBrowser): Promise<void> {
+  if (!shared.users.delete(user) || shared.users.size > 0) return;
+  const browser = await shared.browser;
+  clearTimeout(shared.closing);
+  shared.closing = setTimeout(() => {
+    if (shared.users.size > 0) return;
+    shared.browser = undefined;
+    void browser?.close(); // where it fails the process does
+  }, KEPT_MS);
+}
+
 /** Makes a {@link TestBrowser}. */
 export function testBrowser(): TestBrowser {
-  let started: Promise<Browser> | undefined;
-  function browser(): Promise<Browser> {
-    if ('missing' in PROGRAM) throw new Error(PROGRAM.missing);
-    started ??= launchChromium(PROGRAM);
-    return started;
-  }
-  return {
-    open: async (url, options) => watchedPage(await browser(), url, options),
-    async [Symbol.asyncDispose]() {
-      await (await started)?.close();
-    },
+  const own: TestBrowser = {
+    open: async (url, options) => watchedPage(await sharedBrowser(own), url, options),
+    [Symbol.asyncDispose]: () => giveBack(own),
   };
+  return own;
 }
 
 async function watchedPage(
   browser: Browser,
   url: string,
-  { width = 1440, height = 900, theme = 'light', expects = [] }: OpenOptions = {},
+  { width = 1440, height = 900, theme = 'light', expects = [], letters = 'usual', clock = false }: OpenOptions = {},
 ): Promise<WatchedPage> {
   const context = await browser.newContext({
     viewport: { width, height },
@@ -72,7 +110,8 @@ async function watchedPage(
     locale: 'en',
   });
   context.setDefaultTimeout(IN_PAGE_MS);
-  await context.addInitScript({ content: TELL_VIOLATIONS });
+  await context.addInitScript({ content: `${TELL_VIOLATIONS}${lettersScript(letters)}` });
+  if (clock) await context.clock.install();
   const page = await context.newPage();
   const { origin } = new URL(url);
   const problems: string[] = [];
@@ -90,16 +129,21 @@ async function watchedPage(
     if (asked.origin !== origin && asked.protocol !== 'data:') tell(`asks elsewhere: ${request.url()}`);
   });
   await page.goto(url);
+  const settled = async (): Promise<void> => {
+    await page.evaluate(FRAMES);
+  };
   return {
     page,
     problems: () => problems,
-    settled: async () => {
-      await page.evaluate(FRAMES);
+    settled,
+    async setLetters(other) {
+      await setLetters(page, other);
+      await settled();
     },
-    axe: async () => {
-      await page.evaluate(`if (!('axe' in window)) { ${axe.source} }`);
+    axe: async (what = 'everything') => {
+      if ((await page.evaluate("'axe' in window")) !== true) await page.evaluate(axe.source);
       const found = await page.evaluate(
-        `axe.run(document, { runOnly: ${JSON.stringify(TAGS)}, resultTypes: ['violations'] }).then(({ violations }) =>
+        `axe.run(document, { runOnly: ${JSON.stringify(RULES[what])}, resultTypes: ['violations'] }).then(({ violations }) =>
           violations.map(({ id, nodes }) =>
             ({ id, nodes: nodes.map(({ html, failureSummary }) => ({ html, failureSummary: failureSummary ?? '' })) })))`,
       );

@@ -79,11 +79,12 @@ function Second({ change }: { readonly change: FleetChange }) {
   const { error, by } = change;
   if (error !== null) {
     const place = errorPlace(error);
+    const clients = error.clients === undefined ? '' : ` · ${count(error.clients, 'client')}`;
     return (
-      <span class="clip" title={`${place} ${error.message}`.trim()}>
+      <span class="clip" title={`${place} ${error.message}${clients}`.trim()}>
         {place !== '' && <code class="red">{place} </code>}
         {errorText(error)}
-        {error.clients !== undefined && <span class="muted"> · {count(error.clients, 'client')}</span>}
+        <span class="muted">{clients}</span>
       </span>
     );
   }

@@ -30,6 +30,16 @@ export function FleetList({ app, model }: { readonly app: App; readonly model: L
     if (lines.current !== null) lines.current.style.height = `${height}px`;
   });
   useEffect(() => () => model.hold(false), [model]);
+  // The heads are as wide as the words of their columns; each line is a grid of its own, and has the same columns by this.
+  useEffect(() => {
+    const row = heads.current;
+    if (row === null) return;
+    const resized = new ResizeObserver(() =>
+      grid.current?.style.setProperty('--columns', getComputedStyle(row).gridTemplateColumns),
+    );
+    for (const head of row.children) resized.observe(head);
+    return () => resized.disconnect();
+  }, []);
 
   const rowHeight = useComputed(() => viewport.value?.rowHeight.value ?? 36);
   const isGrouped = useComputed(() => model.grouping.value !== null);
@@ -128,7 +138,7 @@ export function FleetList({ app, model }: { readonly app: App; readonly model: L
         else if (press(event.key)) event.preventDefault();
       }}
     >
-      <Heads router={app.router} sort={model.sort} labels={labels} heads={heads} />
+      <Heads router={app.router} sort={model.sort} labels={labels} end={app.store.head} heads={heads} />
       <div
         ref={lines}
         role="rowgroup"

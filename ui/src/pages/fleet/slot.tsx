@@ -53,6 +53,10 @@ export function Slot({ slot, context }: { readonly slot: number; readonly contex
     if (shown.kind === 'group') return 'fleet-line group';
     return shown.id === at.value ? 'fleet-line at' : 'fleet-line';
   });
+  const labelled = useText((row) => labelsText(row, labels.value));
+  const engine = useText((row) => row.engine ?? DASH);
+  const instance = useText((row) => context.instanceName(row.instance));
+  const note = useText((row) => noteText(row, labels.value));
   return (
     <div
       ref={element}
@@ -69,8 +73,8 @@ export function Slot({ slot, context }: { readonly slot: number; readonly contex
           {id}
         </a>
       </div>
-      <div role="gridcell" class="c-labels muted">
-        {useText((row) => labelsText(row, labels.value))}
+      <div role="gridcell" class="c-labels muted" title={labelled}>
+        {labelled}
       </div>
       <div role="gridcell" class="c-state">
         <PolicyCell state={useText(policyStateOf)} />
@@ -83,17 +87,17 @@ export function Slot({ slot, context }: { readonly slot: number; readonly contex
       <div role="gridcell" class="c-health">
         <HealthCell state={useText(({ health }) => health.state)} />
       </div>
-      <div role="gridcell" class="c-engine muted">
-        {useText(({ engine }) => engine ?? DASH)}
+      <div role="gridcell" class="c-engine muted" title={engine}>
+        {engine}
       </div>
-      <div role="gridcell" class="c-instance muted">
-        {useText(({ instance }) => context.instanceName(instance))}
+      <div role="gridcell" class="c-instance muted" title={instance}>
+        {instance}
       </div>
       <div role="gridcell" class="c-error" title={useText(errorTitle)}>
         <code>{useText(placeText)}</code> <span class="muted">{useText(errorText)}</span>
       </div>
-      <div role="gridcell" class="c-note muted">
-        {useText((row) => noteText(row, labels.value))}
+      <div role="gridcell" class="c-note muted" title={note}>
+        {note}
       </div>
       <GroupCell item={item} context={context} />
     </div>

@@ -1,4 +1,3 @@
-import 'uplot/dist/uPlot.min.css';
 import uPlot from 'uplot';
 import { heat } from '../../../../src/fleet/last-hour.js';
 import { DASHES } from './dashes';
@@ -33,6 +32,7 @@ export interface HeatOptions extends PlotOptions {
 }
 
 const AXIS_WIDTH = 52;
+const AXIS_GAP = 8;
 
 /** Draws lines into an element. The caller destroys what it returns. */
 export function drawLines(target: HTMLElement, { lines, top, text, ...options }: LinesOptions): uPlot {
@@ -144,8 +144,12 @@ function axis(colors: Colors): uPlot.Axis {
   return {
     stroke: colors.muted,
     font: colors.font,
-    size: AXIS_WIDTH,
-    gap: 8,
+    size: ({ ctx }, values) => {
+      ctx.font = colors.font;
+      const widths = (values ?? []).map((value) => ctx.measureText(value).width);
+      return Math.max(AXIS_WIDTH, Math.ceil(Math.max(...widths)) + AXIS_GAP);
+    },
+    gap: AXIS_GAP,
     grid: { stroke: colors.line, width: 1 },
     ticks: { show: false },
   };
@@ -157,7 +161,6 @@ function timeAxis(minutes: readonly number[], colors: Colors): uPlot.Axis {
   return {
     ...axis(colors),
     size: 28,
-    gap: 8,
     grid: { show: false },
     splits: () => at,
     values: () => ['60 min', '30', 'now'],

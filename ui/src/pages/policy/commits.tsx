@@ -38,7 +38,10 @@ export function Commits({ app, commits, chosen, tab }: CommitsProps) {
                 <span class="muted num">
                   <Age at={one.at} now={app.now} />
                 </span>
-                <span class="clip muted about">
+                <span
+                  class="clip muted about"
+                  title={`${short(one.hash)} ${one.author}${word === '' ? '' : ` · ${word}`}`}
+                >
                   <code>{short(one.hash)}</code> {one.author}
                   {word !== '' && <span class={tone === 'red' ? 'red' : undefined}> · {word}</span>}
                 </span>
