@@ -158,49 +158,53 @@ const HOSTILE = [
   '{{constructor.constructor("alert(1)")()}}',
 ];
 
-it('what clients, publishers and commits are called is text on every page', { skip: NO_BROWSER }, async () => {
-  await using server = await startFixture(await builtPage(), 'converging');
-  await using browser = testBrowser();
-  await using watched = await browser.open(`${server.url}/ui`);
-  const { page } = watched;
-  await page.getByRole('row').nth(2).waitFor();
-  const fleet = server.fleet();
-  const [row] = fleet?.clients ?? [];
-  const [change] = fleet?.changes ?? [];
-  assert(row !== undefined && change !== undefined);
-  const clients = HOSTILE.map((name, index) => ({
-    ...row,
-    ...{ id: name, labels: { app: name, [name]: 'x' }, address: name, instance: name, engine: name, topics: [name] },
-    policy: { ...row.policy, state: 'refused', error: { message: name, code: name, file: name, line: 1 } },
-    error: { kind: 'policy', place: name, text: `${name} ${index}`, since: Date.now() },
-  }));
-  const changes = HOSTILE.map((name, index) => ({
-    ...change,
-    ...{ id: `${index}abcdef0`, title: name, by: name, topics: [name], paths: [name], at: Date.now() },
-    error: { message: name, file: name },
-  }));
-  server.tell({ at: Date.now(), clients, changes });
-  await page
-    .getByText(HOSTILE[0] ?? '', { exact: false })
-    .first()
-    .waitFor({ state: 'attached' });
-  for (const at of [
-    '#/fleet',
-    '#/fleet?group=app',
-    '#/changes',
-    ...HOSTILE.map((name) => `#/clients/${encodeURIComponent(name)}`),
-  ]) {
-    await page.evaluate(`location.hash = ${JSON.stringify(at)}`);
-    await watched.settled();
-    const made = await page.evaluate(
-      `document.querySelectorAll('#app img, #app script, #app iframe, a[href^="javascript:" i], [onerror]').length`,
-    );
-    assert.equal(made, 0, at);
-  }
-  for (const name of HOSTILE) {
-    await page.evaluate(`location.hash = ${JSON.stringify(`#/fleet?q=${encodeURIComponent(name)}`)}`);
-    await watched.settled();
-  }
-  const unexpected = watched.problems().filter((text) => !/status of 40[14]/.test(text)); // the client is known to the stream alone
-  assert.deepEqual(unexpected, []);
+describe('what clients, publishers and commits are called', { skip: NO_BROWSER }, () => {
+  const browser = testBrowser();
+  after(() => browser[Symbol.asyncDispose]());
+
+  it('are text on every page', async () => {
+    await using server = await startFixture(await builtPage(), 'converging');
+    await using watched = await browser.open(`${server.url}/ui`);
+    const { page } = watched;
+    await page.getByRole('row').nth(2).waitFor();
+    const fleet = server.fleet();
+    const [row] = fleet?.clients ?? [];
+    const [change] = fleet?.changes ?? [];
+    assert(row !== undefined && change !== undefined);
+    const clients = HOSTILE.map((name, index) => ({
+      ...row,
+      ...{ id: name, labels: { app: name, [name]: 'x' }, address: name, instance: name, engine: name, topics: [name] },
+      policy: { ...row.policy, state: 'refused', error: { message: name, code: name, file: name, line: 1 } },
+      error: { kind: 'policy', place: name, text: `${name} ${index}`, since: Date.now() },
+    }));
+    const changes = HOSTILE.map((name, index) => ({
+      ...change,
+      ...{ id: `${index}abcdef0`, title: name, by: name, topics: [name], paths: [name], at: Date.now() },
+      error: { message: name, file: name },
+    }));
+    server.tell({ at: Date.now(), clients, changes });
+    await page
+      .getByText(HOSTILE[0] ?? '', { exact: false })
+      .first()
+      .waitFor({ state: 'attached' });
+    for (const at of [
+      '#/fleet',
+      '#/fleet?group=app',
+      '#/changes',
+      ...HOSTILE.map((name) => `#/clients/${encodeURIComponent(name)}`),
+    ]) {
+      await page.evaluate(`location.hash = ${JSON.stringify(at)}`);
+      await watched.settled();
+      const made = await page.evaluate(
+        `document.querySelectorAll('#app img, #app script, #app iframe, a[href^="javascript:" i], [onerror]').length`,
+      );
+      assert.equal(made, 0, at);
+    }
+    for (const name of HOSTILE) {
+      await page.evaluate(`location.hash = ${JSON.stringify(`#/fleet?q=${encodeURIComponent(name)}`)}`);
+      await watched.settled();
+    }
+    const unexpected = watched.problems().filter((text) => !/status of 40[14]/.test(text)); // the client is known to the stream alone
+    assert.deepEqual(unexpected, []);
+  });
 });

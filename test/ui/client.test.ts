@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import type { FleetRow } from '../../src/wire/fleet.js';
 import { until } from '../support/until.js';
 import { builtPage } from './support/built-page.js';
+import { leaveView } from './support/fixture-pages.js';
 import { type FixtureServer, startFixture } from './support/fixture-server.js';
 import type { ScenarioName } from './support/scenarios.js';
 import { IN_PAGE_MS, NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-page.js';
@@ -11,14 +12,38 @@ import { IN_PAGE_MS, NO_BROWSER, testBrowser, type WatchedPage } from './support
 
 describe('the page of a client', { skip: NO_BROWSER }, () => {
   const browser = testBrowser();
-  after(() => browser[Symbol.asyncDispose]());
 
   interface Opened extends AsyncDisposable {
     readonly server: FixtureServer;
     readonly watched: WatchedPage;
     readonly row: FleetRow;
   }
-  /** Opens the page of the first client like this, and ends without a word in the console. */
+  let server: FixtureServer;
+  let watched: WatchedPage;
+  before(async () => {
+    server = await startFixture(await builtPage(), 'converging');
+    watched = await browser.open(`${server.url}/ui`);
+  });
+  after(async () => {
+    await watched?.[Symbol.asyncDispose]();
+    await browser[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+  /** The page of the first client like this, in the page that these tests share, which they leave as it was. */
+  async function look(isIt: (row: FleetRow) => boolean): Promise<Opened> {
+    const row = server.fleet()?.clients.find(isIt);
+    assert(row);
+    await leaveView(watched.page);
+    await watched.page.evaluate(`location.hash = ${JSON.stringify(`#/clients/${encodeURIComponent(row.id)}`)}`);
+    await watched.page.getByRole('heading', { level: 1 }).filter({ hasText: row.id }).waitFor();
+    return {
+      ...{ server, watched, row },
+      async [Symbol.asyncDispose]() {
+        assert.deepEqual(watched.problems(), []);
+      },
+    };
+  }
+  /** The same in a page of its own. */
   async function open(scenario: ScenarioName, isIt: (row: FleetRow) => boolean): Promise<Opened> {
     const server = await startFixture(await builtPage(), scenario);
     const row = server.fleet()?.clients.find(isIt);
@@ -38,7 +63,7 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
   const isRefused = ({ policy }: FleetRow): boolean => policy.state === 'refused';
 
   it('shows an error with its source, what the engine does meanwhile, and who else has it', async () => {
-    await using opened = await open('converging', isRefused);
+    await using opened = await look(isRefused);
     const { page } = opened.watched;
     const error = page.getByRole('region', { name: 'Error' });
     await error.getByText('message := strings.render_template').waitFor();
@@ -55,7 +80,7 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
   });
 
   it('has its labels as links to those who have them, too', async () => {
-    await using opened = await open('converging', isRefused);
+    await using opened = await look(isRefused);
     const { page } = opened.watched;
     const { app } = opened.row.labels;
     await page.getByRole('link', { name: `app=${app}` }).click();
@@ -101,14 +126,14 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
     assert.deepEqual(server.posted, [{ action: 'log_level', level: 'debug' }]);
   });
 
-  const OFF: readonly [name: string, scenario: ScenarioName, isIt: (row: FleetRow) => boolean, reason: RegExp][] = [
-    ['a token that may look', 'listener', isRefused, /Your token may look, not act/],
-    ['an OPAL client', 'converging', ({ kind }) => kind === 'plain', /An OPAL client cannot be asked/],
-    ['a client that is away', 'converging', ({ connected }) => !connected, /It is away/],
+  const OFF: readonly [name: string, opened: () => Promise<Opened>, reason: RegExp][] = [
+    ['a token that may look', () => open('listener', isRefused), /Your token may look, not act/],
+    ['an OPAL client', () => look(({ kind }) => kind === 'plain'), /An OPAL client cannot be asked/],
+    ['a client that is away', () => look(({ connected }) => !connected), /It is away/],
   ];
-  for (const [name, scenario, isIt, reason] of OFF) {
+  for (const [name, openOne, reason] of OFF) {
     it(`shows the actions off for ${name}, with the reason`, async () => {
-      await using opened = await open(scenario, isIt);
+      await using opened = await openOne();
       const { page } = opened.watched;
       const refresh = page.getByRole('button', { name: 'Refresh' });
       assert.equal(await refresh.getAttribute('aria-disabled'), 'true');
@@ -120,7 +145,7 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
   }
 
   it('shows off what the client says that it cannot do, with its reason, and proposes another level than its own', async () => {
-    await using opened = await open('converging', ({ policy }) => policy.state === 'acknowledged');
+    await using opened = await look(({ policy }) => policy.state === 'acknowledged');
     const { page } = opened.watched;
     await page.getByText('Recent transactions').waitFor();
     const reasonOf = async (name: string) => await page.getByRole('button', { name }).getAttribute('title');
@@ -133,7 +158,7 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
   });
 
   it('has each update that is blocked once, with its own path and reason', async () => {
-    await using opened = await open('converging', ({ data }) => data.state === 'blocked');
+    await using opened = await look(({ data }) => data.state === 'blocked');
     const { page } = opened.watched;
     const section = page.locator('section').filter({ has: page.getByText('Failing, blocked, orphaned') });
     await section.waitFor();
@@ -165,15 +190,15 @@ describe('the page of a client', { skip: NO_BROWSER }, () => {
   });
 
   it('says of a client that is away since when, and what its engine does', async () => {
-    await using opened = await open('converging', ({ connected }) => !connected);
+    await using opened = await look(({ connected }) => !connected);
     const note = opened.watched.page.getByRole('status').filter({ hasText: /It has been away since .*UTC/ });
     assert.match((await note.textContent()) ?? '', /Its engine goes on with what it holds/);
     await opened.watched.page.getByText('what it did is known when it is back').waitFor();
   });
 
   it('says of a client that nobody knows what may be the matter', async () => {
-    await using server = await startFixture(await builtPage(), 'converging');
-    await using watched = await browser.open(`${server.url}/ui#/clients/somebody`);
+    await leaveView(watched.page);
+    await watched.page.evaluate("location.hash = '#/clients/somebody'");
     await watched.page.getByRole('heading', { name: 'Unknown client' }).waitFor();
     await watched.page.getByText(/lists no client somebody/).waitFor();
     assert.deepEqual(watched.problems(), []);

@@ -59,11 +59,14 @@ describe('the page of a real fleet', { skip: NO_BROWSER }, () => {
     const base = baseEntries({ url: `${sourceUrl}/doc`, dst_path: '/doc' });
     server = keep(await startServer({ ...following(repo), ...base }));
     const { url: serverUrl } = server;
-    const client = (id: string, env: Record<string, string>, engine: 'inline' | 'embedded'): Promise<StartedClient> =>
-      startClient({ serverUrl, engine, env: { SYNC_CLIENT_ID: id, SYNC_CLIENT_LABELS: 'app=real,zone=a', ...env } });
-    keep(await client('embedded', BOTH, 'embedded'));
-    inline = keep(await client('inline', BOTH, 'inline'));
-    keep(await client('strict', {}, 'inline'));
+    const client = (id: string, env: Record<string, string>): Promise<StartedClient> =>
+      startClient({
+        serverUrl,
+        engine: 'inline',
+        env: { SYNC_CLIENT_ID: id, SYNC_CLIENT_LABELS: 'app=real,zone=a', ...env },
+      });
+    inline = keep(await client('inline', BOTH));
+    keep(await client('strict', {}));
     program = keep(
       startCommand('client', ['run'], {
         ...FAST,
@@ -82,7 +85,7 @@ describe('the page of a real fleet', { skip: NO_BROWSER }, () => {
     await peers.report(peers.ids.keys(), { policy_hash: first, position: await headPosition(serverUrl) });
     watched = await browser.open(`${serverUrl}/ui`);
     ({ page } = watched);
-    await says(`Yes: all ${PEERS + 4} that report hold ${first.slice(0, 7)}`);
+    await says(`Yes: all ${PEERS + 3} that report hold ${first.slice(0, 7)}`);
   });
   after(async () => {
     await watched?.[Symbol.asyncDispose]();
@@ -119,9 +122,9 @@ describe('the page of a real fleet', { skip: NO_BROWSER }, () => {
     const head = await repo.commit({ 'app/main.rego': SECOND });
     const short = head.slice(0, 7);
 
-    await says(`Not yet: 2 of ${PEERS + 5} hold ${short}`);
+    await says(`Not yet: 1 of ${PEERS + 4} holds ${short}`);
     await rowSays('strict', 'Refused', '1 behind', 'main.rego:3');
-    await rowSays('embedded', 'Acknowledged', 'current');
+    await rowSays('inline', 'Acknowledged', 'current');
     await rowSays('program', 'Not told');
     await until(async () => (await shownIds(page))[0] === 'strict', { ...WITHIN, what: 'the worst is first' });
 
@@ -130,11 +133,11 @@ describe('the page of a real fleet', { skip: NO_BROWSER }, () => {
     await rowSays('peer-0000', 'Told', '1 behind');
     await rowSays('peer-0005', 'Not told');
     await peers.report(peers.ids.keys(), { policy_hash: head, position: await headPosition(server.url) });
-    await says(`Not yet: ${PEERS + 2} of ${PEERS + 5} hold ${short}`);
+    await says(`Not yet: ${PEERS + 1} of ${PEERS + 4} hold ${short}`);
     frozen.thaw();
-    await says(`No: ${PEERS + 3} of ${PEERS + 5} hold ${short} · 1 refused · 1 does not say`);
+    await says(`No: ${PEERS + 2} of ${PEERS + 4} hold ${short} · 1 refused · 1 does not say`);
     await rowSays('program', 'Acknowledged');
-    assert.match(await page.title(), new RegExp(`${PEERS + 3}/${PEERS + 5} ${short}`));
+    assert.match(await page.title(), new RegExp(`${PEERS + 2}/${PEERS + 4} ${short}`));
   });
 
   it('a client has a page: what it refuses with the lines of the file, and what it holds', async () => {

@@ -219,7 +219,8 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     assert.match(page.url(), /#\/instances$/);
     assert.deepEqual(server.posted.at(-1), { token: TOKENS.listener });
     assert.equal(await page.getByRole('banner').locator('.brand').textContent(), 'PolicySync production');
-    assert.match(await page.title(), /^61\/122 [0-9a-f]{7} · production · Instances$/);
+    const title = /^61\/122 [0-9a-f]{7} · production · Instances$/;
+    await until(async () => title.test(await page.title()), { ...WAIT, what: 'the title has the first snapshot' });
     assert.deepEqual(at.watched.problems(), []);
   });
 
