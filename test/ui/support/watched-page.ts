@@ -143,7 +143,7 @@ async function watchedPage(
     axe: async (what = 'everything') => {
       if ((await page.evaluate("'axe' in window")) !== true) await page.evaluate(axe.source);
       const found = await page.evaluate(
-        `axe.run(document, { runOnly: ${JSON.stringify(RULES[what])}, resultTypes: ['violations'] }).then(({ violations }) =>
+        `axe.run(document, { runOnly: ${JSON.stringify(RULES[what])}, resultTypes: ['violations'], preload: false }).then(({ violations }) =>
           violations.map(({ id, nodes }) =>
             ({ id, nodes: nodes.map(({ html, failureSummary }) => ({ html, failureSummary: failureSummary ?? '' })) })))`,
       );
