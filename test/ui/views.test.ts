@@ -28,6 +28,9 @@ const SIZES = {
   ],
 } as const;
 
+/** Lines with each kind of trouble have room; more lines are the same once more. */
+const HEIGHT = 600;
+
 interface View {
   readonly name: string;
   readonly scenario: ScenarioName;
@@ -156,7 +159,7 @@ describe('each view in each state', { skip: NO_BROWSER }, () => {
           await watched.setLetters('usual');
           let before: number | undefined;
           for (const [width, colorScheme] of SIZES[sizes]) {
-            await page.setViewportSize({ width, height: 900 });
+            await page.setViewportSize({ width, height: HEIGHT });
             await page.emulateMedia({ colorScheme });
             await watched.settled();
             await look('usual', width);
@@ -169,7 +172,7 @@ describe('each view in each state', { skip: NO_BROWSER }, () => {
             await watched.setLetters(letters);
             for (const width of TEXT_WIDTHS[sizes]) {
               if (letters === 'usual' && measured.has(width)) continue;
-              await page.setViewportSize({ width, height: 900 });
+              await page.setViewportSize({ width, height: HEIGHT });
               await watched.settled();
               await look(letters, width);
             }
