@@ -2,22 +2,28 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
-import { MASTER_TOKEN } from '../support/auth.js';
+import { bearer, MASTER_TOKEN, tokenOf } from '../support/auth.js';
 import { runCommand } from '../support/command.js';
-import { gitRepo } from '../support/git-repo.js';
-import { field, request } from '../support/http.js';
-import { baseEntries, following, startClient } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
+import { type GitRepo, gitRepo } from '../support/git-repo.js';
+import { field, postJson, request } from '../support/http.js';
+import { startOpa, type TestOpa } from '../support/opa.js';
+import { baseEntries, following, type StartedClient, startClient } from '../support/start-client.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
 /** Keys from the usual tool, tokens from our program, and then everything works as without: server, publisher, client, OPA. */
 
 const MODULE = 'package app\nimport rego.v1\ndefault allow := false\nallow if input.user in data.users\n';
 
+interface SshKeys extends AsyncDisposable {
+  readonly env: Record<string, string>;
+  readonly publicLine: string;
+}
+
 /** The keys that `ssh-keygen` makes by default forms: an OpenSSH container and an SSH line. */
-async function sshKeys(): Promise<{ env: Record<string, string>; publicLine: string } & AsyncDisposable> {
+async function sshKeys(): Promise<SshKeys> {
   const folder = await tempDir();
   const file = join(folder.path, 'key');
   await promisify(execFile)('ssh-keygen', ['-q', '-t', 'rsa', '-b', '2048', '-N', '', '-f', file]);
@@ -41,94 +47,106 @@ async function obtainToken(serverUrl: string, ...args: string[]): Promise<string
   return stdout.trim();
 }
 
-async function publish(serverUrl: string, token: string, topic: string, path: string, data: string) {
-  const args = ['publish-data-update', '--data', data, '-t', topic, '--dst-path', path];
+async function publish(serverUrl: string, token: string, path: string, data: string) {
+  const args = ['publish-data-update', '--data', data, '-t', 'policy_data', '--dst-path', path];
   return runCommand('client', args, { SYNC_SERVER_URL: serverUrl, SYNC_CLIENT_TOKEN: token });
 }
 
-test('with authentication on, a client with its token gets policy and data, and nothing without one', async () => {
-  await using repo = await gitRepo();
-  await repo.commit({ 'app.rego': MODULE });
-  await using keys = await sshKeys();
-  await using server = await startServer({
-    ...keys.env,
-    ...following(repo),
-    ...baseEntries({ url: '', dst_path: '/base', data: { from: 'base' } }),
+describe('with authentication on', () => {
+  let repo: GitRepo;
+  let keys: SshKeys;
+  let server: StartedServer;
+  /** The engine of clients that are refused. */
+  let emptyOpa: TestOpa;
+  /** Its token ends while the other cases run. */
+  let shortToken: string;
+  let shortLived: StartedClient;
+
+  before(async () => {
+    repo = await gitRepo();
+    await repo.commit({ 'app.rego': MODULE });
+    keys = await sshKeys();
+    server = await startServer({
+      ...keys.env,
+      ...following(repo),
+      ...baseEntries({ url: '', dst_path: '/base', data: { from: 'base' } }),
+    });
+    emptyOpa = await startOpa();
+    shortToken = await tokenOf(server.url, { ttl: 5 });
+    const env = { SYNC_CLIENT_TOKEN: shortToken, SYNC_POLICY_UPDATER_ENABLED: 'false' };
+    shortLived = await startClient({ serverUrl: server.url, env });
+    await shortLived.holds('/base', { from: 'base' });
   });
-  const env = { SYNC_AUTH_PUBLIC_KEY: keys.publicLine };
-  const clientToken = await obtainToken(server.url, '--claims', '{"tenant":"t1"}');
-  const sourceToken = await obtainToken(server.url, '--type', 'datasource', '--ttl', '1', 'hours');
-  await using client = await startClient({ serverUrl: server.url, env: { ...env, SYNC_CLIENT_TOKEN: clientToken } });
-  await using stranger = await startClient({ serverUrl: server.url, env });
+  after(async () => {
+    for (const part of [shortLived, emptyOpa, server, keys, repo]) await part?.[Symbol.asyncDispose]();
+  });
 
-  await client.holds('/base', { from: 'base' });
-  await client.healthy();
-  const published = await publish(server.url, sourceToken, 'policy_data', '/users', '["ann"]');
-  assert.equal(published.code, 0, published.stderr);
-  await client.answers('/app/allow', { user: 'ann' }, true);
-  await client.answers('/app/allow', { user: 'bob' }, false);
+  it('a client with its token gets policy and data, and nothing without one', async () => {
+    const env = { SYNC_AUTH_PUBLIC_KEY: keys.publicLine };
+    const clientToken = await obtainToken(server.url, '--claims', '{"tenant":"t1"}');
+    const sourceToken = await obtainToken(server.url, '--type', 'datasource', '--ttl', '1', 'hours');
+    await using client = await startClient({ serverUrl: server.url, env: { ...env, SYNC_CLIENT_TOKEN: clientToken } });
+    await using stranger = await startClient({ serverUrl: server.url, engineUrl: emptyOpa.url, env });
 
-  const refused = await publish(server.url, clientToken, 'policy_data', '/users', '["bob"]');
-  assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /answered 401: Incorrect 'peer_type' claim: client, expected: datasource/);
-
-  await repo.commit({ 'app.rego': MODULE.replace('in data.users', '== "eve"') });
-  await client.answers('/app/allow', { user: 'eve' }, true);
-
-  const told = await stranger.tells('the stranger is refused', (json) =>
-    /401/.test(String(field(json, 'server', 'error'))),
-  );
-  assert.equal(told.status, 503);
-  assert.equal(await stranger.data('/base'), undefined);
-  for (const started of [client, stranger]) {
-    const said = JSON.stringify(started.log) + (await started.health()).text;
-    assert.doesNotMatch(said, /eyJ/, 'no token in logs or answers');
-  }
-});
-
-test('a client whose token is limited to topics gets those alone', async () => {
-  await using repo = await gitRepo();
-  await repo.commit({ 'app.rego': MODULE });
-  await using keys = await sshKeys();
-  await using server = await startServer({ ...keys.env, ...following(repo) });
-  const source = await obtainToken(server.url, '--type', 'datasource');
-  const claims = JSON.stringify({ permitted_topics: ['default:policy:.', 'tenant/a'] });
-  const token = await obtainToken(server.url, '--claims', claims);
-  for (const tenant of ['a', 'b']) {
-    const published = await publish(server.url, source, `tenant/${tenant}`, `/${tenant}`, `{"of":"${tenant}"}`);
+    await client.holds('/base', { from: 'base' });
+    await client.healthy();
+    const published = await publish(server.url, sourceToken, '/users', '["ann"]');
     assert.equal(published.code, 0, published.stderr);
-  }
-  const env = { SYNC_CLIENT_TOKEN: token };
-  await using client = await startClient({ serverUrl: server.url, env: { ...env, SYNC_DATA_TOPICS: 'tenant/a' } });
-  await client.holds('/a', { of: 'a' });
-  await client.healthy();
-  for (const tenant of ['b', 'a']) await publish(server.url, source, `tenant/${tenant}`, `/${tenant}/n`, '1');
-  await client.holds('/a', { of: 'a', n: 1 });
-  assert.equal(await client.data('/b'), undefined);
+    await client.answers('/app/allow', { user: 'ann' }, true);
+    await client.answers('/app/allow', { user: 'bob' }, false);
 
-  await using greedy = await startClient({
-    serverUrl: server.url,
-    env: { ...env, SYNC_DATA_TOPICS: 'tenant/a,tenant/b' },
-  });
-  await greedy.tells('it is refused', (json) =>
-    /refused the subscription/.test(String(field(json, 'server', 'error'))),
-  );
-  assert.equal(await greedy.data('/b'), undefined);
-});
+    const refused = await publish(server.url, clientToken, '/users', '["bob"]');
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /answered 401: Incorrect 'peer_type' claim: client, expected: datasource/);
 
-test('when the token of a client ends, the engine keeps what it has', async () => {
-  await using keys = await sshKeys();
-  await using server = await startServer({
-    ...keys.env,
-    ...baseEntries({ url: '', dst_path: '/base', data: { from: 'base' } }),
+    await repo.commit({ 'app.rego': MODULE.replace('in data.users', '== "eve"') });
+    await client.answers('/app/allow', { user: 'eve' }, true);
+
+    const told = await stranger.tells('the stranger is refused', (json) =>
+      /401/.test(String(field(json, 'server', 'error'))),
+    );
+    assert.equal(told.status, 503);
+    assert.equal(await stranger.data('/base'), undefined);
+    for (const started of [client, stranger]) {
+      const said = JSON.stringify(started.log) + (await started.health()).text;
+      assert.doesNotMatch(said, /eyJ/, 'no token in logs or answers');
+    }
   });
-  const token = await obtainToken(server.url, '--ttl', '5', 'seconds');
-  const env = { SYNC_CLIENT_TOKEN: token, SYNC_POLICY_UPDATER_ENABLED: 'false' };
-  await using client = await startClient({ serverUrl: server.url, env });
-  await client.holds('/base', { from: 'base' });
-  await client.tells('the server ends it', (json) => field(json, 'server', 'connected') === false);
-  await client.tells('and refuses it', (json) => /401/.test(String(field(json, 'server', 'error'))));
-  assert.deepEqual(await client.data('/base'), { from: 'base' });
-  const expired = await request(`${server.url}/data/config`, { headers: { authorization: `Bearer ${token}` } });
-  assert.deepEqual(expired.json, { detail: { error: 'Access token is expired' } });
+
+  it('a client whose token is limited to topics gets those alone', async () => {
+    const source = await tokenOf(server.url, { type: 'datasource' });
+    const token = await tokenOf(server.url, { claims: { permitted_topics: ['default:policy:.', 'tenant/a'] } });
+    const tell = async (tenant: string, path: string, data: unknown): Promise<void> => {
+      const entries = [{ url: '', topics: [`tenant/${tenant}`], dst_path: path, data }];
+      const { status, text } = await postJson(`${server.url}/data/config`, { entries }, bearer(source));
+      assert.equal(status, 200, text);
+    };
+    for (const tenant of ['a', 'b']) await tell(tenant, `/${tenant}`, { of: tenant });
+    const env = { SYNC_CLIENT_TOKEN: token };
+    await using client = await startClient({ serverUrl: server.url, env: { ...env, SYNC_DATA_TOPICS: 'tenant/a' } });
+    await client.holds('/a', { of: 'a' });
+    await client.healthy();
+    for (const tenant of ['b', 'a']) await tell(tenant, `/${tenant}/n`, 1);
+    await client.holds('/a', { of: 'a', n: 1 });
+    assert.equal(await client.data('/b'), undefined);
+
+    await using greedy = await startClient({
+      serverUrl: server.url,
+      engineUrl: emptyOpa.url,
+      env: { ...env, SYNC_DATA_TOPICS: 'tenant/a,tenant/b' },
+    });
+    await greedy.tells('it is refused', (json) =>
+      /refused the subscription/.test(String(field(json, 'server', 'error'))),
+    );
+    assert.equal(await greedy.data('/b'), undefined);
+  });
+
+  it('when the token of a client ends, the engine keeps what it has', async () => {
+    await shortLived.tells('the server ends it', (json) => field(json, 'server', 'connected') === false);
+    await shortLived.tells('and refuses it', (json) => /401/.test(String(field(json, 'server', 'error'))));
+    assert.deepEqual(await shortLived.data('/base'), { from: 'base' });
+    const headers = { authorization: `Bearer ${shortToken}` };
+    const expired = await request(`${server.url}/data/config`, { headers });
+    assert.deepEqual(expired.json, { detail: { error: 'Access token is expired' } });
+  });
 });

@@ -152,7 +152,7 @@ describe('a stream of the fleet', () => {
       // More than the system buffers for it, and than it may leave unread.
       while (other.events.reduce((sum, { bytes }) => sum + bytes, 0) < 12 * 1024 * 1024 && round < 20) {
         round++;
-        const topics = Array.from({ length: 20 }, (_, at) => `topic-${round}-${at}-${'t'.repeat(900)}`);
+        const topics = Array.from({ length: 80 }, (_, at) => `topic-${round}-${at}-${'t'.repeat(900)}`);
         await Promise.all(peers.map((peer) => peer.subscribe(topics)));
         for (const peer of peers) peer.report(error(round));
         await other.sees(`round ${round}`, ({ rows }) => rows.get('p39')?.error?.place === `/p${round}`);
@@ -177,7 +177,14 @@ describe('a stream of the fleet', () => {
       const refused = await request(`${server.url}/ui/events`);
       assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [503, 'too_many_watchers'], refused.text);
       await streams.pop()?.[Symbol.asyncDispose]();
-      await until(async () => (await request(`${server.url}/ui/events`)).status === 200, { ...WITHIN, what: 'room' });
+      await until(
+        async () => {
+          const stream = await fleetStream(server.url);
+          streams.push(stream);
+          return stream.status === 200;
+        },
+        { ...WITHIN, what: 'room' },
+      );
     } finally {
       for (const stream of streams) await stream[Symbol.asyncDispose]();
     }

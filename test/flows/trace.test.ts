@@ -5,7 +5,7 @@ import { runCommand, type StartedCommand, startCommand } from '../support/comman
 import { freeze } from '../support/frozen-process.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
-import { freePort } from '../support/opa.js';
+import { freePort, startOpa, type TestOpa } from '../support/opa.js';
 import { FAST, following, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
@@ -68,6 +68,7 @@ describe('GET /trace and policysync trace', () => {
   /** Without policy; with it; a process of its own; and OPAL's. */
   let [holds, refuses]: StartedClient[] = [];
   let stops: StartedCommand;
+  let opaOfStops: TestOpa;
   let opal: StartedPeer;
 
   before(async () => {
@@ -75,17 +76,18 @@ describe('GET /trace and policysync trace', () => {
     dir = await tempDir();
     await repo.commit({ 'rbac.rego': POLICY });
     server = await startServer({ ...following(repo), SYNC_HEARTBEAT_INTERVAL: '1' });
-    const common = { serverUrl: server.url, engine: 'embedded' as const };
-    holds = await startClient({ ...common, env: { SYNC_CLIENT_ID: 'holds', ...NO_POLICY } });
-    refuses = await startClient({ ...common, env: { SYNC_CLIENT_ID: 'refuses' } });
+    const serverUrl = server.url;
+    opaOfStops = await startOpa();
+    holds = await startClient({ serverUrl, env: { SYNC_CLIENT_ID: 'holds', ...NO_POLICY } });
+    refuses = await startClient({ serverUrl, env: { SYNC_CLIENT_ID: 'refuses' } });
     stops = startCommand('client', ['run'], {
       ...FAST,
       ...NO_POLICY,
       SYNC_SERVER_URL: server.url,
       SYNC_CLIENT_ID: 'stops',
-      SYNC_ENGINE: 'embedded',
+      SYNC_ENGINE: 'external',
       SYNC_CLIENT_API_SERVER_PORT: '0',
-      SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
+      SYNC_POLICY_STORE_URL: opaOfStops.url,
       XDG_STATE_HOME: dir.path,
     });
     opal = await startPeer(server.url);
@@ -102,7 +104,8 @@ describe('GET /trace and policysync trace', () => {
   });
 
   after(async () => {
-    for (const part of [opal, stops, refuses, holds, server, repo, dir]) await part?.[Symbol.asyncDispose]();
+    for (const part of [opal, stops, opaOfStops, refuses, holds, server, repo, dir])
+      await part?.[Symbol.asyncDispose]();
   });
 
   it('an update that one client applies, one refuses, one does not hear of, and one says nothing about', async () => {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import type { FleetDelta, FleetRow, FleetSnapshot } from '../../src/wire/fleet.js';
 import { until } from './until.js';
 
@@ -33,8 +35,13 @@ export async function fleetStream(
   headers: Record<string, string> = {},
   thaw: Promise<void> = Promise.resolve(),
 ): Promise<FleetStream> {
-  const ending = new AbortController();
-  const response = await fetch(`${serverUrl}/ui/events`, { headers, signal: ending.signal });
+  // Not `fetch`: where it loses a stream, it may connect anew without a request, and a server that stops waits for that.
+  const asked = request(`${serverUrl}/ui/events`, { headers, agent: false }).end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  const { statusCode: status = 0 } = response;
+  const answered = new Headers(
+    Object.entries(response.headers).map(([name, value]): [string, string] => [name, String(value)]),
+  );
   const events: StreamEvent[] = [];
   const rows = new Map<string, FleetRow>();
   let fleet: Omit<FleetSnapshot, 'clients'> | undefined;
@@ -67,12 +74,10 @@ export async function fleetStream(
   }
 
   async function read(): Promise<void> {
-    if (response.body === null) return;
     await thaw;
     let left = '';
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body) {
-      left += decoder.decode(chunk, { stream: true });
+    for await (const chunk of response.setEncoding('utf8')) {
+      left += String(chunk);
       const parts = left.split('\n\n');
       left = parts.pop() ?? '';
       parts.forEach(take);
@@ -85,8 +90,8 @@ export async function fleetStream(
     });
 
   const stream: FleetStream = {
-    status: response.status,
-    headers: response.headers,
+    status,
+    headers: answered,
     events,
     rows,
     get comments() {
@@ -106,7 +111,7 @@ export async function fleetStream(
       await until(() => events.length > 0 && check(stream), { withinMs: 20_000, what });
     },
     [Symbol.asyncDispose]: async () => {
-      ending.abort();
+      response.destroy();
       await reading;
     },
   };
