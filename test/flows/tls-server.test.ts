@@ -6,30 +6,15 @@ import { after, before, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
 import { makeAuthority, type Pair, type TestAuthority } from '../support/certificates.js';
 import { runCommand } from '../support/command.js';
-import { startDataSource } from '../support/data-source.js';
+import { type DataSource, startDataSource } from '../support/data-source.js';
 import { doctor } from '../support/doctor.js';
-import { gitRepo } from '../support/git-repo.js';
+import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
-import { following, startClient } from '../support/start-client.js';
+import { startOpa, type TestOpa } from '../support/opa.js';
+import { baseEntries, following, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { requestBy } from '../support/tls-request.js';
 import { until } from '../support/until.js';
-
-let authority: TestAuthority;
-let stranger: TestAuthority;
-let serverPair: Pair;
-let clientPair: Pair;
-let strangerPair: Pair;
-before(async () => {
-  [authority, stranger] = await Promise.all([makeAuthority('test authority'), makeAuthority('a stranger')]);
-  serverPair = await authority.issue('server');
-  clientPair = await authority.issue('client');
-  strangerPair = await stranger.issue('client');
-});
-after(async () => {
-  await authority[Symbol.asyncDispose]();
-  await stranger[Symbol.asyncDispose]();
-});
 
 /** Settings of a server that speaks TLS. */
 function serving(pair: Pair, more: Record<string, string> = {}): Record<string, string> {
@@ -45,15 +30,63 @@ function trusting(file: string, own?: Pair): Record<string, string> {
   };
 }
 
-async function publishBy(server: StartedServer, ...command: string[]): Promise<{ code: number | null; text: string }> {
-  const env: Record<string, string> = { SYNC_SERVER_URL: server.url, ...trusting(command[0] ?? '') };
-  if (command[1] !== undefined) Object.assign(env, trusting(command[0] ?? '', clientPair));
-  const args = ['publish-data-update', '--data', '{"by":"command"}', '-t', 'policy_data', '--dst-path', '/published'];
-  const { code, stderr } = await runCommand('client', args, env);
-  return { code, text: stderr };
-}
+describe('TLS', () => {
+  let authority: TestAuthority;
+  let stranger: TestAuthority;
+  let serverPair: Pair;
+  let clientPair: Pair;
+  let strangerPair: Pair;
+  let repo: GitRepo;
+  let source: DataSource;
+  /** Asks for no certificate of its callers; {@link closed} does. */
+  let open: StartedServer;
+  let closed: StartedServer;
+  /** A client that `closed` knows. */
+  let known: StartedClient;
+  /** The engine of clients that are refused. */
+  let emptyOpa: TestOpa;
+  /** Its certificate is renewed while the other cases run. */
+  let renewing: StartedServer;
+  let firstCertificate: string;
 
-describe('TLS of the sync server', () => {
+  before(async () => {
+    [authority, stranger] = await Promise.all([makeAuthority('test authority'), makeAuthority('a stranger')]);
+    serverPair = await authority.issue('server');
+    clientPair = await authority.issue('client');
+    strangerPair = await stranger.issue('client');
+    const files = { cert: `${authority.dir}/live.pem`, key: `${authority.dir}/live.key` };
+    await copyFile(serverPair.cert, files.cert);
+    await copyFile(serverPair.key, files.key);
+    renewing = await startServer(serving(files));
+    firstCertificate = await serverCertificate(renewing.port);
+    const renewed = await authority.issue('renewed');
+    await copyFile(renewed.cert, files.cert);
+    await copyFile(renewed.key, files.key);
+
+    repo = await gitRepo();
+    await repo.commit({ 'app.rego': 'package app\n\nallow := data.users.ann\n' });
+    source = await startDataSource();
+    source.serve('/users', { ann: true });
+    const base = baseEntries({ url: `${source.url}/users`, dst_path: '/users' });
+    open = await startServer(serving(serverPair, { ...following(repo), ...base }));
+    closed = await startServer(serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file }));
+    emptyOpa = await startOpa();
+    known = await startClient({
+      serverUrl: closed.url,
+      env: { ...trusting(authority.file, clientPair), SYNC_POLICY_UPDATER_ENABLED: 'false' },
+    });
+  });
+  after(async () => {
+    for (const part of [known, emptyOpa, closed, open, source, repo, renewing, authority, stranger]) {
+      await part?.[Symbol.asyncDispose]();
+    }
+  });
+
+  async function publishBy(server: StartedServer, ca: string, own?: Pair) {
+    const args = ['publish-data-update', '--data', '{"by":"command"}', '-t', 'policy_data', '--dst-path', '/published'];
+    return runCommand('client', args, { SYNC_SERVER_URL: server.url, ...trusting(ca, own) });
+  }
+
   test('a start that fails at a route leaves nothing that reads the certificate files', async (t) => {
     const begun = t.mock.method(globalThis, 'setInterval');
     const ended = t.mock.method(globalThis, 'clearInterval');
@@ -70,29 +103,18 @@ describe('TLS of the sync server', () => {
   });
 
   test('policy, base data and updates reach a client over https and wss when it trusts the authority', async () => {
-    await using repo = await gitRepo();
-    await repo.commit({ 'app.rego': 'package app\n\nallow := data.users.ann\n' });
-    await using source = await startDataSource();
-    source.serve('/users', { ann: true });
-    const entry = { url: `${source.url}/users`, topics: ['policy_data'], dst_path: '/users' };
-    await using server = await startServer(
-      serving(serverPair, {
-        ...following(repo),
-        SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries: [entry] } }),
-      }),
-    );
-    assert.match(server.url, /^https:/);
-    await using client = await startClient({ serverUrl: server.url, env: trusting(authority.file) });
+    assert.match(open.url, /^https:/);
+    await using client = await startClient({ serverUrl: open.url, env: trusting(authority.file) });
     await client.answers('/app/allow', {}, true);
     await client.healthy();
-    const published = await publishBy(server, authority.file);
-    assert.equal(published.code, 0, published.text);
+    const published = await publishBy(open, authority.file);
+    assert.equal(published.code, 0, published.stderr);
     await client.holds('/published', { by: 'command' });
   });
 
   test('a client that does not trust the authority says so in /healthy and in its log, and keeps trying', async () => {
-    await using server = await startServer(serving(serverPair));
-    await using client = await startClient({ serverUrl: server.url, env: trusting(stranger.file) });
+    const env = trusting(stranger.file);
+    await using client = await startClient({ serverUrl: open.url, engineUrl: emptyOpa.url, env });
     const answer = await client.tells('the certificate is refused', (health) =>
       /unable to verify|self-signed/.test(String(field(health, 'server', 'error'))),
     );
@@ -100,15 +122,14 @@ describe('TLS of the sync server', () => {
     const refusals = () =>
       client.log.filter(({ msg, error }) => msg === 'not connected' && /unable to verify/.test(String(error)));
     await until(() => refusals().length >= 2, { withinMs: 20_000, what: 'a second attempt' });
-    const command = await publishBy(server, stranger.file);
+    const command = await publishBy(open, stranger.file);
     assert.notEqual(command.code, 0);
-    assert.match(command.text, /unable to verify/);
+    assert.match(command.stderr, /unable to verify/);
   });
 
   test('a CA file without the permission to use it is not trusted, and the log says why', async () => {
-    await using server = await startServer(serving(serverPair));
     const env = { ...trusting(authority.file), SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED: 'false' };
-    await using client = await startClient({ serverUrl: server.url, env });
+    await using client = await startClient({ serverUrl: open.url, engineUrl: emptyOpa.url, env });
     await client.tells('the certificate is refused', (health) =>
       /unable to verify/.test(String(field(health, 'server', 'error'))),
     );
@@ -116,11 +137,9 @@ describe('TLS of the sync server', () => {
   });
 
   test('a server with a CA serves callers that show a certificate of it, and no others', async () => {
-    const env = serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file });
-    await using server = await startServer(env);
-    await using known = await startClient({ serverUrl: server.url, env: trusting(authority.file, clientPair) });
-    await using nameless = await startClient({ serverUrl: server.url, env: trusting(authority.file) });
-    await using wrong = await startClient({ serverUrl: server.url, env: trusting(authority.file, strangerPair) });
+    const refused = { serverUrl: closed.url, engineUrl: emptyOpa.url };
+    await using nameless = await startClient({ ...refused, env: trusting(authority.file) });
+    await using wrong = await startClient({ ...refused, env: trusting(authority.file, strangerPair) });
     await known.tells('it is connected', (health) => field(health, 'server', 'connected') === true);
     for (const [client, says] of [
       [nameless, /TLS alert "certificate required"/],
@@ -129,42 +148,39 @@ describe('TLS of the sync server', () => {
       await client.tells('it is refused', (health) => says.test(String(field(health, 'server', 'error'))));
       assert.equal(field((await client.health()).json, 'server', 'connected'), false);
     }
-    assert.equal((await publishBy(server, authority.file, 'with certificate')).code, 0);
+    assert.equal((await publishBy(closed, authority.file, clientPair)).code, 0);
     await known.holds('/published', { by: 'command' });
-    assert.notEqual((await publishBy(server, authority.file)).code, 0);
+    await assert.rejects(requestBy({ ca: authority.file })(`${closed.url}/healthcheck`));
     assert.equal(await nameless.data('/published'), undefined);
   });
 
   test('data of the sync server itself is read with the client certificate, other sources never see it', async () => {
-    await using server = await startServer(serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file }));
     // Another listener of the same machine that wants a certificate, too: there, none is shown.
     await using other = await startServer(serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file }));
-    await using client = await startClient({ serverUrl: server.url, env: trusting(authority.file, clientPair) });
     const ask = requestBy({ ca: authority.file, own: clientPair });
     const entries = [
-      { url: `${server.url}/healthcheck`, topics: ['policy_data'], dst_path: '/own' },
+      { url: `${closed.url}/healthcheck`, topics: ['policy_data'], dst_path: '/own' },
       { url: `${other.url}/healthcheck`, topics: ['policy_data'], dst_path: '/other' },
     ];
     const body = JSON.stringify({ entries, reason: 'test' });
-    assert.equal((await ask(`${server.url}/data/config`, { method: 'POST', body })).status, 200);
-    await until(async () => (await client.data('/own')) !== undefined, { withinMs: 20_000, what: 'its own document' });
-    await client.tells('the other source failed', (health) => /other/.test(JSON.stringify(field(health, 'data'))));
-    assert.equal(await client.data('/other'), undefined);
+    assert.equal((await ask(`${closed.url}/data/config`, { method: 'POST', body })).status, 200);
+    await until(async () => (await known.data('/own')) !== undefined, { withinMs: 20_000, what: 'its own document' });
+    await known.tells('the other source failed', (health) => /other/.test(JSON.stringify(field(health, 'data'))));
+    assert.equal(await known.data('/other'), undefined);
   });
 
   test('http:// in place of https:// is named by commands, doctor and client, with or without the authority', async () => {
-    await using server = await startServer(serving(serverPair));
-    const plain = server.url.replace('https:', 'http:');
+    const plain = open.url.replace('https:', 'http:');
+    const { code, stderr } = await runCommand('policysync', ['status'], { SYNC_SERVER_URL: plain });
+    assert.equal(code, 1);
+    assert.match(stderr, /no answer from http:\S+: it speaks TLS there \(use https:\/\/\): .*\n.*\[tls_failed\]/);
+    const found = await doctor(['client'], { ...trusting(authority.file), SYNC_SERVER_URL: plain });
+    assert.match(found.of('server'), /^error: .*it speaks TLS there/);
     for (const env of [{}, trusting(authority.file)]) {
-      const { code, stderr } = await runCommand('policysync', ['status'], { ...env, SYNC_SERVER_URL: plain });
-      assert.equal(code, 1);
-      assert.match(stderr, /no answer from http:\S+: it speaks TLS there \(use https:\/\/\): .*\n.*\[tls_failed\]/);
-      const found = await doctor(['client'], { ...env, SYNC_SERVER_URL: plain });
-      assert.match(found.of('server'), /^error: .*it speaks TLS there/);
+      await using client = await startClient({ serverUrl: plain, engineUrl: emptyOpa.url, env });
+      const isNamed = (): boolean => client.log.some(({ error }) => String(error).includes('it speaks TLS there'));
+      await until(isNamed, { withinMs: 15_000, what: 'the client says it' });
     }
-    await using client = await startClient({ serverUrl: plain });
-    const isNamed = (): boolean => client.log.some(({ error }) => String(error).includes('it speaks TLS there'));
-    await until(isNamed, { withinMs: 15_000, what: 'the client says it' });
   });
 
   test('a server that closes plain connections, and takes no TLS, is one that gives no answer', async () => {
@@ -177,27 +193,10 @@ describe('TLS of the sync server', () => {
     assert.doesNotMatch(stderr, /TLS/);
   });
 
-  test('a renewed certificate is served without a restart', async () => {
-    const files = { cert: `${authority.dir}/live.pem`, key: `${authority.dir}/live.key` };
-    await copyFile(serverPair.cert, files.cert);
-    await copyFile(serverPair.key, files.key);
-    await using server = await startServer(serving(files));
-    const first = await serverCertificate(server.port);
-    const renewed = await authority.issue('renewed');
-    await copyFile(renewed.cert, files.cert);
-    await copyFile(renewed.key, files.key);
-    await until(async () => (await serverCertificate(server.port)) !== first, {
-      withinMs: 15_000,
-      what: 'the renewed certificate is served',
-    });
-    assert.equal((await requestBy({ ca: authority.file })(`${server.url}/healthcheck`)).status, 200);
-  });
-
   test('TLS 1.1 is refused', async () => {
-    await using server = await startServer(serving(serverPair));
     const problem = await new Promise<Error | undefined>((resolve) => {
       const socket = tlsConnect({
-        port: server.port,
+        port: open.port,
         host: '127.0.0.1',
         maxVersion: 'TLSv1.1',
         minVersion: 'TLSv1.1',
@@ -235,24 +234,30 @@ describe('TLS of the sync server', () => {
       await assert.rejects(startServer(env()), { code: 'config_invalid', message: says });
     });
   }
-});
 
-describe('TLS of the client API', () => {
-  test('answers https, to callers with a certificate of its CA alone where one is set', async () => {
-    await using server = await startServer();
+  test('the client API answers https, to callers with a certificate of its CA alone where one is set', async () => {
     const ask = requestBy({ ca: authority.file, own: clientPair });
     const env = {
+      ...trusting(authority.file),
       SYNC_POLICY_UPDATER_ENABLED: 'false',
       SYNC_CLIENT_API_TLS_CERT_FILE: serverPair.cert,
       SYNC_CLIENT_API_TLS_KEY_FILE: serverPair.key,
       SYNC_CLIENT_API_TLS_CA_FILE: authority.file,
     };
-    await using client = await startClient({ serverUrl: server.url, env, ask });
+    await using client = await startClient({ serverUrl: open.url, env, ask });
     assert.match(client.url, /^https:/);
     await client.healthy();
     await assert.rejects(requestBy({ ca: authority.file })(`${client.url}/healthy`));
     await assert.rejects(requestBy({ ca: authority.file, own: strangerPair })(`${client.url}/healthy`));
     assert(client.log.some(({ msg }) => msg === 'TLS connection refused'));
+  });
+
+  test('a renewed certificate is served without a restart', async () => {
+    await until(async () => (await serverCertificate(renewing.port)) !== firstCertificate, {
+      withinMs: 15_000,
+      what: 'the renewed certificate is served',
+    });
+    assert.equal((await requestBy({ ca: authority.file })(`${renewing.url}/healthcheck`)).status, 200);
   });
 });
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { traceLines } from '../../src/cli/trace/trace-lines.js';
 import type { TraceAnswer, TraceClient } from '../../src/wire/trace.js';
 import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
 import { freeze } from '../support/frozen-process.js';
@@ -181,8 +182,8 @@ describe('GET /trace and policysync trace', () => {
     assert.deepEqual([why.file, why.line], ['rbac.rego', 7]);
     assert.match(why.reason ?? '', /undefined function nowhere/);
     assert((why.heard_at ?? 0) <= (why.fetched_at ?? 0) && (why.fetched_at ?? 0) <= (why.refused_at ?? 0));
-    const text = await runCommand('policysync', ['trace', broken, '--server-url', server.url]);
-    assert.match(text.stdout, /\nrefuses +refused .*\n {2}rbac\.rego:7: .*undefined function nowhere/);
+    const lines = traceLines(await trace(server.url, broken), 120).join('\n');
+    assert.match(lines, /\nrefuses +refused .*\n {2}rbac\.rego:7: .*undefined function nowhere/);
 
     const bad = await repo.commit({ 'rbac.rego': POLICY, 'x/data.json': '{' });
     await seenCommit(bad);
@@ -279,8 +280,8 @@ describe('GET /trace and policysync trace', () => {
       /no data update or policy commit "999999" is known: the update log goes to \d+\nWhat to do: .*trace_unknown/,
     );
 
-    const row = await runCommand('policysync', ['trace', '1', '--server-url', server.url]);
-    assert.match(row.stderr, /"1" is known: row 1 of the update log is no data update, or was dropped/);
+    const row = await request(`${server.url}/trace/1`);
+    assert.match(row.text, /row 1 of the update log is no data update, or was dropped/);
 
     // Last: it ends the server, and the next one knows of its log alone.
     const { port, stateDir } = server;
