@@ -9,7 +9,7 @@ import { runCommand } from '../support/command.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
-import { baseEntries, following, type StartedClient, startClient } from '../support/start-client.js';
+import { baseEntries, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 
@@ -68,7 +68,7 @@ describe('with authentication on', () => {
     keys = await sshKeys();
     server = await startServer({
       ...keys.env,
-      ...following(repo),
+      SYNC_POLICY_REPO_URL: repo.url,
       ...baseEntries({ url: '', dst_path: '/base', data: { from: 'base' } }),
     });
     emptyOpa = await startOpa();
@@ -100,6 +100,7 @@ describe('with authentication on', () => {
     assert.match(refused.stderr, /answered 401: Incorrect 'peer_type' claim: client, expected: datasource/);
 
     await repo.commit({ 'app.rego': MODULE.replace('in data.users', '== "eve"') });
+    assert.equal((await postJson(`${server.url}/policy/refresh`, {}, bearer(sourceToken))).status, 200);
     await client.answers('/app/allow', { user: 'eve' }, true);
 
     const told = await stranger.tells('the stranger is refused', (json) =>

@@ -5,7 +5,6 @@ import { type FleetPeer, fleetPeer } from '../support/fleet-peer.js';
 import { fleetStream } from '../support/fleet-stream.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
-import { following } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
@@ -38,7 +37,7 @@ describe('GET /ui/events', () => {
   before(async () => {
     repo = await gitRepo();
     await repo.commit({ 'a.rego': 'package a\n' });
-    server = await startServer(following(repo));
+    server = await startServer({ SYNC_POLICY_REPO_URL: repo.url });
     one = await fleetPeer(server.url, 'one');
     two = await fleetPeer(server.url, 'two');
   });
@@ -46,6 +45,13 @@ describe('GET /ui/events', () => {
   after(async () => {
     for (const part of [one, two, server, repo]) await part?.[Symbol.asyncDispose]();
   });
+
+  /** Commits, and has the server look. */
+  async function commit(module: string): Promise<string> {
+    const hash = await repo.commit({ 'a.rego': module });
+    assert.equal((await postJson(`${server.url}/policy/refresh`, {})).status, 200);
+    return hash;
+  }
 
   it('a snapshot, then deltas while a commit and an update go through the fleet', async () => {
     const first = await servedHead(server.url);
@@ -58,7 +64,7 @@ describe('GET /ui/events', () => {
     fleetSnapshot.parse(stream.events[0]?.data);
     assert.equal(stream.events[0]?.name, 'snapshot');
 
-    await repo.commit({ 'a.rego': 'package a\n\nb := 1\n' });
+    await commit('package a\n\nb := 1\n');
     await stream.sees('a new head', ({ fleet }) => fleet.summary.policy.head !== first);
     const head = stream.fleet.summary.policy.head ?? '';
     await stream.sees('nobody has heard of it', ({ rows }) => rows.get('one')?.policy.state === 'not_told');
@@ -108,7 +114,7 @@ describe('GET /ui/events', () => {
 
   it('a client whose connection ends before it holds a commit, and that comes back, stays in its curve', async () => {
     await using stream = await fleetStream(server.url);
-    const head = await repo.commit({ 'a.rego': 'package a\n\nb := 2\n' });
+    const head = await commit('package a\n\nb := 2\n');
     const change = () => stream.fleet.changes.find(({ id }) => id === head);
     await stream.sees('both are told of it', () => change()?.counts.not_heard === 2);
     two.holds(head);

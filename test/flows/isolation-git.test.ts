@@ -9,6 +9,9 @@ import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
+/** How often everything is asked while the remote hangs. */
+const ROUNDS = 8;
+
 /** Lets nothing of a git server through until `open` is called. */
 function hold(git: GitHttpServer): { readonly held: number; open(): void } {
   let held = 0;
@@ -53,7 +56,7 @@ test('a git remote that hangs holds up no publisher, no bundle, no client, no he
   const { held } = gate;
   await using peer = await startPeer(server.url);
   await peer.call('subscribe', { topics: ['policy_data'] });
-  for (let round = 1; round <= 20; round++) {
+  for (let round = 1; round <= ROUNDS; round++) {
     await publish(server.url, { dst_path: `/round/${round}`, data: round });
     for (const query of ['', '?path=app', `?base_hash=${first}`, `?base_hash=${'0'.repeat(40)}`]) {
       const bundle = await request(`${server.url}/policy${query}`);
@@ -64,8 +67,8 @@ test('a git remote that hangs holds up no publisher, no bundle, no client, no he
     assert.equal(webhook.status, 200);
     assert.equal((await request(`${server.url}/healthcheck`)).status, 200);
   }
-  await peer.notified(20);
-  const rounds = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [String(index + 1), index + 1]));
+  await peer.notified(ROUNDS);
+  const rounds = Object.fromEntries(Array.from({ length: ROUNDS }, (_, index) => [String(index + 1), index + 1]));
   await early.holds('/round', rounds);
   await using late = await startClient({ serverUrl: server.url });
   await late.answers('/app/version', {}, 2);
@@ -89,8 +92,8 @@ test('a git remote that hangs from the start keeps nobody from data', async () =
   await using server = await startServer({ SYNC_POLICY_REPO_URL: `${git.url}/repo/.git` });
   await using client = await startClient({ serverUrl: server.url });
   await until(() => gate.held > 0, { withinMs: 20_000, what: 'the first fetch hangs' });
-  for (let round = 1; round <= 20; round++) await publish(server.url, { dst_path: '/round', data: round });
-  await client.holds('/round', 20);
+  for (let round = 1; round <= ROUNDS; round++) await publish(server.url, { dst_path: '/round', data: round });
+  await client.holds('/round', ROUNDS);
   assert.equal((await request(`${server.url}/policy`)).status, 503);
   assert.equal((await request(`${server.url}/`)).status, 200);
   gate.open();

@@ -9,13 +9,16 @@ import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { bundleHttpServer } from '../support/bundle-http-server.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
-import { following } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 const MODULE = 'package app.rbac\n\nimport rego.v1\n\nallow if input.user == "alice"\n';
-const NOT_POLLED = { SYNC_POLICY_REPO_POLLING_INTERVAL: '0' };
+
+/** Settings of a server that looks at a repository when it starts and when it is told to: each look is a program or two. */
+function following({ url }: { url: string }): Record<string, string> {
+  return { SYNC_POLICY_REPO_URL: url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0' };
+}
 
 async function read<T>(server: { url: string }, path: string, headers: Record<string, string> = {}): Promise<T> {
   const { status, json, text } = await request(`${server.url}${path}`, { headers });
@@ -62,7 +65,7 @@ describe('the policy source for people', () => {
     await using repo = await gitRepo();
     await repo.commit({ 'app/main.rego': `${MODULE}# before this server\n` });
     const first = await repo.commit({ 'app/main.rego': MODULE });
-    await using server = await startServer({ ...following(repo), ...NOT_POLLED });
+    await using server = await startServer(following(repo));
     await serves(server, first);
     await repo.commit({ 'app/main.rego': `${MODULE}# between\n` });
     const bad = await repo.commit({ 'app/data.json': '{"a": ' });
@@ -189,7 +192,7 @@ describe('the policy source for people', () => {
     await using repo = await gitRepo();
     const first = await repo.commit({ 'app/main.rego': MODULE });
     const replaced = await repo.commit({ 'app/main.rego': `${MODULE}# replaced\n` });
-    await using server = await startServer({ ...following(repo), ...NOT_POLLED });
+    await using server = await startServer(following(repo));
     await serves(server, replaced);
     // The mirror gets objects that no branch leads to.
     const tree = await repo.git('rev-parse', 'HEAD^{tree}');
@@ -320,7 +323,7 @@ describe('the policy source for people', () => {
     await using server = await startServer({
       SYNC_POLICY_SOURCE_TYPE: 'API',
       SYNC_POLICY_BUNDLE_URL: bundles.url,
-      ...NOT_POLLED,
+      SYNC_POLICY_REPO_POLLING_INTERVAL: '0',
     });
     const heads = async (count: number): Promise<PolicySourceAnswer> =>
       await until(

@@ -11,7 +11,7 @@ import { doctor } from '../support/doctor.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { startOpa, type TestOpa } from '../support/opa.js';
-import { baseEntries, following, type StartedClient, startClient } from '../support/start-client.js';
+import { baseEntries, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { requestBy } from '../support/tls-request.js';
 import { until } from '../support/until.js';
@@ -68,7 +68,7 @@ describe('TLS', () => {
     source = await startDataSource();
     source.serve('/users', { ann: true });
     const base = baseEntries({ url: `${source.url}/users`, dst_path: '/users' });
-    open = await startServer(serving(serverPair, { ...following(repo), ...base }));
+    open = await startServer(serving(serverPair, { SYNC_POLICY_REPO_URL: repo.url, ...base }));
     closed = await startServer(serving(serverPair, { SYNC_SERVER_TLS_CA_FILE: authority.file }));
     emptyOpa = await startOpa();
     known = await startClient({

@@ -7,7 +7,7 @@ import { freeze } from '../support/frozen-process.js';
 import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { freePort, startOpa, type TestOpa } from '../support/opa.js';
-import { FAST, following, type StartedClient, startClient } from '../support/start-client.js';
+import { FAST, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
@@ -76,7 +76,7 @@ describe('GET /trace and policysync trace', () => {
     repo = await gitRepo();
     dir = await tempDir();
     await repo.commit({ 'rbac.rego': POLICY });
-    server = await startServer({ ...following(repo), SYNC_HEARTBEAT_INTERVAL: '1' });
+    server = await startServer({ SYNC_POLICY_REPO_URL: repo.url, SYNC_HEARTBEAT_INTERVAL: '1' });
     const serverUrl = server.url;
     opaOfStops = await startOpa();
     holds = await startClient({ serverUrl, env: { SYNC_CLIENT_ID: 'holds', ...NO_POLICY } });
@@ -176,7 +176,7 @@ describe('GET /trace and policysync trace', () => {
     assert.deepEqual([applied.kind, applied.id, applied.state], ['commit', first, 'served']);
     assert.deepEqual(stagesOf(applied).toSorted(), ['agreed', 'announced', 'checked', 'found', 'served']);
 
-    const broken = await repo.commit({ 'rbac.rego': `${POLICY}\nbroken if nowhere(1)\n` });
+    const broken = await commit({ 'rbac.rego': `${POLICY}\nbroken if nowhere(1)\n` });
     const byEngine = await traced(server.url, await seenCommit(broken), `${name} unknown, refuses refused`);
     const why = clientOf(byEngine, 'refuses');
     assert.deepEqual([why.file, why.line], ['rbac.rego', 7]);
@@ -185,7 +185,7 @@ describe('GET /trace and policysync trace', () => {
     const lines = traceLines(await trace(server.url, broken), 120).join('\n');
     assert.match(lines, /\nrefuses +refused .*\n {2}rbac\.rego:7: .*undefined function nowhere/);
 
-    const bad = await repo.commit({ 'rbac.rego': POLICY, 'x/data.json': '{' });
+    const bad = await commit({ 'rbac.rego': POLICY, 'x/data.json': '{' });
     await seenCommit(bad);
     const byServer = await until(
       async () => {
@@ -199,7 +199,7 @@ describe('GET /trace and policysync trace', () => {
     assert.equal(byServer.error?.file, 'x/data.json');
     assert.deepEqual(stagesOf(byServer).toSorted(), ['found', 'refused']);
 
-    const good = await repo.commit({ 'x/data.json': '{}' });
+    const good = await commit({ 'x/data.json': '{}' });
     const last = await traced(server.url, await seenCommit(good), `${name} unknown, refuses applied`);
     const { convergence } = last;
     assert.equal(convergence?.last, clientOf(last, 'refuses').applied_seen_at);
@@ -287,7 +287,8 @@ describe('GET /trace and policysync trace', () => {
     const { port, stateDir } = server;
     const first = await repo.git('rev-list', '--max-parents=0', 'HEAD');
     await server.stop();
-    server = await startServer({ ...following(repo), SYNC_SERVER_BIND_PORT: String(port) }, { stateDir });
+    const env = { SYNC_POLICY_REPO_URL: repo.url, SYNC_SERVER_BIND_PORT: String(port) };
+    server = await startServer(env, { stateDir });
     const derived = await until(
       async () => {
         const found = await trace(server.url, 'first');
@@ -317,6 +318,13 @@ describe('GET /trace and policysync trace', () => {
     assert.match(head.notes.join(), /the server started with this commit/);
     assert.equal(head.convergence, null);
   });
+
+  /** Commits, and has the server look. */
+  async function commit(files: Readonly<Record<string, string>>): Promise<string> {
+    const hash = await repo.commit(files);
+    assert.equal((await postJson(`${server.url}/policy/refresh`, {})).status, 200);
+    return hash;
+  }
 
   function seenCommit(hash: string): Promise<string> {
     return until(async () => ((await request(`${server.url}/trace/${hash}`)).status === 200 ? hash : undefined), {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { runCommand } from '../support/command.js';
-import { gitRepo } from '../support/git-repo.js';
-import { field, request } from '../support/http.js';
-import { following, publish, startClient } from '../support/start-client.js';
+import { type GitRepo, gitRepo } from '../support/git-repo.js';
+import { field, postJson, request } from '../support/http.js';
+import { publish, type StartedClient, startClient } from '../support/start-client.js';
 import { type StartedPeer, startPeer } from '../support/start-peer.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
 /** What `GET /clients` says of those that are not well, and how much at a time. */
@@ -110,17 +110,57 @@ describe('pages of GET /clients', () => {
   });
 });
 
-describe('a client that is not well', () => {
-  it('is shown with what is refused and fails, file and line, since when, wanted and held commit, and so is the source', async () => {
-    await using repo = await gitRepo();
-    const good = await repo.commit({ 'app/main.rego': 'package app\n\nallow := true\n' });
-    await using server = await startServer(following(repo));
-    await using client = await startClient({ serverUrl: server.url, env: { SYNC_CLIENT_ID: 'c' } });
+describe('a client with an engine', () => {
+  let repo: GitRepo;
+  let server: StartedServer;
+  let client: StartedClient;
+  before(async () => {
+    repo = await gitRepo();
+    await repo.commit({ 'a.rego': 'package a\n' });
+    server = await startServer({ SYNC_POLICY_REPO_URL: repo.url });
+    client = await startClient({ serverUrl: server.url, env: { SYNC_CLIENT_ID: 'c' } });
     await client.healthy();
+  });
+  after(async () => {
+    for (const part of [client, server, repo]) await part?.[Symbol.asyncDispose]();
+  });
+
+  /** Commits, and has the server look. */
+  async function commit(files: Readonly<Record<string, string>>): Promise<string> {
+    const hash = await repo.commit(files);
+    assert.equal((await postJson(`${server.url}/policy/refresh`, {})).status, 200);
+    return hash;
+  }
+
+  it('is never ahead of what there is: commits and updates on other topics count in no figure of its data', async () => {
+    const seq = await publish(server.url, { dst_path: '/users', data: 1 });
+    await client.holds('/users', 1);
+    await publish(server.url, { dst_path: '/b', data: 1, topics: ['another'] });
+    const head = await commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    await client.tells('the commit', (health) => field(health, 'policy', 'hash') === head);
+    const data = await until(
+      async () => {
+        const found = field((await request(`${server.url}/clients?id=c`)).json, 'clients', 0);
+        return field(found, 'policy', 'held') === head && field(found, 'data');
+      },
+      { ...WITHIN, what: 'it is reported' },
+    );
+    assert.deepEqual(
+      ['newest', 'applied', 'lag_updates'].map((name) => field(data, name)),
+      [seq, seq, 0],
+      JSON.stringify(data),
+    );
+    const table = await runCommand('server', ['status', '--server-url', server.url]);
+    assert.match(table.stdout, new RegExp(`^c +healthy.* ${seq} of ${seq}( |$)`, 'm'));
+  });
+
+  it('that is not well is shown with what is refused and fails, file and line, since when, wanted and held commit, and so is the source', async () => {
+    const good = await commit({ 'app/main.rego': 'package app\n\nallow := true\n' });
+    await client.tells('the commit', (health) => field(health, 'policy', 'hash') === good);
     const startMs = Date.now();
     const view = async (): Promise<unknown> => (await request(`${server.url}/clients?id=c`)).json;
-    const bad = await repo.commit({ 'app/main.rego': 'package app\n\nallow := = 1\n' });
-    await publish(server.url, { url: 'http://127.0.0.1:9/nothing', dst_path: '/users' });
+    const bad = await commit({ 'app/main.rego': 'package app\n\nallow := = 1\n' });
+    await publish(server.url, { url: 'http://127.0.0.1:9/nothing', dst_path: '/broken' });
     const shown = await until(
       async () => {
         const json = await view();
@@ -138,14 +178,14 @@ describe('a client that is not well', () => {
     );
     assert.deepEqual(
       [field(shown, 'failing', 0, 'path'), field(shown, 'failing', 0, 'kind'), field(shown, 'failing_total')],
-      ['/users', 'source', 1],
+      ['/broken', 'source', 1],
     );
     for (const since of [field(shown, 'policy', 'since'), field(shown, 'failing', 0, 'since')]) {
       assert(Number(since) >= startMs && Number(since) <= Date.now(), String(since));
     }
     assert.equal(field(await view(), 'policy_source', 'state'), 'following');
 
-    await repo.commit({ 'data.json': 'this is no JSON' });
+    await commit({ 'data.json': 'this is no JSON' });
     const source = await until(
       async () => {
         const found = field(await view(), 'policy_source');
@@ -155,32 +195,5 @@ describe('a client that is not well', () => {
     );
     assert.match(String(field(source, 'error')), /data\.json/);
     assert(Date.parse(String(field(source, 'failing_since'))) >= startMs, JSON.stringify(source));
-  });
-
-  it('is never ahead of what there is: commits and updates on other topics count in no figure of its data', async () => {
-    await using repo = await gitRepo();
-    await repo.commit({ 'a.rego': 'package a\n' });
-    await using server = await startServer(following(repo));
-    await using client = await startClient({ serverUrl: server.url, env: { SYNC_CLIENT_ID: 'c' } });
-    await client.healthy();
-    const seq = await publish(server.url, { dst_path: '/users', data: 1 });
-    await client.holds('/users', 1);
-    await publish(server.url, { dst_path: '/b', data: 1, topics: ['another'] });
-    const head = await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-    await client.tells('the commit', (health) => field(health, 'policy', 'hash') === head);
-    const data = await until(
-      async () => {
-        const found = field((await request(`${server.url}/clients?id=c`)).json, 'clients', 0);
-        return field(found, 'policy', 'held') === head && field(found, 'data');
-      },
-      { ...WITHIN, what: 'it is reported' },
-    );
-    assert.deepEqual(
-      ['newest', 'applied', 'lag_updates'].map((name) => field(data, name)),
-      [seq, seq, 0],
-      JSON.stringify(data),
-    );
-    const table = await runCommand('server', ['status', '--server-url', server.url]);
-    assert.match(table.stdout, new RegExp(`^c +healthy.* ${seq} of ${seq}( |$)`, 'm'));
   });
 });

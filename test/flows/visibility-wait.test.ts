@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { runCommand, type StartedCommand, startCommand } from '../support/command.js';
+import { freeze } from '../support/frozen-process.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
-import { freePort, testOpa } from '../support/opa.js';
-import { FAST, startClient } from '../support/start-client.js';
+import { startOpa, type TestOpa } from '../support/opa.js';
+import { FAST, type StartedClient, startClient } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
@@ -36,83 +37,111 @@ async function settled(server: StartedServer, ...ids: string[]): Promise<void> {
   });
 }
 
-/** A client in a process of its own, which can be frozen. */
-async function startClientProcess(server: StartedServer, id: string): Promise<StartedCommand> {
-  const { PATH = '' } = process.env;
-  return startCommand('client', ['run'], {
-    PATH,
-    ...FAST,
-    SYNC_SERVER_URL: server.url,
-    SYNC_CLIENT_ID: id,
-    SYNC_POLICY_STORE_URL: `http://127.0.0.1:${await freePort()}`,
-    SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
-    SYNC_CLIENT_API_SERVER_PORT: '0',
-    SYNC_POLICY_UPDATER_ENABLED: 'false',
-  });
-}
-
-const NO_POLICY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
-
 describe('a publisher that waits until all clients have applied its update', () => {
+  let server: StartedServer;
+  let one: StartedClient;
+  let otherOpa: TestOpa;
+  /** A client in a process of its own, which can be frozen. */
+  let other: StartedCommand;
+  before(async () => {
+    server = await startServer();
+    const noPolicy = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+    one = await startClient({
+      serverUrl: server.url,
+      env: { ...noPolicy, SYNC_CLIENT_ID: 'one', SYNC_INLINE_ENGINE_OPEN: 'true' },
+    });
+    otherOpa = await startOpa();
+    other = startCommand('client', ['run'], {
+      ...FAST,
+      ...noPolicy,
+      SYNC_SERVER_URL: server.url,
+      SYNC_CLIENT_ID: 'other',
+      SYNC_ENGINE: 'external',
+      SYNC_POLICY_STORE_URL: otherOpa.url,
+      SYNC_CLIENT_API_SERVER_PORT: '0',
+    });
+    await settled(server, 'one', 'other');
+  });
+  after(async () => {
+    for (const part of [other, otherOpa, one, server]) await part?.[Symbol.asyncDispose]();
+  });
+
   it('is answered 200 once the engines hold it', async () => {
-    await using server = await startServer();
-    await using one = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'one' } });
-    await using two = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'two' } });
-    await settled(server, 'one', 'two');
     const answer = await publishWaiting(server, '10s', { data: { ann: 1 } });
     assert.equal(answer.status, 200, answer.text);
     assert.equal(field(answer.json, 'status'), 'ok');
     assert.equal(field(answer.json, 'applied'), 2);
     assert.deepEqual(field(answer.json, 'lagging'), []);
     // No wait here: that is what the answer promises.
-    assert.deepEqual([await one.data('/users'), await two.data('/users')], [{ ann: 1 }, { ann: 1 }]);
+    const { json } = await request(`${otherOpa.url}/v1/data/users`);
+    assert.deepEqual([await one.data('/users'), field(json, 'result')], [{ ann: 1 }, { ann: 1 }]);
   });
 
   it('is told of a frozen client with 202, and 200 again when that has thawed', async () => {
-    await using server = await startServer();
-    await using one = await startClient({ serverUrl: server.url, env: { ...NO_POLICY, SYNC_CLIENT_ID: 'one' } });
-    await using frozen = await startClientProcess(server, 'frozen');
-    await settled(server, 'one', 'frozen');
-    frozen.process.kill('SIGSTOP');
-    try {
+    {
+      await using _ = await freeze(other.process.pid ?? 0);
       const late = await publishWaiting(server, '700ms');
       assert.equal(late.status, 202, late.text);
       assert.equal(field(late.json, 'applied'), 1);
-      assert.equal(field(late.json, 'lagging', 0, 'client_id'), 'frozen');
-      const shown = await request(`${server.url}/clients?id=frozen`);
+      assert.equal(field(late.json, 'lagging', 0, 'client_id'), 'other');
+      const shown = await request(`${server.url}/clients?id=other`);
       assert((field(shown.json, 'clients', 0, 'data', 'lag_updates') as number) >= 1, shown.text);
       assert((field(shown.json, 'clients', 0, 'data', 'lag_seconds') as number) >= 0.5, shown.text);
-    } finally {
-      frozen.process.kill('SIGCONT');
     }
     const again = await publishWaiting(server, '10s');
     assert.equal(again.status, 200, again.text);
     assert.equal(field(again.json, 'applied'), 2);
     await until(
       async () =>
-        field((await request(`${server.url}/clients?id=frozen`)).json, 'clients', 0, 'data', 'lag_updates') === 0,
+        field((await request(`${server.url}/clients?id=other`)).json, 'clients', 0, 'data', 'lag_updates') === 0,
       { withinMs: 20_000, what: 'no lag any more' },
     );
     await one.healthy();
   });
 
+  it('by publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
+    const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
+    const good = await runCommand('client', [...args, '--wait', '10']);
+    assert.equal(good.code, 0, good.stderr);
+    assert.match(good.stdout, /Applied by 2 clients\./);
+    {
+      await using _ = await freeze(other.process.pid ?? 0);
+      const bad = await runCommand('client', [...args, '--wait', '0.5']);
+      assert.equal(bad.code, 1);
+      assert.match(bad.stdout, /Published successfully/);
+      assert.match(bad.stderr, /not applied everywhere within 0\.5 s:\n {2}other: it has applied up to \d/);
+    }
+    assert.equal((await runCommand('client', [...args, '--wait', '0'])).code, 2);
+  });
+
   it('is told early where an engine refuses the update, with the reason', async () => {
-    await using server = await startServer();
-    const env = { ...NO_POLICY, SYNC_CLIENT_ID: 'one', SYNC_INLINE_ENGINE_OPEN: 'true' };
-    await using one = await startClient({ serverUrl: server.url, env });
-    await settled(server, 'one');
-    const module = 'package users\n\nann := true\n';
+    const module = 'package guests\n\nann := true\n';
     const put = await request(`${one.engineUrl}/v1/policies/mine`, { method: 'PUT', body: module });
     assert.equal(put.status, 200, put.text);
     const startedMs = performance.now();
-    const answer = await publishWaiting(server, '30s', { dst_path: '/users/ann', data: 1 });
+    const answer = await publishWaiting(server, '30s', { dst_path: '/guests/ann', data: 1 });
     assert(performance.now() - startedMs < 20_000, 'not when the time was up');
     assert.equal(answer.status, 202, answer.text);
     assert.match(String(field(answer.json, 'lagging', 0, 'reason')), /^blocked: /);
   });
+});
+
+describe('a publisher that waits where no client of ours is', () => {
+  let server: StartedServer;
+  before(async () => {
+    server = await startServer();
+  });
+  after(() => server?.[Symbol.asyncDispose]());
+
+  it('a timeout that is none is refused before anything is published', async () => {
+    for (const timeout of ['61s', 'soon', '-1', '5 s']) {
+      assert.equal((await publishWaiting(server, encodeURIComponent(timeout))).status, 422, timeout);
+    }
+    assert.equal((await postJson(`${server.url}/data/config?wait=delivered`, { entries: [] })).status, 422);
+    assert.equal(field((await request(`${server.url}/healthcheck`)).json, 'update_log', 'head'), 0);
+  });
 
   it('names an OPAL client as unknown, and waits for no one where no one is concerned', async () => {
-    await using server = await startServer();
     const nobody = await publishWaiting(server, '5s');
     assert.equal(nobody.status, 200);
     assert.deepEqual([field(nobody.json, 'applied'), field(nobody.json, 'unknown')], [0, []]);
@@ -131,30 +160,4 @@ describe('a publisher that waits until all clients have applied its update', () 
       ['plain', [TOPIC], null],
     );
   });
-
-  it('a timeout that is none is refused before anything is published', async () => {
-    await using server = await startServer();
-    for (const timeout of ['61s', 'soon', '-1', '5 s']) {
-      assert.equal((await publishWaiting(server, encodeURIComponent(timeout))).status, 422, timeout);
-    }
-    assert.equal((await postJson(`${server.url}/data/config?wait=delivered`, { entries: [] })).status, 422);
-    assert.equal(field((await request(`${server.url}/healthcheck`)).json, 'update_log', 'head'), 0);
-  });
-});
-
-it('publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
-  await using server = await startServer();
-  await using client = await startClientProcess(server, 'the-client');
-  await settled(server, 'the-client');
-  const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
-  const good = await runCommand('client', [...args, '--wait', '10']);
-  assert.equal(good.code, 0, good.stderr);
-  assert.match(good.stdout, /Applied by 1 client\./);
-  client.process.kill('SIGSTOP');
-  const bad = await runCommand('client', [...args, '--wait', '0.5']);
-  client.process.kill('SIGCONT');
-  assert.equal(bad.code, 1);
-  assert.match(bad.stdout, /Published successfully/);
-  assert.match(bad.stderr, /not applied everywhere within 0\.5 s:\n {2}the-client: it has applied up to \d/);
-  assert.equal((await runCommand('client', [...args, '--wait', '0'])).code, 2);
 });
