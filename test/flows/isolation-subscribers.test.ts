@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { test } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { WebSocket } from 'ws';
 import { linesThatSay, serverProgram } from '../support/frozen-process.js';
 import { field, postJson, request } from '../support/http.js';
-import { startClient } from '../support/start-client.js';
+import { type StartedClient, startClient } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { together } from '../support/together.js';
 import { until } from '../support/until.js';
 
 const UPDATES = 200;
-const OTHERS = 50;
+const OTHERS = 20;
 const NUMBERS = Array.from({ length: UPDATES }, (_, index) => index + 1);
 
 /** A subscriber that notes the numbers of the updates that it gets, and can stop reading. */
@@ -29,7 +29,7 @@ async function listener(serverUrl: string, { extended = false, answers = false }
   let isSubscribed = false;
   socket.on('error', () => undefined); // shows as the end of the connection
   socket.on('message', (data: Buffer) => {
-    // The ends of a frame: a document in between would be parsed fifty times over.
+    // The ends of a frame: a document in between would be parsed many times over.
     const text = `${data.toString('latin1', 0, 600)} ${data.toString('latin1', Math.max(0, data.length - 600))}`;
     const number = /"id": ?"update-(\d+)"/.exec(text)?.[1];
     if (number === undefined) isSubscribed = true;
@@ -62,7 +62,7 @@ async function publishNumber(serverUrl: string, number: number, data: unknown): 
   return Number(field(answer.json, 'subscribers'));
 }
 
-/** Fifty that read, and one that stops to, half of them OPAL clients. */
+/** Those that read, and one that stops to, half of them OPAL clients. */
 async function startListeners(serverUrl: string) {
   const others = together<Listener>();
   for (let index = 0; index < OTHERS; index++) others.add(await listener(serverUrl, { extended: index % 2 === 0 }));
@@ -129,40 +129,66 @@ test('a subscriber that leaves too much unread is cut off, the others get every 
   await until(() => back.numbers.length > 0, { withinMs: 20_000, what: 'it hears of the next one' });
 });
 
-test('a subscriber that never answers a notification delays nobody, and nobody waits for it', async () => {
-  await using server = await startServer();
-  await using answering = await listener(server.url, { answers: true });
-  await using silent = await listener(server.url);
-  await using client = await startClient({ serverUrl: server.url, env: { SYNC_POLICY_UPDATER_ENABLED: 'false' } });
-  await client.healthy();
-  for (const number of NUMBERS) assert.equal(await publishNumber(server.url, number, number), 3);
-  await allHaveAll([answering, silent]);
-  const entries = [{ url: '', topics: ['policy_data'], dst_path: '/last', data: 1 }];
-  const applied = await postJson(`${server.url}/data/config?wait=applied&timeout=15s`, { entries, reason: '' });
-  assert.equal(applied.status, 200, applied.text);
-  assert.equal(field(applied.json, 'applied'), 1);
-  await client.holds('/last', 1);
-  await client.holds(`/updates/${UPDATES}`, UPDATES);
-});
-
-test('a client of ours that is connected and never says what it holds keeps only those waiting who ask for it', async () => {
-  await using server = await startServer();
-  await using mute = await startPeer(server.url, { 'x-sync-protocol': '2' });
-  const opened = await mute.call('subscribe', { topics: ['policy_data'], client_id: 'mute' });
-  assert.equal(field(opened, 'accepted'), true);
-  await using client = await startClient({ serverUrl: server.url, env: { SYNC_POLICY_UPDATER_ENABLED: 'false' } });
-  await client.healthy();
-  const entries = [{ url: '', topics: ['policy_data'], dst_path: '/waited', data: 1 }];
-  let isWaiting = true;
-  const waiting = postJson(`${server.url}/data/config?wait=applied&timeout=4s`, { entries, reason: '' }).finally(() => {
-    isWaiting = false;
+describe('beside a client of ours', () => {
+  let server: StartedServer;
+  let client: StartedClient;
+  before(async () => {
+    server = await startServer();
+    client = await startClient({ serverUrl: server.url, env: { SYNC_POLICY_UPDATER_ENABLED: 'false' } });
+    await client.healthy();
   });
-  await client.holds('/waited', 1);
-  for (const number of NUMBERS.slice(0, 20)) await publishNumber(server.url, number, number);
-  await client.holds('/updates/20', 20);
-  assert(isWaiting, 'all of it went on meanwhile');
-  const late = await waiting;
-  assert.equal(late.status, 202);
-  assert.equal(field(late.json, 'applied'), 1);
-  assert.equal(field(late.json, 'lagging', 0, 'client_id'), 'mute');
+  after(async () => {
+    await client?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  it('a subscriber that never answers a notification delays nobody, and nobody waits for it', async () => {
+    await using answering = await listener(server.url, { answers: true });
+    await using silent = await listener(server.url);
+    for (const number of NUMBERS) assert.equal(await publishNumber(server.url, number, number), 3);
+    await allHaveAll([answering, silent]);
+    const entries = [{ url: '', topics: ['policy_data'], dst_path: '/last', data: 1 }];
+    const applied = await postJson(`${server.url}/data/config?wait=applied&timeout=15s`, { entries, reason: '' });
+    assert.equal(applied.status, 200, applied.text);
+    assert.equal(field(applied.json, 'applied'), 1);
+    await client.holds('/last', 1);
+    await client.holds(`/updates/${UPDATES}`, UPDATES);
+  });
+
+  it('a client of ours that is connected and never says what it holds keeps only those waiting who ask for it', async () => {
+    await using mute = await startPeer(server.url, { 'x-sync-protocol': '2' });
+    const opened = await mute.call('subscribe', { topics: ['policy_data'], client_id: 'mute' });
+    assert.equal(field(opened, 'accepted'), true);
+    const entries = [{ url: '', topics: ['policy_data'], dst_path: '/waited', data: 1 }];
+    const leaving = new AbortController();
+    let isWaiting = true;
+    const waiting = request(`${server.url}/data/config?wait=applied&timeout=60s`, {
+      ...{
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ entries, reason: '' }),
+      },
+      signal: leaving.signal,
+    })
+      .catch(() => undefined) // this test ends it
+      .finally(() => {
+        isWaiting = false;
+      });
+    await client.holds('/waited', 1);
+    const later = Array.from({ length: 20 }, (_, index) => 1001 + index);
+    for (const number of later) await publishNumber(server.url, number, number);
+    await client.holds('/updates/1020', 1020);
+    assert(isWaiting, 'all of it went on meanwhile');
+    leaving.abort();
+    await waiting;
+    const late = await until(
+      async () => {
+        const answer = await postJson(`${server.url}/data/config?wait=applied&timeout=500ms`, { entries, reason: '' });
+        assert.equal(answer.status, 202);
+        return field(answer.json, 'applied') === 1 && answer;
+      },
+      { withinMs: 20_000, what: 'the client has it within the time' },
+    );
+    assert.equal(field(late.json, 'lagging', 0, 'client_id'), 'mute');
+  });
 });

@@ -209,11 +209,10 @@ describe('the policy source for people', () => {
     });
     execFileSync('git', ['--git-dir', mirror, 'cat-file', '-e', orphan]);
     const ask = (query: string): Promise<Answer> => request(`${server.url}/policy/${query}`);
-    for (const hash of [orphan, orphan.slice(0, 10), tree, blob, 'f'.repeat(40)]) {
-      for (const query of [`diff?to=${hash}`, `diff?from=${hash}`, `files?at=${hash}`]) {
-        const { status, headers, text: body } = await ask(query);
-        assert.deepEqual([status, headers.get('x-sync-error')], [404, 'policy_commit_unknown'], `${query}: ${body}`);
-      }
+    const unknown = [orphan.slice(0, 10), tree, blob, 'f'.repeat(40)].map((hash) => `diff?to=${hash}`);
+    for (const query of [...['diff?to', 'diff?from', 'files?at'].map((place) => `${place}=${orphan}`), ...unknown]) {
+      const { status, headers, text: body } = await ask(query);
+      assert.deepEqual([status, headers.get('x-sync-error')], [404, 'policy_commit_unknown'], `${query}: ${body}`);
     }
     const canary = join(server.stateDir, 'canary');
     for (const odd of ['HEAD', `--output=${canary}`, 'master', '..', 'abc', `${first}^`, '-']) {

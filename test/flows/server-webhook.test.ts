@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { test } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { pino } from 'pino';
 import { withKeys } from '../support/auth.js';
 import { type GitHttpServer, gitHttpServer } from '../support/git-http-server.js';
@@ -8,7 +8,7 @@ import { type GitRepo, gitRepoAt } from '../support/git-repo.js';
 import { type Answer, field, postJson, request } from '../support/http.js';
 import { startClient } from '../support/start-client.js';
 import { startPeer } from '../support/start-peer.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -77,260 +77,261 @@ function gate(): { passed: Promise<void>; open: () => void } {
   return { passed, open };
 }
 
-test('a webhook brings a commit to subscribers, GET /policy and the engine of a client, with polling off', async () => {
-  await using remote = await startRemote();
-  const first = await remote.repo.commit({ 'app/a.rego': 'package app\n\nx := 1\n' });
-  await using server = await startServer(remote.env);
-  await serves(server.url, first);
-  await using client = await startClient({ serverUrl: server.url });
-  await client.answers('/app/x', {}, 1);
-  await using peer = await startPeer(server.url);
-  await peer.call('subscribe', { topics: ['default:policy:app'] });
-
-  const second = await remote.repo.commit({ 'app/a.rego': 'package app\n\nx := 2\n' });
-  const answer = await webhook(server.url, push(remote.url));
-  assert.equal(answer.status, 200);
-  assert.deepEqual(answer.json, { status: 'ok', event: 'push', repo_url: remote.url.replace('//', '//***@') });
-  assert.deepEqual(await peer.notified(1), [second]);
-  const { json } = await request(`${server.url}/policy?base_hash=${first}`);
-  assert.deepEqual([field(json, 'old_hash'), field(json, 'hash')], [first, second]);
-  await client.answers('/app/x', {}, 2);
-});
-
-test('twenty webhooks at once, in the middle of a fetch, lead to one more, and the newest commit is served', async () => {
-  await using remote = await startRemote();
-  const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
-  await using server = await startServer(remote.env);
-  await serves(server.url, first);
-  const before = { looks: remote.looks(), requests: remote.git.requests.length };
-
-  const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  const { passed, open } = gate();
-  // The server has heard of the second commit and asks for its files: these are kept back.
-  let asked = false;
-  remote.git.hold = () => {
-    const last = remote.git.requests.slice(before.requests);
-    if (last.filter((line) => line.startsWith('POST')).length < 2) return undefined;
-    asked = true;
-    return passed;
-  };
-  await webhook(server.url, push(remote.url));
-  await until(() => asked, { withinMs: 20_000, what: 'the fetch of the second commit' });
-  const third = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 2\n' });
-  const answers = await Promise.all(Array.from({ length: 20 }, () => webhook(server.url, push(remote.url))));
-  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
-  assert.equal(field((await request(`${server.url}/policy`)).json, 'hash'), first, 'the fetch still runs');
-
-  await using peer = await startPeer(server.url);
-  await peer.call('subscribe', { topics: ['default:policy:.'] });
-  remote.git.hold = undefined;
-  open();
-  assert.deepEqual(await peer.notified(2), [second, third]);
-  assert.equal(remote.looks() - before.looks, 2);
-});
-
-test('a webhook while the first clone still runs is answered at once, and what it announced is served after it', async () => {
-  await using remote = await startRemote();
-  await remote.repo.commit({ 'a.rego': 'package a\n' });
-  const { passed, open } = gate();
-  let held = false;
-  remote.git.hold = () => {
-    if (remote.git.requests.filter((line) => line.startsWith('POST')).length < 2) return undefined;
-    held = true;
-    return passed;
-  };
-  await using server = await startServer(remote.env);
-  await until(() => held, { withinMs: 20_000, what: 'the clone asks for files' });
-  const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  assert.equal((await webhook(server.url, push(remote.url))).status, 200);
-  assert.equal((await request(`${server.url}/policy`)).status, 503);
-  remote.git.hold = undefined;
-  open();
-  await serves(server.url, second);
-});
-
-test('a remote that hangs holds up no webhook, and the first one after it is heard', async () => {
-  await using remote = await startRemote();
-  const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
-  await using server = await startServer({ ...remote.env, SYNC_POLICY_REPO_CLONE_TIMEOUT: '4' });
-  await serves(server.url, first);
-  remote.git.hang = true;
-  const before = remote.looks();
-  for (let count = 0; count < 5; count++) {
-    const start = performance.now();
-    assert.equal((await webhook(server.url, push(remote.url))).status, 200);
-    assert(performance.now() - start < 3900, 'the answer waited for the remote');
-  }
-  await until(() => remote.looks() > before, { withinMs: 20_000, what: 'the look that hangs' });
-  const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  remote.git.hang = false;
-  await webhook(server.url, push(remote.url));
-  await serves(server.url, second);
-});
-
-test('what is no push to the followed repository and branch is answered, and nothing is fetched', async () => {
-  await using remote = await startRemote();
-  const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
-  await using server = await startServer({
-    ...remote.env,
-    SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH: 'true',
-    SYNC_BODY_LIMIT_BYTES: '4096',
-  });
-  await serves(server.url, first);
-  const before = remote.git.requests.length;
-  const elsewhere = push('https://example.com/other');
-  const text = 'repo url or full name not found in payload!';
-  const rows: [Promise<Answer>, number, unknown][] = [
-    [webhook(server.url, push(remote.url), 'issues'), 200, undefined],
-    [webhook(server.url, { zen: 'z' }, 'ping'), 200, { status: 'ignored', event: 'ping' }],
-    [webhook(server.url, elsewhere), 200, { status: 'ignored', event: 'push' }],
-    [webhook(server.url, push(remote.url, 'refs/heads/other')), 200, null],
-    [webhook(server.url, { ref: 'refs/heads/master' }), 400, { detail: text }],
-    [webhook(server.url, push(remote.url), 'push', 'guess'), 401, { detail: "signatures didn't match!" }],
-    [postJson(`${server.url}/webhook`, push(remote.url)), 401, { detail: 'No secret was provided!' }],
-    [webhook(server.url, '[1]'), 422, undefined],
-    [webhook(server.url, '{"ref":'), 422, undefined],
-    [webhook(server.url, ''), 422, undefined],
-    [webhook(server.url, `{"x":"${'x'.repeat(5_000)}"}`), 413, undefined],
-  ];
-  for (const [sent, status, json] of rows) {
-    const answer = await sent;
-    assert.equal(answer.status, status, answer.text);
-    if (json !== undefined) assert.deepEqual(answer.json, json);
-    assert(!answer.text.includes('pass-word') && !answer.text.includes(SECRET), answer.text);
-  }
-  assert.equal((await webhook(server.url, push(remote.url, 'refs/heads/other'))).text, 'null');
-  // One that counts comes last: had another led to a look, there would be more than its own.
-  const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  const looks = remote.looks();
-  assert.equal(remote.git.requests.length, before);
-  await webhook(server.url, push(remote.url));
-  await serves(server.url, second);
-  assert.equal(remote.looks(), looks + 1);
-});
-
-test('each preset works through its setting: the secret and the event of the service, and its payload', async () => {
-  await using remote = await startRemote();
-  let head = await remote.repo.commit({ 'a.rego': 'package a\n' });
-  const services: Record<string, { headers: Record<string, string>; payload: object }> = {
-    gitlab: {
-      headers: { 'X-Gitlab-Token': SECRET, 'X-Gitlab-Event': 'Push Hook' },
-      payload: { ref: 'refs/heads/master', project: { path_with_namespace: 'x/y', git_http_url: remote.url } },
-    },
-    azure: {
-      headers: { 'x-api-key': SECRET },
-      payload: {
-        eventType: 'git.push',
-        resource: { refUpdates: [{ name: 'refs/heads/master' }], repository: { remoteUrl: remote.url } },
-      },
-    },
-    bitbucket: {
-      headers: { 'X-Hook-UUID': SECRET, 'X-Event-Key': 'repo:push' },
-      payload: {
-        push: { changes: [{ new: { type: 'branch', name: 'master' } }] },
-        repository: { full_name: 'org/repo', links: { html: { href: remote.url } } },
-      },
-    },
-  };
-  for (const [name, { headers, payload }] of Object.entries(services)) {
-    const env = { SYNC_POLICY_REPO_WEBHOOK_PARAMS: name, SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH: 'true' };
-    await using server = await startServer({ ...remote.env, ...env });
-    await serves(server.url, head);
-    const wrong = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.replace(SECRET, 'no')]));
-    const refused = await postJson(`${server.url}/webhook`, payload, wrong);
-    assert.deepEqual([refused.status, refused.json], [401, { detail: "secret-tokens didn't match!" }], name);
-    head = await remote.repo.commit({ 'a.rego': `package a\n\nx := "${name}"\n` });
-    const taken = await postJson(`${server.url}/webhook`, payload, headers);
-    assert.deepEqual([taken.status, field(taken.json, 'status')], [200, 'ok'], name);
-    await serves(server.url, head);
-  }
-});
-
-test("GitHub's form encoding is understood, its signature being over the form", async () => {
-  await using remote = await startRemote();
-  const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
-  await using server = await startServer(remote.env);
-  await serves(server.url, first);
-  const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  const body = new URLSearchParams({ payload: JSON.stringify(push(remote.url)) }).toString();
-  const answer = await request(`${server.url}/webhook`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/x-www-form-urlencoded',
-      'x-github-event': 'push',
-      'x-hub-signature-256': `sha256=${createHmac('sha256', SECRET).update(body).digest('hex').toUpperCase()}`,
-    },
-    body,
-  });
-  assert.equal(answer.status, 200, answer.text);
-  await serves(server.url, second);
-});
-
-test('a regular expression that cannot be used ends the start; without a secret a warning is logged', async () => {
-  await using remote = await startRemote();
-  const params = {
-    secret_header_name: 'x-token',
-    secret_type: 'token',
-    secret_parsing_regex: '(?=x)',
-    event_header_name: 'x-event',
-    push_event_value: 'push',
-  };
-  const wrong = { ...remote.env, SYNC_POLICY_REPO_WEBHOOK_PARAMS: JSON.stringify(params) };
-  await assert.rejects(startServer(wrong), { code: 'config_invalid', message: /secret_parsing_regex/ });
-
-  const lines: string[] = [];
-  const log = pino({ base: null }, { write: (line) => void lines.push(line) });
-  const { SYNC_POLICY_REPO_WEBHOOK_SECRET: _, ...open } = remote.env;
-  await using server = await startServer(open, { log });
-  assert(lines.some((line) => line.includes('SYNC_POLICY_REPO_WEBHOOK_SECRET is not set')));
-  const answer = await postJson(`${server.url}/webhook`, push(remote.url), { 'x-github-event': 'push' });
-  assert.deepEqual([answer.status, field(answer.json, 'status')], [200, 'ok']);
-});
-
-test('refused and ignored webhooks are in the log with their reason, and no secret', async () => {
-  await using remote = await startRemote();
-  const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
+describe('webhooks of one server', () => {
+  let remote: Remote;
+  let server: StartedServer;
   const lines: { level: number; msg: string; error?: string; reason?: string; code?: string; remedy?: string }[] = [];
   const log = pino({ base: null }, { write: (line) => void lines.push(JSON.parse(line)) });
-  await using server = await startServer({ ...remote.env, SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH: 'true' }, { log });
-  await serves(server.url, first);
-  const said = async (answer: Promise<Answer>): Promise<(typeof lines)[number] | undefined> => {
-    const before = lines.length;
-    await answer;
-    return lines.slice(before).find(({ msg }) => msg.startsWith('webhook'));
-  };
-  const ignored = [
-    [webhook(server.url, push(remote.url), 'issues'), /^only the event push has the repository fetched$/],
-    [webhook(server.url, push(remote.url, 'refs/heads/side')), /^it is about side, and only master counts/],
-    [
-      webhook(server.url, push('https://x:y@example.com/other')),
-      /^it is about https:.*other, someone\/else, and http.* is followed/,
-    ],
-  ] as const;
-  for (const [answer, reason] of ignored) {
-    const line = await said(answer);
-    assert.deepEqual([line?.level, line?.msg], [30, 'webhook ignored']);
-    assert.match(line?.reason ?? '', reason);
+  before(async () => {
+    remote = await startRemote();
+    const first = await remote.repo.commit({ 'app/a.rego': 'package app\n\nx := 1\n' });
+    const limits = { SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH: 'true', SYNC_BODY_LIMIT_BYTES: '4096' };
+    server = await startServer({ ...remote.env, ...limits }, { log });
+    await serves(server.url, first);
+  });
+  after(async () => {
+    await server?.[Symbol.asyncDispose]();
+    await remote?.[Symbol.asyncDispose]();
+  });
+
+  async function servedCommit(): Promise<string> {
+    return String(field((await request(`${server.url}/policy`)).json, 'hash'));
   }
-  const refused = await said(webhook(server.url, push(remote.url), 'push', 'another-secret'));
-  assert.deepEqual([refused?.level, refused?.msg, refused?.code], [40, 'webhook refused', 'webhook_refused']);
-  assert.match(`${refused?.error} ${refused?.remedy}`, /signatures didn't match.*SYNC_POLICY_REPO_WEBHOOK_SECRET/);
-  assert.doesNotMatch(JSON.stringify(lines), /webhook-secret|another-secret|pass-word|x:y/);
+
+  it('a webhook brings a commit to subscribers, GET /policy and the engine of a client, with polling off', async () => {
+    const first = await servedCommit();
+    await using client = await startClient({ serverUrl: server.url });
+    await client.answers('/app/x', {}, 1);
+    await using peer = await startPeer(server.url);
+    await peer.call('subscribe', { topics: ['default:policy:app'] });
+
+    const second = await remote.repo.commit({ 'app/a.rego': 'package app\n\nx := 2\n' });
+    const answer = await webhook(server.url, push(remote.url));
+    assert.equal(answer.status, 200);
+    assert.deepEqual(answer.json, { status: 'ok', event: 'push', repo_url: remote.url.replace('//', '//***@') });
+    assert.deepEqual(await peer.notified(1), [second]);
+    const { json } = await request(`${server.url}/policy?base_hash=${first}`);
+    assert.deepEqual([field(json, 'old_hash'), field(json, 'hash')], [first, second]);
+    await client.answers('/app/x', {}, 2);
+  });
+
+  it('refused and ignored webhooks are in the log with their reason, and no secret', async () => {
+    const said = async (send: () => Promise<Answer>): Promise<(typeof lines)[number] | undefined> => {
+      const before = lines.length;
+      await send();
+      return lines.slice(before).find(({ msg }) => msg.startsWith('webhook'));
+    };
+    const ignored = [
+      [() => webhook(server.url, push(remote.url), 'issues'), /^only the event push has the repository fetched$/],
+      [() => webhook(server.url, push(remote.url, 'refs/heads/side')), /^it is about side, and only master counts/],
+      [
+        () => webhook(server.url, push('https://x:y@example.com/other')),
+        /^it is about https:.*other, someone\/else, and http.* is followed/,
+      ],
+    ] as const;
+    for (const [send, reason] of ignored) {
+      const line = await said(send);
+      assert.deepEqual([line?.level, line?.msg], [30, 'webhook ignored']);
+      assert.match(line?.reason ?? '', reason);
+    }
+    const refused = await said(() => webhook(server.url, push(remote.url), 'push', 'another-secret'));
+    assert.deepEqual([refused?.level, refused?.msg, refused?.code], [40, 'webhook refused', 'webhook_refused']);
+    assert.match(`${refused?.error} ${refused?.remedy}`, /signatures didn't match.*SYNC_POLICY_REPO_WEBHOOK_SECRET/);
+    assert.doesNotMatch(JSON.stringify(lines), /webhook-secret|another-secret|pass-word|x:y/);
+  });
+
+  it('twenty webhooks at once, in the middle of a fetch, lead to one more, and the newest commit is served', async () => {
+    const first = await servedCommit();
+    const before = { looks: remote.looks(), requests: remote.git.requests.length };
+
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n' });
+    const { passed, open } = gate();
+    // The server has heard of the second commit and asks for its files: these are kept back.
+    let asked = false;
+    remote.git.hold = () => {
+      const last = remote.git.requests.slice(before.requests);
+      if (last.filter((line) => line.startsWith('POST')).length < 2) return undefined;
+      asked = true;
+      return passed;
+    };
+    await webhook(server.url, push(remote.url));
+    await until(() => asked, { withinMs: 20_000, what: 'the fetch of the second commit' });
+    const third = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => webhook(server.url, push(remote.url))));
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+    assert.equal(field((await request(`${server.url}/policy`)).json, 'hash'), first, 'the fetch still runs');
+
+    await using peer = await startPeer(server.url);
+    await peer.call('subscribe', { topics: ['default:policy:.'] });
+    remote.git.hold = undefined;
+    open();
+    assert.deepEqual(await peer.notified(2), [second, third]);
+    assert.equal(remote.looks() - before.looks, 2);
+  });
+
+  it('what is no push to the followed repository and branch is answered, and nothing is fetched', async () => {
+    const before = remote.git.requests.length;
+    const elsewhere = push('https://example.com/other');
+    const text = 'repo url or full name not found in payload!';
+    const rows: [Promise<Answer>, number, unknown][] = [
+      [webhook(server.url, push(remote.url), 'issues'), 200, undefined],
+      [webhook(server.url, { zen: 'z' }, 'ping'), 200, { status: 'ignored', event: 'ping' }],
+      [webhook(server.url, elsewhere), 200, { status: 'ignored', event: 'push' }],
+      [webhook(server.url, push(remote.url, 'refs/heads/other')), 200, null],
+      [webhook(server.url, { ref: 'refs/heads/master' }), 400, { detail: text }],
+      [webhook(server.url, push(remote.url), 'push', 'guess'), 401, { detail: "signatures didn't match!" }],
+      [postJson(`${server.url}/webhook`, push(remote.url)), 401, { detail: 'No secret was provided!' }],
+      [webhook(server.url, '[1]'), 422, undefined],
+      [webhook(server.url, '{"ref":'), 422, undefined],
+      [webhook(server.url, ''), 422, undefined],
+      [webhook(server.url, `{"x":"${'x'.repeat(5_000)}"}`), 413, undefined],
+    ];
+    for (const [sent, status, json] of rows) {
+      const answer = await sent;
+      assert.equal(answer.status, status, answer.text);
+      if (json !== undefined) assert.deepEqual(answer.json, json);
+      assert(!answer.text.includes('pass-word') && !answer.text.includes(SECRET), answer.text);
+    }
+    assert.equal((await webhook(server.url, push(remote.url, 'refs/heads/other'))).text, 'null');
+    // One that counts comes last: had another led to a look, there would be more than its own.
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 2\n' });
+    const looks = remote.looks();
+    assert.equal(remote.git.requests.length, before);
+    await webhook(server.url, push(remote.url));
+    await serves(server.url, second);
+    assert.equal(remote.looks(), looks + 1);
+  });
+
+  it("GitHub's form encoding is understood, its signature being over the form", async () => {
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 3\n' });
+    const body = new URLSearchParams({ payload: JSON.stringify(push(remote.url)) }).toString();
+    const answer = await request(`${server.url}/webhook`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-www-form-urlencoded',
+        'x-github-event': 'push',
+        'x-hub-signature-256': `sha256=${createHmac('sha256', SECRET).update(body).digest('hex').toUpperCase()}`,
+      },
+      body,
+    });
+    assert.equal(answer.status, 200, answer.text);
+    await serves(server.url, second);
+  });
+
+  it('so is what is refused before it is judged: too large, or without the token that a bundle webhook needs', async () => {
+    const refused = (): string | undefined => lines.findLast(({ msg }) => msg === 'webhook refused')?.code;
+    // One refusal a second is logged: the cases above may have had it.
+    await until(
+      async () => {
+        assert.equal((await webhook(server.url, `{"x":"${'x'.repeat(5_000)}"}`)).status, 413);
+        return refused() === 'body_too_large';
+      },
+      { withinMs: 20_000, what: 'the refusal is logged' },
+    );
+    const env = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: 'http://127.0.0.1:1', ...withKeys() };
+    await using ofBundles = await startServer(env, { log });
+    assert.equal((await postJson(`${ofBundles.url}/webhook`, {})).status, 401);
+    assert.equal(refused(), 'unauthorized');
+  });
 });
 
-test('so is what is refused before it is judged: too large, or without the token that a bundle webhook needs', async () => {
-  await using remote = await startRemote();
-  const lines: { msg: string; error?: string; code?: string }[] = [];
-  const log = pino({ base: null }, { write: (line) => void lines.push(JSON.parse(line)) });
-  const refused = (): unknown[] => lines.filter(({ msg }) => msg === 'webhook refused').map(({ code }) => code);
-  {
-    await using server = await startServer(remote.env, { log });
-    assert.equal((await webhook(server.url, `{"x":"${'x'.repeat(6 * 1024 * 1024)}"}`)).status, 413);
-    assert.deepEqual(refused(), ['body_too_large']);
-  }
-  lines.length = 0;
-  const env = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: 'http://127.0.0.1:1', ...withKeys() };
-  await using server = await startServer(env, { log });
-  assert.equal((await postJson(`${server.url}/webhook`, {})).status, 401);
-  assert.deepEqual(refused(), ['unauthorized']);
+describe('webhooks of servers of their own', { concurrency: true }, () => {
+  it('a remote that hangs holds up no webhook, and the first one after it is heard', async () => {
+    await using remote = await startRemote();
+    const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
+    await using server = await startServer({ ...remote.env, SYNC_POLICY_REPO_CLONE_TIMEOUT: '4' });
+    await serves(server.url, first);
+    remote.git.hang = true;
+    const before = remote.looks();
+    for (let count = 0; count < 5; count++) {
+      const start = performance.now();
+      assert.equal((await webhook(server.url, push(remote.url))).status, 200);
+      assert(performance.now() - start < 3900, 'the answer waited for the remote');
+    }
+    await until(() => remote.looks() > before, { withinMs: 20_000, what: 'the look that hangs' });
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    remote.git.hang = false;
+    await webhook(server.url, push(remote.url));
+    await serves(server.url, second);
+  });
+
+  it('a webhook while the first clone still runs is answered at once, and what it announced is served after it', async () => {
+    await using remote = await startRemote();
+    await remote.repo.commit({ 'a.rego': 'package a\n' });
+    const { passed, open } = gate();
+    let held = false;
+    remote.git.hold = () => {
+      if (remote.git.requests.filter((line) => line.startsWith('POST')).length < 2) return undefined;
+      held = true;
+      return passed;
+    };
+    await using server = await startServer(remote.env);
+    await until(() => held, { withinMs: 20_000, what: 'the clone asks for files' });
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    assert.equal((await webhook(server.url, push(remote.url))).status, 200);
+    assert.equal((await request(`${server.url}/policy`)).status, 503);
+    remote.git.hold = undefined;
+    open();
+    await serves(server.url, second);
+  });
+
+  it('each preset works through its setting: the secret and the event of the service, and its payload', async () => {
+    await using remote = await startRemote();
+    let head = await remote.repo.commit({ 'a.rego': 'package a\n' });
+    const services: Record<string, { headers: Record<string, string>; payload: object }> = {
+      gitlab: {
+        headers: { 'X-Gitlab-Token': SECRET, 'X-Gitlab-Event': 'Push Hook' },
+        payload: { ref: 'refs/heads/master', project: { path_with_namespace: 'x/y', git_http_url: remote.url } },
+      },
+      azure: {
+        headers: { 'x-api-key': SECRET },
+        payload: {
+          eventType: 'git.push',
+          resource: { refUpdates: [{ name: 'refs/heads/master' }], repository: { remoteUrl: remote.url } },
+        },
+      },
+      bitbucket: {
+        headers: { 'X-Hook-UUID': SECRET, 'X-Event-Key': 'repo:push' },
+        payload: {
+          push: { changes: [{ new: { type: 'branch', name: 'master' } }] },
+          repository: { full_name: 'org/repo', links: { html: { href: remote.url } } },
+        },
+      },
+    };
+    for (const [name, { headers, payload }] of Object.entries(services)) {
+      const env = { SYNC_POLICY_REPO_WEBHOOK_PARAMS: name, SYNC_POLICY_REPO_WEBHOOK_ENFORCE_BRANCH: 'true' };
+      await using server = await startServer({ ...remote.env, ...env });
+      await serves(server.url, head);
+      const wrong = Object.fromEntries(
+        Object.entries(headers).map(([key, value]) => [key, value.replace(SECRET, 'no')]),
+      );
+      const refused = await postJson(`${server.url}/webhook`, payload, wrong);
+      assert.deepEqual([refused.status, refused.json], [401, { detail: "secret-tokens didn't match!" }], name);
+      head = await remote.repo.commit({ 'a.rego': `package a\n\nx := "${name}"\n` });
+      const taken = await postJson(`${server.url}/webhook`, payload, headers);
+      assert.deepEqual([taken.status, field(taken.json, 'status')], [200, 'ok'], name);
+      await serves(server.url, head);
+    }
+  });
+
+  it('a regular expression that cannot be used ends the start; without a secret a warning is logged', async () => {
+    await using remote = await startRemote();
+    const params = {
+      secret_header_name: 'x-token',
+      secret_type: 'token',
+      secret_parsing_regex: '(?=x)',
+      event_header_name: 'x-event',
+      push_event_value: 'push',
+    };
+    const wrong = { ...remote.env, SYNC_POLICY_REPO_WEBHOOK_PARAMS: JSON.stringify(params) };
+    await assert.rejects(startServer(wrong), { code: 'config_invalid', message: /secret_parsing_regex/ });
+
+    const lines: string[] = [];
+    const log = pino({ base: null }, { write: (line) => void lines.push(line) });
+    const { SYNC_POLICY_REPO_WEBHOOK_SECRET: _, ...open } = remote.env;
+    await using server = await startServer(open, { log });
+    assert(lines.some((line) => line.includes('SYNC_POLICY_REPO_WEBHOOK_SECRET is not set')));
+    const answer = await postJson(`${server.url}/webhook`, push(remote.url), { 'x-github-event': 'push' });
+    assert.deepEqual([answer.status, field(answer.json, 'status')], [200, 'ok']);
+  });
 });
