@@ -20,6 +20,8 @@ export interface SocketClientOptions {
   openTimeoutMs?: number;
   /** Time between WebSocket pings, and timeout of each. Default 20 s. */
   pingIntervalMs?: number;
+  /** Time for each answer to OPAL's readiness check. Default 1 s (opal-protocol P1.5). */
+  readyPingMs?: number;
   /** Announce this id to the server, as OPAL's clients do for its statistics (opal-protocol P1.7). */
   announceAs?: string | undefined;
   /** Largest message that is accepted. Default 64 MiB. */
@@ -90,7 +92,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
 
   /** Returns the result of `subscribe`. */
   async function subscribe(link: Link, session: OpenSession): Promise<unknown> {
-    await waitUntilReady(link);
+    await waitUntilReady(link, options.readyPingMs);
     const topics = [...new Set(deps.topics(session))];
     if (topics.length === 0) return undefined;
     const result = await link.call('subscribe', { topics, ...deps.subscribeWith?.(session) }, openTimeoutMs);
@@ -175,10 +177,10 @@ function needsHelp(error: unknown): boolean {
 }
 
 /** OPAL's readiness check. Only a lost connection fails it. */
-async function waitUntilReady(link: Link): Promise<void> {
+async function waitUntilReady(link: Link, pingMs = READY_PING_MS): Promise<void> {
   for (let attempt = 1; attempt <= READY_PINGS; attempt++) {
     try {
-      await link.call('_ping_', {}, READY_PING_MS);
+      await link.call('_ping_', {}, pingMs);
       return;
     } catch (error) {
       if (link.closed.aborted) throw error;

@@ -84,27 +84,28 @@ describe('hostile input', () => {
   ): string[] {
     const { status, text } = answer;
     statuses.add(status);
-    const shown = `${status}, ${JSON.stringify(text.slice(-300))}, asked with ${JSON.stringify(
-      requestBytes(asked).toString('latin1').slice(0, 300),
-    )}`;
+    const shown = (): string =>
+      `${status}, ${JSON.stringify(text.slice(-300))}, asked with ${JSON.stringify(
+        requestBytes(asked).toString('latin1', 0, 300),
+      )}`;
     const problems: string[] = [];
     const isCut = status === 0 && mayCut === true;
     const isRefusal = (status >= 400 && status < 500) || isCut;
     const isDocumented = status >= 500 && all.some(({ statuses }) => statuses.includes(status));
-    if (must === 'refuse' && !isRefusal) problems.push(`is not refused: ${shown}`);
-    if ((status === 0 || status >= 500) && !isCut && !isDocumented) problems.push(`fails: ${shown}`);
-    if (text.includes('Uncaught')) problems.push(`is an uncaught exception: ${shown}`);
+    if (must === 'refuse' && !isRefusal) problems.push(`is not refused: ${shown()}`);
+    if ((status === 0 || status >= 500) && !isCut && !isDocumented) problems.push(`fails: ${shown()}`);
+    if (text.includes('Uncaught')) problems.push(`is an uncaught exception: ${shown()}`);
     if (must === 'refuse' && status === 422 && names !== undefined && !namesPlace(text, names))
-      problems.push(`does not name it: ${shown}`);
+      problems.push(`does not name it: ${shown()}`);
     if (!maySeeSecrets(asked, answer)) {
-      for (const secret of world.leaks(text)) problems.push(`shows ${secret}: ${shown}`);
+      for (const secret of world.leaks(text)) problems.push(`shows ${secret}: ${shown()}`);
     }
     for (const [name, value] of asked.headers) {
       // What somebody tried as a token may be the right one for somewhere else.
       if (name !== 'Authorization' || value.length < 20) continue;
-      if (text.includes(value.slice(-20))) problems.push(`repeats what was presented: ${shown}`);
+      if (text.includes(value.slice(-20))) problems.push(`repeats what was presented: ${shown()}`);
     }
-    if (/\r\nx-injected/i.test(text)) problems.push(`has a header that the request asked for: ${shown}`);
+    if (/\r\nx-injected/i.test(text)) problems.push(`has a header that the request asked for: ${shown()}`);
     return problems;
   }
 
@@ -302,15 +303,15 @@ test('an archive that was changed at random is read whole or refused, never lead
   let refused = 0;
   for (const bytes of [good, ...known, ...evil, ...damaged]) {
     await writeFile(file, bytes);
-    const what = `SYNC_TEST_SEED=${SEED} archive ${bytes.toString('base64').slice(0, 4000)}`;
+    const what = (): string => `SYNC_TEST_SEED=${SEED} archive ${bytes.subarray(0, 3000).toString('base64')}`;
     try {
       for await (const { path, content } of archiveFiles(file, TEST_LIMITS, AbortSignal.timeout(5000))) {
-        assert(isInside(path), `${what}: ${JSON.stringify(path)}`);
+        if (!isInside(path)) assert.fail(`${what()}: ${JSON.stringify(path)}`);
         for await (const _ of content); // read as the importer does
       }
       read++;
     } catch (error) {
-      assert(error instanceof SyncError && error.code === 'bundle_archive_refused', `${what}: ${error}`);
+      if (!(error instanceof SyncError && error.code === 'bundle_archive_refused')) assert.fail(`${what()}: ${error}`);
       refused++;
     }
   }

@@ -10,7 +10,6 @@ import { field, postJson, request } from '../support/http.js';
 import { cookieOf, pageHeaders, signIn } from '../support/page.js';
 import { type StartedServer, startServer } from '../support/start-server.js';
 import { requestBy } from '../support/tls-request.js';
-import { until } from '../support/until.js';
 
 const HOUR_SECONDS = 3_600;
 
@@ -93,33 +92,27 @@ describe('signing in to the live page', () => {
     assert.match(answer.headers.get('set-cookie') ?? '', /Max-Age=(?:28800|2879\d);/);
   });
 
-  it('a session ends with its token: requests are refused, and nobody is signed in', async () => {
-    const token = await tokenOf(server.url, { type: 'listener', ttl: 2 });
-    const cookie = cookieOf(await signIn(server.url, token));
-    assert.equal((await request(`${server.url}/clients`, { headers: cookie })).status, 200);
-    const endsMs = (decodeJwt(token).exp ?? 0) * 1000;
-    await until(() => Date.now() > endsMs, { withinMs: 20_000, what: 'the token has ended' });
-    const refused = await request(`${server.url}/clients`, { headers: cookie });
-    assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [401, 'unauthorized']);
-    assert.equal(field(refused.json, 'detail', 'error'), 'The session has ended: sign in again.');
-    assert.equal((await sessionAt(server.url, cookie)).signed_in, false);
-    const again = await signIn(server.url, token);
-    assert.equal(again.status, 401);
-    const text = String(field(again.json, 'detail', 'error'));
-    assert.match(text, /^This token has ended \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)\. Ask for a new one\.$/);
-  });
-
-  it('a stream of the fleet ends with the session, and says why', async () => {
+  it('a session ends with its token: its stream says why, requests are refused, and nobody is signed in', async () => {
     const token = await tokenOf(server.url, { type: 'listener', ttl: 3 });
     const cookie = cookieOf(await signIn(server.url, token));
     const stream = await fetch(`${server.url}/ui/events`, { headers: cookie, signal: AbortSignal.timeout(20_000) });
     assert.equal(stream.status, 200);
+    assert.equal((await request(`${server.url}/clients`, { headers: cookie })).status, 200);
     const said = await stream.text(); // the server ends it
     assert.match(said, /^event: snapshot$/m);
     assert.match(said, /^event: end\ndata: \{"reason":"expired"\}$/m);
     const endsMs = (decodeJwt(token).exp ?? 0) * 1000;
     assert(Date.now() >= endsMs, 'not before its end');
-    assert.equal((await request(`${server.url}/ui/events`, { headers: cookie })).status, 401);
+    for (const path of ['/clients', '/ui/events']) {
+      const refused = await request(`${server.url}${path}`, { headers: cookie });
+      assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [401, 'unauthorized'], path);
+      assert.equal(field(refused.json, 'detail', 'error'), 'The session has ended: sign in again.');
+    }
+    assert.equal((await sessionAt(server.url, cookie)).signed_in, false);
+    const again = await signIn(server.url, token);
+    assert.equal(again.status, 401);
+    const text = String(field(again.json, 'detail', 'error'));
+    assert.match(text, /^This token has ended \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)\. Ask for a new one\.$/);
   });
 
   it('says what is wrong with a token, and what is needed', async () => {
