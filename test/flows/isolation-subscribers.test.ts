@@ -10,7 +10,7 @@ import { type StartedServer, startServer } from '../support/start-server.js';
 import { together } from '../support/together.js';
 import { until } from '../support/until.js';
 
-const UPDATES = 200;
+const UPDATES = 150;
 const OTHERS = 20;
 const NUMBERS = Array.from({ length: UPDATES }, (_, index) => index + 1);
 
@@ -99,7 +99,7 @@ test('a subscriber that leaves too much unread is cut off, the others get every 
   await using server = await serverProgram({ SYNC_SUBSCRIBER_BUFFER_BYTES: '65536' });
   await using listeners = await startListeners(server.url);
   const { reading, stuck } = listeners;
-  const pad = 'x'.repeat(32 * 1024);
+  const pad = 'x'.repeat(48 * 1024);
   const handedTo: number[] = [];
   for (const number of NUMBERS) handedTo.push(await publishNumber(server.url, number, { number, pad }));
   await allHaveAll(reading);

@@ -8,7 +8,7 @@ import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.js';
-import { FAST, following } from '../support/start-client.js';
+import { FAST } from '../support/start-client.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -42,7 +42,7 @@ describe('traces of the real programs, with the SDK of OpenTelemetry loaded by -
     const dir = use(await tempDir());
     await repo.commit({ 'app.rego': 'package app\n\nversion := 1\n' });
     const state = { SYNC_STATE_DIR: join(dir.path, 'state'), SYNC_SERVER_BIND_PORT: '0' };
-    server = use(startCommand('server', ['run'], { ...state, ...following(repo), ...traced('server') }));
+    server = use(startCommand('server', ['run'], { ...state, SYNC_POLICY_REPO_URL: repo.url, ...traced('server') }));
     [, url = ''] = await server.says(LISTENS);
     for (const id of ['one', 'two']) {
       const engine = `http://127.0.0.1:${await freePort()}`;
@@ -129,6 +129,7 @@ describe('traces of the real programs, with the SDK of OpenTelemetry loaded by -
 
   it('a commit is one trace from the read of the source to both engines', async () => {
     const hash = await repo.commit({ 'app.rego': 'package app\n\nversion := 2\n' });
+    assert.equal((await postJson(`${url}/policy/refresh`, {})).status, 200);
     for (const engine of engines) await holds(engine, '/app/version', 2);
     const isOfIt = ({ attributes }: CollectedSpan): boolean => attributes['policysync.commit'] === hash;
     const spans = await spansOf(isOfIt, 8);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { gitRepo } from '../support/git-repo.js';
 import { request } from '../support/http.js';
-import { following, publish, startClient } from '../support/start-client.js';
+import { publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
@@ -34,7 +34,7 @@ async function read(url: string): Promise<Map<string, number>> {
 it('the figures of server and client follow what happens', async () => {
   await using repo = await gitRepo();
   await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
-  await using server = await startServer(following(repo));
+  await using server = await startServer({ SYNC_POLICY_REPO_URL: repo.url });
   await using client = await startClient({ serverUrl: server.url });
   await client.answers('/a/x', undefined, 1);
   await publish(server.url, { dst_path: '/users', data: 1 });

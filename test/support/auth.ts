@@ -13,8 +13,16 @@ export function keyPair(): { publicKey: string; privateKey: string } {
   });
 }
 
-/** Server settings that turn authentication on. */
-export function withKeys({ publicKey, privateKey } = keyPair()): Record<string, string> {
+let usual: ReturnType<typeof keyPair> | undefined;
+
+function usualPair(): ReturnType<typeof keyPair> {
+  usual ??= keyPair();
+  return usual;
+}
+
+/** Server settings that turn authentication on. Default: the same pair each time, since one takes a while to make. */
+export function withKeys(pair?: ReturnType<typeof keyPair>): Record<string, string> {
+  const { publicKey, privateKey } = pair ?? usualPair();
   return {
     SYNC_AUTH_PUBLIC_KEY: publicKey,
     SYNC_AUTH_PRIVATE_KEY: privateKey,
