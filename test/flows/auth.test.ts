@@ -52,7 +52,7 @@ async function publish(serverUrl: string, token: string, path: string, data: str
   return runCommand('client', args, { SYNC_SERVER_URL: serverUrl, SYNC_CLIENT_TOKEN: token });
 }
 
-describe('with authentication on', () => {
+describe('server, publisher, client and engine', () => {
   let repo: GitRepo;
   let keys: SshKeys;
   let server: StartedServer;
@@ -81,7 +81,7 @@ describe('with authentication on', () => {
     for (const part of [shortLived, emptyOpa, server, keys, repo]) await part?.[Symbol.asyncDispose]();
   });
 
-  it('a client with its token gets policy and data, and nothing without one', async () => {
+  it('with authentication on, a client with its token gets policy and data, and nothing without one', async () => {
     const env = { SYNC_AUTH_PUBLIC_KEY: keys.publicLine };
     const clientToken = await obtainToken(server.url, '--claims', '{"tenant":"t1"}');
     const sourceToken = await obtainToken(server.url, '--type', 'datasource', '--ttl', '1', 'hours');

@@ -99,7 +99,7 @@ describe('a publisher that waits until all clients have applied its update', () 
     await one.healthy();
   });
 
-  it('by publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
+  it('publish-data-update --wait ends with 0 when all have it, and with 1 and the list when not', async () => {
     const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
     const good = await runCommand('client', [...args, '--wait', '10']);
     assert.equal(good.code, 0, good.stderr);
