@@ -80,9 +80,14 @@ describe('a publisher that waits until all clients have applied its update', () 
   it('is told of a frozen client with 202, and 200 again when that has thawed', async () => {
     {
       await using _ = await freeze(other.process.pid ?? 0);
-      const late = await publishWaiting(server, '700ms');
-      assert.equal(late.status, 202, late.text);
-      assert.equal(field(late.json, 'applied'), 1);
+      const late = await until(
+        async () => {
+          const answer = await publishWaiting(server, '700ms');
+          assert.equal(answer.status, 202, answer.text);
+          return field(answer.json, 'applied') === 1 && answer;
+        },
+        { withinMs: 20_000, what: 'the other one has it in time' },
+      );
       assert.equal(field(late.json, 'lagging', 0, 'client_id'), 'other');
       const shown = await request(`${server.url}/clients?id=other`);
       assert((field(shown.json, 'clients', 0, 'data', 'lag_updates') as number) >= 1, shown.text);
@@ -109,7 +114,11 @@ describe('a publisher that waits until all clients have applied its update', () 
       const bad = await runCommand('client', [...args, '--wait', '0.5']);
       assert.equal(bad.code, 1);
       assert.match(bad.stdout, /Published successfully/);
-      assert.match(bad.stderr, /not applied everywhere within 0\.5 s:\n {2}other: it has applied up to \d/);
+      // On a busy machine half a second may be short for the other one, too.
+      assert.match(
+        bad.stderr,
+        /not applied everywhere within 0\.5 s:\n(?: {2}one: .*\n)? {2}other: it has applied up to \d/,
+      );
     }
     assert.equal((await runCommand('client', [...args, '--wait', '0'])).code, 2);
   });
