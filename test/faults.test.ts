@@ -124,6 +124,8 @@ describe('a run of test:faults', () => {
     const short = {
       seed: 7,
       seconds: 12,
+      faults: undefined,
+      clients: 3,
       instances: 1,
       backbone: undefined,
       engine: 'inline',
@@ -141,6 +143,8 @@ describe('a run of test:faults', () => {
     assert.deepEqual(read('--engine', 'embedded'), { ...short, engine: 'embedded' });
     assert.match(String(read('--engine', 'external')), /one of inline, embedded/);
     assert.deepEqual(read('--minutes', '5'), { ...short, seconds: 300 });
+    assert.deepEqual(read('--faults', '8', '--clients', '2'), { ...short, faults: 8, clients: 2 });
+    assert.match(String(read('--clients', '4')), /1 to 3/);
     assert.match(String(read('--instances', '2')), /needs a --backbone/);
     assert.match(String(read('--backbone', 'kafka')), /one of postgres, redis, nats/);
     assert.match(String(read('--seconds', 'x')), /take numbers/);

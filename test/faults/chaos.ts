@@ -22,12 +22,12 @@ const NEW_WEIGHT = 4;
 export type Counts = Map<string, number>;
 
 /**
- * Breaks things until the signal aborts, and mends each after a while. Several at once: so many hands. What is drawn
+ * Breaks things until the signal aborts or all faults were had, and mends each after a while. Several at once: so many hands. What is drawn
  * comes again with the seed; what it meets does not, since processes are never twice the same.
  */
 export async function chaos(
   world: World,
-  options: { hands: number; pauseMs: number },
+  options: { hands: number; pauseMs: number; faults: number | undefined },
   draw: Random,
   time: Timeline,
   signal: AbortSignal,
@@ -35,11 +35,13 @@ export async function chaos(
   const counts: Counts = new Map();
   const busy = new Set<string>();
   const seen = new Set<string>();
+  let left = options.faults ?? Number.POSITIVE_INFINITY;
   const hand = async (own: Random): Promise<void> => {
-    while (!signal.aborted) {
+    while (!signal.aborted && left > 0) {
       const possible = faults(world, own, time, counts).filter(({ of }) => !busy.has(of));
       const fault = weighted(possible, seen, own);
       if (fault !== undefined) {
+        left--;
         seen.add(fault.kind);
         busy.add(fault.of);
         try {

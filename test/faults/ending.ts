@@ -15,8 +15,8 @@ import { emptyDisk, type World } from './world.js';
 const REST_MS = 120_000;
 /** Longest wait for a server: it waits for its backbone itself. */
 const SERVER_MS = 120_000;
-/** Time for publishing to the log that came after the lost one. */
-const ANEW_MS = 2000;
+/** Updates that are published to the log that came after the lost one. */
+const ANEW = { publications: 30, paceMs: 20 };
 const LATER_MS = 3000;
 
 const pause = (ms: number): Promise<void> => sleep(ms, new AbortController().signal);
@@ -90,10 +90,14 @@ export async function lostLogStory(
   }
   time.say('nothing was lost with the log');
   const publishing = new AbortController();
+  const enough = journal.publications.length + ANEW.publications;
   const publishers = [0, 1].map((at) =>
-    publishTree({ ...deps, alwaysKeyed: true, draw: deps.draw.fork(`anew ${at}`) }, publishing.signal),
+    publishTree(
+      { ...deps, alwaysKeyed: true, paceMs: ANEW.paceMs, draw: deps.draw.fork(`anew ${at}`) },
+      publishing.signal,
+    ),
   );
-  await pause(ANEW_MS);
+  await until(() => journal.publications.length >= enough, { withinMs: SERVER_MS, what: 'updates are published anew' });
   publishing.abort();
   await Promise.all(publishers);
   for (const [at, client] of world.clients.entries()) {

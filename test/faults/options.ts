@@ -6,6 +6,9 @@ export interface RunOptions {
   readonly seed: number;
   /** Time with faults; start, healing and judging come to it. */
   readonly seconds: number;
+  /** The run goes on until so many faults came, whatever its time. */
+  readonly faults: number | undefined;
+  readonly clients: number;
   readonly instances: number;
   readonly backbone: BackboneKind | undefined;
   /** The engine of the clients. */
@@ -16,6 +19,7 @@ export interface RunOptions {
   readonly verbose: boolean;
 }
 
+const MOST_CLIENTS = 3;
 const SHORT_SECONDS = 12;
 const LONG_SECONDS = 30 * 60;
 const BACKBONES: Readonly<Record<string, BackboneKind>> = { postgres: 'Postgres', redis: 'Redis', nats: 'NATS' };
@@ -28,6 +32,8 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
       seed: { type: 'string' },
       seconds: { type: 'string' },
       minutes: { type: 'string' },
+      faults: { type: 'string' },
+      clients: { type: 'string', default: String(MOST_CLIENTS) },
       long: { type: 'boolean', default: env.SYNC_TEST_LONG === '1' },
       instances: { type: 'string' },
       backbone: { type: 'string' },
@@ -46,8 +52,11 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
   const isGiven = values.minutes !== undefined || values.seconds !== undefined;
   const seconds = isGiven ? given : values.long ? LONG_SECONDS : SHORT_SECONDS;
   const instances = Number(values.instances ?? (backbone === undefined ? 1 : 2));
-  if (![seed, seconds, instances].every((value) => Number.isFinite(value) && value >= 0) || instances < 1)
-    return '--seed, --seconds, --minutes and --instances take numbers';
+  const faults = values.faults === undefined ? undefined : Number(values.faults);
+  const clients = Number(values.clients);
+  if (![seed, seconds, instances, faults ?? 0].every((value) => Number.isFinite(value) && value >= 0) || instances < 1)
+    return '--seed, --seconds, --minutes, --faults and --instances take numbers';
+  if (!Number.isInteger(clients) || clients < 1 || clients > MOST_CLIENTS) return `--clients is 1 to ${MOST_CLIENTS}`;
   if (instances > 1 && backbone === undefined) return '--instances above 1 needs a --backbone';
-  return { seed, seconds, instances, backbone, engine, keep: values.keep, verbose: values.verbose };
+  return { seed, seconds, faults, clients, instances, backbone, engine, keep: values.keep, verbose: values.verbose };
 }

@@ -37,11 +37,15 @@ import { account, entriesOf, judgeAll } from './verdict.js';
 import { DEAD, startWorld, type World } from './world.js';
 
 const TREE_PUBLISHERS = 3;
-/** The long form publishes more slowly: its model has to stay of a size that can be compared. */
-const PACE_MS = { short: 20, long: 150 };
+/**
+ * The long form publishes more slowly: its model has to stay of a size that can be compared. One that counts faults does not
+ * gain by more updates than these.
+ */
+const PACE_MS = { short: 20, counted: 80, long: 150 };
 /** A machine with other work must not make the run say nothing: it goes on until so much was published, within bounds. */
 const LEAST_PUBLICATIONS = 200;
 const LEAST_EACH_SECOND = 15;
+const LEAST_EACH_FAULT = 12;
 const LONGEST = 4;
 /** What a run may take beyond its time with faults, at most: one that hangs ends with what is known of it. */
 const LIMIT_MS = 10 * 60_000;
@@ -58,9 +62,10 @@ async function main(args: string[]): Promise<number> {
     process.stderr.write(`faults: ${options}\n`);
     return 2;
   }
-  const { seed, seconds, instances, backbone } = options;
+  const { seed, seconds, faults, clients, instances, backbone } = options;
+  const amount = faults === undefined ? `${seconds} s of faults` : `${faults} faults`;
   say(
-    `faults: seed ${seed}, ${seconds} s of faults, ${instances} server instance(s), ${backbone ?? 'embedded log'}, 3 clients`,
+    `faults: seed ${seed}, ${amount}, ${instances} server instance(s), ${backbone ?? 'embedded log'}, ${clients} client(s)`,
   );
   const dir = await mkdtemp(join(tmpdir(), 'policysync-faults-'));
   const limit = setTimeout(
@@ -118,7 +123,8 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   const breaking = new AbortController();
   const sampling = new AbortController();
   const versions = new Map<string, number>();
-  const paceMs = options.seconds > 120 ? PACE_MS.long : PACE_MS.short;
+  const isCounted = options.faults !== undefined;
+  const paceMs = isCounted ? PACE_MS.counted : options.seconds > 120 ? PACE_MS.long : PACE_MS.short;
   const memory = {
     server: watchMemory(programsOf(world.instances), sampling.signal),
     client: watchMemory(programsOf(world.clients), sampling.signal),
@@ -146,11 +152,19 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
     publishLive(deps('live'), versions, publishing.signal),
     publishAndAsk(deps('ask'), publishing.signal),
   ]);
-  const faults = chaos(world, { hands: 2, pauseMs: 350 }, draw.fork('chaos'), time, breaking.signal);
+  const faults = chaos(
+    world,
+    { hands: 2, pauseMs: 350, faults: options.faults },
+    draw.fork('chaos'),
+    time,
+    breaking.signal,
+  );
   faults.catch(() => breaking.abort()); // awaited below, which has the failure
+  if (options.faults !== undefined) await faults;
   const never = new AbortController().signal;
   const startedMs = time.now();
   const isEnough = (): boolean => {
+    if (options.faults !== undefined) return journal.publications.length >= options.faults * LEAST_EACH_FAULT;
     const passedS = (time.now() - startedMs) / 1000;
     const least = Math.min(options.seconds * LEAST_EACH_SECOND, LEAST_PUBLICATIONS);
     return passedS >= options.seconds * (journal.publications.length < least ? LONGEST : 1);

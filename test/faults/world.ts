@@ -39,6 +39,7 @@ export interface World extends AsyncDisposable {
 export interface WorldOptions {
   readonly dir: string;
   readonly instances: number;
+  readonly clients: number;
   readonly backbone: BackboneKind | undefined;
   readonly engine: 'inline' | 'embedded';
   /** Rows of the log that were replaced and are kept: few, so that clients get the fold, or many. */
@@ -132,7 +133,7 @@ export async function startWorld(
     };
     for (const { program: own } of instances) own.start();
     const clients: Client[] = [];
-    for (const [at, what] of CLIENTS.entries()) clients.push(await client(at, what));
+    for (const [at, what] of CLIENTS.slice(0, options.clients).entries()) clients.push(await client(at, what));
 
     return {
       instances,
@@ -141,7 +142,7 @@ export async function startWorld(
       policy,
       sources,
       publishCables,
-      newcomer: () => client(clients.length, NEWCOMER),
+      newcomer: () => client(CLIENTS.length, NEWCOMER),
       allowEnds: () => {
         mayEnd = true;
       },
