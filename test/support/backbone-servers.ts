@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePort } from './opa.js';
 import { NO_POSTGRES, postgresPrograms } from './postgres.js';
+import { makePostgresData, OWNER, postgresIdentity } from './postgres-data.js';
 import { type ServerProcess, serverProcess } from './server-process.js';
 import { natsProgram, redisProgram, type ServerProgram } from './server-programs.js';
 import { tempDir } from './temp-dir.js';
@@ -39,11 +40,9 @@ export interface BackboneOffer {
 }
 
 /** The password of every server, to show that it is used and never shown. */
-export const BACKBONE_PASSWORD = 'hush-p@ss';
+export const BACKBONE_PASSWORD = OWNER.password;
 
 const run = promisify(execFile);
-/** Postgres refuses to run as root: `nobody`. */
-const NOBODY = 65_534;
 
 /** What this machine offers; gets what is missing into the cache folder, which may take minutes the first time. */
 export async function backboneOffer(kind: BackboneKind): Promise<BackboneOffer> {
@@ -59,30 +58,16 @@ export async function backboneOffer(kind: BackboneKind): Promise<BackboneOffer> 
 async function startPostgresBackbone({ lines = [] }: BackboneConfig = {}): Promise<BackboneServer> {
   const programs = postgresPrograms();
   const dir = await tempDir();
-  const isRoot = process.getuid?.() === 0;
-  const identity = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
-  if (isRoot) await chown(dir.path, NOBODY, NOBODY);
+  const identity = postgresIdentity();
+  if (identity.uid !== undefined) await chown(dir.path, identity.uid, identity.gid ?? identity.uid);
   const data = join(dir.path, 'data');
   const port = await freePort();
-  const secret = join(dir.path, 'password');
   async function make(): Promise<void> {
-    await writeFile(secret, BACKBONE_PASSWORD);
-    const args = [
-      '-D',
-      data,
-      '-U',
-      'owner',
-      '--auth=scram-sha-256',
-      `--pwfile=${secret}`,
-      '--encoding=UTF8',
-      '--locale=C',
-      '--no-sync',
-    ];
-    await run(join(programs, 'initdb'), args, { cwd: dir.path, env: { LC_ALL: 'C', TZ: 'UTC' }, ...identity });
+    await makePostgresData(programs, data);
     const own = [`port=${port}`, `unix_socket_directories='${dir.path}'`, "listen_addresses='127.0.0.1'", ...lines, ''];
     await writeFile(join(data, 'postgresql.auto.conf'), own.join('\n'));
   }
-  const uri = `postgres://owner:${encodeURIComponent(BACKBONE_PASSWORD)}@127.0.0.1:${port}/postgres`;
+  const uri = `postgres://${OWNER.name}:${encodeURIComponent(BACKBONE_PASSWORD)}@127.0.0.1:${port}/postgres`;
   const server = serverProcess({
     path: join(programs, 'postgres'),
     args: ['-D', data],

@@ -7,6 +7,7 @@ import { delimiter, join } from 'node:path';
 import pg from 'pg';
 import type { Pair } from './certificates.js';
 import { freePort } from './opa.js';
+import { makePostgresData, postgresIdentity } from './postgres-data.js';
 import { until } from './until.js';
 
 /** A real Postgres server of one test: its own data folder, 127.0.0.1, a free port. `await using` ends and removes it. */
@@ -57,18 +58,17 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** Postgres refuses to run as root: `nobody` of Debian and most others. */
-const NOBODY = 65_534;
-
 /** Starts a server; with a certificate it offers TLS. */
 export async function startPostgres(tls?: Pair): Promise<TestPostgres> {
   const programs = findPrograms();
   if (programs === undefined) throw new Error(NO_POSTGRES);
-  const isRoot = process.getuid?.() === 0;
-  const identity = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+  const identity = postgresIdentity();
+  const own = async (path: string): Promise<void> => {
+    if (identity.uid !== undefined) await chown(path, identity.uid, identity.gid ?? identity.uid);
+  };
   const root = await mkdtemp(join(tmpdir(), 'policysync-pg-'));
   await chmod(root, 0o700);
-  if (isRoot) await chown(root, NOBODY, NOBODY);
+  await own(root);
   const dir = join(root, 'data');
   const env = { PATH: process.env.PATH ?? '', LC_ALL: 'C', TZ: 'UTC' };
   const output: string[] = [];
@@ -85,18 +85,7 @@ export async function startPostgres(tls?: Pair): Promise<TestPostgres> {
     return child;
   }
 
-  const init = start('initdb', [
-    '-D',
-    dir,
-    '-U',
-    'owner',
-    '--auth=trust',
-    '--encoding=UTF8',
-    '--no-sync',
-    '--locale=C',
-  ]);
-  const [code] = (await once(init, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`initdb failed:\n${output.join('')}`);
+  await makePostgresData(programs, dir);
   // The role has to show its password; the owner, over the socket, need not.
   const hba = 'local all owner trust\nlocal all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n';
   await writeFile(join(dir, 'pg_hba.conf'), hba);
@@ -107,7 +96,7 @@ export async function startPostgres(tls?: Pair): Promise<TestPostgres> {
     await copyFile(tls.cert, cert);
     await copyFile(tls.key, key);
     await chmod(key, 0o600); // Postgres refuses a key that others may read
-    if (isRoot) for (const file of [cert, key]) await chown(file, NOBODY, NOBODY);
+    for (const file of [cert, key]) await own(file);
     lines.push('ssl=on');
   }
   await writeFile(join(dir, 'postgresql.auto.conf'), [...lines, ''].join('\n'));
