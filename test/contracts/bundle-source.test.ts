@@ -3,7 +3,7 @@ import { readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import type { SyncError } from '../../src/lib/errors.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { loadSettings } from '../../src/lib/options.js';
@@ -18,7 +18,7 @@ import { runGit } from '../support/git-repo.js';
 import { listening } from '../support/http-server.js';
 import { followSource, type PolicyPart, type PolicyPartOptions } from '../support/policy-part.js';
 import { S3_KEYS, s3Server } from '../support/s3.js';
-import { tempDir } from '../support/temp-dir.js';
+import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 /** A bundle server of any kind, and the settings that reach it. */
@@ -78,58 +78,66 @@ function says(part: PolicyPart, what: RegExp): Promise<unknown> {
 }
 
 for (const [how, startRemote] of Object.entries(REMOTES)) {
-  test(`${how}: the first bundle, then each new one as a delta; removed files disappear`, async () => {
-    await using dir = await tempDir();
-    await using remote = await startRemote();
-    await remote.put(await bundleOf({ 'a/m.rego': 'package a', 'b/m.rego': 'package b', 'b/data.json': '{"x":1}' }));
-    await using part = follow(remote.env, join(dir.path, 'repo'));
-    await part.serves();
-    const first = part.tracker.head() ?? '';
-    assert.deepEqual(part.changes, [{ oldHash: first, hash: first, changedDirectories: ['.', 'a', 'b'] }]);
-    assert.deepEqual((await part.bundle()).manifest, ['a/m.rego', 'b/data.json', 'b/m.rego']);
+  describe(`bundles of ${how}`, () => {
+    let dir: TempDir;
+    let remote: Remote;
+    let part: PolicyPart;
+    before(async () => {
+      dir = await tempDir();
+      remote = await startRemote();
+      await remote.put(await bundleOf({ 'a/m.rego': 'package a', 'b/m.rego': 'package b', 'b/data.json': '{"x":1}' }));
+      part = follow(remote.env, join(dir.path, 'repo'));
+      await part.serves();
+    });
+    after(async () => {
+      for (const each of [part, remote, dir]) await each[Symbol.asyncDispose]();
+    });
 
-    await part.tracker.refresh();
-    assert.deepEqual([part.tracker.head(), part.changes.length], [first, 1], 'the same bundle is no change');
+    test(`${how}: the first bundle, then each new one as a delta; removed files disappear`, async () => {
+      const first = part.tracker.head() ?? '';
+      assert.deepEqual(part.changes, [{ oldHash: first, hash: first, changedDirectories: ['.', 'a', 'b'] }]);
+      assert.deepEqual((await part.bundle()).manifest, ['a/m.rego', 'b/data.json', 'b/m.rego']);
 
-    await remote.put(await bundleOf({ 'a/m.rego': 'package a', 'b/m.rego': 'package b2' }));
-    await part.tracker.refresh();
-    const second = part.tracker.head() ?? '';
-    assert.deepEqual(part.changes[1], { oldHash: first, hash: second, changedDirectories: ['.', 'b'] });
-    const delta = await part.bundle([], first);
-    assert.deepEqual([delta.old_hash, delta.hash, delta.manifest], [first, second, ['b/m.rego']]);
-    assert.deepEqual(delta.deleted_files?.data_modules, ['b']);
-    assert.deepEqual((await part.bundle()).manifest, ['a/m.rego', 'b/m.rego']);
-  });
+      await part.tracker.refresh();
+      assert.deepEqual([part.tracker.head(), part.changes.length], [first, 1], 'the same bundle is no change');
 
-  test(`${how}: polls without being asked`, async () => {
-    await using dir = await tempDir();
-    await using remote = await startRemote();
-    await remote.put(await bundleOf({ 'm.rego': 'package a' }));
-    await using part = follow(remote.env, join(dir.path, 'repo'), { pollingIntervalMs: 20 });
-    await part.serves();
-    const first = part.tracker.head();
-    await remote.put(await bundleOf({ 'm.rego': 'package b' }));
-    await until(() => part.tracker.head() !== first, { withinMs: 20_000, what: 'the new bundle' });
-  });
+      await remote.put(await bundleOf({ 'a/m.rego': 'package a', 'b/m.rego': 'package b2' }));
+      await part.tracker.refresh();
+      const second = part.tracker.head() ?? '';
+      assert.deepEqual(part.changes[1], { oldHash: first, hash: second, changedDirectories: ['.', 'b'] });
+      const delta = await part.bundle([], first);
+      assert.deepEqual([delta.old_hash, delta.hash, delta.manifest], [first, second, ['b/m.rego']]);
+      assert.deepEqual(delta.deleted_files?.data_modules, ['b']);
+      assert.deepEqual((await part.bundle()).manifest, ['a/m.rego', 'b/m.rego']);
+    });
 
-  test(`${how}: a broken bundle leaves the last good state and is named; the next good one is taken`, async () => {
-    await using dir = await tempDir();
-    await using remote = await startRemote();
-    await remote.put(await bundleOf({ 'm.rego': 'package a' }));
-    await using part = follow(remote.env, join(dir.path, 'repo'));
-    await part.serves();
-    const good = part.tracker.head();
-    await remote.put(await tarGz([{ name: '../evil.rego', content: 'package evil' }]));
-    await part.tracker.refresh();
-    const { state, head, error } = part.tracker.status();
-    assert.deepEqual([state, head], ['failing', good]);
-    assert.match(error ?? '', /"\.\.\/evil\.rego" leads out/);
-    assert.equal((await part.bundle()).policy_modules[0]?.rego, 'package a');
-    await remote.put(await bundleOf({ 'm.rego': 'package b' }));
-    await until(() => part.tracker.status().state === 'following', { withinMs: 20_000, what: 'the good bundle' });
-    assert.notEqual(part.tracker.head(), good);
+    test(`${how}: a broken bundle leaves the last good state and is named; the next good one is taken`, async () => {
+      const good = part.tracker.head();
+      const { policy_modules: served } = await part.bundle();
+      await remote.put(await tarGz([{ name: '../evil.rego', content: 'package evil' }]));
+      await part.tracker.refresh();
+      const { state, head, error } = part.tracker.status();
+      assert.deepEqual([state, head], ['failing', good]);
+      assert.match(error ?? '', /"\.\.\/evil\.rego" leads out/);
+      assert.equal(served[0]?.rego, 'package a');
+      assert.deepEqual((await part.bundle()).policy_modules, served);
+      await remote.put(await bundleOf({ 'm.rego': 'package b' }));
+      await until(() => part.tracker.status().state === 'following', { withinMs: 20_000, what: 'the good bundle' });
+      assert.notEqual(part.tracker.head(), good);
+    });
   });
 }
+
+test('an HTTP server: polls without being asked', async () => {
+  await using dir = await tempDir();
+  await using server = await bundleHttpServer();
+  await server.put(await bundleOf({ 'm.rego': 'package a' }));
+  await using part = follow({ SYNC_POLICY_BUNDLE_URL: server.url }, join(dir.path, 'repo'), { pollingIntervalMs: 20 });
+  await part.serves();
+  const first = part.tracker.head();
+  await server.put(await bundleOf({ 'm.rego': 'package b' }));
+  await until(() => part.tracker.head() !== first, { withinMs: 20_000, what: 'the new bundle' });
+});
 
 test('a restart serves the last bundle before the server is asked, and does not download it again', async () => {
   await using dir = await tempDir();
@@ -156,22 +164,33 @@ test('a restart serves the last bundle before the server is asked, and does not 
   assert(server.answered(304) >= 1);
 });
 
-for (const [which, { bytes, says: message }] of Object.entries(BAD_ARCHIVES)) {
-  test(`a bundle ${which} changes nothing`, async () => {
-    await using dir = await tempDir();
-    await using server = await bundleHttpServer();
+describe('an archive that is refused', () => {
+  let dir: TempDir;
+  let server: BundleHttpServer;
+  let part: PolicyPart;
+  before(async () => {
+    dir = await tempDir();
+    server = await bundleHttpServer();
     await server.put(await bundleOf({ 'm.rego': 'package a' }));
-    await using part = follow({ SYNC_POLICY_BUNDLE_URL: server.url }, join(dir.path, 'repo'));
+    part = follow({ SYNC_POLICY_BUNDLE_URL: server.url }, join(dir.path, 'repo'));
     await part.serves();
-    const { hash } = await part.bundle();
-    await server.put(await bytes());
-    await part.tracker.refresh();
-    assert.match(part.tracker.status().error ?? '', message);
-    assert.deepEqual([part.tracker.head(), part.changes.length], [hash, 1]);
-    assert.deepEqual(await readdir(dir.path), ['repo'], 'nothing is written beside the repository');
-    assert(!(await readdir(join(dir.path, 'repo'))).some((name) => name.startsWith('tmp_')));
   });
-}
+  after(async () => {
+    for (const each of [part, server, dir]) await each[Symbol.asyncDispose]();
+  });
+
+  for (const [which, { bytes, says: message }] of Object.entries(BAD_ARCHIVES)) {
+    test(`a bundle ${which} changes nothing`, async () => {
+      const { hash } = await part.bundle();
+      await server.put(await bytes());
+      await part.tracker.refresh();
+      assert.match(part.tracker.status().error ?? '', message);
+      assert.deepEqual([part.tracker.head(), part.changes.length], [hash, 1]);
+      assert.deepEqual(await readdir(dir.path), ['repo'], 'nothing is written beside the repository');
+      assert(!(await readdir(join(dir.path, 'repo'))).some((name) => name.startsWith('tmp_')));
+    });
+  }
+});
 
 test('a broken bundle is not downloaded again while its ETag stays', async () => {
   await using dir = await tempDir();
@@ -197,13 +216,25 @@ for (const [what, first] of [
     await using server = await bundleHttpServer({ fixedEtag: '"same"' });
     await server.put(await first());
     const next = await bundleOf({ 'm.rego': 'package b' });
-    const options = { confirmAfterMs: 1_500, pollingIntervalMs: 20 };
+    let nowMs = 1_700_000_000_000;
+    const options = { now: () => nowMs, pollingIntervalMs: 20 };
     await using part = follow({ SYNC_POLICY_BUNDLE_URL: server.url }, join(dir.path, 'repo'), options);
-    await until(() => server.answered(200) === 1, { withinMs: 20_000, what: 'the first download' });
+    await until(() => server.answered(304) > 0, { withinMs: 20_000, what: 'the tag is relied on' });
+    assert.equal(server.answered(200), 1);
     await server.put(next);
-    await until(() => server.answered(200) === 3, { withinMs: 20_000, what: 'the new bundle, and its confirmation' });
-    assert(server.answered(304) > 0, 'the tag was relied on before');
-    assert.equal((await part.bundle()).policy_modules[0]?.rego, 'package b');
+    const known = server.answered(304);
+    nowMs += 59_000;
+    await until(() => server.answered(304) > known + 2, { withinMs: 20_000, what: 'the tag is relied on, still' });
+    assert.equal(server.answered(200), 1);
+    nowMs += 1_000;
+    await until(() => server.answered(200) === 2, { withinMs: 20_000, what: 'the new bundle' });
+    await until(async () => (await part.bundle()).policy_modules[0]?.rego === 'package b', {
+      withinMs: 20_000,
+      what: 'it is served',
+    });
+    nowMs += 60_000;
+    await until(() => server.answered(200) === 3, { withinMs: 20_000, what: 'its confirmation' });
+    nowMs += 60_000;
     const looks = server.requests.length;
     await until(() => server.requests.length > looks + 20, { withinMs: 20_000, what: 'looks after the confirmation' });
     assert.equal(server.answered(200), 3);

@@ -46,8 +46,8 @@ export interface BundleSourceOptions extends ArchiveLimits {
   limitBytes: number;
   /** SYNC_POLICY_REPO_CLONE_TIMEOUT; 0 for the default. */
   fetchTimeoutMs: number;
-  /** Default: a minute. */
-  confirmAfterMs?: number;
+  /** The clock, in milliseconds; default: that of the machine. */
+  now?: () => number;
   /** Environment of git and for proxies. */
   env: NodeJS.ProcessEnv;
 }
@@ -115,7 +115,7 @@ class BundleSource extends MirrorSource {
     const file = join(this.folder.path, DOWNLOAD_FILE);
     const taken = this.isDamaged ? undefined : this.#taken;
     const seen = this.#refused ?? taken;
-    const confirms = this.#confirmAtMs !== undefined && Date.now() >= this.#confirmAtMs;
+    const confirms = this.#confirmAtMs !== undefined && this.#now() >= this.#confirmAtMs;
     try {
       const answer = await this.#server.get(confirms ? undefined : seen?.etag, file, signal);
       if (confirms) this.#confirmAtMs = undefined;
@@ -141,8 +141,12 @@ class BundleSource extends MirrorSource {
     this.#refused = undefined;
   }
 
+  #now(): number {
+    return (this.#options.now ?? Date.now)();
+  }
+
   #confirmLater(): void {
-    this.#confirmAtMs = Date.now() + (this.#options.confirmAfterMs ?? CONFIRM_AFTER_MS);
+    this.#confirmAtMs = this.#now() + CONFIRM_AFTER_MS;
   }
 
   #tooLarge(etag: string | undefined): Refusal {
