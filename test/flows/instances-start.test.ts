@@ -2,6 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { Secret, silentLogger } from '../../src/lib/log.js';
+import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { retryUntilAvailable } from '../../src/server/backbone/retry-until-available.js';
+import { FoldedLog } from '../../src/server/log/folded-log.js';
+import { recentUpdates } from '../../src/server/sessions/recent-updates.js';
+import { peerEntry } from '../../src/wire/data.js';
 import { type BackboneKind, type BackboneServer, backboneOffer } from '../support/backbone-servers.js';
 import { startServer } from '../support/start-server.js';
 
@@ -63,19 +69,53 @@ async function startsThoughCut(backbone: BackboneServer, at: number): Promise<bo
   return wire.wasCut;
 }
 
+/** What a start needs of its backbone and does in order, without the rest of an instance, which is the same over each. */
+async function opensThoughCut(backbone: BackboneServer, at: number): Promise<boolean> {
+  await using wire = await cutWithAnswer(backbone.port, at);
+  const uri = new URL(backbone.uri);
+  uri.port = String(wire.port);
+  const deps = { log: silentLogger(), signal: new AbortController().signal };
+  const store = await openBackbone({ uri: new Secret(uri.href), name: `log-${at}`, natsSyncAlways: true }, deps);
+  try {
+    const retention = { maxAgeMs: 60_000, maxRows: 100 };
+    const options = { exclusive: false, retention, patchesPerPath: 10 };
+    const log = await retryUntilAvailable(() => FoldedLog.open(store, options, deps), deps);
+    await retryUntilAvailable(() => log.adoptBase([peerEntry.parse(ENTRY)]), deps);
+    await retryUntilAvailable(() => recentUpdates(log), deps);
+    const paths = log.fold().map(({ entry }) => entry.dst_path);
+    assert.deepEqual(paths, ['/base'], `cut with answer ${at}`);
+    await log.close();
+  } finally {
+    await store.close();
+  }
+  return wire.wasCut;
+}
+
 /** Starts that are tried at once: most of their time is waiting. */
 const AT_ONCE = 8;
 
-for (const kind of ['Postgres', 'Redis', 'NATS'] satisfies BackboneKind[]) {
+async function cutAtEachMoment(backbone: BackboneServer, start: typeof startsThoughCut): Promise<void> {
+  let cuts = 0;
+  for (let from = 1; cuts === from - 1; from += AT_ONCE) {
+    const moments = Array.from({ length: AT_ONCE }, (_, index) => from + index);
+    const wereCut = await Promise.all(moments.map((at) => start(backbone, at)));
+    cuts += wereCut.filter(Boolean).length;
+  }
+  assert.ok(cuts > 3, `${cuts} moments`);
+}
+
+const redis = await backboneOffer('Redis');
+test('an instance starts though Redis goes away at any moment of its start', { skip: redis.missing }, async () => {
+  await using backbone = await redis.start();
+  await cutAtEachMoment(backbone, startsThoughCut);
+});
+
+for (const kind of ['Postgres', 'NATS'] satisfies BackboneKind[]) {
   const offer = await backboneOffer(kind);
-  test(`an instance starts though ${kind} goes away at any moment of its start`, { skip: offer.missing }, async () => {
+  test(`the log of an instance opens though ${kind} goes away at any moment of that`, {
+    skip: offer.missing,
+  }, async () => {
     await using backbone = await offer.start();
-    let cuts = 0;
-    for (let from = 1; cuts === from - 1; from += AT_ONCE) {
-      const moments = Array.from({ length: AT_ONCE }, (_, index) => from + index);
-      const wereCut = await Promise.all(moments.map((at) => startsThoughCut(backbone, at)));
-      cuts += wereCut.filter(Boolean).length;
-    }
-    assert.ok(cuts > 3, `${cuts} moments`);
+    await cutAtEachMoment(backbone, opensThoughCut);
   });
 }
