@@ -15,7 +15,7 @@ import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 const nginxFound = await nginxProgram();
-const offer = await backboneOffer('Postgres');
+const offer = await backboneOffer('Redis');
 const missing = 'missing' in nginxFound ? nginxFound.missing : offer.missing;
 
 /** Promised: no client is away longer. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { field, postJson, request } from '../support/http.js';
@@ -23,12 +23,13 @@ function subscribe(peer: StartedPeer, client_id: string): Promise<unknown> {
   return peer.call('subscribe', { topics: [TOPIC], client_id });
 }
 
-/** `name of the subject` of each client that is listed, by name; the hashes of derived names are left out. */
+/** `name of the subject` of each client of the shop that is listed, by name; the hashes of derived names are left out. */
 async function listed(instance: Instance, token: string, names: ReadonlyMap<string, string>): Promise<string> {
   const { json } = await request(`${instance.url}/clients`, { headers: bearer(token) });
   const clients = field(json, 'clients');
   assert(Array.isArray(clients));
-  const shown = clients.map((each) => {
+  const ofShop = clients.filter((each) => String(field(each, 'client_id')).startsWith('shop-1'));
+  const shown = ofShop.map((each) => {
     const name = String(field(each, 'client_id')).replace(/~[0-9a-f]{8}$/, '~');
     return `${name} of ${names.get(String(field(each, 'subject')))}${field(each, 'connected') === true ? '' : ' away'}`;
   });
@@ -36,73 +37,29 @@ async function listed(instance: Instance, token: string, names: ReadonlyMap<stri
 }
 
 describe('a client id on two instances', { skip: offer.missing ?? false }, () => {
-  it('belongs to the subject that used it first on any of them, also when that instance is gone', async () => {
-    await using backbone = await offer.start();
-    const env = { SYNC_BROADCAST_URI: backbone.uri, SYNC_HEARTBEAT_INTERVAL: '0.5', ...withKeys() };
-    await using one = await startInstance(env);
-    await using other = await startInstance(env);
-    const ids = { victim: '11'.repeat(16), attacker: '22'.repeat(16) };
-    const names = new Map([
-      [ids.victim, 'victim'],
-      [ids.attacker, 'attacker'],
-    ]);
-    const victim = await tokenOf(one.url, { id: ids.victim });
-    const attacker = await tokenOf(one.url, { id: ids.attacker });
-    const source = await tokenOf(one.url, { type: 'datasource' });
-    const own = await session(one.url, victim);
-    const opened = await subscribe(own, 'shop-1');
-    assert.equal(field(opened, 'accepted'), true);
-    await until(async () => (await listed(other, source, names)) === 'shop-1 of victim', {
-      ...WITHIN,
-      what: 'known there',
-    });
-
-    await using foreign = await session(other.url, attacker);
-    assert.equal(field(await subscribe(foreign, 'shop-1'), 'accepted'), true, 'it is served');
-    for (const instance of [one, other]) {
-      const both = 'shop-1 of victim, shop-1~ of attacker';
-      await until(async () => (await listed(instance, source, names)) === both, { ...WITHIN, what: both });
-    }
-    await until(
-      () => foreign.frames.some((frame) => /^shop-1~/.test(String(field(frame, 'request', 'arguments', 'listed_as')))),
-      { ...WITHIN, what: 'the attacker is told its name' },
-    );
-
-    // What the attacker reports on the other instance does not end a wait for the victim on this one.
-    const entries = [{ url: '', topics: [TOPIC], dst_path: '/users', data: { a: 1 } }];
-    const waiting = postJson(`${one.url}/data/config?wait=applied&timeout=4s`, { entries }, bearer(source));
-    const [notice] = await foreign.notified(1);
-    const position = { epoch: field(notice, 'epoch'), applied_through: Number(field(notice, 'seq')) };
-    const engine = { kind: 'opa', version: null, online: true };
-    const report = { client_id: 'shop-1', position, policy_hash: null, ready: true, healthy: true, engine, since: 1 };
-    assert.equal(await foreign.call('report', report), true);
-    const answer = await waiting;
-    assert.deepEqual(
-      [answer.status, field(answer.json, 'lagging', 0, 'client_id'), field(answer.json, 'applied')],
-      [202, 'shop-1', 1],
-      answer.text,
-    );
-
-    // The instance of the victim dies, and what it said is forgotten: the id stays.
-    await one.kill();
-    await own[Symbol.asyncDispose]();
-    await until(async () => (await listed(other, source, names)) === 'shop-1~ of attacker', {
-      withinMs: 30_000,
-      what: 'what the dead instance said is gone',
-    });
-    await using moved = await session(other.url, victim);
-    assert.equal(field(await subscribe(moved, 'shop-1'), 'listed_as'), undefined);
-    await until(async () => (await listed(other, source, names)) === 'shop-1 of victim, shop-1~ of attacker', {
-      ...WITHIN,
-      what: 'the victim has its name',
-    });
+  const ends: (() => PromiseLike<void>)[] = [];
+  const use = <T extends AsyncDisposable>(part: T): T => {
+    ends.push(() => part[Symbol.asyncDispose]());
+    return part;
+  };
+  let one: Instance;
+  let other: Instance;
+  before(async () => {
+    const backbone = use(await offer.start());
+    const env = {
+      SYNC_BROADCAST_URI: backbone.uri,
+      SYNC_HEARTBEAT_INTERVAL: '0.5',
+      SYNC_PATCHES_PER_PATH_LIMIT: '10',
+      ...withKeys(),
+    };
+    one = use(await startInstance(env));
+    other = use(await startInstance(env));
+  });
+  after(async () => {
+    for (const end of ends.reverse()) await end();
   });
 
   it('is what a wait and its reasons go by, also for a client of another instance; a lie told there counts nowhere', async () => {
-    await using backbone = await offer.start();
-    const env = { SYNC_BROADCAST_URI: backbone.uri, SYNC_PATCHES_PER_PATH_LIMIT: '10', ...withKeys() };
-    await using one = await startInstance(env);
-    await using other = await startInstance(env);
     const source = await tokenOf(one.url, { type: 'datasource' });
     const limited = await tokenOf(one.url, { type: 'datasource', claims: { permitted_topics: [TOPIC] } });
     const own = await tokenOf(one.url);
@@ -163,5 +120,63 @@ describe('a client id on two instances', { skip: offer.missing ?? false }, () =>
     );
     const counts = [200, 409].map((status) => answers.filter((answer) => answer.status === status).length);
     assert.deepEqual(counts, [10, 30], [...new Set(answers.map(({ text }) => text.slice(0, 200)))].join('\n'));
+  });
+
+  it('belongs to the subject that used it first on any of them, also when that instance is gone', async () => {
+    const ids = { victim: '11'.repeat(16), attacker: '22'.repeat(16) };
+    const names = new Map([
+      [ids.victim, 'victim'],
+      [ids.attacker, 'attacker'],
+    ]);
+    const victim = await tokenOf(one.url, { id: ids.victim });
+    const attacker = await tokenOf(one.url, { id: ids.attacker });
+    const source = await tokenOf(one.url, { type: 'datasource' });
+    const own = await session(one.url, victim);
+    const opened = await subscribe(own, 'shop-1');
+    assert.equal(field(opened, 'accepted'), true);
+    await until(async () => (await listed(other, source, names)) === 'shop-1 of victim', {
+      ...WITHIN,
+      what: 'known there',
+    });
+
+    await using foreign = await session(other.url, attacker);
+    assert.equal(field(await subscribe(foreign, 'shop-1'), 'accepted'), true, 'it is served');
+    for (const instance of [one, other]) {
+      const both = 'shop-1 of victim, shop-1~ of attacker';
+      await until(async () => (await listed(instance, source, names)) === both, { ...WITHIN, what: both });
+    }
+    await until(
+      () => foreign.frames.some((frame) => /^shop-1~/.test(String(field(frame, 'request', 'arguments', 'listed_as')))),
+      { ...WITHIN, what: 'the attacker is told its name' },
+    );
+
+    // What the attacker reports on the other instance does not end a wait for the victim on this one.
+    const entries = [{ url: '', topics: [TOPIC], dst_path: '/users', data: { a: 1 } }];
+    const waiting = postJson(`${one.url}/data/config?wait=applied&timeout=4s`, { entries }, bearer(source));
+    const [notice] = await foreign.notified(1);
+    const position = { epoch: field(notice, 'epoch'), applied_through: Number(field(notice, 'seq')) };
+    const engine = { kind: 'opa', version: null, online: true };
+    const report = { client_id: 'shop-1', position, policy_hash: null, ready: true, healthy: true, engine, since: 1 };
+    assert.equal(await foreign.call('report', report), true);
+    const answer = await waiting;
+    assert.deepEqual(
+      [answer.status, field(answer.json, 'lagging', 0, 'client_id'), field(answer.json, 'applied')],
+      [202, 'shop-1', 1],
+      answer.text,
+    );
+
+    // The instance of the victim dies, and what it said is forgotten: the id stays.
+    await one.kill();
+    await own[Symbol.asyncDispose]();
+    await until(async () => (await listed(other, source, names)) === 'shop-1~ of attacker', {
+      withinMs: 30_000,
+      what: 'what the dead instance said is gone',
+    });
+    await using moved = await session(other.url, victim);
+    assert.equal(field(await subscribe(moved, 'shop-1'), 'listed_as'), undefined);
+    await until(async () => (await listed(other, source, names)) === 'shop-1 of victim, shop-1~ of attacker', {
+      ...WITHIN,
+      what: 'the victim has its name',
+    });
   });
 });
