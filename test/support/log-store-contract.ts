@@ -31,7 +31,7 @@ export interface LogStoreContract {
 const HOUR_MS = 60 * 60 * 1000;
 const TEXT = '{"entries":[],"n":12345678901234567890,"d":1.0,"text":"grüße \\u0000 😀 \\" \\\\"}';
 
-/** The promises of {@link LogStore}, for every implementation. Call it at the top level of a test file. */
+/** The promises of {@link LogStore}, for every implementation. Call it where a test file describes its tests. */
 export function logStoreContract(name: string, contract: LogStoreContract): void {
   const { newLog, shared, skip = false } = contract;
 
