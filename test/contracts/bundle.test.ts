@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { FastifyInstance } from 'fastify';
 import { createHttpApp } from '../../src/http/app.js';
@@ -271,28 +271,46 @@ const REFUSED: Record<string, { files: Record<string, FileContent>; says: RegExp
   },
 };
 
-for (const [what, { files, says }] of Object.entries(REFUSED)) {
-  test(`${what} refuses the commit by its name; the last good head stays, also over a restart, until it is repaired`, async () => {
-    await using server = await start({ 'ok.rego': 'package ok' });
+describe('a commit that is refused', () => {
+  let server: Started;
+  before(async () => {
+    server = await start({ 'ok.rego': 'package ok' });
+  });
+  after(async () => {
+    await server[Symbol.asyncDispose]();
+  });
+
+  for (const [what, { files, says }] of Object.entries(REFUSED)) {
+    it(`${what} refuses the commit by its name; the last good head stays until it is repaired`, async () => {
+      const { tracker } = server.part;
+      const good = tracker.head() ?? '';
+      const bad = await server.commit(files);
+      const status = tracker.status();
+      assert.deepEqual([status.state, status.head], ['failing', good]);
+      assert.match(status.error ?? '', says);
+      assert.match(status.error ?? '', new RegExp(bad));
+      assert.equal((await server.part.bundle()).hash, good);
+      // Repaired by a commit on top: the refused one is never the base of anything that was served.
+      const repaired = await server.commit(Object.fromEntries(Object.keys(files).map((path) => [path, null])));
+      assert.deepEqual([tracker.head(), tracker.status().state], [repaired, 'following']);
+      assert.equal(server.part.changes.at(-1)?.oldHash, good);
+    });
+  }
+
+  it('is refused again after a restart, and the last good head stays, until it is repaired', async () => {
     const good = server.part.tracker.head() ?? '';
-    const bad = await server.commit(files);
-    const status = server.part.tracker.status();
-    assert.deepEqual([status.state, status.head], ['failing', good]);
-    assert.match(status.error ?? '', says);
-    assert.match(status.error ?? '', new RegExp(bad));
-    assert.equal((await server.part.bundle()).hash, good);
+    await server.commit({ 'x/data.json': '{"a":1,}' });
     await server.part[Symbol.asyncDispose]();
 
     await using restarted = startPolicyPart(server.where);
     await restarted.serves(good);
     await restarted.tracker.refresh();
     assert.deepEqual([restarted.tracker.head(), restarted.tracker.status().state], [good, 'failing']);
-    // Repaired by a commit on top: the refused one is never the base of anything that was served.
-    const repaired = await server.repo.commit(Object.fromEntries(Object.keys(files).map((path) => [path, null])));
+    const repaired = await server.repo.commit({ 'x/data.json': null });
     await restarted.tracker.refresh();
     assert.equal(restarted.tracker.head(), repaired);
   });
-}
+});
 
 test('what no bundle carries may be broken', async () => {
   await using server = await start({ 'ok.rego': 'package ok' }, { ignore: ['skip/**'] });

@@ -27,14 +27,14 @@ interface Remote extends AsyncDisposable {
   clonePath: string;
 }
 
-const REMOTES: Record<string, () => Promise<Remote>> = {
-  'over file': async () => {
+const REMOTES = {
+  'over file': async (): Promise<Remote> => {
     const dir = await tempDir();
     const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
     const clonePath = join(dir.path, 'mirror');
     return { repo, url: repo.url, clonePath, [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose]() };
   },
-  'over http with credentials': async () => {
+  'over http with credentials': async (): Promise<Remote> => {
     const dir = await tempDir();
     const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
     const server = await gitHttpServer(join(dir.path, 'remote'), AUTH);
@@ -48,7 +48,7 @@ const REMOTES: Record<string, () => Promise<Remote>> = {
       },
     };
   },
-};
+} satisfies Record<string, () => Promise<Remote>>;
 
 for (const [how, startRemote] of Object.entries(REMOTES)) {
   test(`${how}: serves the branch, then each new commit that is asked for`, async () => {
@@ -69,57 +69,58 @@ for (const [how, startRemote] of Object.entries(REMOTES)) {
     assert.equal(part.tracker.head(), irrelevant);
     assert.deepEqual(part.changes.slice(2), [{ oldHash: second, hash: irrelevant, changedDirectories: [] }]);
   });
-
-  test(`${how}: polls without being asked`, async () => {
-    await using remote = await startRemote();
-    const first = await remote.repo.commit({ 'm.rego': 'package a' });
-    await using part = startPolicyPart({ ...remote, pollingIntervalMs: 20 });
-    await part.serves(first);
-    await part.serves(await remote.repo.commit({ 'm.rego': 'package b' }));
-  });
-
-  test(`${how}: follows a force-push, and the lost commit stays good as a base`, async () => {
-    await using remote = await startRemote();
-    const root = await remote.repo.commit({ 'm.rego': 'package a' });
-    const lost = await remote.repo.commit({ 'lost.rego': 'package lost' });
-    await using part = startPolicyPart(remote);
-    await part.serves(lost);
-    await remote.repo.git('reset', '--quiet', '--hard', root);
-    const forced = await remote.repo.commit({ 'new.rego': 'package new' });
-    await remote.repo.git('reflog', 'expire', '--expire=now', '--all');
-    await remote.repo.git('gc', '--quiet', '--prune=now');
-    await part.tracker.refresh();
-    assert.equal(part.tracker.head(), forced);
-    const delta = await part.bundle([], lost);
-    assert.deepEqual(
-      [delta.old_hash, delta.manifest, delta.deleted_files?.policy_modules],
-      [lost, ['new.rego'], ['lost.rego']],
-    );
-  });
-
-  test(`${how}: a deleted branch leaves the last head served and says why; it recovers by itself`, async () => {
-    await using remote = await startRemote();
-    const head = await remote.repo.commit({ 'm.rego': 'package a' });
-    await using part = startPolicyPart(remote);
-    await part.serves(head);
-    await remote.repo.git('checkout', '--quiet', '-b', 'other');
-    await remote.repo.git('branch', '--quiet', '-D', 'master');
-    await part.tracker.refresh();
-    const status = part.tracker.status();
-    assert.deepEqual([status.state, status.head], ['failing', head]);
-    assert.match(
-      status.error ?? '',
-      /branch master does not exist in .*it has other: set SYNC_POLICY_REPO_MAIN_BRANCH=other \(--policy-/,
-    );
-    assert.equal((await part.bundle()).hash, head);
-    const next = await remote.repo.commit({ 'm.rego': 'package b' });
-    await remote.repo.git('branch', 'master');
-    await part.serves(next);
-  });
 }
 
+// From here on what is fetched decides, not how.
+test('over file: polls without being asked', async () => {
+  await using remote = await REMOTES['over file']();
+  const first = await remote.repo.commit({ 'm.rego': 'package a' });
+  await using part = startPolicyPart({ ...remote, pollingIntervalMs: 20 });
+  await part.serves(first);
+  await part.serves(await remote.repo.commit({ 'm.rego': 'package b' }));
+});
+
+test('over file: follows a force-push, and the lost commit stays good as a base', async () => {
+  await using remote = await REMOTES['over file']();
+  const root = await remote.repo.commit({ 'm.rego': 'package a' });
+  const lost = await remote.repo.commit({ 'lost.rego': 'package lost' });
+  await using part = startPolicyPart(remote);
+  await part.serves(lost);
+  await remote.repo.git('reset', '--quiet', '--hard', root);
+  const forced = await remote.repo.commit({ 'new.rego': 'package new' });
+  await remote.repo.git('reflog', 'expire', '--expire=now', '--all');
+  await remote.repo.git('gc', '--quiet', '--prune=now');
+  await part.tracker.refresh();
+  assert.equal(part.tracker.head(), forced);
+  const delta = await part.bundle([], lost);
+  assert.deepEqual(
+    [delta.old_hash, delta.manifest, delta.deleted_files?.policy_modules],
+    [lost, ['new.rego'], ['lost.rego']],
+  );
+});
+
+test('over file: a deleted branch leaves the last head served and says why; it recovers by itself', async () => {
+  await using remote = await REMOTES['over file']();
+  const head = await remote.repo.commit({ 'm.rego': 'package a' });
+  await using part = startPolicyPart(remote);
+  await part.serves(head);
+  await remote.repo.git('checkout', '--quiet', '-b', 'other');
+  await remote.repo.git('branch', '--quiet', '-D', 'master');
+  await part.tracker.refresh();
+  const status = part.tracker.status();
+  assert.deepEqual([status.state, status.head], ['failing', head]);
+  assert.match(
+    status.error ?? '',
+    /branch master does not exist in .*it has other: set SYNC_POLICY_REPO_MAIN_BRANCH=other \(--policy-/,
+  );
+  assert.equal((await part.bundle()).hash, head);
+  const next = await remote.repo.commit({ 'm.rego': 'package b' });
+  await remote.repo.git('branch', 'master');
+  await part.serves(next);
+});
+
 test('a wrong branch is named with the branches that exist, also in a repository without any', async () => {
-  await using remote = await (REMOTES['over file'] as () => Promise<Remote>)();
+  await using remote = await REMOTES['over file']();
   const source = createGitSource(
     { ...remote, branch: 'main', fetchTimeoutMs: 5_000, env: process.env },
     { log: silentLogger() },
