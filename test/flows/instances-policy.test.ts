@@ -34,7 +34,8 @@ async function serve(hash: string, ...servers: readonly { url: string }[]): Prom
   });
 }
 
-describe('policy and base entries of several instances', { skip: redis.missing ?? false }, () => {
+// Each has a backbone and instances of its own, and most of its time is waiting.
+describe('policy and base entries of several instances', { skip: redis.missing ?? false, concurrency: true }, () => {
   it('a branch that was moved back is followed by all, once it is certain; an embedded server follows at once', async () => {
     await using backbone = await redis.start();
     await using repo = await gitRepo();

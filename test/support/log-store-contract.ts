@@ -97,7 +97,7 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       await using world = await newLog();
       await using store = await opened(world);
       const large = randomBytes(768 * 1024).toString('base64');
-      const count = Math.ceil((1.3 * PAGE_CHARS) / large.length);
+      const count = (2 * PAGE_CHARS) / large.length;
       for (let index = 0; index < count; index++) await append(store, [row(`${index} ${large}`)]);
       for (const page of [await store.read(0, 1000), await store.readBack(count + 1, 1000)]) {
         assert.ok(page.length > 0 && page.length < count, `${page.length} rows of ${count}`);
