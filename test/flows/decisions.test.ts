@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import type { DecisionChange } from '../../src/client/decisions/decision.js';
 import { gitRepo } from '../support/git-repo.js';
 import { startOpa } from '../support/opa.js';
@@ -15,9 +15,19 @@ limit := 12345678901234567890
 maybe if input.user == "ann"
 clash := "one" if input.user
 clash := "two" if input.user
+
+# Takes seconds, whatever evaluates it.
+slow if {
+  some i in numbers.range(1, 20000)
+  some j in numbers.range(1, 20000)
+  i * j == -1
+}
 `;
 
 const WITHIN = { withinMs: 20_000 };
+
+/** Once it is compiled all that is asked here takes milliseconds, but the rule that does not. */
+const DECISION_TIMEOUT = '1.5';
 
 /** How a client gets its answers, and what they say of it after the first. */
 const MODES = {
@@ -32,31 +42,16 @@ for (const [mode, { by }] of Object.entries(MODES)) {
   /** The other thread differs in how an answer comes, and in nothing else. */
   const isOther = mode === 'embedded, main thread';
   describe(`decisions in process (${mode})`, () => {
-    async function startWorld() {
-      const repo = await gitRepo();
-      const hash = await repo.commit({ 'rbac.rego': POLICY });
-      const server = await startServer(following(repo));
-      const opa = mode === 'external' ? await startOpa() : undefined;
-      const client = await startClient({
-        serverUrl: server.url,
-        ...(opa === undefined ? {} : { engineUrl: opa.url }),
-        ...(isEmbedded && { engine: 'embedded' as const }),
-        ...(isOther && { env: { SYNC_EMBEDDED_ENGINE_THREAD: 'main' } }),
-      });
-      const end = async (): Promise<void> => {
-        await client.stop();
-        await opa?.stop();
-        await server[Symbol.asyncDispose]();
-        await repo[Symbol.asyncDispose]();
-      };
-      return { repo, hash, server, opa, client, asked: client.client, [Symbol.asyncDispose]: end };
-    }
+    let world: World;
+    before(async () => {
+      world = await startWorld(mode);
+    });
+    after(() => world?.[Symbol.asyncDispose]());
 
     it('answers by the first policy and data, with commit and place in the log', async () => {
-      await using world = await startWorld();
-      const { asked, server, hash } = world;
+      const { asked, server, hash, first } = world;
       // Asked before anything has arrived: it waits.
-      const no = await asked.decide<boolean>('app/rbac/allow', { user: 'ann' }, { waitMs: 20_000 });
+      const no = await first;
       assert.deepEqual([no.kind, no.result, no.allowed], ['result', false, false]);
       assert.equal(no.by, isEmbedded ? 'go' : 'opa');
       assert.equal(no.policy, hash);
@@ -92,54 +87,74 @@ for (const [mode, { by }] of Object.entries(MODES)) {
       );
     });
 
-    if (!isOther)
-      it('tells a decision that is undefined from one that fails', async () => {
-        await using world = await startWorld();
-        const { asked } = world;
-        const options = { waitMs: 20_000 };
-        assert.equal((await asked.decide('app/rbac/maybe', { user: 'bob' }, options)).kind, 'undefined');
-        assert.equal((await asked.decide('no/such/rule', undefined, options)).kind, 'undefined');
-        await assert.rejects(asked.decide('app/rbac/clash', { user: 'bob' }), {
-          code: 'decision_failed',
-          message: /must not produce multiple|conflict/,
-        });
-        const denied = await asked.decide('app/rbac/clash', { user: 'bob' }, { onUnavailable: 'deny' });
-        assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
-      });
+    if (isOther) return;
 
-    if (!isOther)
-      it('tells when data or policy changed, and answers by the change then', async () => {
-        await using world = await startWorld();
-        const { asked, server, repo } = world;
-        const question = ['app/rbac/allow', { user: 'ann' }] as const;
-        await asked.decide(...question, { waitMs: 20_000 });
-        const changes: (DecisionChange & { allowed: Promise<boolean> })[] = [];
-        const end = asked.onChange('app/rbac/allow', (change) => {
-          changes.push({ ...change, allowed: asked.decide(...question).then(({ allowed }) => allowed) });
-        });
-        await publish(server.url, { dst_path: '/users', data: { ann: { admin: true } } });
-        await until(() => changes.some(({ what }) => what === 'data'), { ...WITHIN, what: 'a change of data' });
-        assert.equal(await changes.findLast(({ what }) => what === 'data')?.allowed, true);
-        changes.length = 0;
-        const hash = await repo.commit({ 'rbac.rego': `${POLICY}# another\n` });
-        await until(() => changes.some(({ what }) => what === 'policy'), { ...WITHIN, what: 'a change of policy' });
-        await until(async () => (await asked.decide(...question)).policy === hash, {
+    it('tells a decision that is undefined from one that fails', async () => {
+      const { asked } = world;
+      assert.equal((await asked.decide('app/rbac/maybe', { user: 'bob' })).kind, 'undefined');
+      assert.equal((await asked.decide('no/such/rule')).kind, 'undefined');
+      await assert.rejects(asked.decide('app/rbac/clash', { user: 'bob' }), {
+        code: 'decision_failed',
+        message: /must not produce multiple|conflict/,
+      });
+      const denied = await asked.decide('app/rbac/clash', { user: 'bob' }, { onUnavailable: 'deny' });
+      assert.deepEqual([denied.kind, denied.allowed, denied.error?.code], ['unavailable', false, 'decision_failed']);
+    });
+
+    it('tells when data or policy changed, and answers by the change then', async () => {
+      const { asked, server, repo } = world;
+      const question = ['app/rbac/allow', { user: 'ann' }] as const;
+      const answers = (allowed: boolean): Promise<unknown> =>
+        until(async () => (await asked.decide(...question)).allowed === allowed, {
           ...WITHIN,
-          what: 'the new commit',
+          what: `ann is ${allowed ? 'in' : 'out'}`,
         });
-        end();
-        changes.length = 0;
-        await publish(server.url, { dst_path: '/users', data: {} });
-        await until(async () => !(await asked.decide(...question)).allowed, { ...WITHIN, what: 'ann is out' });
-        assert.deepEqual(changes, []);
+      await publish(server.url, { dst_path: '/users', data: {} });
+      await answers(false);
+      const changes: (DecisionChange & { allowed: Promise<boolean> })[] = [];
+      const end = asked.onChange('app/rbac/allow', (change) => {
+        changes.push({ ...change, allowed: asked.decide(...question).then(({ allowed }) => allowed) });
+      });
+      await publish(server.url, { dst_path: '/users', data: { ann: { admin: true } } });
+      await until(() => changes.some(({ what }) => what === 'data'), { ...WITHIN, what: 'a change of data' });
+      assert.equal(await changes.findLast(({ what }) => what === 'data')?.allowed, true);
+      changes.length = 0;
+      const hash = await repo.commit({ 'rbac.rego': `${POLICY}# another\n` });
+      await until(() => changes.some(({ what }) => what === 'policy'), { ...WITHIN, what: 'a change of policy' });
+      await until(async () => (await asked.decide(...question)).policy === hash, {
+        ...WITHIN,
+        what: 'the new commit',
+      });
+      end();
+      changes.length = 0;
+      await publish(server.url, { dst_path: '/users', data: {} });
+      await answers(false);
+      assert.deepEqual(changes, []);
+    });
+
+    if (mode === 'external')
+      it('an engine that lost our state is not asked for a no', async () => {
+        const { asked, opa } = world;
+        assert(opa);
+        await opa.kill();
+        world.opa = await startOpa({ port: opa.port });
+        assert.equal(world.opa.port, opa.port);
+        const kinds = new Set<string>();
+        await until(
+          async () => {
+            const decision = await asked.decide('app/rbac/maybe', { user: 'ann' }, { onUnavailable: 'deny' });
+            kinds.add(decision.kind);
+            return decision.kind === 'result';
+          },
+          { ...WITHIN, what: 'the engine has the policy again' },
+        );
+        assert(!kinds.has('undefined'), 'an empty engine is not a policy without an answer');
       });
 
     if (!isEmbedded)
       it('an engine that ends is no answer, and never a no of the policy', async () => {
-        await using world = await startWorld();
         const { asked, client, opa } = world;
         const question = ['app/rbac/reasons', { user: 'ann' }] as const;
-        await asked.decide(...question, { waitMs: 20_000 });
         const { result } = await asked.decide(...question, { onUnavailable: 'last' });
         if (opa === undefined) process.kill(client.enginePid(), 'SIGKILL');
         else await opa.kill();
@@ -158,83 +173,75 @@ for (const [mode, { by }] of Object.entries(MODES)) {
         await assert.rejects(asked.decide(...question), { code: 'already_stopped' });
       });
 
-    if (mode === 'external')
-      it('an engine that lost our state is not asked for a no', async () => {
-        await using world = await startWorld();
-        const { asked, opa, client } = world;
-        assert(opa);
-        await asked.decide('app/rbac/maybe', { user: 'ann' }, { waitMs: 20_000 });
-        await opa.kill();
-        await using again = await startOpa({ port: opa.port });
-        assert.equal(again.port, opa.port);
-        const kinds = new Set<string>();
-        await until(
-          async () => {
-            const decision = await asked.decide('app/rbac/maybe', { user: 'ann' }, { onUnavailable: 'deny' });
-            kinds.add(decision.kind);
-            return decision.kind === 'result';
-          },
-          { ...WITHIN, what: 'the engine has the policy again' },
-        );
-        assert(!kinds.has('undefined'), 'an empty engine is not a policy without an answer');
-        await client.stop();
-      });
+    if (!isEmbedded) return;
+
+    it('a compiled one changes with the documents that it reads, and with no others', async () => {
+      const { asked, server } = world;
+      const question = ['app/rbac/allow', { user: 'ann' }] as const;
+      await compiled(asked, question);
+      const changes: string[] = [];
+      const end = asked.onChange('app/rbac/allow', ({ what }) => changes.push(what));
+      await publish(server.url, { dst_path: '/other', data: { x: 1 } });
+      await until(async () => (await asked.decide('other/x')).result === 1, { ...WITHIN, what: '/other is there' });
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.deepEqual(changes, []);
+      await publish(server.url, { dst_path: '/users/ann', data: { admin: true } });
+      await until(() => changes.length > 0, { ...WITHIN, what: 'a change' });
+      assert.deepEqual(changes, ['data']);
+      assert.equal((await asked.decide(...question)).allowed, true);
+      end();
+    });
+
+    it('one beyond its time limit is no answer, and the others go on', async () => {
+      const { asked } = world;
+      const question = ['app/rbac/allow', { user: 'ann' }] as const;
+      await compiled(asked, question);
+      const [slow, quick] = await Promise.allSettled([asked.decide('app/rbac/slow'), asked.decide(...question)]);
+      assert.equal(slow.status === 'rejected' && slow.reason.code, 'decision_timeout');
+      assert.equal(quick.status === 'fulfilled' && quick.value.kind, 'result');
+      const denied = await asked.decide('app/rbac/slow', undefined, { onUnavailable: 'deny' });
+      assert.deepEqual([denied.kind, denied.error?.code], ['unavailable', 'decision_timeout']);
+      assert.equal((await asked.decide(...question)).kind, 'result');
+    });
   });
 }
 
-/** A rule that takes seconds, whatever evaluates it. */
-const SLOW = `
-slow if {
-  some i in numbers.range(1, 20000)
-  some j in numbers.range(1, 20000)
-  i * j == -1
-}
-`;
+type World = Awaited<ReturnType<typeof startWorld>>;
 
-describe('decisions of an embedded engine', () => {
-  async function startWorld(policy: string, env: Record<string, string> = {}) {
-    const repo = await gitRepo();
-    await repo.commit({ 'rbac.rego': policy });
-    const server = await startServer(following(repo));
-    const client = await startClient({ serverUrl: server.url, engine: 'embedded', env });
-    const end = async (): Promise<void> => {
+/** Server, client and engine, with the first question, which is asked at once. */
+async function startWorld(mode: string) {
+  const repo = await gitRepo();
+  const hash = await repo.commit({ 'rbac.rego': POLICY });
+  // Without its first look the policy comes after the question.
+  const server = await startServer(following(repo), { isLooking: mode === 'external' });
+  const opa = mode === 'external' ? await startOpa() : undefined;
+  const client = await startClient({
+    serverUrl: server.url,
+    ...(opa === undefined ? {} : { engineUrl: opa.url }),
+    ...(mode.startsWith('embedded') && {
+      engine: 'embedded' as const,
+      env: {
+        SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT: DECISION_TIMEOUT,
+        ...(mode.endsWith('main thread') && { SYNC_EMBEDDED_ENGINE_THREAD: 'main' }),
+      },
+    }),
+  });
+  const asked = client.client;
+  const first = asked.decide<boolean>('app/rbac/allow', { user: 'ann' }, { waitMs: 20_000 });
+  first.catch(() => undefined); // awaited by the first test
+  return {
+    ...{ repo, hash, server, client, asked, first },
+    opa,
+    async [Symbol.asyncDispose]() {
       await client.stop();
+      await this.opa?.stop();
       await server[Symbol.asyncDispose]();
       await repo[Symbol.asyncDispose]();
-    };
-    return { server, asked: client.client, [Symbol.asyncDispose]: end };
-  }
+    },
+  };
+}
 
-  it('one beyond its time limit is no answer, and the others go on', async () => {
-    const limit = { SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT: '1' };
-    await using world = await startWorld(`${POLICY}${SLOW}`, limit);
-    const { asked } = world;
-    const question = ['app/rbac/allow', { user: 'ann' }] as const;
-    await asked.decide(...question, { waitMs: 20_000 });
-    await until(async () => (await asked.decide(...question)).by === 'compiled', { ...WITHIN, what: 'it is compiled' });
-    const [slow, quick] = await Promise.allSettled([asked.decide('app/rbac/slow'), asked.decide(...question)]);
-    assert.equal(slow.status === 'rejected' && slow.reason.code, 'decision_timeout');
-    assert.equal(quick.status === 'fulfilled' && quick.value.kind, 'result');
-    const denied = await asked.decide('app/rbac/slow', undefined, { onUnavailable: 'deny' });
-    assert.deepEqual([denied.kind, denied.error?.code], ['unavailable', 'decision_timeout']);
-    assert.equal((await asked.decide(...question)).kind, 'result');
-  });
-
-  it('a compiled one changes with the documents that it reads, and with no others', async () => {
-    await using world = await startWorld(POLICY);
-    const { asked, server } = world;
-    const question = ['app/rbac/allow', { user: 'ann' }] as const;
-    await asked.decide(...question, { waitMs: 20_000 });
-    await until(async () => (await asked.decide(...question)).by === 'compiled', { ...WITHIN, what: 'it is compiled' });
-    const changes: string[] = [];
-    asked.onChange('app/rbac/allow', ({ what }) => changes.push(what));
-    await publish(server.url, { dst_path: '/other', data: { x: 1 } });
-    await until(async () => (await asked.decide('other/x')).result === 1, { ...WITHIN, what: '/other is there' });
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.deepEqual(changes, []);
-    await publish(server.url, { dst_path: '/users/ann', data: { admin: true } });
-    await until(() => changes.length > 0, { ...WITHIN, what: 'a change' });
-    assert.deepEqual(changes, ['data']);
-    assert.equal((await asked.decide(...question)).allowed, true);
-  });
-});
+/** Waits until the answer to a question is that of its compiled policy. */
+async function compiled(asked: World['asked'], question: readonly [path: string, input: unknown]): Promise<void> {
+  await until(async () => (await asked.decide(...question)).by === 'compiled', { ...WITHIN, what: 'it is compiled' });
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { after, afterEach, before, describe, it } from 'node:test';
 import type { Layer } from '../../src/client/desired/layers.js';
 import { EngineRefusal } from '../../src/client/engine/engine.js';
 import { startEngine, type TestEngine } from '../support/engine.js';
@@ -25,7 +25,19 @@ async function startMode(mode: 'inline' | 'external' | 'embedded'): Promise<Test
 }
 
 function put(engine: TestEngine, ...layers: Layer[]): Promise<unknown> {
+  for (const { id } of layers) ids.add(id);
   return engine.keeper.exclusive((signal) => engine.applier.applyLayers({ set: layers, drop: [] }, signal));
+}
+
+/** Layers that were put since the engine was empty. */
+const ids = new Set<string>();
+
+/** Takes everything out again that a test has put in; objects stay where documents were below them. */
+async function empty(engine: TestEngine): Promise<void> {
+  await load(engine, policy('empty', {}));
+  await engine.keeper.exclusive((signal) => engine.applier.applyLayers({ set: [], drop: [...ids] }, signal));
+  ids.clear();
+  assert.match(JSON.stringify(await engine.data([])).replaceAll(/"(?:[^"\\]|\\.)*"/g, ''), /^[{}:,]*$/);
 }
 
 function load(engine: TestEngine, { set, statics }: ReturnType<typeof policy>): Promise<void> {
@@ -66,8 +78,14 @@ const ALLOW = 'package app.rbac\ndefault allow = false\nallow { data.users[input
 
 for (const mode of ['inline', 'external', 'embedded'] as const) {
   describe(`documents and policy in an engine (${mode})`, () => {
+    let engine: Awaited<ReturnType<typeof startMode>>;
+    before(async () => {
+      engine = await startMode(mode);
+    });
+    afterEach(() => empty(engine));
+    after(() => engine?.[Symbol.asyncDispose]());
+
     it('static data lies below dynamic documents, whichever comes first', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/users/bob', 1, '{"admin":true}'));
       await load(
         engine,
@@ -81,7 +99,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('an earlier document is written around a later one below it', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/a/b/c', 5, '"later"'));
       await put(engine, layer('/a', 1, '{"b":{"c":"earlier","d":1},"e":2}'));
       assert.deepEqual(await engine.data(['a']), { b: { c: 'later', d: 1 }, e: 2 });
@@ -90,7 +107,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('a document that collides with a rule is withheld, and comes back when the rule goes', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/app/rbac/allow', 1, '"data"'), layer('/other', 2, '1'));
       await load(engine, policy('c1', { 'rbac.rego': ALLOW }));
       const blocked = [...engine.applier.blocked.values()];
@@ -103,7 +119,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('a document that collides with a loaded rule is refused and changes nothing', async () => {
-      await using engine = await startMode(mode);
       await load(engine, policy('c1', { 'rbac.rego': ALLOW }));
       await assert.rejects(put(engine, layer('/app', 1, '{"rbac":{"allow":true},"n":1}')), EngineRefusal);
       assert.equal(await engine.data(['app', 'n']), undefined);
@@ -112,7 +127,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('a policy that does not compile is refused and the last good one keeps serving', async () => {
-      await using engine = await startMode(mode);
       await load(
         engine,
         policy('c1', { 'a.rego': ALLOW, 'b.rego': 'package b\nx = 1' }, { '.': '{"users":{"ann":{"admin":true}}}' }),
@@ -137,7 +151,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('a policy whose own static data collides with its rules is refused whole', async () => {
-      await using engine = await startMode(mode);
       await load(engine, policy('c1', { 'b.rego': 'package b\nx = 1' }, { s: '{"k":1}' }));
       await assert.rejects(
         load(engine, policy('c2', { 'b.rego': 'package b\nx = 2' }, { b: '{"x":7}', s: '{"k":2}' })),
@@ -148,7 +161,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('a commit that puts a rule, or a package, where its static data was is applied', async () => {
-      await using engine = await startMode(mode);
       await load(engine, policy('c1', { 'o.rego': 'package o\nx = 1' }, { '.': '{"c":null,"b":{"k":5}}' }));
       await load(engine, policy('c2', { 'b.rego': 'package b\nk = "rule"', 'c.rego': 'package c.a\nx = 2' }));
       assert.equal(await engine.query('b/k'), 'rule');
@@ -159,7 +171,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('patches stack on a document, survive its next version, and array edits work', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/t', 1, '{"list":[1,2],"n":12345678901234567890}', 'base'));
       await put(
         engine,
@@ -180,7 +191,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('documents at the root are written key by key and leave the rest alone', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/', 1, '{"a":1,"b":{"c":2}}', 'root'), layer('/b/d', 2, '3'));
       await put(engine, layer('/', 1, '{"b":{"c":4}}', 'root'));
       assert.equal(await engine.data(['a']), undefined);
@@ -188,7 +198,6 @@ for (const mode of ['inline', 'external', 'embedded'] as const) {
     });
 
     it('path segments with slashes, tildes, dots, quotes and spaces are kept apart', async () => {
-      await using engine = await startMode(mode);
       await put(engine, layer('/x%2Fy/a~b/c d/%22q%22/..e', 1, '1'), layer('/x%2Fy/a~b/é', 2, '2'));
       assert.deepEqual(await engine.data(['x/y']), { 'a~b': { 'c d': { '"q"': { '..e': 1 } }, é: 2 } });
     });
