@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { gitRepo } from '../support/git-repo.js';
+import { after, before, describe, test } from 'node:test';
+import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { field } from '../support/http.js';
 import { killProcess } from '../support/kill.js';
 import { startOpa } from '../support/opa.js';
 import { following, publish, type StartedClient, startClient } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 
 const V0 = 'package old\n\nallow {\n\tinput.x == 1\n}\n\ndeny[msg] {\n\tmsg := "no"\n}\n';
 /** Only v0 reads this, and nothing at the beginning of a line shows it. */
@@ -14,7 +14,6 @@ const V1 = 'package young\n\nallow if input.x == 1\n\ndeny contains "no" if not 
 const BOTH = 'package both\n\nimport rego.v1\n\nallow if data.old.allow\n';
 /** Both versions parse it; v1 has dropped the function. */
 const DROPPED = 'package dropped\n\nx := any([true])\n';
-const AUTO = { SYNC_ENGINE_V0_COMPAT: 'auto' };
 
 const rego = async (client: StartedClient): Promise<unknown> => field((await client.health()).json, 'engine', 'rego');
 
@@ -23,10 +22,16 @@ async function holdsCommit(client: StartedClient, hash: string): Promise<void> {
   await client.tells(`it holds ${hash}`, (health) => field(health, 'policy', 'hash') === hash);
 }
 
-describe('SYNC_ENGINE_V0_COMPAT=auto', () => {
-  for (const engine of ['inline', 'embedded'] as const)
-    test(`modules of both versions work in one repository, and /healthy and the log say what counted (${engine})`, async () => {
-      await using repo = await gitRepo();
+/** What is set; nothing says the same as `auto`. */
+const SETTING = { inline: '', embedded: 'auto' };
+
+for (const engine of ['inline', 'embedded'] as const)
+  describe(`SYNC_ENGINE_V0_COMPAT=auto, ${engine === 'inline' ? 'the default' : 'set'} (${engine})`, () => {
+    let repo: GitRepo;
+    let server: StartedServer;
+    let client: StartedClient;
+    before(async () => {
+      repo = await gitRepo();
       await repo.commit({
         'old.rego': V0,
         'x/hidden*[1].rego': HIDDEN_V0,
@@ -34,9 +39,16 @@ describe('SYNC_ENGINE_V0_COMPAT=auto', () => {
         'both.rego': BOTH,
         'dropped.rego': DROPPED,
       });
-      await using server = await startServer(following(repo));
-      await using client = await startClient({ serverUrl: server.url, engine, env: AUTO });
+      server = await startServer(following(repo));
+      const env = { SYNC_ENGINE_V0_COMPAT: SETTING[engine] };
+      client = await startClient({ serverUrl: server.url, engine, env });
       await client.healthy();
+    });
+    after(async () => {
+      for (const part of [client, server, repo]) await part?.[Symbol.asyncDispose]();
+    });
+
+    test('modules of both versions work in one repository, and /healthy and the log say what counted', async () => {
       await client.answers('/old/allow', { x: 1 }, true);
       await client.answers('/hidden/allow', { x: 1 }, true);
       await client.answers('/young/allow', { x: 1 }, true);
@@ -66,38 +78,34 @@ describe('SYNC_ENGINE_V0_COMPAT=auto', () => {
       await client.answers('/both/allow', { x: 1 }, true);
     });
 
-  test('what is wrong in both versions is refused with file and line, and the last good commit stays', async () => {
-    await using repo = await gitRepo();
-    let good = await repo.commit({ 'young.rego': V1, 'old.rego': V0 });
-    await using server = await startServer(following(repo));
-    await using client = await startClient({ serverUrl: server.url, env: AUTO });
-    await client.healthy();
-    for (const [file, text] of [
-      ['young.rego', 'package young\n\nallow if input.x ==\n'],
-      ['old.rego', 'package old\n\nallow {\n\tinput.x ==\n}\n'],
-    ] as const) {
-      await repo.commit({ [file]: text });
-      await client.tells('it is refused', (health) =>
-        new RegExp(`${file}:\\d`).test(String(field(health, 'policy', 'last_transaction', 'error'))),
-      );
-      assert.equal(field((await client.health()).json, 'policy', 'hash'), good);
-      await client.answers('/young/allow', { x: 1 }, true);
-      await repo.git('reset', '--hard', '--quiet', good);
-      good = await repo.commit({});
-      await holdsCommit(client, good);
-    }
-  });
+    if (engine !== 'inline') return;
 
-  test('is the default: what `opa check` of OPA 1.x accepts is taken', async () => {
-    await using repo = await gitRepo();
-    await repo.commit({ 'young.rego': V1 });
-    await using server = await startServer(following(repo));
-    await using client = await startClient({ serverUrl: server.url, env: { SYNC_ENGINE_V0_COMPAT: '' } });
-    await client.healthy();
-    await client.answers('/young/allow', { x: 1 }, true);
-    assert.deepEqual(await rego(client), { mode: 'auto', v0: 0, v1: 1 });
+    test('what is wrong in both versions is refused with file and line, and the last good commit stays', async () => {
+      let good = await repo.commit({ 'old.rego': V0 });
+      await holdsCommit(client, good);
+      for (const [file, text] of [
+        ['young.rego', 'package young\n\nallow if input.x ==\n'],
+        ['old.rego', 'package old\n\nallow {\n\tinput.x ==\n}\n'],
+      ] as const) {
+        await repo.commit({ [file]: text });
+        await client.tells('it is refused', (health) =>
+          new RegExp(`${file}:\\d`).test(String(field(health, 'policy', 'last_transaction', 'error'))),
+        );
+        assert.equal(field((await client.health()).json, 'policy', 'hash'), good);
+        await client.answers('/young/allow', { x: 1 }, true);
+        await repo.git('reset', '--hard', '--quiet', good);
+        good = await repo.commit({});
+        await holdsCommit(client, good);
+      }
+    });
+
+    test('is the default: what `opa check` of OPA 1.x accepts is taken', async () => {
+      const none = { 'x/hidden*[1].rego': null, 'both.rego': null, 'dropped.rego': null, 'old.rego': null };
+      await holdsCommit(client, await repo.commit({ ...none, 'young.rego': V1 }));
+      await client.answers('/young/allow', { x: 1 }, true);
+      assert.deepEqual(await rego(client), { mode: 'auto', v0: 0, v1: 1 });
+    });
   });
-});
 
 test('by its own name and by that of OPAL, true reads all modules as v0 and false as v1', async () => {
   await using repo = await gitRepo();
@@ -125,7 +133,11 @@ test('an external engine reads modules as whoever runs it wants, and nothing is 
   await repo.commit({ 'young.rego': V1 });
   await using server = await startServer(following(repo));
   await using opa = await startOpa();
-  await using client = await startClient({ serverUrl: server.url, engineUrl: opa.url, env: AUTO });
+  await using client = await startClient({
+    serverUrl: server.url,
+    engineUrl: opa.url,
+    env: { SYNC_ENGINE_V0_COMPAT: 'auto' },
+  });
   await client.healthy();
   await client.answers('/young/allow', { x: 1 }, true);
   assert.equal(await rego(client), null);
