@@ -1,13 +1,22 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { ENGINES, type StartedPdp, startPdp } from '../support/authzen.js';
-import { CERTIFICATION_FILES } from '../support/authzen-scenarios.js';
+import {
+  CERTIFICATION_FILES,
+  SEARCHES as INTEROP_SEARCHES,
+  type ScenarioCase,
+  SEARCH_FILES,
+  TODO_BATCHES,
+  TODO_EVALUATIONS,
+  TODO_FILES,
+} from '../support/authzen-scenarios.js';
 import { makeAuthority, type TestAuthority } from '../support/certificates.js';
 import { type Answer, field } from '../support/http.js';
 
 /**
  * The certification scenario of the AuthZEN Authorization API 1.0, all levels (Basic, Batch, Search, Discovery), against real clients
- * over TLS. Names of tests have the sections of the scenario.
+ * over TLS; names of tests have the sections of the scenario. Then the interop scenarios of the working group: the Todo application, and
+ * the search application.
  */
 
 const EVALUATION = '/access/v1/evaluation';
@@ -199,23 +208,18 @@ function results({ json }: Answer): object[] {
   return list as object[];
 }
 
-let authority: TestAuthority;
-before(async () => {
-  authority = await makeAuthority('certification');
-});
-after(async () => {
-  await authority[Symbol.asyncDispose]();
-});
-
 for (const engine of ENGINES) {
-  describe(`AuthZEN certification with an ${engine} engine`, () => {
+  describe(`AuthZEN with an ${engine} engine`, () => {
+    let authority: TestAuthority;
     let pdp: StartedPdp;
     before(async () => {
+      authority = await makeAuthority('certification');
       pdp = await startPdp(engine, authority);
       await pdp.use(CERTIFICATION_FILES);
     });
     after(async () => {
       await pdp?.[Symbol.asyncDispose]();
+      await authority?.[Symbol.asyncDispose]();
     });
 
     it('Basic: decisions, and what the response looks like (2.2, 2.3, 5)', async () => {
@@ -348,6 +352,34 @@ for (const engine of ENGINES) {
         search_resource_endpoint: `${pdp.url}${SEARCH}/resource`,
         search_action_endpoint: `${pdp.url}${SEARCH}/action`,
       });
+    });
+
+    it('Interop: decides for Rick, Morty, Summer, Beth and Jerry as documented', async () => {
+      await pdp.use(TODO_FILES);
+      assert.equal(TODO_EVALUATIONS.length, 40);
+      for (const { request, expected } of TODO_EVALUATIONS) {
+        const answer = await pdp.post('/access/v1/evaluation', request);
+        assert.deepEqual(answer.json, { decision: expected }, JSON.stringify(request));
+      }
+      for (const { request, expected } of TODO_BATCHES) {
+        const answer = await pdp.post('/access/v1/evaluations', request);
+        assert.deepEqual(answer.json, { evaluations: expected }, JSON.stringify(request));
+      }
+      const all = { evaluations: TODO_EVALUATIONS.map(({ request }) => request) };
+      const answer = await pdp.post('/access/v1/evaluations', all);
+      assert.deepEqual(answer.json, { evaluations: TODO_EVALUATIONS.map(({ expected }) => ({ decision: expected })) });
+    });
+
+    it('Interop: finds subjects, resources and actions as documented', async () => {
+      await pdp.use(SEARCH_FILES);
+      const sorted = (list: unknown): string[] =>
+        (list as object[]).map((one) => String(field(one, 'id') ?? field(one, 'name'))).sort();
+      for (const [kind, cases] of Object.entries<readonly ScenarioCase[]>(INTEROP_SEARCHES)) {
+        for (const { request, expected } of cases) {
+          const answer = await pdp.post(`/access/v1/search/${kind}`, request);
+          assert.deepEqual(sorted(field(answer.json, 'results')), sorted(expected), JSON.stringify(request));
+        }
+      }
     });
   });
 }
