@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { field, request } from '../support/http.js';
 import { killProcess } from '../support/kill.js';
 import { freePort, startOpa, type TestOpa } from '../support/opa.js';
@@ -52,51 +52,54 @@ async function unhealthy(client: StartedClient): Promise<void> {
   assert.deepEqual([answer.status, field(answer.json, 'status')], [503, 'unavailable']);
 }
 
-test('an external engine that is killed is told within one interval, and the same client recovers when it is back', async () => {
-  await using server = await startServer();
-  const port = await freePort();
-  const first = await startOpa({ port });
-  await using client = await clientOf(server, first, { intervalSeconds: INTERVAL_SECONDS, timeoutSeconds: 0.3 });
-  await client.healthy();
-  await publish(server.url, { dst_path: '/n', data: 1 });
-  await client.holds('/n', 1);
-
-  const killedMs = performance.now();
-  await first.kill();
-  await unhealthy(client);
-  const tookMs = performance.now() - killedMs;
-  assert(tookMs < NEXT_LOOK_MS, `told after ${tookMs} ms`);
-  for (const path of ['/', '/healthy', '/healthcheck']) {
-    assert.equal((await request(`${client.url}${path}`)).status, 503, path);
-  }
-  assert.equal((await client.ready()).status, 200, 'ready is about what was synced');
-
-  await using second = await startOpa({ port });
-  await client.healthy();
-  await client.holds('/n', 1);
-  await client.holds('/system/sync/healthy', true);
-  assert.equal(second.url, client.engineUrl);
-});
-
-for (const kind of ['external', 'inline'] as const) {
-  test(`an ${kind} engine that freezes is told within one interval, and is well again when it goes on`, async () => {
+// Each of them waits for a look, and for nothing else.
+describe('within one interval', { concurrency: true }, () => {
+  test('an external engine that is killed is told within one interval, and the same client recovers when it is back', async () => {
     await using server = await startServer();
-    await using opa = kind === 'external' ? await startOpa() : undefined;
-    await using client = await clientOf(server, opa, { intervalSeconds: INTERVAL_SECONDS, timeoutSeconds: 0.3 });
+    const port = await freePort();
+    const first = await startOpa({ port });
+    await using client = await clientOf(server, first, { intervalSeconds: INTERVAL_SECONDS, timeoutSeconds: 0.3 });
     await client.healthy();
-    const frozenMs = performance.now();
-    using frozen = freeze(opa?.pid ?? client.enginePid());
-    await unhealthy(client);
-    const tookMs = performance.now() - frozenMs;
-    assert(tookMs < NEXT_LOOK_MS, `told after ${tookMs} ms`);
-    // What comes meanwhile is not lost.
     await publish(server.url, { dst_path: '/n', data: 1 });
-    frozen.thaw();
+    await client.holds('/n', 1);
+
+    const killedMs = performance.now();
+    await first.kill();
+    await unhealthy(client);
+    const tookMs = performance.now() - killedMs;
+    assert(tookMs < NEXT_LOOK_MS, `told after ${tookMs} ms`);
+    for (const path of ['/', '/healthy', '/healthcheck']) {
+      assert.equal((await request(`${client.url}${path}`)).status, 503, path);
+    }
+    assert.equal((await client.ready()).status, 200, 'ready is about what was synced');
+
+    await using second = await startOpa({ port });
     await client.healthy();
     await client.holds('/n', 1);
     await client.holds('/system/sync/healthy', true);
+    assert.equal(second.url, client.engineUrl);
   });
-}
+
+  for (const kind of ['external', 'inline'] as const) {
+    test(`an ${kind} engine that freezes is told within one interval, and is well again when it goes on`, async () => {
+      await using server = await startServer();
+      await using opa = kind === 'external' ? await startOpa() : undefined;
+      await using client = await clientOf(server, opa, { intervalSeconds: INTERVAL_SECONDS, timeoutSeconds: 0.3 });
+      await client.healthy();
+      const frozenMs = performance.now();
+      using frozen = freeze(opa?.pid ?? client.enginePid());
+      await unhealthy(client);
+      const tookMs = performance.now() - frozenMs;
+      assert(tookMs < NEXT_LOOK_MS, `told after ${tookMs} ms`);
+      // What comes meanwhile is not lost.
+      await publish(server.url, { dst_path: '/n', data: 1 });
+      frozen.thaw();
+      await client.healthy();
+      await client.holds('/n', 1);
+      await client.holds('/system/sync/healthy', true);
+    });
+  }
+});
 
 test('the time-out setting decides how long a look may take', async () => {
   await using server = await startServer();
