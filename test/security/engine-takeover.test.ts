@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Server } from 'node:net';
-import { test } from 'node:test';
+import { after, before, describe, mock, test } from 'node:test';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { startCallbackReceiver } from '../support/callback-receiver.js';
 import { PROXY_PASSWORD, startProxy } from '../support/connect-proxy.js';
@@ -8,7 +8,7 @@ import { startDataSource } from '../support/data-source.js';
 import { field, postJson, request } from '../support/http.js';
 import { startOpa } from '../support/opa.js';
 import { failing, publish, publishText, type StartedClient, startClient } from '../support/start-client.js';
-import { startServer } from '../support/start-server.js';
+import { type StartedServer, startServer } from '../support/start-server.js';
 
 /** What a peer names leads into the engine, and so to everything that the client holds: it must not. */
 
@@ -56,103 +56,139 @@ test('a publisher of one topic installs no policy by a data source, and reads no
   assert(!text.includes(clientToken));
 });
 
-test('a method that the settings do not allow is not sent anywhere', async () => {
-  await using server = await startServer();
-  await using receiver = await startCallbackReceiver();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  await publish(server.url, { url: `${receiver.url}/x`, config: PUT, dst_path: '/x' });
-  await failsWith(client, '/x', /config\.method: PUT is not sent: SYNC_FETCH_METHODS has only GET, POST/);
-  assert.deepEqual([receiver.calls.length, tries(client, '/x')], [0, 1]);
-});
-
-test('every spelling of the engine is refused, and all that the client itself listens on', async (context) => {
-  await using server = await startServer();
+describe('what an entry names', () => {
+  let server: StartedServer;
+  let client: StartedClient;
+  /** Everything that the client listens on. */
   const listening = new Set<Server>();
-  const { listen } = Server.prototype;
-  context.mock.method(Server.prototype, 'listen', function (this: Server, ...given: Parameters<typeof listen>) {
-    listening.add(this);
-    return listen.apply(this, given);
-  });
-  const lookUp = async () => [{ address: '::ffff:127.0.0.1', family: 6 }];
-  await using client = await startClient({ serverUrl: server.url, env: ENV, lookUp });
-  await client.healthy();
-  const { port } = new URL(client.engineUrl);
-  const hosts = [
-    ...[
-      '127.0.0.1',
-      'localhost',
-      '127.1',
-      '2130706433',
-      '0x7f.0.0.1',
-      '0.0.0.0',
-      '[::1]',
-      '[::]',
-      '[::ffff:127.0.0.1]',
-    ],
-    ...['[::ffff:7f00:1]', 'engine.attacker.example', 'LOCALHOST.', '127.9.9.9'],
-  ];
-  const spellings = hosts.map((host, index) => ({ url: `http://${host}:${port}/v1/data`, dst_path: `/e${index}` }));
-  const ports = [...listening]
-    .map((each) => each.address())
-    .flatMap((at) => (at === null || typeof at === 'string' ? [] : [at.port]));
-  const own = ports.map((each) => ({ url: `http://127.0.0.1:${each}/`, dst_path: `/own${each}` }));
-  await publish(server.url, ...spellings, ...own);
-  for (const index of hosts.keys()) await failsWith(client, `/e${index}`, IS_ENGINE);
-  const api = Number(new URL(client.url).port);
-  assert(ports.includes(api) && ports.length === 2, `${ports}`);
-  for (const each of ports) {
-    await failsWith(
-      client,
-      `/own${each}`,
-      each === api ? /the API of this client/ : /the bundle service of this client/,
-    );
-  }
-});
-
-test('a name that leads elsewhere when it is asked again leads nowhere else', async () => {
-  await using server = await startServer();
-  await using source = await startCallbackReceiver();
-  const answers: Record<string, string[]> = { 'good-then-bad': ['127.0.0.1', '169.254.169.254'] };
+  /** Addresses of names, one after the other; of all others the loopback one, as IPv6 has it. */
+  const answers: Record<string, string[]> = {};
   const asked: string[] = [];
   const lookUp = async (host: string) => {
     asked.push(host);
-    const [first = '', ...rest] = answers[host] ?? ['169.254.169.254'];
+    const [first, ...rest] = answers[host] ?? [];
+    if (first === undefined) return [{ address: '::ffff:127.0.0.1', family: 6 }];
     if (rest.length > 0) answers[host] = rest;
     return [{ address: first, family: 4 }];
   };
-  await using client = await startClient({ serverUrl: server.url, env: ENV, lookUp });
-  await client.healthy();
-  const { port } = new URL(source.url);
-  // The answer of this source is no JSON, so that it is read again and again; the connection is cut, so that each is a new one.
-  source.answer('/cut', 'cut');
-  await publish(server.url, { url: `http://good-then-bad:${port}/cut`, dst_path: '/x' });
-  await failsWith(client, '/x', /good-then-bad:\d+ \(169\.254\.169\.254\): it is a link-local or metadata address/);
-  // The first connection went to the address that was checked, with no look-up in between.
-  assert.equal(source.at('/cut').length, 1);
-  assert(asked.length >= 2);
-  // It may lead somewhere good again: then it is read.
-  answers['good-then-bad'] = ['127.0.0.1'];
-  source.answer('/cut', 200);
-  await client.tells('it is read again', () => source.at('/cut').length > 1);
-});
+  const provider = {
+    names: ['raw'],
+    fetch: async ({ url }: { url: string }, { outbound, signal }: import('../../src/index.js').FetchContext) => {
+      const { hostname, port } = new URL(url);
+      const socket = await outbound.connect({ host: hostname, port: Number(port) }, signal);
+      socket.destroy();
+      return { outcome: 'unchanged' as const };
+    },
+  };
 
-test('a redirect does not lead into the engine, and takes no configured header to another origin', async () => {
-  await using server = await startServer();
-  await using source = await startCallbackReceiver();
-  await using other = await startCallbackReceiver();
-  await using client = await startClient({ serverUrl: server.url, env: ENV });
-  source.answer('/engine', { redirect: `${client.engineUrl}/v1/data` });
-  source.answer('/away', { redirect: `${other.url}/here` });
-  const headers = { 'x-api-key': 's3cret', authorization: 'Bearer s3cret' };
-  await publish(
-    server.url,
-    { url: `${source.url}/engine`, dst_path: '/engine', config: { method: 'post', data: {} } },
-    { url: `${source.url}/away`, dst_path: '/away', config: { headers } },
-  );
-  await failsWith(client, '/engine', IS_ENGINE);
-  await client.tells('the other origin is asked', () => other.calls.length > 0);
-  assert.equal(source.at('/away')[0]?.headers['x-api-key'], 's3cret');
-  assert(!JSON.stringify(other.calls[0]?.headers).includes('s3cret'));
+  before(async () => {
+    server = await startServer();
+    const { listen } = Server.prototype;
+    const seen = mock.method(Server.prototype, 'listen', function (this: Server, ...given: Parameters<typeof listen>) {
+      listening.add(this);
+      return listen.apply(this, given);
+    });
+    try {
+      client = await startClient({ serverUrl: server.url, env: ENV, lookUp, fetchProviders: [provider] });
+      await client.healthy();
+    } finally {
+      seen.mock.restore();
+    }
+  });
+  after(async () => {
+    for (const part of [client, server]) await part?.[Symbol.asyncDispose]();
+  });
+
+  test('a method that the settings do not allow is not sent anywhere', async () => {
+    await using receiver = await startCallbackReceiver();
+    await publish(server.url, { url: `${receiver.url}/x`, config: PUT, dst_path: '/by-method' });
+    await failsWith(client, '/by-method', /config\.method: PUT is not sent: SYNC_FETCH_METHODS has only GET, POST/);
+    assert.deepEqual([receiver.calls.length, tries(client, '/by-method')], [0, 1]);
+  });
+
+  test('every spelling of the engine is refused, and all that the client itself listens on', async () => {
+    const { port } = new URL(client.engineUrl);
+    const hosts = [
+      ...[
+        '127.0.0.1',
+        'localhost',
+        '127.1',
+        '2130706433',
+        '0x7f.0.0.1',
+        '0.0.0.0',
+        '[::1]',
+        '[::]',
+        '[::ffff:127.0.0.1]',
+      ],
+      ...['[::ffff:7f00:1]', 'engine.attacker.example', 'LOCALHOST.', '127.9.9.9'],
+    ];
+    const spellings = hosts.map((host, index) => ({ url: `http://${host}:${port}/v1/data`, dst_path: `/e${index}` }));
+    const ports = [...listening]
+      .map((each) => each.address())
+      .flatMap((at) => (at === null || typeof at === 'string' ? [] : [at.port]));
+    const own = ports.map((each) => ({ url: `http://127.0.0.1:${each}/`, dst_path: `/own${each}` }));
+    await publish(server.url, ...spellings, ...own);
+    for (const index of hosts.keys()) await failsWith(client, `/e${index}`, IS_ENGINE);
+    const api = Number(new URL(client.url).port);
+    assert(ports.includes(api) && ports.length === 2, `${ports}`);
+    for (const each of ports) {
+      await failsWith(
+        client,
+        `/own${each}`,
+        each === api ? /the API of this client/ : /the bundle service of this client/,
+      );
+    }
+  });
+
+  test('a name that leads elsewhere when it is asked again leads nowhere else', async () => {
+    await using source = await startCallbackReceiver();
+    answers['good-then-bad'] = ['127.0.0.1', '169.254.169.254'];
+    const { port } = new URL(source.url);
+    // The answer of this source is no JSON, so that it is read again and again; the connection is cut, so that each is a new one.
+    source.answer('/cut', 'cut');
+    await publish(server.url, { url: `http://good-then-bad:${port}/cut`, dst_path: '/twice' });
+    await failsWith(
+      client,
+      '/twice',
+      /good-then-bad:\d+ \(169\.254\.169\.254\): it is a link-local or metadata address/,
+    );
+    // The first connection went to the address that was checked, with no look-up in between.
+    assert.equal(source.at('/cut').length, 1);
+    assert(asked.filter((host) => host === 'good-then-bad').length >= 2);
+    // It may lead somewhere good again: then it is read.
+    answers['good-then-bad'] = ['127.0.0.1'];
+    source.answer('/cut', 200);
+    await client.tells('it is read again', () => source.at('/cut').length > 1);
+  });
+
+  test('a redirect does not lead into the engine, and takes no configured header to another origin', async () => {
+    await using source = await startCallbackReceiver();
+    await using other = await startCallbackReceiver();
+    source.answer('/engine', { redirect: `${client.engineUrl}/v1/data` });
+    source.answer('/away', { redirect: `${other.url}/here` });
+    const headers = { 'x-api-key': 's3cret', authorization: 'Bearer s3cret' };
+    await publish(
+      server.url,
+      { url: `${source.url}/engine`, dst_path: '/engine', config: { method: 'post', data: {} } },
+      { url: `${source.url}/away`, dst_path: '/away', config: { headers } },
+    );
+    await failsWith(client, '/engine', IS_ENGINE);
+    await client.tells('the other origin is asked', () => other.calls.length > 0);
+    assert.equal(source.at('/away')[0]?.headers['x-api-key'], 's3cret');
+    assert(!JSON.stringify(other.calls[0]?.headers).includes('s3cret'));
+  });
+
+  test('a database of an entry is not the engine either, and a provider of our own has the same gate', async () => {
+    const { port } = new URL(client.engineUrl);
+    const postgres = { fetcher: 'postgres', query: 'select 1', connection_params: { user: 'u', password: 'p' } };
+    await publish(
+      server.url,
+      { url: `postgresql://127.0.0.1:${port}/x`, dst_path: '/pg', config: postgres },
+      { url: `postgresql://2130706433:${port}/x`, dst_path: '/decimal', config: postgres },
+      { url: `raw://localhost:${port}`, dst_path: '/raw', config: { fetcher: 'raw' } },
+    );
+    for (const path of ['/pg', '/decimal', '/raw']) await failsWith(client, path, IS_ENGINE);
+  });
 });
 
 test('an external engine is refused by its name and by its address', async () => {
@@ -168,30 +204,6 @@ test('an external engine is refused by its name and by its address', async () =>
   );
   await failsWith(client, '/a', IS_ENGINE);
   await failsWith(client, '/b', IS_ENGINE);
-});
-
-test('a database of an entry is not the engine either, and a provider of our own has the same gate', async () => {
-  await using server = await startServer();
-  const provider = {
-    names: ['raw'],
-    fetch: async ({ url }: { url: string }, { outbound, signal }: import('../../src/index.js').FetchContext) => {
-      const { hostname, port } = new URL(url);
-      const socket = await outbound.connect({ host: hostname, port: Number(port) }, signal);
-      socket.destroy();
-      return { outcome: 'unchanged' as const };
-    },
-  };
-  await using client = await startClient({ serverUrl: server.url, env: ENV, fetchProviders: [provider] });
-  await client.healthy();
-  const { port } = new URL(client.engineUrl);
-  const postgres = { fetcher: 'postgres', query: 'select 1', connection_params: { user: 'u', password: 'p' } };
-  await publish(
-    server.url,
-    { url: `postgresql://127.0.0.1:${port}/x`, dst_path: '/pg', config: postgres },
-    { url: `postgresql://2130706433:${port}/x`, dst_path: '/decimal', config: postgres },
-    { url: `raw://localhost:${port}`, dst_path: '/raw', config: { fetcher: 'raw' } },
-  );
-  for (const path of ['/pg', '/decimal', '/raw']) await failsWith(client, path, IS_ENGINE);
 });
 
 test('reports go into the engine neither by a one-time callback, nor a registered one, nor a redirect', async () => {
