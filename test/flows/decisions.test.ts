@@ -213,7 +213,7 @@ async function startWorld(mode: string) {
   const repo = await gitRepo();
   const hash = await repo.commit({ 'rbac.rego': POLICY });
   // Without its first look the policy comes after the question.
-  const server = await startServer(following(repo), { isLooking: mode === 'external' });
+  const server = await startServer(following(repo), { waitForPolicy: mode === 'external' });
   const opa = mode === 'external' ? await startOpa() : undefined;
   const client = await startClient({
     serverUrl: server.url,

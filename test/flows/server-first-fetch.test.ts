@@ -31,7 +31,10 @@ PATH="$REAL_PATH" exec git "$@"
     PATH: `${dir.path}:${process.env.PATH}`,
     REAL_PATH: process.env.PATH,
   };
-  await using server = await startServer({ ...following(repo), SYNC_POLICY_REPO_ENV: 'REAL_PATH' }, { programEnv });
+  await using server = await startServer(
+    { ...following(repo), SYNC_POLICY_REPO_ENV: 'REAL_PATH' },
+    { programEnv, waitForPolicy: false },
+  );
   const source = async (): Promise<unknown> => field((await request(`${server.url}/healthcheck`)).json, 'policy');
   assert.equal(field(await source(), 'state'), 'starting', 'at the first look');
   await until(

@@ -19,11 +19,11 @@ export interface StartedServer extends AsyncDisposable {
 /**
  * Starts a server. `env` has settings as SYNC_... names. `stateDir` takes an existing folder, which then stays; otherwise
  * the server has its own temporary one. `programEnv`: the environment as it sees it. One that follows a repository on this machine
- * has looked at it when this returns, unless `isLooking` is false: a client that comes earlier is told to come back in 2 s.
+ * has looked at it when this returns, unless `waitForPolicy` is false: a client that comes earlier is told to come back in 2 s.
  */
 export async function startServer(
   env: Record<string, string> = {},
-  more: { stateDir?: string; log?: Logger; programEnv?: NodeJS.ProcessEnv; isLooking?: boolean } = {},
+  more: { stateDir?: string; log?: Logger; programEnv?: NodeJS.ProcessEnv; waitForPolicy?: boolean } = {},
 ): Promise<StartedServer> {
   const stateDir = more.stateDir ?? (await mkdtemp(join(tmpdir(), 'sync-server-')));
   const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0', ...env } });
@@ -37,7 +37,7 @@ export async function startServer(
   try {
     const { url, port } = await server.start();
     const isLocal = env.SYNC_POLICY_REPO_URL?.startsWith('file:') && url.startsWith('http:');
-    if (isLocal && more.isLooking !== false) await lookedAtPolicy(url, server.ended());
+    if (isLocal && more.waitForPolicy !== false) await lookedAtPolicy(url, server.ended());
     return {
       url,
       port,
