@@ -97,7 +97,8 @@ describe('an inline engine', () => {
     source = await startSource();
     server = await startFilledServer(repo, source);
     cable = await cutCable(server.url);
-    client = await startClient({ serverUrl: cable.url });
+    // A source that does not answer is waited for: one that was given up would count as failing.
+    client = await startClient({ serverUrl: cable.url, env: { SYNC_HTTP_FETCHER_TIMEOUT: '600' } });
     await fill(server, source, client);
   });
   after(async () => {
