@@ -36,7 +36,8 @@ function transactions(
   return found;
 }
 
-describe('one client', () => {
+// One of them waits as long as a server waits for an answer.
+describe('one client', { concurrency: true }, () => {
   it('is shown with its topics, its last transactions and its state', async () => {
     await using repo = await gitRepo();
     const good = await repo.commit({ 'app/main.rego': GOOD, 'app/data.json': '{}' });

@@ -34,12 +34,14 @@ describe('labels of clients', () => {
       });
       await until(async () => (await labelsAt(server.url, 'c')) !== undefined, { ...WITHIN, what: 'it is listed' });
       assert.deepEqual(await labelsAt(server.url, 'c'), LABELS);
-      for (const command of ['clients', 'status']) {
-        const { stdout } = await runCommand('policysync', [command, '--server-url', server.url]);
-        assert.match(stdout, /LABELS[\s\S]*app=billing,zone=a/, command);
-        const { stdout: json } = await runCommand('policysync', [command, '--server-url', server.url, '--json']);
+      const run = async (...args: string[]) =>
+        (await runCommand('policysync', [...args, '--server-url', server.url])).stdout;
+      const say = async (command: string): Promise<void> => {
+        const [text, json] = await Promise.all([run(command), run(command, '--json')]);
+        assert.match(text, /LABELS[\s\S]*app=billing,zone=a/, command);
         assert.deepEqual(field(JSON.parse(json), 'clients', 0, 'labels'), LABELS, command);
-      }
+      };
+      await Promise.all(['clients', 'status'].map(say));
     }
     const away = async () => field((await request(`${server.url}/clients`)).json, 'clients', 0, 'connected') === false;
     await until(away, { ...WITHIN, what: 'it is away' });

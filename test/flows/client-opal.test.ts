@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { type DataSource, startDataSource } from '../support/data-source.js';
 import { type FakeOpal, startFakeOpal } from '../support/fake-opal.js';
 import { type StartedClient, startClient } from '../support/start-client.js';
@@ -86,50 +86,57 @@ test('follows an OPAL server: policy, base data, notices of both kinds, with no 
   assert.deepEqual(opal.complaints, []);
 });
 
-test('updates without ids, with fields that OPAL has coerced and filled in, are applied', async () => {
-  await using source = await startDataSource();
-  await using opal = await startFilled(source);
-  await using client = await follow(opal, { SYNC_DATA_TOPICS: 'policy_data,1' });
-  await client.healthy();
-  const config = { fetcher: null, headers: { a: '1' }, is_json: true, process_data: true, method: 'get', data: null };
-  source.serve('/n', { n: 1 });
-  await opal.notify(['1'], update({ url: `${source.url}/n`, config, topics: ['1'], dst_path: '1.5' }));
-  await client.holds('/1.5', { n: 1 });
-  const patch = [
-    { op: 'add', path: '/deep/m', value: null, from: null },
-    { op: 'remove', path: '/n', value: null, from: null },
-    { op: 'add', path: '/list', value: [1, 'True'], from: null },
-  ];
-  // An update of which this client is concerned by one entry only; the reason was a number once.
-  await opal.notify(['policy_data', 'x'], {
-    ...update(
-      { dst_path: '1.5', save_method: 'PATCH', data: patch },
-      { topics: ['x'], dst_path: '/x', data: { x: 1 } },
-    ),
-    reason: '12',
+describe('a client of several topics of an OPAL server', () => {
+  let source: DataSource;
+  let opal: FakeOpal;
+  let client: StartedClient;
+  before(async () => {
+    source = await startDataSource();
+    opal = await startFilled(source);
+    client = await follow(opal, { SYNC_DATA_TOPICS: 'policy_data,1,a/b,a' });
+    await client.healthy();
   });
-  await client.holds('/1.5', { deep: { m: null }, list: [1, 'True'] });
-  assert.equal(await client.data('/x'), undefined);
-  await client.healthy();
-  assert.deepEqual(opal.complaints, []);
-});
+  after(async () => {
+    for (const part of [client, opal, source]) await part?.[Symbol.asyncDispose]();
+  });
 
-test('one update on several topics is applied once, and the same update published again is applied again', async () => {
-  await using source = await startDataSource();
-  await using opal = await startFilled(source);
-  await using client = await follow(opal, { SYNC_DATA_TOPICS: 'a/b,a' });
-  source.serve('/users', { ann: 1 });
-  await client.holds('/app', { v: 1, rbac: { allow: false } });
-  const published = update({ url: `${source.url}/users`, topics: ['a', 'a/b'], dst_path: '/users' });
-  await opal.notify(['a', 'a/b'], published);
-  await client.holds('/users', { ann: 1 });
-  await opal.notify(['a'], update({ topics: ['a'], dst_path: '/mark', data: {} }));
-  await client.holds('/mark', {});
-  assert.equal(source.count('/users'), 1);
-  source.serve('/users', { ann: 2 });
-  await opal.notify(['a/b', 'a'], published);
-  await client.holds('/users', { ann: 2 });
-  assert.equal(source.count('/users'), 2);
+  it('updates without ids, with fields that OPAL has coerced and filled in, are applied', async () => {
+    const config = { fetcher: null, headers: { a: '1' }, is_json: true, process_data: true, method: 'get', data: null };
+    source.serve('/n', { n: 1 });
+    await opal.notify(['1'], update({ url: `${source.url}/n`, config, topics: ['1'], dst_path: '1.5' }));
+    await client.holds('/1.5', { n: 1 });
+    const patch = [
+      { op: 'add', path: '/deep/m', value: null, from: null },
+      { op: 'remove', path: '/n', value: null, from: null },
+      { op: 'add', path: '/list', value: [1, 'True'], from: null },
+    ];
+    // An update of which this client is concerned by one entry only; the reason was a number once.
+    await opal.notify(['policy_data', 'x'], {
+      ...update(
+        { dst_path: '1.5', save_method: 'PATCH', data: patch },
+        { topics: ['x'], dst_path: '/x', data: { x: 1 } },
+      ),
+      reason: '12',
+    });
+    await client.holds('/1.5', { deep: { m: null }, list: [1, 'True'] });
+    assert.equal(await client.data('/x'), undefined);
+    await client.healthy();
+    assert.deepEqual(opal.complaints, []);
+  });
+
+  it('one update on several topics is applied once, and the same update published again is applied again', async () => {
+    source.serve('/users', { ann: 1 });
+    const published = update({ url: `${source.url}/users`, topics: ['a', 'a/b'], dst_path: '/users' });
+    await opal.notify(['a', 'a/b'], published);
+    await client.holds('/users', { ann: 1 });
+    await opal.notify(['a'], update({ topics: ['a'], dst_path: '/mark', data: {} }));
+    await client.holds('/mark', {});
+    assert.equal(source.count('/users'), 1);
+    source.serve('/users', { ann: 2 });
+    await opal.notify(['a/b', 'a'], published);
+    await client.holds('/users', { ann: 2 });
+    assert.equal(source.count('/users'), 2);
+  });
 });
 
 test('reads base data again after a lost connection, asks for a delta, and deletes nothing', async () => {

@@ -7,6 +7,7 @@ import { gitRepo } from '../support/git-repo.js';
 import { repoRoot } from '../support/repo.js';
 import { baseEntries, following, publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
+import { until } from '../support/until.js';
 
 const TENANTS = 1000;
 
@@ -40,6 +41,7 @@ test('a thousand tenants on one topic are added to a running client, each readab
     );
     at += count;
   }
+  await until(() => source.count() > TENANTS, { withinMs: 60_000, what: 'every source is read' });
   const expected = Object.fromEntries(
     names.map((name, index) => [name, { [`user${index}`]: ['read'], alice: ['read'] }]),
   );

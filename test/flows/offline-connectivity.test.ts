@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { bearer, keyPair, tokenOf, withKeys } from '../support/auth.js';
@@ -7,20 +7,18 @@ import { startDataSource } from '../support/data-source.js';
 import { startFakeOpal } from '../support/fake-opal.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
-import { backupOf, isConnected, offlineIn, switchTo } from '../support/offline.js';
+import { APP, backupOf, isConnected, keepsAndCatchesUp, offlineIn, switchTo } from '../support/offline.js';
 import { startOpa } from '../support/opa.js';
 import { baseEntries, following, publish, startClient } from '../support/start-client.js';
 import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
-const MODULE = 'package app\n\nimport rego.v1\n\ndefault allow := false\n\nallow if data.users[input.user]\n';
-
-for (const kind of ['inline', 'external', 'embedded'] as const) {
+for (const kind of ['inline', 'external'] as const) {
   test(`an ${kind} engine: disconnected it keeps what it has and a backup is there; connected again it has all that it missed`, async () => {
     await using dir = await tempDir();
     await using repo = await gitRepo();
-    await repo.commit({ 'app/app.rego': MODULE });
+    await repo.commit({ 'app/app.rego': APP });
     await using source = await startDataSource();
     source.serve('/users', { ann: true });
     await using server = await startServer({
@@ -32,51 +30,8 @@ for (const kind of ['inline', 'external', 'embedded'] as const) {
       serverUrl: server.url,
       env: offlineIn(dir, { SYNC_STORE_BACKUP_INTERVAL: '3600' }),
       ...(opa === undefined ? {} : { engineUrl: opa.url }),
-      ...(kind === 'embedded' ? { engine: kind } : {}),
     });
-    await client.healthy();
-    await client.answers('/app/allow', { user: 'ann' }, true);
-    assert.equal(await switchTo(client, 'enable'), 'already_enabled');
-
-    await publish(server.url, { dst_path: '/live', data: { n: 1 } });
-    await client.holds('/live', { n: 1 });
-    assert.equal(await switchTo(client, 'disable'), 'disabled');
-    // The answer comes when the backup is there, and nothing of the server is under way.
-    assert.match(await readFile(backupOf(dir), 'utf8'), /\{"n":1\}/);
-    assert.equal(await switchTo(client, 'disable'), 'already_disabled');
-    const health = await client.health();
-    assert.equal(health.status, 200);
-    assert.equal(field(health.json, 'online'), false);
-    assert.equal((await client.ready()).status, 200);
-
-    const commit = await repo.commit({
-      'app/app.rego': MODULE.replace(':= false', ':= true'),
-      'x/data.json': '{"x":1}',
-    });
-    await until(async () => (await request(`${server.url}/policy`)).text.includes(commit), {
-      withinMs: 20_000,
-      what: 'the server has the commit',
-    });
-    await publish(server.url, { dst_path: '/live', data: { n: 2 } }, { dst_path: '/more', data: 1 });
-    source.serve('/users', { eve: true });
-    const asked = source.count();
-    assert.deepEqual(await client.data('/live'), { n: 1 });
-    assert.equal(await client.query('/app/allow', { user: 'ann' }), true);
-    assert.equal(await client.query('/app/allow', { user: 'eve' }), false);
-    assert.equal(source.count(), asked);
-
-    assert.equal(await switchTo(client, 'enable'), 'enabled');
-    await client.holds('/live', { n: 2 });
-    await client.holds('/more', 1);
-    await client.holds('/users', { eve: true });
-    await client.answers('/app/allow', { user: 'zoe' }, true);
-    await client.holds('/x', { x: 1 });
-    await client.healthy();
-    assert.equal(field((await client.health()).json, 'online'), true);
-    assert.equal(await switchTo(client, 'enable'), 'already_enabled');
-    // And what comes from now on arrives as before.
-    await publish(server.url, { dst_path: '/after', data: 1 });
-    await client.holds('/after', 1);
+    await keepsAndCatchesUp(client, dir, { repo, source, server });
   });
 }
 
@@ -90,7 +45,7 @@ test('enabling asks for the complete bundle, the base data and the subscriptions
     hash: 'one',
     old_hash: null,
     data_modules: [],
-    policy_modules: [{ path: 'app.rego', package_name: 'app', rego: MODULE }],
+    policy_modules: [{ path: 'app.rego', package_name: 'app', rego: APP }],
     deleted_files: null,
   });
   opal.entries = [{ url: `${source.url}/users`, dst_path: '/users', topics: ['policy_data'] }];

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import { pino } from 'pino';
 import { backboneOffer } from '../support/backbone-servers.js';
-import { type StartedCommand, startCommand } from '../support/command.js';
+import { startCommand } from '../support/command.js';
 import { fleetPeer } from '../support/fleet-peer.js';
 import { fleetStream } from '../support/fleet-stream.js';
 import { field, request } from '../support/http.js';
 import { startInstance } from '../support/instance.js';
+import { startServer } from '../support/start-server.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -18,14 +20,24 @@ const LISTENS = /"url":"(http:[^"]+)".*listening/;
 const redis = await backboneOffer('Redis');
 const WITHIN = { withinMs: 20_000 };
 
-async function serverAt(
-  stateDir: string,
-  env: Record<string, string> = {},
-): Promise<{ command: StartedCommand; url: string }> {
-  const command = startCommand('server', ['run', '--server-bind-port', '0', '--state-dir', stateDir], env);
-  const [, url = ''] = await command.says(LISTENS);
-  return { command, url };
+/** A server on a state folder, and its end. */
+interface Life extends AsyncDisposable {
+  readonly url: string;
+  end(): Promise<void>;
 }
+
+const LIVES: Readonly<Record<'SIGKILL' | 'a stop', (stateDir: string) => Promise<Life>>> = {
+  SIGKILL: async (stateDir) => {
+    const command = startCommand('server', ['run', '--server-bind-port', '0', '--state-dir', stateDir]);
+    const [, url = ''] = await command.says(LISTENS);
+    const end = async (): Promise<void> => command[Symbol.asyncDispose]();
+    return { url, end, [Symbol.asyncDispose]: end };
+  },
+  'a stop': async (stateDir) => {
+    const server = await startServer({}, { stateDir });
+    return { ...server, end: () => server.stop() };
+  },
+};
 
 interface Listed {
   readonly incomplete: unknown;
@@ -53,99 +65,105 @@ async function stored(stateDir: string, pattern: RegExp): Promise<void> {
 const BROKE = 'its connection broke: its program was killed, or the network failed';
 const STOPPED = 'its server stopped';
 
-for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
-  test(`after ${signal} and a start, who does not come back is away and the answer is no`, async () => {
+// They wait for what is stored, which is gathered for a second.
+describe('clients of a server that starts again', { concurrency: true }, () => {
+  for (const [end, live] of Object.entries(LIVES)) {
+    it(`after ${end} and a start, who does not come back is away and the answer is no`, async () => {
+      await using folder = await tempDir();
+      await using first = await live(folder.path);
+      assert.deepEqual(
+        await listed(first.url),
+        { incomplete: null, clients: {} },
+        'nobody is expected at a new server',
+      );
+      {
+        const more = { labels: { app: 'billing' } };
+        await using a = await fleetPeer(first.url, 'a', { more });
+        await using b = await fleetPeer(first.url, 'b');
+        await using killed = await fleetPeer(first.url, 'killed');
+        for (const one of [a, b, killed]) one.holds('f'.repeat(40));
+        await stored(folder.path, /"a".*"b".*"killed"/s);
+        killed.socket.terminate();
+        await until(async () => (await listed(first.url)).clients.killed === BROKE, { ...WITHIN, what: 'one is away' });
+        await stored(folder.path, /"awayReason":"its connection broke/);
+        await first.end();
+      }
+      assert.equal((await stat(join(folder.path, 'clients.jsonl'))).mode & 0o077, 0, 'only its user reads it');
+
+      await using second = await startServer({}, { stateDir: folder.path });
+      const before = await listed(second.url);
+      assert.deepEqual(before.clients, { a: STOPPED, b: STOPPED, killed: BROKE });
+      assert.match(String(before.incomplete), /^this server started \d+ s ago: clients are still coming back$/);
+      await using stream = await fleetStream(second.url);
+      await stream.sees('that clients are coming back', ({ fleet: { summary } }) => {
+        return summary.total === 3 && /^this server started \d+ s ago/.test(summary.incomplete ?? '');
+      });
+      assert.equal(stream.rows.get('killed')?.error?.text, BROKE);
+      await using _a = await fleetPeer(second.url, 'a');
+      assert.notEqual((await listed(second.url)).incomplete, null, 'one is still missing');
+      await using _b = await fleetPeer(second.url, 'b');
+      assert.deepEqual(await listed(second.url), {
+        incomplete: null,
+        clients: { a: 'here', b: 'here', killed: BROKE },
+      });
+    });
+  }
+
+  it('a damaged file of clients is a warning, and the server starts without it', async () => {
     await using folder = await tempDir();
-    const first = await serverAt(folder.path);
-    await using firstCommand = first.command;
-    assert.deepEqual(await listed(first.url), { incomplete: null, clients: {} }, 'nobody is expected at a new server');
-    {
-      const more = { labels: { app: 'billing' } };
-      await using a = await fleetPeer(first.url, 'a', { more });
-      await using b = await fleetPeer(first.url, 'b');
-      await using killed = await fleetPeer(first.url, 'killed');
-      for (const one of [a, b, killed]) one.holds('f'.repeat(40));
-      await stored(folder.path, /"a".*"b".*"killed"/s);
-      killed.socket.terminate();
-      await until(async () => (await listed(first.url)).clients.killed === BROKE, { ...WITHIN, what: 'one is away' });
-      await stored(folder.path, /"awayReason":"its connection broke/);
-      firstCommand.process.kill(signal);
-      await firstCommand.result;
-    }
-    assert.equal((await stat(join(folder.path, 'clients.jsonl'))).mode & 0o077, 0, 'only its user reads it');
-
-    const second = await serverAt(folder.path);
-    await using _ = second.command;
-    const before = await listed(second.url);
-    assert.deepEqual(before.clients, { a: STOPPED, b: STOPPED, killed: BROKE });
-    assert.match(String(before.incomplete), /^this server started \d+ s ago: clients are still coming back$/);
-    await using stream = await fleetStream(second.url);
-    await stream.sees('that clients are coming back', ({ fleet: { summary } }) => {
-      return summary.total === 3 && /^this server started \d+ s ago/.test(summary.incomplete ?? '');
-    });
-    assert.equal(stream.rows.get('killed')?.error?.text, BROKE);
-    await using _a = await fleetPeer(second.url, 'a');
-    assert.notEqual((await listed(second.url)).incomplete, null, 'one is still missing');
-    await using _b = await fleetPeer(second.url, 'b');
-    assert.deepEqual(await listed(second.url), { incomplete: null, clients: { a: 'here', b: 'here', killed: BROKE } });
+    await writeFile(
+      join(folder.path, 'clients.jsonl'),
+      '{"version":1,"instance":"i","atMs":1,"epoch":"e","seen":0}\n{"clients":',
+    );
+    const lines: string[] = [];
+    const log = pino({ level: 'warn' }, { write: (line) => void lines.push(line) });
+    await using server = await startServer({}, { stateDir: folder.path, log });
+    assert.match(lines.join(''), /cannot read which clients were here/);
+    assert.deepEqual(await listed(server.url), { incomplete: null, clients: {} });
+    await using _ = await fleetPeer(server.url, 'a');
+    await stored(folder.path, /"a"/);
   });
-}
 
-test('a damaged file of clients is a warning, and the server starts without it', async () => {
-  await using folder = await tempDir();
-  await writeFile(
-    join(folder.path, 'clients.jsonl'),
-    '{"version":1,"instance":"i","atMs":1,"epoch":"e","seen":0}\n{"clients":',
-  );
-  const { command, url } = await serverAt(folder.path);
-  await using started = command;
-  await started.says(/cannot read which clients were here/);
-  assert.deepEqual(await listed(url), { incomplete: null, clients: {} });
-  await using _ = await fleetPeer(url, 'a');
-  await stored(folder.path, /"a"/);
-});
+  it('who left longer ago than clients stay listed is not known after a start, but expected for a while', async () => {
+    await using folder = await tempDir();
+    await using first = await startServer({}, { stateDir: folder.path });
+    await using _a = await fleetPeer(first.url, 'a');
+    await stored(folder.path, /"a"/);
+    const path = join(folder.path, 'clients.jsonl');
+    const left = await readFile(path, 'utf8');
+    await first.stop();
+    // As a server leaves it that was killed long ago.
+    await writeFile(path, left.replaceAll(/"atMs":\d+/g, '"atMs":1'));
+    await using second = await startServer({}, { stateDir: folder.path });
+    const { incomplete, clients } = await listed(second.url);
+    assert.deepEqual(clients, {});
+    assert.match(String(incomplete), /clients are still coming back$/);
+  });
 
-test('who left longer ago than clients stay listed is not known after a start, but expected for a while', async () => {
-  await using folder = await tempDir();
-  const first = await serverAt(folder.path);
-  await using firstCommand = first.command;
-  await using _a = await fleetPeer(first.url, 'a');
-  await stored(folder.path, /"a"/);
-  firstCommand.process.kill('SIGKILL');
-  await firstCommand.result;
-  const path = join(folder.path, 'clients.jsonl');
-  const old = (await readFile(path, 'utf8')).replaceAll(/"atMs":\d+/g, '"atMs":1');
-  await writeFile(path, old);
-  const second = await serverAt(folder.path);
-  await using _ = second.command;
-  const { incomplete, clients } = await listed(second.url);
-  assert.deepEqual(clients, {});
-  assert.match(String(incomplete), /clients are still coming back$/);
-});
-
-test('beside another instance: who is cut off is away at once, who moved is listed once', {
-  skip: redis.missing ?? false,
-}, async () => {
-  await using backbone = await redis.start();
-  const env = { SYNC_BROADCAST_URI: backbone.uri };
-  await using one = await startInstance(env);
-  await using other = await startInstance(env);
-  await using _moves = await fleetPeer(other.url, 'moves');
-  await using _stays = await fleetPeer(other.url, 'stays');
-  const shows = (url: string, clients: object): Promise<unknown> =>
-    until(async () => isDeepStrictEqual((await listed(url)).clients, clients), {
-      ...WITHIN,
-      what: `${url} lists ${JSON.stringify(clients)}`,
-    });
-  await shows(one.url, { moves: 'here', stays: 'here' });
-  await stored(other.stateDir, /"moves".*"stays"/s);
-  await other.kill();
-  await other.start();
-  // Its former self said a moment ago that they are connected to it.
-  const { clients, incomplete } = await listed(other.url);
-  assert.deepEqual(clients, { moves: STOPPED, stays: STOPPED });
-  assert.match(String(incomplete), /clients are still coming back$/);
-  await shows(one.url, { moves: STOPPED, stays: STOPPED });
-  await using _moved = await fleetPeer(one.url, 'moves');
-  for (const { url } of [one, other]) await shows(url, { moves: 'here', stays: STOPPED });
+  it('beside another instance: who is cut off is away at once, who moved is listed once', {
+    skip: redis.missing ?? false,
+  }, async () => {
+    await using backbone = await redis.start();
+    const env = { SYNC_BROADCAST_URI: backbone.uri };
+    await using one = await startServer(env);
+    await using other = await startInstance(env);
+    await using _moves = await fleetPeer(other.url, 'moves');
+    await using _stays = await fleetPeer(other.url, 'stays');
+    const shows = (url: string, clients: object): Promise<unknown> =>
+      until(async () => isDeepStrictEqual((await listed(url)).clients, clients), {
+        ...WITHIN,
+        what: `${url} lists ${JSON.stringify(clients)}`,
+      });
+    await shows(one.url, { moves: 'here', stays: 'here' });
+    await stored(other.stateDir, /"moves".*"stays"/s);
+    await other.kill();
+    await using again = await startServer(env, { stateDir: other.stateDir });
+    // Its former self said a moment ago that they are connected to it.
+    const { clients, incomplete } = await listed(again.url);
+    assert.deepEqual(clients, { moves: STOPPED, stays: STOPPED });
+    assert.match(String(incomplete), /clients are still coming back$/);
+    await shows(one.url, { moves: STOPPED, stays: STOPPED });
+    await using _moved = await fleetPeer(one.url, 'moves');
+    for (const { url } of [one, again]) await shows(url, { moves: 'here', stays: STOPPED });
+  });
 });

@@ -156,6 +156,25 @@ for (const [name, text, reason] of REFUSED) {
   });
 }
 
+const CHANGED: readonly [name: string, from: string, to: string, reason: RegExp][] = [
+  ['a changed number', '12345678901234567890', '12345678901234567891', /not the one that was saved/],
+  ['a changed policy', 'package a', 'package z', /checksum/],
+];
+for (const [name, from, to, reason] of CHANGED) {
+  test(`a good backup is refused with the reason once it has ${name}`, async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, 'opa.json');
+    await writeBackup(path, await sample(await spoolIn(dir)));
+    const good = await readFile(path, 'utf8');
+    await writeFile(path, good.replace(from, to));
+    await assert.rejects(readBackup(path, await spoolIn(dir, 'other'), signal), (error) => {
+      assert(error instanceof SyncError);
+      assert.match(error.message, reason);
+      return true;
+    });
+  });
+}
+
 test('where there is no backup, none is read', async () => {
   await using dir = await tempDir();
   assert.equal(await readBackup(join(dir.path, 'none.json'), await spoolIn(dir), signal), undefined);
