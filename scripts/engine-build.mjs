@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { brotliCompress, constants } from 'node:zlib';
 import { notices } from './lib/engine-notices.mjs';
-import { buildWasm, go, pinnedGo } from './lib/engine-wasm.mjs';
+import { buildWasm, go, pinnedGo, sourceSum } from './lib/engine-wasm.mjs';
 import { Fatal, main } from './lib/run.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -54,6 +54,8 @@ function sumsSource({ opa, wasm, packed, exec }) {
 export const ARTIFACT = {
   opaVersion: '${opa}',
   goVersion: '${pinnedGo(ENGINE)}',
+  /** Of the source that it is built of, with the settings of Go. */
+  sourceSha256: '${sourceSum(ENGINE)}',
   sha256: {
     'opa.wasm.br': '${sha256(packed)}',
     'wasm_exec.js': '${sha256(exec)}',

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Fatal } from './run.mjs';
@@ -17,6 +18,8 @@ const GO_ENV = {
   GOWASM: '',
   CGO_ENABLED: '0',
 };
+const BUILD_FLAGS = ['-trimpath', '-buildvcs=false', '-ldflags=-s -w'];
+const SOURCE = /^go\.(mod|sum)$|(?<!_test)\.go$/;
 
 /** Runs Go in the engine's folder and returns what it prints. */
 export async function go(folder, args, env = {}) {
@@ -49,7 +52,16 @@ export async function checkGo(folder) {
 /** Builds the program; the same source and Go give the same bytes, in any folder. */
 export async function buildWasm(folder, out) {
   await checkGo(folder);
-  await go(folder, ['build', '-trimpath', '-buildvcs=false', '-ldflags=-s -w', '-o', out, '.'], {
-    GOTOOLCHAIN: 'local',
-  });
+  await go(folder, ['build', ...BUILD_FLAGS, '-o', out, '.'], { GOTOOLCHAIN: 'local' });
+}
+
+/** SHA-256 of all that {@link buildWasm} makes the program of: the files with their names, and the settings of Go. */
+export function sourceSum(folder) {
+  const sum = createHash('sha256').update(JSON.stringify([GO_ENV, BUILD_FLAGS]));
+  const names = readdirSync(folder).filter((name) => SOURCE.test(name));
+  for (const name of names.sort()) {
+    const file = createHash('sha256').update(readFileSync(join(folder, name)));
+    sum.update(`\n${name} ${file.digest('hex')}`);
+  }
+  return sum.digest('hex');
 }

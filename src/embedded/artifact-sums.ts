@@ -4,6 +4,8 @@
 export const ARTIFACT = {
   opaVersion: '1.21.0',
   goVersion: '1.26.8',
+  /** Of the source that it is built of, with the settings of Go. */
+  sourceSha256: '9ccb1094e0d5e5dca162aaf59a812f2ab4ac72926a7079262a63aa53fb70f3cb',
   sha256: {
     'opa.wasm.br': 'ce284fe5ec4abc3e288f03e41c9aa275e528759f989e2bbf19035e0dcd24096e',
     'wasm_exec.js': '0c949f4996f9a89698e4b5c586de32249c3b69b7baadb64d220073cc04acba14',
