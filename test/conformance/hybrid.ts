@@ -1,9 +1,15 @@
 import { CompiledPolicy } from '../../src/embedded/compiled/compiled-policy.js';
 import { EvaluationError } from '../../src/embedded/compiled/evaluation-error.js';
 import type { GoOpa } from '../../src/embedded/go/go-opa.js';
-import { type EmbeddedPolicy, GoRefusal } from '../../src/embedded/types.js';
+import { type CompiledSet, type EmbeddedPolicy, GoRefusal } from '../../src/embedded/types.js';
 import type { ConformanceCase } from './cases.js';
 import type { Outcome } from './judge.js';
+
+/** A case, and the folder that tells its modules from those of the others. */
+export interface LoadedCase {
+  readonly one: ConformanceCase;
+  readonly folder: string;
+}
 
 /** How a case was answered. */
 export interface Answered {
@@ -15,7 +21,7 @@ export interface Answered {
   readonly go?: Outcome;
 }
 
-/** Much more than a case needs. */
+/** Much more than the cases need. */
 const MEMORY_LIMIT = 256 * 1024 * 1024;
 
 /** Reasons of the runner: what the product does with such questions, whatever the policy is. */
@@ -29,68 +35,107 @@ export const ASKED_OTHERWISE = {
 
 const PATH_QUERY = /^\s*data((?:\.[A-Za-z_]\w*)+)\s*=\s*(?!input\b)([a-z]\w*)\s*$/;
 
-/** Answers a case with the parts of the embedded engine, and chooses between them as it does. */
-export async function answerCase(go: GoOpa, one: ConformanceCase): Promise<Answered> {
+/**
+ * Answers cases, loaded as one policy, with the parts of the embedded engine, and chooses between them as it does. Where the policy is
+ * refused, each is loaded alone.
+ */
+export async function answerCases(go: GoOpa, cases: readonly LoadedCase[]): Promise<Answered[]> {
   try {
-    return await answerLoaded(go, one);
+    return await answerLoaded(go, cases);
   } catch (error) {
     if (!(error instanceof GoRefusal)) throw error;
-    return { by: 'go', reason: ASKED_OTHERWISE.refused, outcome: { problems: error.problems } };
+    if (cases.length === 1)
+      return [{ by: 'go', reason: ASKED_OTHERWISE.refused, outcome: { problems: error.problems } }];
+    const answers: Answered[] = [];
+    for (const one of cases) answers.push(...(await answerCases(go, [one])));
+    return answers;
   } finally {
     await go.abort();
   }
 }
 
-async function answerLoaded(go: GoOpa, one: ConformanceCase): Promise<Answered> {
-  const documents = one.data ?? '{}';
-  await go.prepare(policyOf(one), { roots: [[]], documents });
-  const [, dotted, variable] = PATH_QUERY.exec(one.query) ?? [];
-  const path = dotted?.slice(1).replaceAll('.', '/');
-  const set = path === undefined ? undefined : await go.compile([path], 'prepared');
+async function answerLoaded(go: GoOpa, cases: readonly LoadedCase[]): Promise<Answered[]> {
+  const documents = joined(cases);
+  await go.prepare(policyOf(cases), { roots: [[]], documents });
+  const paths = cases.flatMap(({ one }) => pathOf(one)?.path ?? []);
+  const set: CompiledSet =
+    paths.length === 0 ? { wasm: undefined, entrypoints: [] } : await go.compile(paths, 'prepared');
   await go.commit();
-  const query = async (): Promise<Outcome> => {
-    try {
-      const text = one.inputTerm === undefined ? one.query : `${one.query} with input as ${one.inputTerm}`;
-      return { bindings: await go.query(text, one.input, one.strictError === true) };
-    } catch (error) {
-      if (!(error instanceof GoRefusal)) throw error;
-      return { problems: error.problems };
-    }
+  const policy = set.wasm === undefined ? undefined : compiledPolicy(go, set, documents);
+  const answers: Answered[] = [];
+  for (const { one } of cases) answers.push(await answerCase(go, one, set, policy));
+  return answers;
+}
+
+async function answerCase(
+  go: GoOpa,
+  one: ConformanceCase,
+  set: CompiledSet,
+  policy: CompiledPolicy | undefined,
+): Promise<Answered> {
+  const { inputTerm, strictError, query, input } = one;
+  const byQuery = async (reason: string): Promise<Answered> => {
+    const text = inputTerm === undefined ? query : `${query} with input as ${inputTerm}`;
+    const outcome = outcomeOf(async () => ({ bindings: await go.query(text, input, strictError === true) }));
+    return { by: 'go', reason, outcome: await outcome };
   };
-  if (one.inputTerm !== undefined) return { by: 'go', reason: ASKED_OTHERWISE.term, outcome: await query() };
-  if (path === undefined || variable === undefined || set === undefined)
-    return { by: 'go', reason: ASKED_OTHERWISE.query, outcome: await query() };
-  if (one.strictError === true) return { by: 'go', reason: ASKED_OTHERWISE.strict, outcome: await query() };
-  const decide = async (): Promise<Outcome> => {
-    try {
-      return bindingOf(variable, await go.decide(path, one.input));
-    } catch (error) {
-      if (!(error instanceof GoRefusal)) throw error;
-      return { problems: error.problems };
-    }
-  };
-  const [entrypoint] = set.entrypoints;
-  if (set.wasm === undefined || entrypoint?.compiled !== true)
+  const asked = pathOf(one);
+  if (inputTerm !== undefined) return byQuery(ASKED_OTHERWISE.term);
+  if (asked === undefined) return byQuery(ASKED_OTHERWISE.query);
+  if (strictError === true) return byQuery(ASKED_OTHERWISE.strict);
+  const { path, variable } = asked;
+  const decide = (): Promise<Outcome> => outcomeOf(async () => bindingOf(variable, await go.decide(path, input)));
+  const entrypoint = set.entrypoints.find((found) => found.path === path);
+  if (policy === undefined || entrypoint?.compiled !== true)
     return { by: 'go', reason: entrypoint?.reason ?? 'no reason', outcome: await decide() };
-  const policy = new CompiledPolicy(new WebAssembly.Module(set.wasm), {
-    callBuiltin: (name, args, isFresh) => go.callBuiltin(name, args, isFresh),
-    memoryLimitBytes: MEMORY_LIMIT,
-    documentBytes: documents.length,
-  });
   try {
-    policy.setDocuments(documents);
-    const text = policy.evaluate(path, one.input);
+    const text = policy.evaluate(path, input);
     return { by: 'compiled', reason: undefined, outcome: bindingOf(variable, text), go: await decide() };
   } catch (error) {
-    if (!(error instanceof EvaluationError)) throw error;
+    if (!(error instanceof EvaluationError) || error.isBroken) throw error;
     return { by: 'go', reason: ASKED_OTHERWISE.erred, outcome: await decide() };
   }
 }
 
-function policyOf({ modules }: ConformanceCase): EmbeddedPolicy {
-  return { hash: '', modules: modules.map((rego, i) => ({ path: `test-${i}.rego`, rego, version: 1 })) };
+function compiledPolicy(go: GoOpa, { wasm, entrypoints }: CompiledSet, documents: string): CompiledPolicy {
+  const policy = new CompiledPolicy(new WebAssembly.Module(wasm ?? new Uint8Array()), {
+    callBuiltin: (name, args, isFresh) => go.callBuiltin(name, args, isFresh),
+    reads: new Map(entrypoints.map(({ path, reads }) => [path, reads])),
+    memoryLimitBytes: MEMORY_LIMIT,
+    documentBytes: documents.length,
+  });
+  policy.setDocuments(documents);
+  return policy;
+}
+
+function policyOf(cases: readonly LoadedCase[]): EmbeddedPolicy {
+  const modules = cases.flatMap(({ one, folder }) =>
+    one.modules.map((rego, i) => ({ path: `${folder}test-${i}.rego`, rego, version: 1 as const })),
+  );
+  return { hash: '', modules };
+}
+
+/** The documents of all cases in one object; their names differ. */
+function joined(cases: readonly LoadedCase[]): string {
+  const parts = cases.flatMap(({ one: { data } }) => (data === undefined ? [] : data.trim().slice(1, -1)));
+  return `{${parts.filter((part) => part.trim() !== '').join()}}`;
+}
+
+function pathOf({ query }: ConformanceCase): { path: string; variable: string } | undefined {
+  const [, dotted, variable] = PATH_QUERY.exec(query) ?? [];
+  if (dotted === undefined || variable === undefined) return undefined;
+  return { path: dotted.slice(1).replaceAll('.', '/'), variable };
 }
 
 function bindingOf(variable: string, text: string | undefined): Outcome {
   return { bindings: text === undefined ? '[]' : `[{${JSON.stringify(variable)}:${text}}]` };
+}
+
+async function outcomeOf(ask: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof GoRefusal)) throw error;
+    return { problems: error.problems };
+  }
 }

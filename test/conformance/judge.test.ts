@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ConformanceCase, readCases } from './cases.js';
 import { fault, type Outcome } from './judge.js';
+import { withOwnRoots } from './own-roots.js';
 import { canonical } from './same-value.js';
 
 const { cases } = readCases();
@@ -53,6 +54,52 @@ describe("the judge of OPA's cases", () => {
     assert.notEqual(canonical('12345678901234567890'), canonical('12345678901234567891'));
     assert.equal(canonical('{"b":[true],"a":"\\u0041"}'), canonical('{"a":"A","b":[true]}'));
     assert.notEqual(canonical('"1"'), canonical('1'));
+  });
+});
+
+describe('a case among others in one policy', () => {
+  const base: ConformanceCase = { note: 'n', file: 'f', query: 'data.a.p = x', modules: [], wantResult: '[]' };
+  const moved = (over: Partial<ConformanceCase>): ConformanceCase | undefined => withOwnRoots({ ...base, ...over }, 7);
+
+  it('has packages and documents of its own, and nothing else is changed', () => {
+    const rego = `# package a
+package a.b
+
+import data.docs
+import data.lib.f
+
+p if docs.x == data.docs.y with data.docs.z as input.data.a
+q := data_of(data["docs"])`;
+    const own = moved({ modules: [rego.replace('data["docs"]', '1')], data: '{"docs":{"n":1.0}, "a":[2]}' });
+    assert.deepEqual(own, {
+      ...base,
+      query: 'data.a_case7.p = x',
+      modules: [
+        `# package a
+package a_case7.b
+
+import data.docs_case7 as docs
+import data.lib_case7.f
+
+p if docs.x == data.docs_case7.y with data.docs_case7.z as input.data.a
+q := data_of(1)`,
+      ],
+      data: '{"docs_case7":{"n":1.0},"a_case7":[2]}',
+    });
+    assert.equal(moved({ modules: [rego] }), undefined, 'it may read the documents of others');
+  });
+
+  it('stays alone if it sees more than its own, or is to be refused', () => {
+    assert.equal(moved({ query: 'data = x' }), undefined);
+    assert.equal(moved({ modules: ['package a\np := rego.metadata.chain()'] }), undefined);
+    assert.equal(moved({ modules: ['p := 1'] }), undefined);
+    assert.equal(moved({ wantErrorCode: 'rego_type_error' }), undefined);
+    assert.notEqual(moved({ wantErrorCode: 'eval_type_error', strictError: true }), undefined);
+  });
+
+  it('is nearly every case', () => {
+    const alone = cases.filter((one, index) => withOwnRoots(one, index) === undefined);
+    assert(alone.length < 60, `${alone.length} stay alone`);
   });
 });
 

@@ -1,3 +1,0 @@
-import { describeSuite } from './suite.js';
-
-describeSuite(0);
