@@ -70,12 +70,16 @@ describe('compiled and Go give the same bytes', () => {
     assert(policy !== undefined && policy.entrypoints.length > names.length - 10, 'nearly all are compiled');
     const compiled = new Set(policy.entrypoints);
     const found: string[] = [];
+    const asked = new Set<string>();
     for (const input of fc.sample(arbitraryInput, { numRuns: LONG ? 2000 : 40, seed: SEED })) {
       for (const name of names) {
         if (!compiled.has(`t/p_${name}`)) continue;
         const used = new Set([...(all[name] ?? '').matchAll(/input\.(\w+)/g)].map(([, member]) => member));
         const part = Object.fromEntries(Object.entries(input).filter(([member]) => used.has(member)));
-        const one = await difference(policy, `p_${name}`, inputText(part));
+        const text = inputText(part);
+        if (asked.has(`${name} ${text}`)) continue; // the same arguments as before
+        asked.add(`${name} ${text}`);
+        const one = await difference(policy, `p_${name}`, text);
         if (one !== undefined) found.push(one);
       }
     }
