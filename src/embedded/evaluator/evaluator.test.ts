@@ -37,194 +37,199 @@ const PROGRAM = new EngineArtifact();
 const MEMORY = 64 * 1024 * 1024;
 const DOCUMENTS = '{"users":["ann"]}';
 
-let module: WebAssembly.Module;
-before(async () => {
-  module = await compileRego(
-    REGO,
-    NAMES.map((name) => `t/${name}`),
-  );
-});
-
-interface Started extends AsyncDisposable {
-  readonly evaluator: Evaluator;
-}
-
-async function thread({
-  timeLimitMs = 60_000,
-  memoryLimitBytes = MEMORY,
-} = {}): Promise<Started & { evaluator: EvaluatorThread }> {
-  const evaluator = await EvaluatorThread.start({
-    module,
-    documents: DOCUMENTS,
-    memoryLimitBytes,
-    timeLimitMs,
-    loadProgram: () => assert.fail('no function of Go is needed'),
+describe('evaluators', () => {
+  let module: WebAssembly.Module;
+  before(async () => {
+    module = await compileRego(
+      REGO,
+      NAMES.map((name) => `t/${name}`),
+    );
   });
-  return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
-}
 
-async function local(): Promise<Started> {
-  const evaluator = new LocalEvaluator({ module, documents: DOCUMENTS, memoryLimitBytes: MEMORY });
-  return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
-}
+  interface Started extends AsyncDisposable {
+    readonly evaluator: Evaluator;
+  }
 
-for (const [place, start] of Object.entries({ 'a thread': thread, "the caller's thread": local })) {
-  describe(`an evaluator in ${place}`, () => {
-    it('answers each question with its own result', async () => {
-      await using started = await start();
-      const asked = Array.from({ length: 200 }, (_, index) => started.evaluator.decide('t/echo', String(index)));
-      assert.deepEqual(
-        await Promise.all(asked),
-        asked.map((_, index) => String(index)),
+  async function thread({
+    timeLimitMs = 60_000,
+    memoryLimitBytes = MEMORY,
+  } = {}): Promise<Started & { evaluator: EvaluatorThread }> {
+    const evaluator = await EvaluatorThread.start({
+      module,
+      documents: DOCUMENTS,
+      memoryLimitBytes,
+      timeLimitMs,
+      loadProgram: () => assert.fail('no function of Go is needed'),
+    });
+    return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
+  }
+
+  async function local(): Promise<Started> {
+    const evaluator = new LocalEvaluator({ module, documents: DOCUMENTS, memoryLimitBytes: MEMORY });
+    return { evaluator, [Symbol.asyncDispose]: () => evaluator.close() };
+  }
+
+  for (const [place, start] of Object.entries({ 'a thread': thread, "the caller's thread": local })) {
+    describe(`an evaluator in ${place}`, () => {
+      it('answers each question with its own result', async () => {
+        await using started = await start();
+        const asked = Array.from({ length: 200 }, (_, index) => started.evaluator.decide('t/echo', String(index)));
+        assert.deepEqual(
+          await Promise.all(asked),
+          asked.map((_, index) => String(index)),
+        );
+        assert.equal(await started.evaluator.decide('t/conflict', '{}'), undefined);
+        assert.equal(await started.evaluator.decide('t/echo', undefined), undefined);
+      });
+
+      it('applies changes in the order of the calls', async () => {
+        await using started = await start();
+        const { evaluator } = started;
+        const ask = (): Promise<string | undefined> => evaluator.decide('t/allow', '{"user":"bob"}');
+        const earlier = ask();
+        const patched = evaluator.patch([{ path: ['users'], text: '["bob"]' }]);
+        assert.deepEqual(await Promise.all([earlier, ask()]), [undefined, 'true']);
+        await patched;
+        assert.equal(await evaluator.read(['users']), '["bob"]');
+        assert(evaluator.memoryBytes > 0);
+      });
+
+      it('goes on after a question that errs', async () => {
+        await using started = await start();
+        const { evaluator } = started;
+        await assert.rejects(evaluator.decide('t/conflict', '{"a":1,"b":1}'), { kind: 'erred' });
+        await assert.rejects(evaluator.decide('t/nothing', undefined), { kind: 'erred' });
+        await assert.rejects(evaluator.decide('t/echo', '1.5e3'), { kind: 'erred' });
+        assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
+      });
+
+      it('ends at the memory limit: the question that needs so much errs', async () => {
+        await using started = await start();
+        await assert.rejects(started.evaluator.decide('t/large', '1'), { kind: 'erred' });
+        assert.equal((await started.evaluator.ended).kind, 'memory');
+        await assert.rejects(started.evaluator.decide('t/echo', '1'), { kind: 'ended' });
+        await assert.rejects(started.evaluator.patch([]), { kind: 'ended' });
+        await assert.rejects(started.evaluator.read([]), { kind: 'ended' });
+      });
+
+      it('is closed after what it was asked', async () => {
+        const { evaluator } = await start();
+        const asked = [evaluator.decide('t/echo', '1'), evaluator.decide('t/echo', '2')];
+        const closed = evaluator.close();
+        await assert.rejects(evaluator.decide('t/echo', '3'), { kind: 'ended' });
+        assert.deepEqual(await Promise.all(asked), ['1', '2']);
+        await closed;
+        assert.equal((await evaluator.ended).kind, 'closed');
+        await evaluator.close();
+      });
+    });
+  }
+
+  describe('an evaluator in a thread', () => {
+    it('ends with a decision beyond the time limit; the others can be asked again', async () => {
+      await using started = await thread({ timeLimitMs: 200 });
+      const { evaluator } = started;
+      const asked = ['t/echo', 't/slow', 't/echo'].map((path) => evaluator.decide(path, '1'));
+      const later = Promise.allSettled(asked);
+      const kinds = (await later).map((result) => (result.status === 'fulfilled' ? result.value : result.reason.kind));
+      // The first one was carried out; its answer travels with those after it.
+      assert.deepEqual(kinds, ['ended', 'timeout', 'ended']);
+      assert.equal((await evaluator.ended).kind, 'timeout');
+    });
+
+    it('does not count the time that a decision waits for others', async () => {
+      await using started = await thread({ timeLimitMs: 1000 });
+      const asked = Array.from({ length: 20_000 }, () => started.evaluator.decide('t/echo', `"${'x'.repeat(500)}"`));
+      const waited = performance.now() + 1500;
+      while (performance.now() < waited) JSON.parse('1'); // this thread is busy, the other one is not late
+      assert.equal((await Promise.all(asked)).length, 20_000);
+    });
+
+    it('cannot start with documents that do not fit', async () => {
+      const documents = JSON.stringify({ users: ['x'.repeat(MEMORY)] });
+      await assert.rejects(
+        EvaluatorThread.start({
+          module,
+          documents,
+          memoryLimitBytes: MEMORY,
+          timeLimitMs: 1000,
+          loadProgram: () => PROGRAM.load(),
+        }),
+        {
+          kind: 'erred',
+        },
       );
-      assert.equal(await started.evaluator.decide('t/conflict', '{}'), undefined);
-      assert.equal(await started.evaluator.decide('t/echo', undefined), undefined);
+      assert.throws(() => new LocalEvaluator({ module, documents, memoryLimitBytes: MEMORY }), { kind: 'erred' });
     });
 
-    it('applies changes in the order of the calls', async () => {
-      await using started = await start();
+    it('survives deep values: they are for Go, or end the thread', async () => {
+      await using started = await thread();
       const { evaluator } = started;
-      const ask = (): Promise<string | undefined> => evaluator.decide('t/allow', '{"user":"bob"}');
-      const earlier = ask();
-      const patched = evaluator.patch([{ path: ['users'], text: '["bob"]' }]);
-      assert.deepEqual(await Promise.all([earlier, ask()]), [undefined, 'true']);
-      await patched;
-      assert.equal(await evaluator.read(['users']), '["bob"]');
-      assert(evaluator.memoryBytes > 0);
-    });
-
-    it('goes on after a question that errs', async () => {
-      await using started = await start();
-      const { evaluator } = started;
-      await assert.rejects(evaluator.decide('t/conflict', '{"a":1,"b":1}'), { kind: 'erred' });
-      await assert.rejects(evaluator.decide('t/nothing', undefined), { kind: 'erred' });
-      await assert.rejects(evaluator.decide('t/echo', '1.5e3'), { kind: 'erred' });
-      assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
-    });
-
-    it('ends at the memory limit: the question that needs so much errs', async () => {
-      await using started = await start();
-      await assert.rejects(started.evaluator.decide('t/large', '1'), { kind: 'erred' });
-      assert.equal((await started.evaluator.ended).kind, 'memory');
-      await assert.rejects(started.evaluator.decide('t/echo', '1'), { kind: 'ended' });
-      await assert.rejects(started.evaluator.patch([]), { kind: 'ended' });
-      await assert.rejects(started.evaluator.read([]), { kind: 'ended' });
-    });
-
-    it('is closed after what it was asked', async () => {
-      const { evaluator } = await start();
-      const asked = [evaluator.decide('t/echo', '1'), evaluator.decide('t/echo', '2')];
-      const closed = evaluator.close();
-      await assert.rejects(evaluator.decide('t/echo', '3'), { kind: 'ended' });
-      assert.deepEqual(await Promise.all(asked), ['1', '2']);
-      await closed;
-      assert.equal((await evaluator.ended).kind, 'closed');
-      await evaluator.close();
-    });
-  });
-}
-
-describe('an evaluator in a thread', () => {
-  it('ends with a decision beyond the time limit; the others can be asked again', async () => {
-    await using started = await thread({ timeLimitMs: 200 });
-    const { evaluator } = started;
-    const asked = ['t/echo', 't/slow', 't/echo'].map((path) => evaluator.decide(path, '1'));
-    const later = Promise.allSettled(asked);
-    const kinds = (await later).map((result) => (result.status === 'fulfilled' ? result.value : result.reason.kind));
-    // The first one was carried out; its answer travels with those after it.
-    assert.deepEqual(kinds, ['ended', 'timeout', 'ended']);
-    assert.equal((await evaluator.ended).kind, 'timeout');
-  });
-
-  it('does not count the time that a decision waits for others', async () => {
-    await using started = await thread({ timeLimitMs: 1000 });
-    const asked = Array.from({ length: 20_000 }, () => started.evaluator.decide('t/echo', `"${'x'.repeat(500)}"`));
-    const waited = performance.now() + 1500;
-    while (performance.now() < waited) JSON.parse('1'); // this thread is busy, the other one is not late
-    assert.equal((await Promise.all(asked)).length, 20_000);
-  });
-
-  it('cannot start with documents that do not fit', async () => {
-    const documents = JSON.stringify({ users: ['x'.repeat(MEMORY)] });
-    await assert.rejects(
-      EvaluatorThread.start({
-        module,
-        documents,
-        memoryLimitBytes: MEMORY,
-        timeLimitMs: 1000,
-        loadProgram: () => PROGRAM.load(),
-      }),
-      {
-        kind: 'erred',
-      },
-    );
-    assert.throws(() => new LocalEvaluator({ module, documents, memoryLimitBytes: MEMORY }), { kind: 'erred' });
-  });
-
-  it('survives deep values: they are for Go, or end the thread', async () => {
-    await using started = await thread();
-    const { evaluator } = started;
-    const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
-    await assert.rejects(evaluator.decide('t/echo', deep), { kind: 'erred' });
-    assert.equal(await evaluator.decide('t/echo', '1'), '1');
-    await assert.rejects(evaluator.patch([{ path: ['deep'], text: deep }]), { kind: 'erred' });
-    assert.equal((await evaluator.ended).kind, 'crashed');
-  });
-});
-
-describe('an evaluator of a policy with built-in functions of Go', () => {
-  const options: EvaluatorOptions = {
-    thread: 'main',
-    memoryLimitBytes: 4 * MEMORY,
-    timeLimitMs: 60_000,
-    loadProgram: () => PROGRAM.load(),
-  };
-
-  it('calls them in its own thread', async () => {
-    const wasm = await compiledRego(WITH_GO, ['t/compared', 't/clock', 't/same', 't/names']);
-    const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
-    assert(evaluator instanceof EvaluatorThread);
-    assert.equal(await evaluator.decide('t/compared', '{"a":"1.10.0","b":"1.9.9"}'), '1');
-    assert.equal(await evaluator.decide('t/compared', '{"a":"none","b":"1.9.9"}'), undefined);
-    assert.equal(await evaluator.decide('t/names', '["<b>","a"]'), '["\\u003cB\\u003e-0","A-1"]');
-    assert.equal(await evaluator.decide('t/same', undefined), 'true');
-    const first = await evaluator.decide('t/clock', undefined);
-    await until(async () => (await evaluator.decide('t/clock', undefined)) !== first, {
-      withinMs: 10_000,
-      what: 'another time',
-    });
-    await evaluator.close();
-  });
-
-  it("is in the caller's thread where there are none", async () => {
-    const wasm = await compiledRego(REGO, ['t/echo']);
-    const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
-    assert(evaluator instanceof LocalEvaluator);
-    assert.equal(evaluator.decideNow('t/echo', '{}'), '{}');
-    await evaluator.close();
-  });
-
-  it('leaves to Go what depends on odd numbers in documents', async () => {
-    const wasm = await compiledRego(REGO, ['t/allow', 't/echo']);
-    for (const thread of ['main', 'worker'] as const) {
-      const entrypoints = [{ path: 't/echo', compiled: true, reads: [] }];
-      const documents = '{"users":["ann"],"n":1.0}';
-      const evaluator = await startEvaluator({ ...options, thread }, { wasm, documents, entrypoints });
+      const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
+      await assert.rejects(evaluator.decide('t/echo', deep), { kind: 'erred' });
       assert.equal(await evaluator.decide('t/echo', '1'), '1');
-      await assert.rejects(evaluator.decide('t/allow', '{"user":"ann"}'), { kind: 'erred' });
-      await evaluator.patch([{ path: ['n'], text: undefined }]);
-      assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
-      await evaluator.close();
-    }
+      await assert.rejects(evaluator.patch([{ path: ['deep'], text: deep }]), { kind: 'erred' });
+      assert.equal((await evaluator.ended).kind, 'crashed');
+    });
   });
 
-  it('does not start without them', async () => {
-    const wasm = await compiledRego(WITH_GO, ['t/compared']);
-    const loadProgram = () => Promise.reject(new Error('the file is missing'));
-    await assert.rejects(startEvaluator({ ...options, loadProgram }, { wasm, documents: '{}' }), /the file is missing/);
-    assert.throws(
-      () => new LocalEvaluator({ module: new WebAssembly.Module(wasm), documents: '{}', memoryLimitBytes: MEMORY }),
-      /semver\.compare/,
-    );
+  describe('an evaluator of a policy with built-in functions of Go', () => {
+    const options: EvaluatorOptions = {
+      thread: 'main',
+      memoryLimitBytes: 4 * MEMORY,
+      timeLimitMs: 60_000,
+      loadProgram: () => PROGRAM.load(),
+    };
+
+    it('calls them in its own thread', async () => {
+      const wasm = await compiledRego(WITH_GO, ['t/compared', 't/clock', 't/same', 't/names']);
+      const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
+      assert(evaluator instanceof EvaluatorThread);
+      assert.equal(await evaluator.decide('t/compared', '{"a":"1.10.0","b":"1.9.9"}'), '1');
+      assert.equal(await evaluator.decide('t/compared', '{"a":"none","b":"1.9.9"}'), undefined);
+      assert.equal(await evaluator.decide('t/names', '["<b>","a"]'), '["\\u003cB\\u003e-0","A-1"]');
+      assert.equal(await evaluator.decide('t/same', undefined), 'true');
+      const first = await evaluator.decide('t/clock', undefined);
+      await until(async () => (await evaluator.decide('t/clock', undefined)) !== first, {
+        withinMs: 10_000,
+        what: 'another time',
+      });
+      await evaluator.close();
+    });
+
+    it("is in the caller's thread where there are none", async () => {
+      const wasm = await compiledRego(REGO, ['t/echo']);
+      const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
+      assert(evaluator instanceof LocalEvaluator);
+      assert.equal(evaluator.decideNow('t/echo', '{}'), '{}');
+      await evaluator.close();
+    });
+
+    it('leaves to Go what depends on odd numbers in documents', async () => {
+      const wasm = await compiledRego(REGO, ['t/allow', 't/echo']);
+      for (const thread of ['main', 'worker'] as const) {
+        const entrypoints = [{ path: 't/echo', compiled: true, reads: [] }];
+        const documents = '{"users":["ann"],"n":1.0}';
+        const evaluator = await startEvaluator({ ...options, thread }, { wasm, documents, entrypoints });
+        assert.equal(await evaluator.decide('t/echo', '1'), '1');
+        await assert.rejects(evaluator.decide('t/allow', '{"user":"ann"}'), { kind: 'erred' });
+        await evaluator.patch([{ path: ['n'], text: undefined }]);
+        assert.equal(await evaluator.decide('t/allow', '{"user":"ann"}'), 'true');
+        await evaluator.close();
+      }
+    });
+
+    it('does not start without them', async () => {
+      const wasm = await compiledRego(WITH_GO, ['t/compared']);
+      const loadProgram = () => Promise.reject(new Error('the file is missing'));
+      await assert.rejects(
+        startEvaluator({ ...options, loadProgram }, { wasm, documents: '{}' }),
+        /the file is missing/,
+      );
+      assert.throws(
+        () => new LocalEvaluator({ module: new WebAssembly.Module(wasm), documents: '{}', memoryLimitBytes: MEMORY }),
+        /semver\.compare/,
+      );
+    });
   });
 });
