@@ -135,14 +135,12 @@ async function startOnce(options: StartClientOptions): Promise<StartedClient> {
       kind === 'inline'
         ? () => lines.some(({ msg }) => msg === 'engine started')
         : async () => field((await ask(`${url}/healthy`)).json, 'engine', 'version') !== null;
-    const up = until(started, { withinMs: 20_000, what: 'the engine started' });
+    const unless = client.ended().then(() => Promise.reject(new Error(`it ended: ${lastWords()}`)));
     try {
-      await Promise.race([up, client.ended().then(() => Promise.reject(new Error(`it ended: ${lastWords()}`)))]);
+      await until(started, { withinMs: 20_000, what: 'the engine started', unless });
     } catch (error) {
       await client.stop();
       throw error;
-    } finally {
-      up.catch(() => undefined); // the loser of the race has nothing more to say
     }
   }
 

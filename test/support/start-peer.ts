@@ -32,11 +32,14 @@ export async function startPeer(serverUrl: string, headers: Record<string, strin
     call: async (method, args) => {
       const id = `call-${++calls}`;
       socket.send(JSON.stringify({ request: { method, arguments: args, call_id: id }, response: null }));
-      const answer = await until(() => frames.find((frame) => field(frame, 'response', 'call_id') === id), {
+      const answer = (): unknown => frames.find((frame) => field(frame, 'response', 'call_id') === id);
+      // After its close nothing more comes.
+      await until(() => answer() !== undefined || socket.readyState === WebSocket.CLOSED, {
         withinMs: 20_000,
         what: `an answer to ${method}`,
       });
-      return field(answer, 'response', 'result');
+      if (answer() === undefined) throw new Error(`the connection was closed before an answer to ${method}`);
+      return field(answer(), 'response', 'result');
     },
     notified: (count) => {
       const all = () => frames.map(notifiedData).filter((data) => data !== undefined);

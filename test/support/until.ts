@@ -6,14 +6,24 @@ const LOOK_MS = { soon: 10, later: 30, laterAfter: 500 };
 /**
  * Waits until `condition` gives a value that is not false, null or undefined, and returns it; looks again and again. Fails
  * after `withinMs` with what was waited for, and with the last error where the condition threw. The limit is for a machine without
- * other work: see {@link patience}.
+ * other work: see {@link patience}. What can no longer come is not waited for: `unless` ends the wait when it settles, with its
+ * reason where it rejects.
  */
 export async function until<T>(
   condition: () => T | false | null | undefined | Promise<T | false | null | undefined>,
-  { withinMs, what }: { withinMs: number; what: string },
+  { withinMs, what, unless }: { withinMs: number; what: string; unless?: Promise<unknown> },
 ): Promise<T> {
   const startedMs = performance.now();
   let lastError: unknown;
+  let over: { readonly reason: unknown } | undefined;
+  unless?.then(
+    () => {
+      over = { reason: new Error(`it ended before: ${what}`) };
+    },
+    (reason: unknown) => {
+      over = { reason };
+    },
+  );
   for (;;) {
     try {
       const value = await condition();
@@ -23,6 +33,7 @@ export async function until<T>(
       // Not there yet; if it stays so, the failure below carries it.
       lastError = error;
     }
+    if (over !== undefined) throw over.reason;
     const nowMs = performance.now();
     if (nowMs - startedMs > withinMs * patience()) {
       throw new Error(
