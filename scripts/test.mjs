@@ -6,6 +6,7 @@
 //   npm run test:interop          against the Python programs
 //   npm test -- --with-interop    everything, in one run
 //   npm test -- --without=a,b     all files but those whose path contains one of the words
+//   npm test -- --write-plan      what the files took becomes test/plan.json, for a run without other work on two cores
 //   npm test -- --node=22         on another Node: a version of scripts/lib/node-versions.mjs, a path, or "own" for this one
 //
 // Without --node the newest long-term Node runs the tests, so that they are the same everywhere; where it cannot be had, this one does.
@@ -23,11 +24,14 @@ import { callersOf, planOf, testFiles } from './lib/test-files.mjs';
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUILD = join(ROOT, 'build');
 /** How a large run is arranged: what its longer files take, and which need a process of their own. */
-const PLAN = JSON.parse(readFileSync(join(ROOT, 'test', 'plan.json'), 'utf8'));
+const PLAN_FILE = join(ROOT, 'test', 'plan.json');
+const PLAN = JSON.parse(readFileSync(PLAN_FILE, 'utf8'));
+/** A file that takes longer has a process of its own, and its time in the plan. */
+const LIGHT_SECONDS = 5;
 /** How fast the last large run was. */
 const PACE = join(BUILD, 'test-pace.json');
-/** Processes at a time: they take all that the cores have; two more fill what the others wait. Memory has a bound. */
-const CONCURRENCY = Math.min(availableParallelism() + 2, 8);
+/** Processes at a time: they take all that the cores have; four more fill what the others wait. Memory has a bound. */
+const CONCURRENCY = Math.min(availableParallelism() + 4, 12);
 /** What test files call that need an OPA program. */
 const NEED_OPA = { support: 'opa', functions: ['testOpa', 'startOpa'] };
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
@@ -36,7 +40,14 @@ const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 /** A run of so many files makes what it needs as it comes to it, and names each file in its output. */
 const FEW_FILES = 50;
 
-const FLAGS = ['--long', '--interop', '--with-interop', '--without=<words>', '--node=<version, path or own>'];
+const FLAGS = [
+  '--long',
+  '--interop',
+  '--with-interop',
+  '--write-plan',
+  '--without=<words>',
+  '--node=<version, path or own>',
+];
 const NODE_FLAG = '--node=';
 const WITHOUT_FLAG = '--without=';
 
@@ -54,6 +65,7 @@ function options(args) {
       .filter((flag) => flag.startsWith(WITHOUT_FLAG))
       .flatMap((flag) => words(flag.slice(WITHOUT_FLAG.length))),
     long: flags.includes('--long'),
+    writesPlan: flags.includes('--write-plan'),
     suites: { main: !onlyInterop, interop: onlyInterop || flags.includes('--with-interop') },
     filters: args.filter((arg) => !arg.startsWith('-')),
   };
@@ -151,7 +163,7 @@ async function versionOf(node) {
   return (await promisify(execFile)(node, ['--version'])).stdout.trim();
 }
 
-/** Runs files, and answers the exit code. `plan`: how a large run is arranged; undefined for a few files, each with all that it says. */
+/** Runs files, and answers the exit code, and what each file took. `plan`: how a large run is arranged; undefined for a few files, each with all that it says. */
 async function runFiles(files, { long, node }, opaPath, plan) {
   const dir = mkdtempSync(join(tmpdir(), 'policysync-test-run-'));
   const [given, results] = [join(dir, 'given.json'), join(dir, 'results.json')];
@@ -166,7 +178,8 @@ async function runFiles(files, { long, node }, opaPath, plan) {
     // What this Node deprecates is warned of, before it is gone.
     const args = ['--pending-deprecation', join(ROOT, 'scripts', 'lib', 'run-tests.mjs'), given];
     const env = { ...process.env, SYNC_TEST_OPA: opaPath ?? '', ...(long ? { SYNC_TEST_LONG: '1' } : {}) };
-    return await run(node, args, { cwd: ROOT, env });
+    const code = await run(node, args, { cwd: ROOT, env });
+    return { code, took: existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : {} };
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
@@ -182,6 +195,15 @@ async function announce(files, node, plan) {
   const expected = sumOf(plan) * (lastPace() ?? (PLAN.pace * 2) / Math.min(availableParallelism(), 8));
   const minutes = Math.max(1, Math.round(expected / 60));
   console.log(`running ${files.length} test files in ${plan.length} processes ${on}, about ${minutes} min ...`);
+}
+
+function writePlan(wallSeconds, took) {
+  const own = Object.entries(took).filter(([, seconds]) => seconds >= LIGHT_SECONDS);
+  const seconds = Object.fromEntries(own.map(([file, of]) => [file, Math.round(of)]).sort());
+  const plan = { ...PLAN, seconds };
+  const expected = sumOf(planOf(BUILD, testFiles(BUILD, { suites: { main: true }, filters: [], without: [] }), plan));
+  plan.pace = Math.round((wallSeconds / expected) * 100) / 100;
+  writeFileSync(PLAN_FILE, `${JSON.stringify(plan, null, 2)}\n`);
 }
 
 const sumOf = (plan) => plan.reduce((sum, { seconds }) => sum + seconds, 0);
@@ -209,9 +231,11 @@ await main(async () => {
   const plan = left.length > FEW_FILES ? planOf(BUILD, left, PLAN, await programsBeside(left)) : undefined;
   await announce(left, node, plan);
   const startMs = performance.now();
-  const code = left.length === 0 ? 0 : await runFiles(left, { ...asked, node }, opaPath, plan);
+  const { code, took } = left.length === 0 ? { code: 0 } : await runFiles(left, { ...asked, node }, opaPath, plan);
   if (plan !== undefined && code === 0) {
-    writeFileSync(PACE, JSON.stringify({ pace: (performance.now() - startMs) / 1000 / sumOf(plan) }));
+    const wallSeconds = (performance.now() - startMs) / 1000;
+    writeFileSync(PACE, JSON.stringify({ pace: wallSeconds / sumOf(plan) }));
+    if (asked.writesPlan) writePlan(wallSeconds, took);
   }
   if (skipped.length > 0) {
     console.log(

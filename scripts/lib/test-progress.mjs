@@ -68,6 +68,7 @@ export class Progress {
       return;
     }
     this.#done.add(name);
+    if (!name.includes('groups')) this.#spent.set(name, details?.duration_ms ?? 0);
     const left = [...this.#expected].filter(([path]) => !this.#done.has(path)).reduce((sum, [, of]) => sum + of, 0);
     const spent = (performance.now() - this.#startMs) / 1000;
     const whole = [...this.#expected.values()].reduce((sum, of) => sum + of, 0);

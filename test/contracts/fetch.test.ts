@@ -161,11 +161,11 @@ describe('http fetcher, documents', () => {
     assert.equal(api.requests.length, 11);
   });
 
-  it('spools 60 MB to a file without holding them in memory', async () => {
-    await using fetcher = await setup({ limitBytes: 100_000_000 });
+  it('spools 150 MB to a file without holding them in memory', async () => {
+    await using fetcher = await setup({ limitBytes: 200_000_000 });
     const row = Buffer.from(`${JSON.stringify({ name: 'x'.repeat(1000), roles: ['a', 'b'] })},\n`);
     const chunk = Buffer.concat(Array.from({ length: 64 }, () => row));
-    const count = Math.ceil(60_000_000 / chunk.length);
+    const count = Math.ceil(150_000_000 / chunk.length);
     const expected = createHash('sha256');
     function* parts(): Generator<Buffer> {
       yield Buffer.from('[');
@@ -185,8 +185,8 @@ describe('http fetcher, documents', () => {
     assert.equal(result.body.hash, expected.digest('hex'));
     assert.equal(result.body.sizeBytes, count * chunk.length + 6);
     assert.equal((await fetcher.files()).length, 1);
-    // Measured: 35 MB of garbage and buffers on both sides, not growing with the size. Holding the body would take 60 more.
-    assert.ok(peak < 60_000_000, `${peak} bytes more in use`);
+    // Measured: 35 to 61 MB of garbage and buffers on both sides, not growing with the size. Holding the body would take 150 more.
+    assert.ok(peak < 100_000_000, `${peak} bytes more in use`);
     await result.body.dispose();
     assert.deepEqual(await fetcher.files(), []);
   });
