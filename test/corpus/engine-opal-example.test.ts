@@ -44,7 +44,7 @@ test('the example repository, pushed commit by commit: the engine follows, and b
   await using server = await startServer({
     SYNC_POLICY_REPO_URL: pathToFileURL(served).href,
     SYNC_POLICY_REPO_MAIN_BRANCH: 'live',
-    SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1',
+    SYNC_POLICY_REPO_POLLING_INTERVAL: '0.4',
   });
   await using client = await startClient({
     serverUrl: server.url,

@@ -36,7 +36,7 @@ describe('how the programs become ready, and end', () => {
     await using server = startCommand('server', ['run'], {
       ...LONG,
       ...{ SYNC_SERVER_BIND_PORT: '0', SYNC_STATE_DIR: join(dir.path, 'state') },
-      ...{ SYNC_POLICY_REPO_URL: repo.url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1' },
+      ...{ SYNC_POLICY_REPO_URL: repo.url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.4' },
     });
     const url = await urlOf(server);
     assert.deepEqual(await ready(url), [503, 'unavailable', 'policy_not_read', 'keep-alive']);

@@ -223,9 +223,12 @@ export function failing(health: unknown): string[] {
   return Array.isArray(found) ? found.map((each) => `${field(each, 'path')}: ${field(each, 'error')}`) : [];
 }
 
-/** Server settings that follow a repository closely. */
+/**
+ * Server settings that follow a repository. Each look starts three programs, which takes a sixth of a processor at ten a second: a
+ * test whose commits are many tells the server of them (announced.ts).
+ */
 export function following(repo: { url: string }): Record<string, string> {
-  return { SYNC_POLICY_REPO_URL: repo.url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1' };
+  return { SYNC_POLICY_REPO_URL: repo.url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.4' };
 }
 
 /** SYNC_DATA_CONFIG_SOURCES with these base entries; the topic is `policy_data` unless the entry says otherwise. */

@@ -1,7 +1,7 @@
 import { availableParallelism, loadavg } from 'node:os';
 
-/** Time between two looks, at first and once it takes long: most looks are requests, and all of them are work. */
-const LOOK_MS = { soon: 10, later: 30, laterAfter: 500 };
+/** Time between two looks: a tenth of what the wait has taken, since most looks are requests, and all of them are work. */
+const LOOK_MS = { least: 10, most: 100 };
 
 /**
  * Waits until `condition` gives a value that is not false, null or undefined, and returns it; looks again and again. Fails
@@ -41,7 +41,7 @@ export async function until<T>(
         lastError === undefined ? undefined : { cause: lastError },
       );
     }
-    const pauseMs = nowMs - startedMs < LOOK_MS.laterAfter ? LOOK_MS.soon : LOOK_MS.later;
+    const pauseMs = Math.min(LOOK_MS.most, Math.max(LOOK_MS.least, (nowMs - startedMs) / 10));
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
