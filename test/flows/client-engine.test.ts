@@ -207,6 +207,8 @@ describe('an external engine', () => {
   test('after an external engine has started anew a document whose source changed silently has its new value', async () => {
     await seesSilentChanges({ client, server, source }, async () => {
       await opa?.kill();
+      // Noticed twice, as gone and as empty, it would be filled twice.
+      await client.tells('the engine is gone', (health) => field(health, 'engine', 'online') === false);
       opa = await startOpa({ port });
     });
   });
