@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { ENGINES, type StartedPdp, startPdp } from '../support/authzen.js';
+import { ALL_OFFERED, ENGINES, type StartedPdp, startPdp } from '../support/authzen.js';
 import {
   CERTIFICATION_FILES,
   SEARCHES as INTEROP_SEARCHES,
@@ -11,6 +11,7 @@ import {
   TODO_FILES,
 } from '../support/authzen-scenarios.js';
 import { makeAuthority, type TestAuthority } from '../support/certificates.js';
+import { hostileRequests, OPEN_FILES, WITH_OPEN_TYPE } from '../support/hostile-authzen.js';
 import { type Answer, field } from '../support/http.js';
 
 /**
@@ -214,8 +215,8 @@ for (const engine of ENGINES) {
     let pdp: StartedPdp;
     before(async () => {
       authority = await makeAuthority('certification');
-      pdp = await startPdp(engine, authority);
-      await pdp.use(CERTIFICATION_FILES);
+      pdp = await startPdp(engine, authority, { ...ALL_OFFERED, ...WITH_OPEN_TYPE });
+      await pdp.use({ ...CERTIFICATION_FILES, ...OPEN_FILES });
     });
     after(async () => {
       await pdp?.[Symbol.asyncDispose]();
@@ -228,26 +229,6 @@ for (const engine of ENGINES) {
         assert.equal(answer.status, 200, `${section}: ${answer.text}`);
         assert(isJson(answer), section);
         assert.deepEqual(answer.json, { decision }, section);
-      }
-    });
-
-    it('Basic: errors are 400 (2.4), and are the same at the evaluations endpoint', async () => {
-      for (const path of [EVALUATION, EVALUATIONS]) {
-        for (const [section, request, headers] of MALFORMED) {
-          const answer = await pdp.post(path, request, headers);
-          assert.equal(answer.status, 400, `${section} at ${path}: ${answer.text}`);
-          assert.equal(typeof field(answer.json, 'detail'), 'string', section);
-        }
-      }
-    });
-
-    it('Basic: X-Request-ID is repeated, and needed by nobody (2.5)', async () => {
-      const id = 'bfe9eb29-ab87-4ca3-be83-a1d5d8305716';
-      for (const path of [EVALUATION, EVALUATIONS, `${SEARCH}/subject`, `${SEARCH}/resource`, `${SEARCH}/action`]) {
-        for (const body of [FIXTURE, '{']) {
-          assert.equal((await pdp.post(path, body, { 'x-request-id': id })).headers.get('x-request-id'), id, path);
-        }
-        assert.equal((await pdp.post(path, FIXTURE)).status, 200, path);
       }
     });
 
@@ -333,26 +314,51 @@ for (const engine of ENGINES) {
       }
     });
 
-    it('Search: errors are 400 (4.7)', async () => {
-      for (const [kind, request] of MALFORMED_SEARCHES) {
-        const answer = await pdp.post(`${SEARCH}/${kind}`, request);
-        assert.equal(answer.status, 400, `${kind} ${JSON.stringify(request)}: ${answer.text}`);
-      }
-    });
-
-    it('Discovery: the configuration names what is offered, by the address that was asked (6)', async () => {
-      const answer = await pdp.get('/.well-known/authzen-configuration');
-      assert.equal(answer.status, 200);
-      assert(isJson(answer));
-      assert.deepEqual(answer.json, {
-        policy_decision_point: pdp.url,
-        access_evaluation_endpoint: `${pdp.url}${EVALUATION}`,
-        access_evaluations_endpoint: `${pdp.url}${EVALUATIONS}`,
-        search_subject_endpoint: `${pdp.url}${SEARCH}/subject`,
-        search_resource_endpoint: `${pdp.url}${SEARCH}/resource`,
-        search_action_endpoint: `${pdp.url}${SEARCH}/action`,
+    // No engine is asked for these.
+    if (engine === 'inline') {
+      it('Basic: errors are 400 (2.4), and are the same at the evaluations endpoint', async () => {
+        for (const path of [EVALUATION, EVALUATIONS]) {
+          for (const [section, request, headers] of MALFORMED) {
+            const answer = await pdp.post(path, request, headers);
+            assert.equal(answer.status, 400, `${section} at ${path}: ${answer.text}`);
+            assert.equal(typeof field(answer.json, 'detail'), 'string', section);
+          }
+        }
       });
-    });
+
+      it('Basic: X-Request-ID is repeated, and needed by nobody (2.5)', async () => {
+        const id = 'bfe9eb29-ab87-4ca3-be83-a1d5d8305716';
+        for (const path of [EVALUATION, EVALUATIONS, `${SEARCH}/subject`, `${SEARCH}/resource`, `${SEARCH}/action`]) {
+          for (const body of [FIXTURE, '{']) {
+            assert.equal((await pdp.post(path, body, { 'x-request-id': id })).headers.get('x-request-id'), id, path);
+          }
+          assert.equal((await pdp.post(path, FIXTURE)).status, 200, path);
+        }
+      });
+
+      it('Search: errors are 400 (4.7)', async () => {
+        for (const [kind, request] of MALFORMED_SEARCHES) {
+          const answer = await pdp.post(`${SEARCH}/${kind}`, request);
+          assert.equal(answer.status, 400, `${kind} ${JSON.stringify(request)}: ${answer.text}`);
+        }
+      });
+
+      it('Discovery: the configuration names what is offered, by the address that was asked (6)', async () => {
+        const answer = await pdp.get('/.well-known/authzen-configuration');
+        assert.equal(answer.status, 200);
+        assert(isJson(answer));
+        assert.deepEqual(answer.json, {
+          policy_decision_point: pdp.url,
+          access_evaluation_endpoint: `${pdp.url}${EVALUATION}`,
+          access_evaluations_endpoint: `${pdp.url}${EVALUATIONS}`,
+          search_subject_endpoint: `${pdp.url}${SEARCH}/subject`,
+          search_resource_endpoint: `${pdp.url}${SEARCH}/resource`,
+          search_action_endpoint: `${pdp.url}${SEARCH}/action`,
+        });
+      });
+    }
+
+    if (engine !== 'external') hostileRequests(engine, () => pdp);
 
     it('Interop: decides for Rick, Morty, Summer, Beth and Jerry as documented', async () => {
       await pdp.use(TODO_FILES);

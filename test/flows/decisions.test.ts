@@ -34,13 +34,10 @@ const MODES = {
   inline: { by: 'opa' },
   external: { by: 'opa' },
   embedded: { by: 'compiled' },
-  'embedded, main thread': { by: 'compiled' },
 } as const;
 
 for (const [mode, { by }] of Object.entries(MODES)) {
-  const isEmbedded = mode.startsWith('embedded');
-  /** The other thread differs in how an answer comes, and in nothing else. */
-  const isOther = mode === 'embedded, main thread';
+  const isEmbedded = mode === 'embedded';
   describe(`decisions in process (${mode})`, () => {
     let world: World;
     before(async () => {
@@ -86,8 +83,6 @@ for (const [mode, { by }] of Object.entries(MODES)) {
         ['12345678901234567890', '["admin"]', '{}'],
       );
     });
-
-    if (isOther) return;
 
     it('tells a decision that is undefined from one that fails', async () => {
       const { asked } = world;
@@ -218,12 +213,9 @@ async function startWorld(mode: string) {
   const client = await startClient({
     serverUrl: server.url,
     ...(opa === undefined ? {} : { engineUrl: opa.url }),
-    ...(mode.startsWith('embedded') && {
+    ...(mode === 'embedded' && {
       engine: 'embedded' as const,
-      env: {
-        SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT: DECISION_TIMEOUT,
-        ...(mode.endsWith('main thread') && { SYNC_EMBEDDED_ENGINE_THREAD: 'main' }),
-      },
+      env: { SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT: DECISION_TIMEOUT },
     }),
   });
   const asked = client.client;

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { after, before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { closeOf } from '../support/close-of.js';
-import { startDataSource } from '../support/data-source.js';
-import { type GitRepo, gitRepo } from '../support/git-repo.js';
 import { exchange, type RawAnswer, requestBytes } from '../support/hostile-wire.js';
-import { field, postJson, request } from '../support/http.js';
+import { postJson, request } from '../support/http.js';
 import { startFront } from '../support/opa-front.js';
-import { following, type StartedClient, startClient } from '../support/start-client.js';
-import { type StartedServer, startServer } from '../support/start-server.js';
 import { until } from '../support/until.js';
 
 /** OPA's REST API of the embedded engine, before whatever stands behind it: what is refused here never gets that far. */
@@ -291,94 +287,5 @@ describe('the REST API of the embedded engine', () => {
       ],
     });
     assert.equal((await exchange(front.port, upgrade)).status, 401);
-  });
-});
-
-describe('a client with an embedded engine', () => {
-  const SECRET = 'a-secret-of-the-environment';
-  let repo: GitRepo;
-  let server: StartedServer;
-  let client: StartedClient;
-
-  before(async () => {
-    repo = await gitRepo();
-    await repo.commit({
-      'app.rego': 'package app\n\nallow if input.user == "ann"\n\nenvironment := opa.runtime().env\n',
-    });
-    server = await startServer(following(repo));
-    client = await startClient({
-      ...{ serverUrl: server.url, engine: 'embedded' },
-      env: { SYNC_EMBEDDED_ENGINE_DECISION_TIMEOUT: '2' },
-      programEnv: { ...process.env, PASSWORD: SECRET } as Record<string, string>,
-    });
-    await client.healthy();
-  });
-  after(async () => {
-    await client?.[Symbol.asyncDispose]();
-    await server?.[Symbol.asyncDispose]();
-    await repo?.[Symbol.asyncDispose]();
-  });
-
-  const query = (text: string) => postJson(`${client.engineUrl}/v1/query`, { query: text });
-
-  it('shows policy and data, and lets nobody change them', async () => {
-    const listed = await request(`${client.engineUrl}/v1/policies`);
-    assert.equal(listed.status, 200);
-    assert.match(listed.text, /package app/);
-    for (const [method, path, body] of [
-      ['PUT', '/v1/policies/evil', 'package evil\nx := 1\n'],
-      ['DELETE', '/v1/policies/app.rego', ''],
-      ['PUT', '/v1/data/users', '{}'],
-      ['PATCH', '/v1/data', '[]'],
-      ['DELETE', '/v1/data/users', ''],
-      ['GET', '/v1/config', undefined],
-      ['GET', '/v1/status', undefined],
-    ] as const) {
-      const answer = await request(client.engineUrl + path, { method, ...(body === undefined ? {} : { body }) });
-      assert.equal(answer.status, 401, `${method} ${path}`);
-    }
-    assert.equal(await client.query('/evil/x'), undefined);
-    assert.equal(await client.query('/app/allow', { user: 'ann' }), true);
-  });
-
-  it('has no environment that a policy or a query could show, and sends nothing for one', async () => {
-    await using source = await startDataSource();
-    source.serve('/stolen', {});
-    assert.deepEqual((await query('x := opa.runtime()')).text.includes(SECRET), false);
-    assert.doesNotMatch((await request(`${client.engineUrl}/v1/data/app`)).text, new RegExp(SECRET));
-    for (const text of [
-      `x := http.send({"method": "get", "url": "${source.url}/stolen"})`,
-      `http.send({"method": "get", "url": "${source.url}/stolen"}, x)`,
-      `f := data.app; x := {y | y := http.send({"method": "get", "url": "${source.url}/stolen"})}`,
-      'x := net.lookup_ip_addr("localhost")',
-    ])
-      assert.notEqual((await query(text)).status, 200, text);
-    await postJson(`${client.engineUrl}/v1/compile`, {
-      query: `http.send({"method": "get", "url": "${source.url}/stolen"}).status_code == input.x`,
-    });
-    assert.equal(source.count(), 0);
-  });
-
-  it('decides on after questions for hundreds of paths, and for what is no decision', async () => {
-    for (let i = 0; i < 300; i += 50) {
-      const paths = Array.from({ length: 50 }, (_, at) => `/v1/data/made/up/p${i + at}`);
-      const answers = await Promise.all(paths.map((path) => request(client.engineUrl + path)));
-      assert(answers.every(({ text }) => text === '{}\n'));
-    }
-    for (const path of ['/app/f', '/app', '/app/allow/deeper']) await request(`${client.engineUrl}/v1/data${path}`);
-    const compiled = async (): Promise<unknown> => {
-      await client.query('/app/allow', { user: 'ann' });
-      return field((await client.health()).json, 'engine', 'embedded', 'decisions', 'compiled');
-    };
-    await until(async () => Number(await compiled()) > 0, { withinMs: 20_000, what: 'a compiled decision' });
-  });
-
-  it('decides on while a caller asks for what never ends', async () => {
-    const endless = 'count([x | x := numbers.range(1, 100000)[_]; numbers.range(1, 100000)[_] == -x]) == 1';
-    const answer = await query(endless);
-    assert.equal(answer.status, 504, answer.text);
-    assert.match(answer.text, /took longer than/);
-    assert.equal(await client.query('/app/allow', { user: 'ann' }), true);
-    await client.answers('/app/allow', { user: 'ann' }, true);
   });
 });

@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
-import { ALL_OFFERED, type StartedPdp, startPdp } from '../support/authzen.js';
-import { CERTIFICATION_FILES } from '../support/authzen-scenarios.js';
-import { makeAuthority, type TestAuthority } from '../support/certificates.js';
-import { field } from '../support/http.js';
-
-/**
- * What a caller of the AuthZEN API can send to get a permit that the policy does not give, to reach another rule, or to keep client and
- * engine busy: duplicate and prototype names, paths in place of types, depth, long lists, defaults that multiply.
- */
+import { before, describe, it } from 'node:test';
+import type { EngineName, StartedPdp } from './authzen.js';
+import { field } from './http.js';
 
 const EVALUATION = '/access/v1/evaluation';
 const EVALUATIONS = '/access/v1/evaluations';
@@ -20,30 +13,25 @@ const WRITE = '{"name":"write"}';
 const PERMITTED = `{"subject":${ALICE},"action":${WRITE},"resource":${RECORD}}`;
 const DENIED = `{"subject":${BOB},"action":${WRITE},"resource":${RECORD}}`;
 
+/** Settings beside which {@link hostileRequests} finds what it needs, and the module that they name. */
+export const WITH_OPEN_TYPE = {
+  SYNC_AUTHZEN_DECISION: JSON.stringify([{ resource_type: 'open', path: 'open/allow' }, { path: 'authzen/allow' }]),
+} as const;
+export const OPEN_FILES = { 'open.rego': 'package open\n\nallow := true\n' } as const;
+
 /**
- * Those whose inputs take different ways to the policy: by OPA's REST API, as for an external engine, or into memory of ours. What is
- * refused before an engine is asked needs one of them.
+ * What a caller of the AuthZEN API can send to get a permit that the policy does not give, to reach another rule, or to keep client and
+ * engine busy: duplicate and prototype names, paths in place of types, depth, long lists, defaults that multiply.
+ * The inputs of an inline and of an embedded engine take different ways to the policy: by OPA's REST API, as for an external one, or into
+ * memory of ours. What is refused before an engine is asked needs one of them.
  */
-for (const engine of ['inline', 'embedded'] as const) {
+export function hostileRequests(engine: EngineName, started: () => StartedPdp): void {
   describe(`hostile AuthZEN requests, ${engine} engine`, () => {
-    let authority: TestAuthority;
     let pdp: StartedPdp;
     let ownNames: readonly string[];
-    before(async () => {
+    before(() => {
+      pdp = started();
       ownNames = Object.getOwnPropertyNames(Object.prototype);
-      authority = await makeAuthority('hostile');
-      pdp = await startPdp(engine, authority, {
-        ...ALL_OFFERED,
-        SYNC_AUTHZEN_DECISION: JSON.stringify([
-          { resource_type: 'open', path: 'open/allow' },
-          { path: 'authzen/allow' },
-        ]),
-      });
-      await pdp.use({ ...CERTIFICATION_FILES, 'open.rego': 'package open\n\nallow := true\n' });
-    });
-    after(async () => {
-      await pdp?.[Symbol.asyncDispose]();
-      await authority?.[Symbol.asyncDispose]();
     });
 
     async function assertSound(): Promise<void> {
