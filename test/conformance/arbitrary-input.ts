@@ -11,11 +11,14 @@ const number = fc.oneof(
   fc.constantFrom('-0', '1.0', '1e2', '2.50', '1e15', '1e-7', '9223372036854775808', '0.1000000000000000055511151'),
 );
 
+/** All but surrogates. The `binary` unit of fast-check has the same, and takes a second to make a table of them. */
+const codePoint = fc.oneof(fc.integer({ min: 0, max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }));
+
 const text = fc
   .oneof(
     fc.string({ maxLength: 5 }),
     fc.string({ maxLength: 4, unit: 'grapheme' }),
-    fc.string({ maxLength: 3, unit: 'binary' }),
+    fc.array(codePoint, { maxLength: 3 }).map((points) => String.fromCodePoint(...points)),
     fc.constantFrom(
       '',
       'a',
