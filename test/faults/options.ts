@@ -11,8 +11,8 @@ export interface RunOptions {
   readonly clients: number;
   readonly instances: number;
   readonly backbone: BackboneKind | undefined;
-  /** The engine of the clients. */
-  readonly engine: 'inline' | 'embedded';
+  /** The engine of the clients; `both`: the first two have it embedded, the others an inline one. */
+  readonly engine: 'inline' | 'embedded' | 'both';
   /** Keep timeline and logs of a run without failures, too. */
   readonly keep: boolean;
   /** Print the timeline as it happens. */
@@ -46,7 +46,8 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
   if (values.backbone !== undefined && backbone === undefined)
     return `--backbone is one of ${Object.keys(BACKBONES).join(', ')}`;
   const { engine } = values;
-  if (engine !== 'inline' && engine !== 'embedded') return '--engine is one of inline, embedded';
+  if (engine !== 'inline' && engine !== 'embedded' && engine !== 'both')
+    return '--engine is one of inline, embedded, both';
   const seed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
   const given = values.minutes !== undefined ? Number(values.minutes) * 60 : Number(values.seconds ?? Number.NaN);
   const isGiven = values.minutes !== undefined || values.seconds !== undefined;

@@ -5,6 +5,7 @@ import { type Cable, cutCable } from '../support/cut-cable.js';
 import { freePort, testOpa } from '../support/opa.js';
 import { type Client, makeClient } from './client.js';
 import { type Json, segments } from './model.js';
+import type { RunOptions } from './options.js';
 import { type Policy, startPolicy } from './policy-repo.js';
 import { type Program, program } from './program.js';
 import type { Random } from './random.js';
@@ -41,7 +42,7 @@ export interface WorldOptions {
   readonly instances: number;
   readonly clients: number;
   readonly backbone: BackboneKind | undefined;
-  readonly engine: 'inline' | 'embedded';
+  readonly engine: RunOptions['engine'];
   /** Rows of the log that were replaced and are kept: few, so that clients get the fold, or many. */
   readonly keptRecords: number;
 }
@@ -52,6 +53,8 @@ const CLIENTS: readonly { readonly topics: readonly string[]; readonly isOffline
   { topics: ['alpha'], isOffline: true },
   { topics: ['beta', 'gamma'], isOffline: false },
 ];
+/** With engines of both kinds so many clients have it embedded, one of them with a backup. */
+const MIXED_EMBEDDED = 2;
 const NEWCOMER = { topics: ['alpha', 'beta', 'gamma'], isOffline: false };
 /** A supervisor starts what has ended again after this time. */
 const RESTART_MS = 500;
@@ -83,6 +86,8 @@ export async function startWorld(
 
   async function start(): Promise<World> {
     const opa = options.engine === 'embedded' ? undefined : await testOpa();
+    const opaOf = (at: number): string | undefined =>
+      options.engine === 'both' && at < MIXED_EMBEDDED ? undefined : opa;
     const sources = use(await startSources(draw.fork('sources')));
     const policy = await startPolicy(dir);
     const backbone =
@@ -124,7 +129,7 @@ export async function startWorld(
       const serverUrl = instances[at % instances.length]?.url ?? '';
       const made: Client = use(
         await makeClient(
-          { at, dir, opa, serverUrl, ...what },
+          { at, dir, opa: opaOf(at), serverUrl, ...what },
           ended(`client ${at}`, () => made.program.start()),
         ),
       );

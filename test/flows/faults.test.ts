@@ -12,10 +12,9 @@ import { backboneOffer } from '../support/backbone-servers.js';
  */
 
 const RUN = join(import.meta.dirname, '..', 'faults', 'run.js');
-const FAULTS = '8';
 
 async function faults(args: readonly string[], { signal }: TestContext): Promise<void> {
-  const child = spawn(process.execPath, [RUN, '--faults', FAULTS, ...args], {
+  const child = spawn(process.execPath, [RUN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     signal,
     killSignal: 'SIGTERM',
@@ -31,17 +30,13 @@ async function faults(args: readonly string[], { signal }: TestContext): Promise
   assert.match(printed, /everything as promised/);
 }
 
-test('faults at random: one server, its log, clients, engines and sources fail, and nothing is lost or out of order', async (t) => {
-  await faults(['--seed', '1'], t);
-});
-
-test('faults at random: the same with engines inside the clients', async (t) => {
-  await faults(['--seed', '2', '--engine', 'embedded', '--clients', '2'], t);
+test('faults at random: one server, its log, clients, engines of both kinds and sources fail, and nothing is lost or out of order', async (t) => {
+  await faults(['--seed', '2', '--faults', '16', '--engine', 'both'], t);
 });
 
 const postgres = await backboneOffer('Postgres');
 test('faults at random: two server instances and their backbone fail, and nothing is lost or out of order', {
   skip: postgres.missing,
 }, async (t) => {
-  await faults(['--seed', '1', '--backbone', 'postgres', '--clients', '2'], t);
+  await faults(['--seed', '1', '--faults', '8', '--backbone', 'postgres', '--clients', '2'], t);
 });
