@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { ANY_CHARACTER } from '../../../test/support/any-character.js';
 import { OddNumbers, placesOfOddNumbers } from './odd-numbers.js';
 
 test('finds numbers that compiled policies take for others, and where', () => {
@@ -65,7 +66,7 @@ test('follows changes of the documents', () => {
 
 test('property: numbers as JSON.stringify prints them are odd only with an exponent or many digits', () => {
   fc.assert(
-    fc.property(fc.jsonValue({ stringUnit: 'binary' }), (value) => {
+    fc.property(fc.jsonValue({ stringUnit: ANY_CHARACTER }), (value) => {
       const text = JSON.stringify(value);
       const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d[\d.e+-]*/g) ?? [];
       const isOdd = numbers.some((number) => /e|\d{19}|\d\.\d{15}|\d{15}\.\d/.test(number) || number === '-0');

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { ANY_CHARACTER } from '../../../test/support/any-character.js';
 import { cpuTimer } from '../../../test/support/cpu-time.js';
 import { isRepository, repositoryIdentity, repositoryKey } from './repository-address.js';
 
@@ -64,7 +65,7 @@ test('a payload is about the configured repository by one of its URLs or one of 
 test('no text breaks the normal form, and what is normal stays so', () => {
   const piece = fc.constantFrom('https://', 'git@', '[', ']', ':', '/', '%', '%zz', '.git', '@', 'h', '\n', '\0', '?');
   const hostile = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: ANY_CHARACTER }),
     fc.array(piece, { maxLength: 12 }).map((all) => all.join('')),
   );
   fc.assert(
