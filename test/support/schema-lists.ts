@@ -52,14 +52,17 @@ export function describedPlaces(schema: unknown, path: ListPlace['path'] = []): 
   ];
 }
 
-/** The JSON text of a value that has, at a place, so many elements of which none is what the schema asks for. */
+/** The JSON text of so many elements of which none is what a schema asks for. */
+export function wrongElements(kind: ListPlace['kind'], count: number): string {
+  return kind === 'list'
+    ? `[${'1,'.repeat(count - 1)}1]`
+    : `{${Array.from({ length: count }, (_, index) => `"k${index}":[]`).join(',')}}`;
+}
+
+/** The JSON text of a value that has {@link wrongElements} at a place. */
 export function withElements({ path, kind }: ListPlace, count: number): string {
-  const inner =
-    kind === 'list'
-      ? `[${'1,'.repeat(count - 1)}1]`
-      : `{${Array.from({ length: count }, (_, index) => `"k${index}":[]`).join(',')}}`;
   return path.reduceRight<string>(
     (text, step) => (step === 0 ? `[${text}]` : `{${JSON.stringify(step)}:${text}}`),
-    inner,
+    wrongElements(kind, count),
   );
 }
