@@ -50,8 +50,19 @@ export function loadPrivateKey(
     }
     const block = /-----BEGIN ([A-Z ]*)PRIVATE KEY-----[^-]*(?:-[^-]+)*-----END \1PRIVATE KEY-----/.exec(material.text);
     if (block === null) throw new KeyProblem('has no private key in it');
-    return block[1] === 'OPENSSH ' ? openSshKey(block[0], passphrase) : createPrivateKey({ key: block[0], ...secret });
+    return block[1] === 'OPENSSH ' ? openSshKey(block[0], passphrase) : pemKey(block[0], passphrase);
   });
+}
+
+function pemKey(key: string, passphrase: Secret | undefined): KeyObject {
+  if (passphrase === undefined) return createPrivateKey(key);
+  try {
+    return createPrivateKey({ key, passphrase: passphrase.reveal() });
+  } catch (cause) {
+    // One wrong passphrase in some hundreds decrypts a key to something that is none: the padding is right by chance.
+    const isNoKey = cause instanceof Error && (cause as NodeJS.ErrnoException).code === 'ERR_OSSL_UNSUPPORTED';
+    throw isNoKey && key.includes('ENCRYPTED') ? new KeyProblem(WRONG_PASSPHRASE) : cause;
+  }
 }
 
 /** The key of an OpenSSH container, which Node cannot read (docs/internals/dependencies.md). */
@@ -88,13 +99,15 @@ async function load(env: string, algorithm: JwtAlgorithm, read: () => Promise<Ke
 const ENCRYPTED = /^ERR_MISSING_PASSPHRASE|^ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED|^KeyEncryptedError/;
 const UNDECRYPTABLE = /^ERR_OSSL_\w*(BAD_DECRYPT|BAD_PASSWORD|CIPHERFINAL)|^KeyParseError .*passphrase/;
 
+const WRONG_PASSPHRASE = 'cannot be decrypted: SYNC_AUTH_PRIVATE_KEY_PASSPHRASE is wrong';
+
 /** What is wrong, for people. Libraries may quote their input, so only sentences of our own are passed on. */
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return 'cannot be read as a key';
   const { code } = cause as NodeJS.ErrnoException;
   const said = `${code ?? cause.name} ${cause.message}`;
   if (ENCRYPTED.test(said)) return 'is encrypted: set SYNC_AUTH_PRIVATE_KEY_PASSPHRASE';
-  if (UNDECRYPTABLE.test(said)) return 'cannot be decrypted: SYNC_AUTH_PRIVATE_KEY_PASSPHRASE is wrong';
+  if (UNDECRYPTABLE.test(said)) return WRONG_PASSPHRASE;
   return cause instanceof KeyProblem ? cause.message : `cannot be read as a key (${code ?? cause.name})`;
 }
 
