@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { compiledRego, compileRego } from '../../../test/support/compile-rego.js';
+import { compiledRego } from '../../../test/support/compile-rego.js';
 import { until } from '../../../test/support/until.js';
 import { EngineArtifact } from '../artifact.js';
 import type { Evaluator } from '../types.js';
@@ -38,12 +38,14 @@ const MEMORY = 64 * 1024 * 1024;
 const DOCUMENTS = '{"users":["ann"]}';
 
 describe('evaluators', () => {
+  let wasm: Uint8Array;
   let module: WebAssembly.Module;
   before(async () => {
-    module = await compileRego(
+    wasm = await compiledRego(
       REGO,
       NAMES.map((name) => `t/${name}`),
     );
+    module = new WebAssembly.Module(wasm);
   });
 
   interface Started extends AsyncDisposable {
@@ -146,12 +148,13 @@ describe('evaluators', () => {
     });
 
     it('cannot start with documents that do not fit', async () => {
-      const documents = JSON.stringify({ users: ['x'.repeat(MEMORY)] });
+      const memoryLimitBytes = MEMORY / 8;
+      const documents = JSON.stringify({ users: ['x'.repeat(memoryLimitBytes)] });
       await assert.rejects(
         EvaluatorThread.start({
           module,
           documents,
-          memoryLimitBytes: MEMORY,
+          memoryLimitBytes,
           timeLimitMs: 1000,
           loadProgram: () => PROGRAM.load(),
         }),
@@ -159,7 +162,7 @@ describe('evaluators', () => {
           kind: 'erred',
         },
       );
-      assert.throws(() => new LocalEvaluator({ module, documents, memoryLimitBytes: MEMORY }), { kind: 'erred' });
+      assert.throws(() => new LocalEvaluator({ module, documents, memoryLimitBytes }), { kind: 'erred' });
     });
 
     it('survives deep values: they are for Go, or end the thread', async () => {
@@ -181,9 +184,13 @@ describe('evaluators', () => {
       loadProgram: () => PROGRAM.load(),
     };
 
+    let withGo: Uint8Array;
+    before(async () => {
+      withGo = await compiledRego(WITH_GO, ['t/compared', 't/clock', 't/same', 't/names']);
+    });
+
     it('calls them in its own thread', async () => {
-      const wasm = await compiledRego(WITH_GO, ['t/compared', 't/clock', 't/same', 't/names']);
-      const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
+      const evaluator = await startEvaluator(options, { wasm: withGo, documents: '{}' });
       assert(evaluator instanceof EvaluatorThread);
       assert.equal(await evaluator.decide('t/compared', '{"a":"1.10.0","b":"1.9.9"}'), '1');
       assert.equal(await evaluator.decide('t/compared', '{"a":"none","b":"1.9.9"}'), undefined);
@@ -198,7 +205,6 @@ describe('evaluators', () => {
     });
 
     it("is in the caller's thread where there are none", async () => {
-      const wasm = await compiledRego(REGO, ['t/echo']);
       const evaluator = await startEvaluator(options, { wasm, documents: '{}' });
       assert(evaluator instanceof LocalEvaluator);
       assert.equal(evaluator.decideNow('t/echo', '{}'), '{}');
@@ -206,7 +212,6 @@ describe('evaluators', () => {
     });
 
     it('leaves to Go what depends on odd numbers in documents', async () => {
-      const wasm = await compiledRego(REGO, ['t/allow', 't/echo']);
       for (const thread of ['main', 'worker'] as const) {
         const entrypoints = [{ path: 't/echo', compiled: true, reads: [] }];
         const documents = '{"users":["ann"],"n":1.0}';
@@ -220,14 +225,13 @@ describe('evaluators', () => {
     });
 
     it('does not start without them', async () => {
-      const wasm = await compiledRego(WITH_GO, ['t/compared']);
       const loadProgram = () => Promise.reject(new Error('the file is missing'));
       await assert.rejects(
-        startEvaluator({ ...options, loadProgram }, { wasm, documents: '{}' }),
+        startEvaluator({ ...options, loadProgram }, { wasm: withGo, documents: '{}' }),
         /the file is missing/,
       );
       assert.throws(
-        () => new LocalEvaluator({ module: new WebAssembly.Module(wasm), documents: '{}', memoryLimitBytes: MEMORY }),
+        () => new LocalEvaluator({ module: new WebAssembly.Module(withGo), documents: '{}', memoryLimitBytes: MEMORY }),
         /semver\.compare/,
       );
     });
