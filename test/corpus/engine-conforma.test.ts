@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import { PolicyUpdater } from '../../src/client/reconcile/policy-updater.js';
 import { silentLogger } from '../../src/lib/log.js';
 import type { GitObjects } from '../../src/server/source/git-objects.js';
@@ -18,7 +19,7 @@ import {
 import { startEngine, type TestEngine } from '../support/engine.js';
 import { runGit } from '../support/git-repo.js';
 import { field, postJson } from '../support/http.js';
-import { tempDir } from '../support/temp-dir.js';
+import { type TempDir, tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 const CORPUS = corpusFile('conforma-policy.bundle');
@@ -91,11 +92,29 @@ interface Walk {
   readonly every: number;
 }
 
-async function walk(t: TestContext, { v0Compatible, directories, every }: Walk): Promise<void> {
+/** The engine shows whoever asks what modules it has; a client of an open engine would list them after each update, too. */
+const SHOW_MODULES = `package system.authz
+import rego.v1
+allow if {
+	input.method == "GET"
+	input.path == ["v1", "policies"]
+}
+`;
+
+/** An engine of this walk. Compiling makes much garbage: OPA collects it less often. */
+function engineOf(v0Compatible: boolean, rules: string): Promise<TestEngine> {
+  return startEngine({
+    env: {
+      SYNC_ENGINE_V0_COMPAT: String(v0Compatible),
+      SYNC_INLINE_ENGINE_CONFIG: JSON.stringify({ files: [rules] }),
+    },
+    programEnv: { ...process.env, GOGC: '400' },
+  });
+}
+
+async function walk(t: TestContext, folder: string, { v0Compatible, directories, every }: Walk): Promise<void> {
   const startedMs = performance.now();
-  await using dir = await tempDir();
-  const gitDir = join(dir.path, 'repo');
-  await runGit(['clone', '--quiet', '--bare', '--branch', 'main', CORPUS.path, gitDir]);
+  const [gitDir, rules] = [join(folder, 'repo'), join(folder, 'show-modules.rego')];
   const newest = (await branchCommits(gitDir, 'main')).slice(-LAST);
   const chosen = newest.filter((_, index) => (newest.length - 1 - index) % (LONG ? 1 : every) === 0);
   const [first = ''] = chosen;
@@ -103,8 +122,7 @@ async function walk(t: TestContext, { v0Compatible, directories, every }: Walk):
   const commits = [...chosen, first];
 
   const history = serveHistory(gitDir, forPlainOpa);
-  const env = { SYNC_ENGINE_V0_COMPAT: String(v0Compatible), SYNC_INLINE_ENGINE_OPEN: 'true' };
-  await using engine = await startEngine({ env });
+  await using engine = await engineOf(v0Compatible, rules);
   const counts = { applied: 0, refused: 0, deltas: 0, complete: 0 };
   await using client = followBundles(engine, async (baseHash) => {
     const bundle = await history.bundle(baseHash, directories);
@@ -135,7 +153,8 @@ async function walk(t: TestContext, { v0Compatible, directories, every }: Walk):
     await assertHolds(engine, good, folders, hash);
     const isLast = index === commits.length - 1;
     if (good !== undefined && (isLast || (lastPolicy.success && counts.applied % 15 === 0))) {
-      await assertAnswersLikeFresh(engine, good, env);
+      await using reference = await engineOf(v0Compatible, rules);
+      await assertAnswersLikeFresh(engine, good, reference);
     }
     if ((index + 1) % 10 === 0 || isLast) {
       t.diagnostic(
@@ -201,8 +220,7 @@ async function assertHolds(
 }
 
 /** All rules and documents evaluate like those of an engine that is given the complete bundle and nothing else. */
-async function assertAnswersLikeFresh(engine: TestEngine, good: Good, env: Record<string, string>): Promise<void> {
-  await using reference = await startEngine({ env });
+async function assertAnswersLikeFresh(engine: TestEngine, good: Good, reference: TestEngine): Promise<void> {
   await using client = followBundles(reference, async () => good.complete);
   await client.update();
   assert.equal(client.policy.hash, good.complete.hash);
@@ -214,17 +232,24 @@ async function assertAnswersLikeFresh(engine: TestEngine, good: Good, env: Recor
 async function allAnswers(engine: TestEngine): Promise<unknown> {
   const answer = await postJson(`${engine.url}/v1/query`, { query: 'all := data with time.now_ns as 1.7e18' });
   assert.equal(answer.status, 200, answer.text.slice(0, 300));
-  const all = field(answer.json, 'result', 0, 'all');
-  assert(Object.keys(all ?? {}).length > 20, 'the query answers little');
-  return all;
+  const all = field(answer.json, 'result', 0, 'all') as Record<string, unknown>;
+  assert(Object.keys(all).length > 20, 'the query answers little');
+  // The rules of access to an engine name its own address.
+  return { ...all, system: { ...(all.system as object), authz: undefined } };
 }
 
-test('every step of real history that OPA takes leaves an engine as a complete bundle does; others change nothing', {
-  skip: CORPUS.skip,
-}, async (t) => {
-  await walk(t, { v0Compatible: true, directories: ['.'], every: 50 });
-});
+describe('the history of a large repository', { skip: CORPUS.skip }, () => {
+  let dir: TempDir;
+  before(async () => {
+    dir = await tempDir();
+    await writeFile(join(dir.path, 'show-modules.rego'), SHOW_MODULES);
+    await runGit(['clone', '--quiet', '--bare', '--branch', 'main', CORPUS.path, join(dir.path, 'repo')]);
+  });
+  after(() => dir[Symbol.asyncDispose]());
 
-test('the same for some directories, read as Rego v1', { skip: CORPUS.skip }, async (t) => {
-  await walk(t, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 100 });
+  test('every step of real history that OPA takes leaves an engine as a complete bundle does; others change nothing', (t) =>
+    walk(t, dir.path, { v0Compatible: true, directories: ['.'], every: 50 }));
+
+  test('the same for some directories, read as Rego v1', (t) =>
+    walk(t, dir.path, { v0Compatible: false, directories: ['policy', 'acceptance', 'ec'], every: 100 }));
 });

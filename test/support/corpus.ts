@@ -75,13 +75,14 @@ export function serveHistory(gitDir: string, overlay: ObjectsOverlay = (objects)
   };
 }
 
-/** Texts of the modules that an inline engine holds, by their path in the repository. */
+/** Texts of the modules that an inline engine holds, by their path in the repository; those that guard it are not policy. */
 export async function engineModules(engineUrl: string): Promise<Map<string, string>> {
   const answer = await request(`${engineUrl}/v1/policies`);
   assert.equal(answer.status, 200, answer.text.slice(0, 300));
   const { result = [] } = answer.json as { result?: { id: string; raw: string }[] };
   // OPA names a module of a bundle by the bundle's name and the file's path in it.
-  return new Map(result.map(({ id, raw }) => [id.replace(/^policy\//, ''), raw] as const).sort(byKey));
+  const policies = result.filter(({ raw }) => !/^package system\.authz$/m.test(raw));
+  return new Map(policies.map(({ id, raw }) => [id.replace(/^policy\//, ''), raw] as const).sort(byKey));
 }
 
 /** Texts of the modules of a complete bundle by path; an empty file is none to an engine. */
