@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
-import { MASTER_TOKEN, withKeys } from '../support/auth.js';
+import { MASTER_TOKEN, tokenOf, withKeys } from '../support/auth.js';
 import type { CommandResult } from '../support/command.js';
 import { field, request } from '../support/http.js';
 import { installedPackage } from '../support/installed-package.js';
@@ -14,6 +14,7 @@ import { repoRoot } from '../support/repo.js';
 import { runHere } from '../support/run-here.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
+import type { CommandLine } from './commands-runner.js';
 
 const { project, folder, bin } = installedPackage();
 type Program = keyof typeof bin;
@@ -28,7 +29,7 @@ interface Case {
 /** The programs as {@link runHere} has them. */
 const HERE = { policysync: 'policysync', 'sync-server': 'server', 'sync-client': 'client' } as const;
 
-/** Each command of a program but those that run it, the first case as a process; what needs a server finds one at `%SERVER%`, which issues tokens and takes all that come. */
+/** Each command of a program but those that run it; what needs a server finds one at `%SERVER%`, which issues tokens and takes all that come. */
 const COMMANDS: Readonly<Record<Program, Readonly<Record<string, readonly Case[]>>>> = {
   policysync: {
     demo: [{ args: ['now'], code: 2, says: /too many arguments/ }],
@@ -162,6 +163,15 @@ function start(program: Program, args: readonly string[], env: Readonly<Record<s
   return { child, result, [Symbol.asyncDispose]: async () => void (child.kill('SIGKILL') && (await result)) };
 }
 
+/** How command lines of the installed programs end, one after the other in one process. */
+async function runAll(lines: readonly CommandLine[]): Promise<CommandResult[]> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'commands-runner.js')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(JSON.stringify(lines));
+  return JSON.parse(await text(child.stdout)) as CommandResult[];
+}
+
 /** A running program of the package that answers at `url`. */
 async function running(
   [program, command]: readonly [Program, string],
@@ -195,7 +205,7 @@ describe('the commands of the package', () => {
       const here = HERE[program];
       for (const name of names) assert.equal((await runHere(here, [name ?? '', '--help'])).code, 0, name);
       for (const run of RUNS[program]) assert.equal((await runHere(here, [run, '--no-such-option'])).code, 2);
-      assert.equal((await start(program, ['no-such-command']).result).code, 2);
+      assert.equal((await runHere(here, ['no-such-command'])).code, 2);
     });
   }
 
@@ -205,8 +215,7 @@ describe('the commands of the package', () => {
       ...withKeys(),
       SYNC_STATE_DIR: join(dir.path, 'state'),
     });
-    const asked = ['obtain-token', MASTER_TOKEN, '--server-url', server.url, '--type', 'datasource'];
-    const token = (await start('sync-server', asked).result).stdout.trim();
+    const token = await tokenOf(server.url, { type: 'datasource' });
     const policies = join(repoRoot(), 'examples', 'policies');
     const places = {
       '%POLICIES%': policies,
@@ -215,21 +224,24 @@ describe('the commands of the package', () => {
       '%TOKEN%': token,
     };
     const placed = (arg: string): string => places[arg as keyof typeof places] ?? arg;
+    const { PATH = '', HOME = '' } = process.env;
     // No program of this machine listens on port 9.
-    const env = { SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(), SYNC_SERVER_BIND_PORT: '9' };
-    const problems: string[] = [];
-    for (const [program, commands] of Object.entries(COMMANDS) as [Program, (typeof COMMANDS)[Program]][]) {
-      for (const [name, cases] of Object.entries(commands)) {
-        for (const [at, { args, code = 0, says }] of cases.entries()) {
-          const line = [...name.split(' '), ...args.map(placed)];
-          // What a command says is the same code in this process, which need not start for it.
-          const ended = at === 0 ? await start(program, line, env).result : await runHere(HERE[program], line, env);
-          const said = code === 0 ? ended.stdout : ended.stdout + ended.stderr;
-          if (ended.code === code && says.test(said)) continue;
-          problems.push(`${program} ${name} ${args.join(' ')}: ${ended.code}\n${ended.stdout}${ended.stderr}`);
-        }
-      }
-    }
+    const env = { PATH, HOME, SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(), SYNC_SERVER_BIND_PORT: '9' };
+    const all = (Object.entries(COMMANDS) as [Program, (typeof COMMANDS)[Program]][]).flatMap(([program, commands]) =>
+      Object.entries(commands).flatMap(([name, cases]) =>
+        cases.map((one) => ({
+          ...{ code: 0, ...one, name: `${program} ${name} ${one.args.join(' ')}` },
+          line: { file: join(folder, bin[program]), args: [...name.split(' '), ...one.args.map(placed)], env },
+        })),
+      ),
+    );
+    const results = await runAll(all.map(({ line }) => line));
+    const problems = all.flatMap(({ name, code, says }, index) => {
+      const ended = results[index];
+      assert(ended !== undefined, name);
+      const said = code === 0 ? ended.stdout : ended.stdout + ended.stderr;
+      return ended.code === code && says.test(said) ? [] : [`${name}: ${ended.code}\n${ended.stdout}${ended.stderr}`];
+    });
     assert.deepEqual(problems, []);
   });
 
@@ -264,12 +276,13 @@ describe('the commands of the package', () => {
   }
 
   it('run: a setting that cannot be used ends both with 2', async () => {
-    for (const [program, command] of [
-      ['sync-server', 'run'],
-      ['sync-client', 'run'],
-      ['policysync', 'server'],
-    ] as const) {
-      const { code, stderr } = await start(program, [command], { SYNC_LOG_LEVEL: 'loud' }).result;
+    const env = { SYNC_LOG_LEVEL: 'loud' };
+    for (const { code, stderr } of [
+      await start('sync-server', ['run'], env).result,
+      await start('policysync', ['client'], env).result,
+      await runHere('client', ['run'], env),
+      await runHere('policysync', ['server'], env),
+    ]) {
       assert.equal(code, 2, stderr);
       assert.match(stderr, /SYNC_LOG_LEVEL/);
     }

@@ -9,7 +9,7 @@ import { startFile } from '../support/command.js';
 import { gitRepo } from '../support/git-repo.js';
 import { field, request } from '../support/http.js';
 import { installedPackage } from '../support/installed-package.js';
-import { npmEnvironment, npmOf } from '../support/npm.js';
+import { npmEnvironment } from '../support/npm.js';
 import { freePort } from '../support/opa.js';
 import { read } from '../support/repo-pages.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
@@ -17,6 +17,8 @@ import { until } from '../support/until.js';
 
 /** What the package may take, in bytes: installed, with all that npm installs beside it, and as a file to download. */
 const LIMITS = { installed: 40_000_000, tarball: 10_000_000 };
+/** Longest time of one command. */
+const COMMAND_MS = 5 * 60_000;
 const START = { withinMs: 60_000, what: 'the program answers' };
 
 /** Bytes that all files of a folder have, and that they take on the disk. */
@@ -32,26 +34,37 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-describe('the package that npm installs from its file into an empty folder', () => {
+describe('the package that npm installs from its file for the whole machine, as README.md says', () => {
   const { tarball, bin } = installedPackage();
   let dir: TempDir;
-  let npm: Awaited<ReturnType<typeof npmOf>>;
-  let project: string;
+  /** npm's environment, with a prefix of its own. */
+  let env: NodeJS.ProcessEnv;
+  let programs: string;
+  let packages: string;
   let folder: string;
 
   before(async () => {
     dir = await tempDir();
-    npm = await npmOf(join(dir.path, 'npm'));
-    project = join(dir.path, 'project');
-    folder = join(project, 'node_modules', 'policysync');
-    await mkdir(project);
-    await npm(project, 'install', tarball);
+    const [prefix, checkout] = [join(dir.path, 'machine'), join(dir.path, 'checkout')];
+    env = { ...(await npmEnvironment(join(dir.path, 'npm'))), npm_config_prefix: prefix };
+    [programs, packages] = [join(prefix, 'bin'), join(prefix, 'lib', 'node_modules')];
+    folder = join(packages, 'policysync');
+    await mkdir(checkout);
+    await copyFile(tarball, join(checkout, basename(tarball)));
+    const [line = ''] = /^npm install --global \S+$/m.exec(read('README.md')) ?? [];
+    await sh(checkout, line);
   });
 
   after(() => dir[Symbol.asyncDispose]());
 
+  /** Runs a line in the shell of a user who has that npm; answers what it prints. */
+  async function sh(cwd: string, line: string): Promise<string> {
+    const { stdout } = await promisify(execFile)('sh', ['-c', line], { cwd, env, timeout: COMMAND_MS });
+    return stdout;
+  }
+
   it('takes less than 40 MB, and little to download', async (t) => {
-    const { files, bytes, onDisk } = await sizeOf(join(project, 'node_modules'));
+    const { files, bytes, onDisk } = await sizeOf(packages);
     const { size } = await stat(tarball);
     t.diagnostic(`installed: ${megabytes(bytes)} in ${files} files, ${megabytes(onDisk)} on the disk`);
     t.diagnostic(`tarball: ${megabytes(size)}`);
@@ -71,60 +84,45 @@ describe('the package that npm installs from its file into an empty folder', () 
     }
   });
 
-  it('brings one native package along, and nothing for development', async () => {
-    const names = (await readdir(join(project, 'node_modules'))).filter((name) => !name.startsWith('.'));
-    assert.deepEqual(names, ['@libsql', '@neon-rs', 'detect-libc', 'libsql', 'policysync']);
+  it('brings three commands and one native package along, and nothing for development', async () => {
+    const others = (await readdir(join(folder, 'node_modules'))).filter((name) => !name.startsWith('.'));
+    assert.deepEqual(others, ['@libsql', '@neon-rs', 'detect-libc', 'libsql']);
+    assert.deepEqual(await readdir(packages), ['policysync']);
+    assert.deepEqual(await readdir(programs), ['policysync', 'sync-client', 'sync-server']);
+    await using version = startFile(join(programs, 'policysync'), ['--version']);
+    assert.match((await version.result).stdout, /^\d+\.\d+\.\d+\n$/);
   });
 
-  it('runs by its name with npx, installed or not: the demo in an empty folder leaves nothing behind', async () => {
-    const { stdout: version } = await npm(project, 'exec', '--', 'policysync', '--version');
-    assert.match(version, /^\d+\.\d+\.\d+\n$/);
+  it('runs by its name with npx where it is installed: the demo in an empty folder leaves nothing behind', async () => {
     const empty = join(dir.path, 'empty');
     await mkdir(empty);
-    // Of its programs npm takes the one that is named like the package.
-    await copyFile(tarball, join(empty, 'policysync.tgz'));
-    const { stdout: shown } = await npm(empty, 'exec', '--yes', '--', './policysync.tgz', 'demo', '--once');
+    const shown = await sh(empty, 'npx --no policysync demo --once');
     assert.match(shown, /May alice delete a document of her own\? {2}YES/);
     const [made = ''] = /\S*policysync-demo-\w+/.exec(shown) ?? [];
     assert.equal(existsSync(made), false, made);
     assert.notEqual(made, '');
-    assert.deepEqual(await readdir(empty), ['policysync.tgz']);
+    assert.deepEqual(await readdir(empty), []);
   });
 
-  it('sets up with npx alone: the commands that init prints run this package, and the files name no cache', async () => {
+  it('runs and sets up with npx alone: what init prints runs this package, and the files name no cache', async () => {
     const place = join(dir.path, 'a place');
     await mkdir(place);
     await copyFile(tarball, join(place, 'policysync.tgz'));
     await using repo = await gitRepo();
     await repo.commit({ 'a.rego': 'package a\n' });
-    const given = ['--yes', '--repository', repo.path, '--port', String(await freePort())];
-    const init = ['exec', '--yes', '--', './policysync.tgz', 'init', 'set up', ...given];
-    const { stdout: printed } = await npm(place, ...init);
+    // Of its programs npm takes the one that is named like the package.
+    const init = `npx --yes ./policysync.tgz init 'set up' --yes --repository '${repo.path}' --port ${await freePort()}`;
+    const printed = await sh(place, init);
+    assert.deepEqual((await readdir(place)).sort(), ['policysync.tgz', 'set up']);
     const [, check = ''] = /\n {2}(npx .* doctor server .*)\n/.exec(printed) ?? [];
     assert.equal(
       check,
       `npx --yes --package '${join(place, 'policysync.tgz')}' policysync doctor server --config policysync.yaml`,
     );
     assert.doesNotMatch(printed, /npx policysync/);
-    const [cwd, env] = [join(place, 'set up'), await npmEnvironment(join(dir.path, 'npm-of-shell'))];
-    const { stdout: checked } = await promisify(execFile)('sh', ['-c', check], { cwd, env });
-    assert.match(checked, /branch master is at/);
-    assert.doesNotMatch(await readFile(join(cwd, 'policysync.yaml'), 'utf8'), /_npx/);
-  });
-
-  it('installs for the whole machine with its three commands, and leaves nothing when it is uninstalled', async () => {
-    const [prefix, checkout] = [join(dir.path, 'machine'), join(dir.path, 'checkout')];
-    await mkdir(checkout);
-    await copyFile(tarball, join(checkout, basename(tarball)));
-    const [line = ''] = /^npm install --global \S+$/m.exec(read('README.md')) ?? [];
-    const env = { ...(await npmEnvironment(join(dir.path, 'npm-of-machine'))), npm_config_prefix: prefix };
-    await promisify(execFile)('sh', ['-c', line], { cwd: checkout, env });
-    const [programs, packages] = [join(prefix, 'bin'), join(prefix, 'lib', 'node_modules')];
-    assert.deepEqual(await readdir(programs), ['policysync', 'sync-client', 'sync-server']);
-    await using version = startFile(join(programs, 'policysync'), ['--version']);
-    assert.match((await version.result).stdout, /^\d+\.\d+\.\d+\n$/);
-    await npm(dir.path, 'uninstall', '--global', '--prefix', prefix, 'policysync');
-    assert.deepEqual([await readdir(programs), await readdir(packages)], [[], []]);
+    const files = join(place, 'set up');
+    assert.match(await sh(files, check), /branch master is at/);
+    assert.doesNotMatch(await readFile(join(files, 'policysync.yaml'), 'utf8'), /_npx/);
   });
 
   for (const [uri, what, line] of [
@@ -188,5 +186,11 @@ describe('the package that npm installs from its file into an empty folder', () 
     const found = await until(() => line.exec(client.stderr()), { withinMs: 10_000, what: 'the package is named' });
     assert.match(found[0], /"code":"package_missing"/);
     assert(!server.stderr().includes('package_missing'));
+  });
+
+  // The last of this file.
+  it('leaves nothing when it is uninstalled', async () => {
+    await sh(dir.path, 'npm uninstall --global policysync');
+    assert.deepEqual([await readdir(programs), await readdir(packages)], [[], []]);
   });
 });

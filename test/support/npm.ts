@@ -4,27 +4,13 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const exec = promisify(execFile);
-const LIMIT_MS = 5 * 60_000;
 /** What a machine may need to reach the registry: a Node of another origin does not know the certificates of the system. */
 const NETWORK = /^(?:https?_proxy|no_proxy|NODE_EXTRA_CA_CERTS|SSL_CERT_(?:FILE|DIR)|npm_config_(?:registry|cafile))$/i;
 
-/** What npm or a program that it runs has written. */
-export interface NpmResult {
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /**
- * npm as a user runs it: in a folder of the user's own, with the Node that runs this test, and with nothing of this process's
- * environment but what npm itself needs. Packages come from the cache of this machine where it has them; what else npm keeps is
- * below `home`.
+ * The environment of npm as a user runs it: with the Node that runs this test, and with nothing of this process's environment but
+ * what npm itself needs. Packages come from the cache of this machine where it has them; what else npm keeps is below `home`.
  */
-export async function npmOf(home: string): Promise<(cwd: string, ...args: string[]) => Promise<NpmResult>> {
-  const env = await npmEnvironment(home);
-  return (cwd, ...args) => exec('npm', args, { cwd, env, timeout: LIMIT_MS });
-}
-
-/** The environment of {@link npmOf}, for a shell. */
 export async function npmEnvironment(home: string): Promise<NodeJS.ProcessEnv> {
   const { PATH = '', HOME = '' } = process.env;
   const { stdout } = await exec('npm', ['config', 'get', 'cache'], { env: { PATH, HOME } });
