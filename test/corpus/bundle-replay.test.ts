@@ -48,17 +48,19 @@ for (const { file, branch, last, every, some } of HISTORIES) {
     assert(commits.length > 20, `only ${commits.length} commits in ${file}`);
 
     const counts = { deltas: 0, complete: 0 };
-    for (const asked of [['.'], some]) {
-      let held: AppliedPolicy | undefined;
-      for (const hash of commits) {
-        const head = await snapshots.get(hash);
-        const contents = await objects.blobs(head.files.map((each) => each.blob));
-        const fresh = applyBundle(undefined, overTheWire(buildBundle(planComplete(head, asked), contents)));
+    const replays: { asked: string[]; held?: AppliedPolicy }[] = [{ asked: ['.'] }, { asked: some }];
+    for (const hash of commits) {
+      const head = await snapshots.get(hash);
+      const contents = await objects.blobs(head.files.map((each) => each.blob));
+      for (const replay of replays) {
+        const { asked, held } = replay;
+        const complete = planComplete(head, asked);
+        const fresh = applyBundle(undefined, overTheWire(buildBundle(complete, contents)));
         const delta = held && planDelta(await snapshots.get(held.hash), head, asked);
         if (delta === undefined) counts.complete++;
         else counts.deltas++;
-        held = applyBundle(held, overTheWire(buildBundle(delta ?? planComplete(head, asked), contents)));
-        assert.deepEqual(comparable(held), comparable(fresh), `${hash} of ${file} for ${asked}`);
+        replay.held = applyBundle(held, overTheWire(buildBundle(delta ?? complete, contents)));
+        assert.deepEqual(comparable(replay.held), comparable(fresh), `${hash} of ${file} for ${asked}`);
       }
     }
     t.diagnostic(`${commits.length} commits, ${counts.deltas} deltas, ${counts.complete} complete bundles`);

@@ -3,11 +3,12 @@ import { after, before, describe, it } from 'node:test';
 import { makeAuthority, type TestAuthority } from '../support/certificates.js';
 import { type CommandResult, runCommand, type StartedCommand, startCommand } from '../support/command.js';
 import { freePort } from '../support/opa.js';
+import { runHere } from '../support/run-here.js';
 import { tempDir } from '../support/temp-dir.js';
 
-/** As a container runtime calls it: with the environment of the program, and nothing else. */
+/** With the environment of the program that it asks, and nothing else. */
 function healthcheck(args: readonly string[], env: Record<string, string>): Promise<CommandResult> {
-  return runCommand('policysync', ['healthcheck', ...args], env);
+  return runHere('policysync', ['healthcheck', ...args], env);
 }
 
 describe('policysync healthcheck', () => {
@@ -48,7 +49,9 @@ describe('policysync healthcheck', () => {
   });
 
   it('asks a server that speaks TLS and demands certificates', async () => {
-    assert.deepEqual(await healthcheck(['server'], ofServer), { code: 0, stdout: 'the server is ready\n', stderr: '' });
+    // As a container runtime calls it.
+    const asked = await runCommand('policysync', ['healthcheck', 'server'], ofServer);
+    assert.deepEqual(asked, { code: 0, stdout: 'the server is ready\n', stderr: '' });
     assert.equal((await healthcheck(['server', '--live'], ofServer)).code, 0);
   });
 
@@ -73,7 +76,7 @@ describe('policysync healthcheck', () => {
     const nobody = await healthcheck(['client'], { SYNC_CLIENT_API_SERVER_PORT: String(await freePort()) });
     assert.equal(nobody.code, 1);
     assert.match(nobody.stderr, /the client: http:\/\/127\.0\.0\.1:\d+\/ready does not answer: .+\[unhealthy\]/s);
-    const wrong = await healthcheck(['server'], { SYNC_SERVER_BIND_PORT: 'x' });
+    const wrong = await runCommand('policysync', ['healthcheck', 'server'], { SYNC_SERVER_BIND_PORT: 'x' });
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /SYNC_SERVER_BIND_PORT must be a number/);
     const unknown = await healthcheck(['server'], { SYNC_SERVER_BIND_PORT: '0' });
