@@ -3,11 +3,14 @@ import { chown, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import type { CheckGo } from '../../src/cli/check/compile.js';
+import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { createGitSource } from '../../src/server/source/git-source.js';
 import { remoteBranches } from '../../src/server/source/remote-branches.js';
 import { runCommand } from '../support/command.js';
 import { gitRepoAt, runGit } from '../support/git-repo.js';
+import { runHere } from '../support/run-here.js';
 import { type TempDir, tempDir } from '../support/temp-dir.js';
 
 /** A repository of this machine that belongs to somebody else: containers and services have users of their own. */
@@ -46,7 +49,7 @@ describe('a repository that belongs to another user', { skip }, () => {
     });
   }
 
-  test('init, doctor and check read it', async () => {
+  test('init, doctor and check read it', async (t) => {
     await using dir = await tempDir();
     const { path } = await foreign(dir, 'work tree');
     const env = { HOME: dir.path };
@@ -55,8 +58,16 @@ describe('a repository that belongs to another user', { skip }, () => {
     const given = { ...env, SYNC_POLICY_REPO_URL: path, SYNC_STATE_DIR: join(dir.path, 'state') };
     const found = await runCommand('policysync', ['doctor', 'server', '--json'], given);
     assert.match(found.stdout, /branch master is at/);
+    const go = await GoProcess.start({ host: { fetch: () => Promise.reject(new Error('a check sends no requests')) } });
+    t.after(() => go.kill('the test is over'));
+    const startGo = async (): Promise<CheckGo> => ({
+      parse: (modules, version) => go.parse(modules, version),
+      check: (policy, documents) => go.check(policy, documents),
+      version: go.version,
+      kill: async () => undefined,
+    });
     for (const target of [[path], [path, '--branch', 'master'], [pathToFileURL(path).href]]) {
-      const checked = await runCommand('policysync', ['check', ...target], env);
+      const checked = await runHere('policysync', ['check', ...target], env, '', { startGo });
       assert.equal(checked.code, 0, checked.stdout + checked.stderr);
     }
   });

@@ -6,12 +6,13 @@ import { basename, join } from 'node:path';
 import { describe, it, test } from 'node:test';
 import { promisify } from 'node:util';
 import * as z from 'zod';
-import { runCommand, startCommand } from '../support/command.js';
+import { startCommand } from '../support/command.js';
 import { composeProgram } from '../support/deploy-programs.js';
 import { gitRepo } from '../support/git-repo.js';
 import { KNOWN_SETTINGS, unknownSettings } from '../support/known-settings.js';
-import { freePort } from '../support/opa.js';
+import { freePort, testOpa } from '../support/opa.js';
 import { repoRoot } from '../support/repo.js';
+import { runHere } from '../support/run-here.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
@@ -133,8 +134,8 @@ describe('with authentication', { skip }, () => {
       );
     };
 
-    await runCommand('policysync', ['keys', '--bits', '2048', '--out', join(dir.path, 'auth-private-key')]);
-    await runCommand('policysync', ['keys', '--secret', '--out', join(dir.path, 'auth-master-token')]);
+    await runHere('policysync', ['keys', '--bits', '2048', '--out', join(dir.path, 'auth-private-key')]);
+    await runHere('policysync', ['keys', '--secret', '--out', join(dir.path, 'auth-master-token')]);
     const [port, apiPort, enginePort] = [await freePort(), await freePort(), await freePort()];
     const url = `http://127.0.0.1:${port}`;
     await using server = startCommand('policysync', ['server'], {
@@ -146,7 +147,7 @@ describe('with authentication', { skip }, () => {
     });
     await server.says(/sync server is listening/);
     const master = join(dir.path, 'auth-master-token');
-    const issued = await runCommand('policysync', ['token', '--master-token-file', master, '--server-url', url]);
+    const issued = await runHere('policysync', ['token', '--master-token-file', master, '--server-url', url]);
     assert.equal(issued.code, 0, issued.stderr);
     await writeFile(join(dir.path, 'client-token'), issued.stdout);
     await chmod(join(dir.path, 'client-token'), 0o600);
@@ -154,13 +155,13 @@ describe('with authentication', { skip }, () => {
     const ofClient = {
       ...environment('client'),
       SYNC_SERVER_URL: url,
-      SYNC_ENGINE: 'embedded',
+      SYNC_INLINE_ENGINE_EXEC_PATH: await testOpa(),
       SYNC_CLIENT_API_SERVER_PORT: String(apiPort),
       SYNC_POLICY_STORE_URL: `http://127.0.0.1:${enginePort}`,
     };
     await using _client = startCommand('policysync', ['client'], ofClient);
     const ready = async (): Promise<boolean> =>
-      (await runCommand('policysync', ['healthcheck', 'client'], ofClient)).code === 0;
+      (await runHere('policysync', ['healthcheck', 'client'], ofClient)).code === 0;
     await until(ready, { withinMs: 30_000, what: `the client is ready: ${server.stderr()}` });
     // Without a token the server tells nothing.
     assert.equal((await fetch(`${url}/policy`)).status, 401);
