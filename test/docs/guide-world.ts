@@ -116,7 +116,7 @@ export async function newWorld(): Promise<World> {
 }
 
 /** Which program a command starts that goes on; undefined for one that ends. */
-function programOf(command: string): Kind | undefined {
+export function programOf(command: string): Kind | undefined {
   const [line = ''] = command.replaceAll(/\\\n\s*/g, ' ').split('\n');
   if (/--(?:help|help-all|version|print-config)\b/.test(line)) return undefined;
   return PROGRAMS.find(({ typed }) => typed.test(line))?.kind;

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { CLIENT_SETTINGS } from '../../src/client/options.js';
 import type { Setting } from '../../src/lib/setting.js';
 import { SERVER_SETTINGS } from '../../src/server/options.js';
 import { exists, filesBelow, read } from '../support/repo-pages.js';
 import { until } from '../support/until.js';
 import { type Block, blocksOf, type Command, commandsOf, isAsSaid, masked, settingsOf } from './guide-page.js';
-import { newWorld, type World } from './guide-world.js';
+import { newWorld, programOf, type World } from './guide-world.js';
 import type { Terminal } from './terminal.js';
 
 /** The guides whose machine the others go on with: what they start is what the others ask. */
@@ -19,6 +20,8 @@ const OTHERS = [...filesBelow('docs', /^[^/]+\.md$/), ...filesBelow('examples', 
   (page) => page !== FIRST && !ALONE.includes(page) && !page.startsWith('docs/internals/'),
 );
 const EXPECTED_MS = 20_000;
+/** Between two times that a command is typed. */
+const TYPED_AGAIN_MS = 250;
 /** Blocks that are run at least: marks may not spread. */
 const LEAST_RUN = 18;
 
@@ -92,6 +95,7 @@ async function runCommand(world: World, terminal: Terminal, { text, expected }: 
   await until(
     async () => {
       if (isAsSaid(last.stdout, expected)) return true;
+      await setTimeout(TYPED_AGAIN_MS);
       last = await world.type(terminal, text);
       return false;
     },
@@ -127,7 +131,10 @@ describe(`the commands of ${FIRST}, and of the guides that go on from there`, ()
   });
   after(() => world[Symbol.asyncDispose]());
 
-  for (const page of [FIRST, ...OTHERS.filter((each) => toRun(each).length > 0)]) {
+  // Those that ask what runs come before those that start programs of their own in its place.
+  const pages = OTHERS.filter((each) => toRun(each).length > 0);
+  const starting = pages.filter((page) => commandsOfPage(page).some(({ text }) => programOf(text) !== undefined));
+  for (const page of [FIRST, ...pages.filter((page) => !starting.includes(page)), ...starting]) {
     test(`${page} works as it is written`, async () => {
       await world.restore(commandsOfPage(page).map(({ text }) => text));
       await runPage(world, page);
