@@ -107,9 +107,7 @@ describe('the list of 3,000 clients', { skip: NO_BROWSER }, () => {
   });
 
   it('does not grow: after hundreds of updates the living objects of the page are as many as before', async (t) => {
-    await using use = await browser.open(`${server.url}/ui`);
-    const { page } = use;
-    await page.getByRole('row').nth(10).waitFor();
+    const { page } = watched;
     const uses = await pageUse(page);
     const fleet = server.fleet();
     assert(fleet !== null);
@@ -117,9 +115,9 @@ describe('the list of 3,000 clients', { skip: NO_BROWSER }, () => {
       for (let round = 1; round <= count; round++) {
         const clients = fleet.clients.slice(0, 300).map((row) => ({ ...row, reported_at: Date.now() + round }));
         server.tell({ at: Date.now(), clients });
-        if (round % 20 === 0) await use.settled();
+        if (round % 20 === 0) await watched.settled();
       }
-      await use.settled();
+      await watched.settled();
     };
     await rounds(60);
     const first = await uses.heapBytes();
@@ -127,7 +125,6 @@ describe('the list of 3,000 clients', { skip: NO_BROWSER }, () => {
     const last = await uses.heapBytes();
     t.diagnostic(`heap after 60 updates ${(first / 1e6).toFixed(1)} MB, after 360 ${(last / 1e6).toFixed(1)} MB`);
     assert(last < first * 1.15 + 1e6, `${first} bytes, then ${last}`);
-    assert.deepEqual(use.problems(), []);
   });
 
   it('says nothing in the console all the while', () => {

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import type { Route } from 'playwright-core';
 import { documentsAnswer } from '../../src/wire/fleet-views.js';
 import { until } from '../support/until.js';
 import { builtPage } from './support/built-page.js';
+import { beginScene, leaveScene, SIZE } from './support/fixture-pages.js';
 import { type FixtureServer, startFixture } from './support/fixture-server.js';
 import { DATA_HEAD, HEAD, NOT_SERVED } from './support/sample-fleet.js';
 import type { ScenarioName } from './support/scenarios.js';
-import { IN_PAGE_MS, NO_BROWSER, type OpenOptions, testBrowser, type WatchedPage } from './support/watched-page.js';
+import { IN_PAGE_MS, NO_BROWSER, testBrowser, type WatchedPage } from './support/watched-page.js';
 
 /** What the pages of changes, data, policy and instances do, by what is seen and what is asked of the server. */
 
@@ -17,21 +18,39 @@ async function soon(condition: () => boolean | Promise<boolean>, what: string): 
 
 describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
   const browser = testBrowser();
-  after(() => browser[Symbol.asyncDispose]());
+  let server: FixtureServer;
+  let watched: WatchedPage;
+  before(async () => {
+    server = await startFixture(await builtPage(), 'converging');
+    watched = await browser.open(`${server.url}/ui/session`);
+  });
+  after(async () => {
+    await watched?.[Symbol.asyncDispose]();
+    await browser[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
 
+  /** One page after the other, each as if it were the first. `expects` are problems that the test provokes. */
   async function open(
     scenario: ScenarioName,
     at: string,
-    options: OpenOptions = {},
+    { expects = [] }: { expects?: readonly string[] } = {},
   ): Promise<{ server: FixtureServer; watched: WatchedPage } & AsyncDisposable> {
-    const server = await startFixture(await builtPage(), scenario);
-    const watched = await browser.open(`${server.url}/ui${at}`, options);
+    const { page } = watched;
+    const known = watched.problems().length;
+    await beginScene({ server, page }, scenario, at);
+    const problems = (): string[] =>
+      watched
+        .problems()
+        .slice(known)
+        .filter((text) => !expects.some((part) => text.includes(part)));
     return {
       server,
-      watched,
+      watched: { ...watched, problems },
       async [Symbol.asyncDispose]() {
-        await watched[Symbol.asyncDispose]();
-        await server[Symbol.asyncDispose]();
+        await page.unrouteAll();
+        await leaveScene({ server, page });
+        await page.setViewportSize(SIZE);
       },
     };
   }
@@ -231,14 +250,16 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
   });
 
   it('data: a value is asked for only by those who may see it, and only when they ask', async () => {
-    await using reader = await open('listener', '#/data?path=/limits/mailer');
-    const show = reader.watched.page.getByRole('button', { name: 'Show' });
-    await show.waitFor();
-    assert.equal(await show.getAttribute('title'), 'Needs a token of the kind datasource');
-    await show.click({ force: true });
-    await reader.watched.settled();
-    assert(!reader.server.asked.some((path) => path.startsWith('GET /data/log')));
-    assert.deepEqual(reader.watched.problems(), []);
+    {
+      await using reader = await open('listener', '#/data?path=/limits/mailer');
+      const show = reader.watched.page.getByRole('button', { name: 'Show' });
+      await show.waitFor();
+      assert.equal(await show.getAttribute('title'), 'Needs a token of the kind datasource');
+      await show.click({ force: true });
+      await reader.watched.settled();
+      assert(!reader.server.asked.some((path) => path.startsWith('GET /data/log')));
+      assert.deepEqual(reader.watched.problems(), []);
+    }
 
     await using writer = await open('converging', '#/data?path=/limits/mailer');
     const { page } = writer.watched;
@@ -330,12 +351,13 @@ describe('pages beside the fleet', { skip: NO_BROWSER }, () => {
   });
 
   it('instances: a chart has room for what stands at its axis, however wide the letters are', async () => {
-    await using opened = await open('converging', '#/instances', { letters: 'widest' });
-    const { page } = opened.watched;
+    server.become('converging');
+    await using wide = await browser.open(`${server.url}/ui#/instances`, { letters: 'widest' });
+    const { page } = wide;
     await page.locator('figure canvas').nth(3).waitFor();
     const atTheEdge = `[...document.querySelectorAll('figure canvas')].map((canvas) =>
       canvas.getContext('2d').getImageData(0, 0, 1, canvas.height).data.filter((_, index) => index % 4 === 3).some(Boolean))`;
     assert.deepEqual(await page.evaluate(atTheEdge), [false, false, false, false]);
-    assert.deepEqual(opened.watched.problems(), []);
+    assert.deepEqual(wide.problems(), []);
   });
 });

@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import { builtPage } from './built-page.js';
 import { type FixtureServer, startFixture } from './fixture-server.js';
 import type { ScenarioName } from './scenarios.js';
+import { addressOf } from './take-picture.js';
 import { type TestBrowser, testBrowser, type WatchedPage } from './watched-page.js';
 
 /** What a test has: the fixture and the page of all tests of a suite. */
@@ -14,7 +15,8 @@ export interface FixturePages {
   readonly page: Page;
 }
 
-const SIZE = { width: 1440, height: 900 };
+/** Of a window, unless a test takes another one. */
+export const SIZE = { width: 1440, height: 900 };
 
 /**
  * Registers the hooks of a suite: one fixture and one page for all its tests. Each begins at the list of the fleet, without what the one
@@ -72,4 +74,21 @@ export function fixturePages(scenario: ScenarioName, shown: (page: Page) => Prom
 export async function leaveView(page: Page): Promise<void> {
   await page.evaluate("document.activeElement?.blur(); location.hash = '#/nowhere-yet'");
   await page.getByText('No such page').waitFor();
+}
+
+interface Scene {
+  readonly server: FixtureServer;
+  readonly page: Page;
+}
+
+/** Leaves the page of a fixture, so that it asks and says nothing more. What it has kept is gone. */
+export async function leaveScene({ server, page }: Scene): Promise<void> {
+  await page.goto(`${server.url}/ui/session`); // of the same origin: the process and its compiled scripts stay
+  await page.evaluate('localStorage.clear()');
+}
+
+/** Loads the page of a fixture that was left, with another scenario. Much cheaper than a page of its own. */
+export async function beginScene({ server, page }: Scene, scenario: ScenarioName, at: string): Promise<void> {
+  server.become(scenario);
+  await page.goto(`${server.url}/ui${addressOf(server, at)}`);
 }

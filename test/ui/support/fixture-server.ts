@@ -53,6 +53,8 @@ export interface FixtureServer extends AsyncDisposable {
   restore(): void;
   /** Ends the session: streams with the event `end`, everything else with 401. */
   expire(): void;
+  /** Begins anew with a scenario: streams end, and nothing was asked or posted yet. Whoever looks has to load the page again. */
+  become(name: ScenarioName): void;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -87,9 +89,7 @@ export async function startFixture(
   name: ScenarioName,
   { port = 0 }: { port?: number } = {},
 ): Promise<FixtureServer> {
-  const world = new World(SCENARIOS[name]);
-  if (!checked.has(name)) world.check();
-  checked.add(name);
+  let world = checkedWorld(name);
   const asked: string[] = [];
   const posted: unknown[] = [];
   const server = createServer((request, response) => {
@@ -120,12 +120,25 @@ export async function startFixture(
     cut: () => world.cut(),
     restore: () => world.restore(),
     expire: () => world.expire(),
+    become: (other) => {
+      world.end();
+      world = checkedWorld(other);
+      asked.length = 0;
+      posted.length = 0;
+    },
     async [Symbol.asyncDispose]() {
       world.end();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+function checkedWorld(name: ScenarioName): World {
+  const world = new World(SCENARIOS[name]);
+  if (!checked.has(name)) world.check();
+  checked.add(name);
+  return world;
 }
 
 function isOfPage(path: string): boolean {

@@ -10,10 +10,10 @@ export interface WatchedPage extends AsyncDisposable {
   /** What went wrong so far, in words. */
   problems(): readonly string[];
   /**
-   * What is wrong for people who see badly or use a keyboard, by axe (WCAG 2.2 AA), in words. `colours`: only what another theme can
-   * make wrong.
+   * What is wrong for people who see badly or use a keyboard, by axe (WCAG 2.2 AA), in words. `looks`: only what another theme or
+   * width can make wrong.
    */
-  axe(what?: 'everything' | 'colours'): Promise<string[]>;
+  axe(what?: 'everything' | 'looks'): Promise<string[]>;
   /** Draws what it has to draw. */
   settled(): Promise<void>;
   /** Takes letters of another width, and draws. */
@@ -46,7 +46,7 @@ export const IN_PAGE_MS = 20_000;
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 const RULES = {
   everything: TAGS,
-  colours: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] },
+  looks: { type: 'rule', values: ['color-contrast', 'link-in-text-block', 'target-size'] },
 } as const;
 /** What a page reports of itself: content security policies that are broken. */
 const TELL_VIOLATIONS = `addEventListener('securitypolicyviolation', (event) =>
