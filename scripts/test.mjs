@@ -27,7 +27,7 @@ const BUILD = join(ROOT, 'build');
 const PLAN_FILE = join(ROOT, 'test', 'plan.json');
 const PLAN = JSON.parse(readFileSync(PLAN_FILE, 'utf8'));
 /** A file that takes longer has a process of its own, and its time in the plan. */
-const LIGHT_SECONDS = 5;
+const LIGHT_SECONDS = 15;
 /** How fast the last large run was. */
 const PACE = join(BUILD, 'test-pace.json');
 /** Processes at a time: they take all that the cores have; four more fill what the others wait. Memory has a bound. */

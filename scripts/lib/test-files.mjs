@@ -62,9 +62,9 @@ export function callersOf(build, files, { support, functions }) {
 }
 
 /** Seconds that a file takes that test/plan.json does not name. */
-const LIGHT_SECONDS = { unit: 0.2, other: 1.5 };
+const LIGHT_SECONDS = { unit: 0.3, other: 4 };
 /** What light files that share a process take together: little enough to fill the end of a run evenly. */
-const GROUP_SECONDS = 15;
+const GROUP_SECONDS = 32;
 
 /** The compiled file of a name in test/plan.json. */
 const compiledName = (name) => `${name}.test.js`;
