@@ -76,7 +76,8 @@ describe('a client with an embedded engine', () => {
 
     // A path that was asked for is compiled, and nothing changes by that.
     const engine = async () => field((await request(`${client.url}/healthy`)).json, 'engine', 'embedded');
-    await until(async () => field(await engine(), 'compiled') === 1, {
+    // How many paths are depends on how often those above had to be asked.
+    await until(async () => Number(field(await engine(), 'compiled')) >= 1, {
       withinMs: 20_000,
       what: 'the path is compiled',
     });
