@@ -10,7 +10,7 @@ import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
 /** How often everything is asked while the remote hangs. */
-const ROUNDS = 8;
+const ROUNDS = 20;
 
 /** Lets nothing of a git server through until `open` is called. */
 function hold(git: GitHttpServer): { readonly held: number; open(): void } {

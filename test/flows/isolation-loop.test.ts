@@ -6,7 +6,7 @@ import { type StartedPeer, startPeer } from '../support/start-peer.js';
 import { together } from '../support/together.js';
 
 const MIB = 1024 * 1024;
-const SUBSCRIBERS = 6;
+const SUBSCRIBERS = 10;
 /** CPU time of one turn of the event loop, which does not depend on what else the machine does. */
 const LONGEST_CPU_MS = 500;
 

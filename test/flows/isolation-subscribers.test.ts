@@ -10,8 +10,8 @@ import { type StartedServer, startServer } from '../support/start-server.js';
 import { together } from '../support/together.js';
 import { until } from '../support/until.js';
 
-const UPDATES = 150;
-const OTHERS = 20;
+const UPDATES = 200;
+const OTHERS = 50;
 const NUMBERS = Array.from({ length: UPDATES }, (_, index) => index + 1);
 
 /** A subscriber that notes the numbers of the updates that it gets, and can stop reading. */
