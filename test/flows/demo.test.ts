@@ -65,10 +65,8 @@ async function startDemo(
     ended,
     assertNothingLeft: async () => {
       assert.deepEqual(readdirSync(temp), [], 'files are left');
+      // Nor does anything listen: a port that the demo had may be somebody else's by now.
       assert.deepEqual(await processesWith(temp), [], 'processes are left');
-      for (const [url] of output.matchAll(/http:\/\/127\.0\.0\.1:\d+/g)) {
-        await assert.rejects(fetch(url), `something still answers at ${url}`);
-      }
     },
   };
 }

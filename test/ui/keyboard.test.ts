@@ -179,7 +179,7 @@ describe('the keyboard', { skip: NO_BROWSER }, () => {
   it('asks before an action, does nothing on Esc, and does it on Enter', async () => {
     await press('j', 'Enter');
     await at(/^#\/clients\//);
-    const refresh = page.getByRole('button', { name: 'Refresh' });
+    const refresh = page.getByRole('button', { name: 'Refresh', disabled: false });
     await refresh.waitFor();
     await refresh.focus();
     const before = fixture.server.posted.length;
