@@ -3,6 +3,7 @@
 //   npm run test:faults                              the short form, another seed each time
 //   npm run test:faults -- --seed 7 --verbose        a run again, with its timeline
 //   npm run test:faults -- --backbone postgres       two server instances over a backbone
+//   npm run test:faults -- --backbone nats --only backbone   nothing else fails
 //   npm run test:faults -- --long                    30 minutes (also SYNC_TEST_LONG=1)
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

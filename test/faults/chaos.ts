@@ -1,6 +1,8 @@
 import { sleep } from '../../src/lib/async.js';
+import type { Cable } from '../support/cut-cable.js';
 import { field, request } from '../support/http.js';
 import type { Client } from './client.js';
+import type { RunOptions } from './options.js';
 import type { Random } from './random.js';
 import { SOURCE_FAULTS } from './sources.js';
 import type { Timeline } from './timeline.js';
@@ -27,7 +29,7 @@ export type Counts = Map<string, number>;
  */
 export async function chaos(
   world: World,
-  options: { hands: number; pauseMs: number; faults: number | undefined },
+  options: { hands: number; pauseMs: number; faults: number | undefined; only: RunOptions['only'] },
   draw: Random,
   time: Timeline,
   signal: AbortSignal,
@@ -38,7 +40,9 @@ export async function chaos(
   let left = options.faults ?? Number.POSITIVE_INFINITY;
   const hand = async (own: Random): Promise<void> => {
     while (!signal.aborted && left > 0) {
-      const possible = faults(world, own, time, counts).filter(({ of }) => !busy.has(of));
+      const possible = faults(world, own, time, counts).filter(
+        ({ of, kind }) => !busy.has(of) && (options.only === 'all' || kind.startsWith('backbone')),
+      );
       const fault = weighted(possible, seen, own);
       if (fault !== undefined) {
         left--;
@@ -116,8 +120,36 @@ function faults(world: World, draw: Random, time: Timeline, counts: Counts): Fau
       await pause(draw.int(300, 4000));
       backbone.thaw();
     });
+    for (const [at, cable] of world.backboneCables.entries()) addBackboneCable(at, cable);
   }
   return list;
+
+  /** One instance loses the backbone, or has it late, while the others have it. */
+  function addBackboneCable(at: number, cable: Cable): void {
+    const name = `backbone cable of ${at}`;
+    add(name, 'backbone cut off', 2, async () => {
+      const ms = draw.int(300, 9000);
+      did('backbone cut off from one server', ` (${at}) for ${ms} ms`);
+      cable.cut();
+      await pause(ms);
+      cable.mend();
+    });
+    add(name, 'backbone silent', 2, async () => {
+      const ms = draw.int(300, 9000);
+      did('backbone silent for one server', ` (${at}) for ${ms} ms`);
+      cable.freeze();
+      await pause(ms);
+      if (draw.chance(0.5)) cable.cut();
+      cable.mend();
+    });
+    add(name, 'backbone slow', 2, async () => {
+      const [late, ms] = [draw.int(20, 600), draw.int(1000, 5000)];
+      did('backbone slow for one server', ` (${at}), ${late} ms for ${ms} ms`);
+      cable.slow(late);
+      await pause(ms);
+      cable.mend();
+    });
+  }
 
   function addInstance(at: number, instance: Instance): void {
     const { program, url } = instance;

@@ -37,6 +37,8 @@ export interface Figures {
     readonly server: { readonly max: number; readonly end: number };
     readonly client: { readonly max: number; readonly end: number };
   };
+  /** How many waits for all clients had each status. */
+  readonly waits: Readonly<Record<number, number>>;
   readonly engine_samples: number;
   readonly source_requests: number;
 }

@@ -13,6 +13,8 @@ export interface RunOptions {
   readonly backbone: BackboneKind | undefined;
   /** The engine of the clients; `both`: the first two have it embedded, the others an inline one. */
   readonly engine: 'inline' | 'embedded' | 'both';
+  /** The parts that faults happen to; servers and clients are left alone with `backbone`. */
+  readonly only: 'all' | 'backbone';
   /** Keep timeline and logs of a run without failures, too. */
   readonly keep: boolean;
   /** Print the timeline as it happens. */
@@ -38,6 +40,7 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
       instances: { type: 'string' },
       backbone: { type: 'string' },
       engine: { type: 'string', default: 'inline' },
+      only: { type: 'string', default: 'all' },
       keep: { type: 'boolean', default: false },
       verbose: { type: 'boolean', default: false },
     },
@@ -48,6 +51,9 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
   const { engine } = values;
   if (engine !== 'inline' && engine !== 'embedded' && engine !== 'both')
     return '--engine is one of inline, embedded, both';
+  const { only } = values;
+  if (only !== 'all' && only !== 'backbone') return '--only is backbone, or left out';
+  if (only === 'backbone' && backbone === undefined) return '--only backbone needs a --backbone';
   const seed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
   const given = values.minutes !== undefined ? Number(values.minutes) * 60 : Number(values.seconds ?? Number.NaN);
   const isGiven = values.minutes !== undefined || values.seconds !== undefined;
@@ -59,5 +65,6 @@ export function readOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions 
     return '--seed, --seconds, --minutes, --faults and --instances take numbers';
   if (!Number.isInteger(clients) || clients < 1 || clients > MOST_CLIENTS) return `--clients is 1 to ${MOST_CLIENTS}`;
   if (instances > 1 && backbone === undefined) return '--instances above 1 needs a --backbone';
-  return { seed, seconds, faults, clients, instances, backbone, engine, keep: values.keep, verbose: values.verbose };
+  const { keep, verbose } = values;
+  return { seed, seconds, faults, clients, instances, backbone, engine, only, keep, verbose };
 }

@@ -132,6 +132,10 @@ export interface AskingDeps extends PublishDeps {
   /** Asks a client whether it has applied a publication, then its engine; answers what is wrong. */
   readonly ask: (client: number, publication: Publication) => Promise<void>;
   readonly clients: number;
+  /** What tells the lives of the clients apart. */
+  readonly lives: () => readonly string[];
+  /** Holds the answer of a wait against the engines. */
+  readonly judgeWait: (publication: Publication, lives: readonly string[], answer: Answer) => Promise<void>;
 }
 
 /** Documents whose URL stays and whose content changes with each publication: `v` counts. */
@@ -172,6 +176,21 @@ export async function publishAndAsk(deps: AskingDeps, signal: AbortSignal): Prom
     const publication = journal.add([entry], { isKeyed: true, sentMs: deps.now(), urls: new Map() });
     await publish(publication, deps);
     await deps.ask(draw.int(0, deps.clients - 1), publication);
+    await sleep(draw.next() * 4 * deps.paceMs, signal).catch(() => undefined); // aborted: the loop ends
+  }
+}
+
+/** Publishes and waits until all clients have it: a yes is checked in their engines. */
+export async function publishAndWait(deps: AskingDeps, signal: AbortSignal): Promise<void> {
+  const { draw, journal } = deps;
+  while (!signal.aborted) {
+    const n = journal.nextNumber();
+    const what = { method: 'PUT' as const, value: { n } };
+    const entry: Entry = { n, path: `/probe/w${draw.int(1, 3)}`, topics: [...SUBSCRIBED], what };
+    const lives = deps.lives();
+    const publication = journal.add([entry], { isKeyed: true, sentMs: deps.now(), urls: new Map() });
+    const answer = await publish(publication, deps, '?wait=applied&timeout=2s');
+    if (answer !== undefined) await deps.judgeWait(publication, lives, answer);
     await sleep(draw.next() * 4 * deps.paceMs, signal).catch(() => undefined); // aborted: the loop ends
   }
 }

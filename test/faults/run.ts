@@ -24,6 +24,7 @@ import {
   type AskingDeps,
   publish,
   publishAndAsk,
+  publishAndWait,
   publishLastVersions,
   publishLive,
   publishTree,
@@ -31,6 +32,7 @@ import {
   SUBSCRIBED,
 } from './publishers.js';
 import { random } from './random.js';
+import { judgeWait, positionShown } from './said.js';
 import { type Sample, sampleEngine } from './sampler.js';
 import { type Timeline, timeline } from './timeline.js';
 import { account, entriesOf, judgeAll } from './verdict.js';
@@ -42,6 +44,8 @@ const TREE_PUBLISHERS = 3;
  * gain by more updates than these.
  */
 const PACE_MS = { short: 20, counted: 80, long: 150 };
+/** Between two faults of one hand, on average. Nobody can publish without the backbone. */
+const PAUSE_MS = { all: 350, backbone: 2500 };
 /** A machine with other work must not make the run say nothing: it goes on until so much was published, within bounds. */
 const LEAST_PUBLICATIONS = 200;
 const LEAST_EACH_SECOND = 15;
@@ -123,6 +127,7 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   const breaking = new AbortController();
   const sampling = new AbortController();
   const versions = new Map<string, number>();
+  const waits = new Map<number, number>();
   const isCounted = options.faults !== undefined;
   const paceMs = isCounted ? PACE_MS.counted : options.seconds > 120 ? PACE_MS.long : PACE_MS.short;
   const memory = {
@@ -141,20 +146,30 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
       paceMs,
       clients: world.clients.length,
       ask: (at, publication) => askPosition(world.clients[at], publication, time, failures),
+      judgeWait: async (publication, lives, answer) => {
+        waits.set(answer.status, (waits.get(answer.status) ?? 0) + 1);
+        await judgeWait({ publication, clients: world.clients, lives, answer, time, failures });
+      },
+      lives: () => world.clients.map(({ life }) => life()),
     };
   };
   const last = deps('last');
   await publish(journal.add(...deadUpdate(journal, world, time)), last);
 
-  const samples = world.clients.map((client) => sampleEngine(client, time.now, sampling.signal));
+  const samples = world.clients.map((client, at) => {
+    const own = draw.fork(`samples ${at}`);
+    const shown = () => positionShown(own.pick(world.instances).url, client.program.name);
+    return sampleEngine({ ...client, positionShown: shown }, time.now, sampling.signal);
+  });
   const publishers = Promise.all([
     ...Array.from({ length: TREE_PUBLISHERS }, (_, at) => publishTree(deps(`tree ${at}`), publishing.signal)),
     publishLive(deps('live'), versions, publishing.signal),
     publishAndAsk(deps('ask'), publishing.signal),
+    publishAndWait(deps('wait'), publishing.signal),
   ]);
   const faults = chaos(
     world,
-    { hands: 2, pauseMs: 350, faults: options.faults },
+    { hands: 2, pauseMs: PAUSE_MS[options.only], faults: options.faults, only: options.only },
     draw.fork('chaos'),
     time,
     breaking.signal,
@@ -205,6 +220,7 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
       seconds: Math.max(...lags.map(({ seconds }) => seconds)),
     },
     memory_mib: { server: await memory.server, client: await memory.client },
+    waits: Object.fromEntries(waits),
     engine_samples: seen.reduce((sum, list) => sum + list.length, 0),
     source_requests: world.sources.requests,
   };

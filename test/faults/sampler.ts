@@ -2,7 +2,7 @@ import { sleep } from '../../src/lib/async.js';
 import { request } from '../support/http.js';
 import { isObject, type Json, marks } from './model.js';
 
-/** Where a client said it was, just before its engine was asked. */
+/** Where a client was by its own word or a server's, just before its engine was asked. */
 export interface SaidPosition {
   readonly epoch: string;
   readonly through: number;
@@ -28,10 +28,12 @@ export interface Sampled {
   readonly apiUrl: string;
   /** Another text after each kill of the client or of its engine. */
   readonly life: () => string;
+  /** What a server says of its position. */
+  readonly positionShown: () => Promise<SaidPosition | undefined>;
 }
 
 const PAUSE_MS = 80;
-/** The position is asked with each so many-th sample. */
+/** Of so many samples, one comes after what the client says of its position, one after what a server says of it. */
 const POSITION_EVERY = 3;
 const QUERY = [
   't := [x | x = data.t]',
@@ -49,7 +51,8 @@ export async function sampleEngine(sampled: Sampled, now: () => number, signal: 
   for (let count = 0; !signal.aborted; count++) {
     try {
       const life = sampled.life();
-      const position = count % POSITION_EVERY === 0 ? await positionOf(sampled.apiUrl) : undefined;
+      const ask = [() => positionOf(sampled.apiUrl), sampled.positionShown][count % POSITION_EVERY];
+      const position = await ask?.();
       const answer = await request(`${sampled.engineUrl}/v1/query?q=${encodeURIComponent(QUERY)}`, {
         signal: AbortSignal.timeout(2000),
       });

@@ -24,6 +24,8 @@ export interface World extends AsyncDisposable {
   readonly instances: readonly Instance[];
   readonly clients: readonly Client[];
   readonly backbone: BackboneServer | undefined;
+  /** Between each instance and the backbone; none without one. */
+  readonly backboneCables: readonly Cable[];
   readonly policy: Policy;
   readonly sources: Sources;
   /** Between publishers and each instance. */
@@ -99,10 +101,14 @@ export async function startWorld(
       setTimeout(restart, RESTART_MS);
     };
 
+    const backboneCables: Cable[] = [];
     const instances: Instance[] = [];
     for (let at = 0; at < options.instances; at++) {
       const port = await freePort();
       const stateDir = join(dir, `state-${at}`);
+      const backboneCable =
+        backbone === undefined ? undefined : use(await cutCable(`http://127.0.0.1:${backbone.port}`));
+      if (backboneCable !== undefined) backboneCables.push(backboneCable);
       const env = {
         SYNC_SERVER_HOST: '127.0.0.1',
         SYNC_SERVER_BIND_PORT: String(port),
@@ -113,7 +119,9 @@ export async function startWorld(
         SYNC_DATA_CONFIG_SOURCES: JSON.stringify(baseConfig(sources)),
         SYNC_LOG_KEPT_RECORDS: String(options.keptRecords),
         SYNC_LOG_FORMAT: 'json',
-        ...(backbone === undefined ? {} : { SYNC_BROADCAST_URI: backbone.uri }),
+        ...(backbone === undefined || backboneCable === undefined
+          ? {}
+          : { SYNC_BROADCAST_URI: throughCable(backbone, backboneCable) }),
       };
       const own = program(
         { name: `server-${at}`, kind: 'server', dir, env },
@@ -144,6 +152,7 @@ export async function startWorld(
       instances,
       clients,
       backbone,
+      backboneCables,
       policy,
       sources,
       publishCables,
@@ -155,7 +164,7 @@ export async function startWorld(
         sources.heal();
         await policy.back();
         backbone?.thaw();
-        for (const cable of publishCables) cable.mend();
+        for (const cable of [...publishCables, ...backboneCables]) cable.mend();
         for (const { program: own } of instances) {
           own.thaw();
           own.start();
@@ -191,6 +200,11 @@ function baseConfig(sources: Sources): object {
   // Nothing listens at port 1.
   const refused = { url: 'http://127.0.0.1:1/refused', topics, dst_path: `${DEAD}/refused` };
   return { config: { entries: [...entries, dead, refused] } };
+}
+
+/** The address of a backbone as an instance gets it: by its cable. */
+function throughCable({ uri, port }: BackboneServer, cable: Cable): string {
+  return uri.replace(`:${port}`, `:${new URL(cable.url).port}`);
 }
 
 /** Forgets the whole state of an instance, which must not run. */

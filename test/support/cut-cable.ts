@@ -15,6 +15,8 @@ export interface Cable extends AsyncDisposable {
   freeze(): void;
   /** Nothing passes on the connections that are open; new ones are whole. */
   freezeOpen(): void;
+  /** Everything passes so much later, in order, until {@link Cable.mend}. */
+  slow(ms: number): void;
   /** Lets everything pass, also what was held back. */
   mend(): void;
   /** Open connections. */
@@ -25,6 +27,7 @@ export interface Cable extends AsyncDisposable {
 export async function cutCable(url: string): Promise<Cable> {
   let target = new URL(url);
   let state: 'whole' | 'cut' | 'frozen' = 'whole';
+  let delayMs = 0;
   const pairs = new Set<readonly [Socket, Socket]>();
   /** Those that end with what comes next. */
   const midway = new Map<readonly [Socket, Socket], 'next' | 'over'>();
@@ -38,14 +41,19 @@ export async function cutCable(url: string): Promise<Cable> {
     const pair = [near, far] as const;
     pairs.add(pair);
     for (const [from, to] of [pair, [far, near] as const]) {
+      const late = lateWriter(to);
       from.on('data', (chunk) => {
+        if (delayMs > 0 || late.isBehind()) {
+          late.write(chunk, delayMs);
+          return;
+        }
         const ending = midway.get(pair);
         if (ending === undefined) to.write(chunk);
         if (ending !== 'next') return;
         midway.set(pair, 'over');
         to.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => from.destroy());
       });
-      from.on('end', () => to.end());
+      from.on('end', () => late.end());
       from.on('error', () => from.destroy());
       from.on('close', () => {
         to.destroy();
@@ -80,8 +88,12 @@ export async function cutCable(url: string): Promise<Cable> {
       freezeOpen();
     },
     freezeOpen,
+    slow: (ms) => {
+      delayMs = ms;
+    },
     mend: () => {
       state = 'whole';
+      delayMs = 0;
       for (const socket of [...pairs].flat()) socket.resume();
     },
     get connections() {
@@ -92,5 +104,28 @@ export async function cutCable(url: string): Promise<Cable> {
       server.close();
       await once(server, 'close');
     },
+  };
+}
+
+/** Passes on to a socket what it is given, each part after its time and none before an earlier one. */
+function lateWriter(to: Socket): {
+  write(chunk: Buffer, ms: number): void;
+  end(): void;
+  isBehind(): boolean;
+} {
+  let waiting = 0;
+  let dueMs = 0;
+  const later = (ms: number, then: () => void): void => {
+    dueMs = Math.max(dueMs, performance.now() + ms);
+    waiting++;
+    setTimeout(() => {
+      waiting--;
+      then();
+    }, dueMs - performance.now());
+  };
+  return {
+    write: (chunk, ms) => later(ms, () => void (to.destroyed || to.write(chunk))),
+    end: () => (waiting === 0 ? void to.end() : later(0, () => void to.end())),
+    isBehind: () => waiting > 0,
   };
 }

@@ -1,0 +1,66 @@
+import { type Answer, field, request } from '../support/http.js';
+import type { Client } from './client.js';
+import type { Publication } from './journal.js';
+import type { SaidPosition } from './sampler.js';
+import type { Timeline } from './timeline.js';
+
+/** What servers say of clients, held against their engines. */
+
+/** One wait that ended. */
+interface EndedWait {
+  readonly publication: Publication;
+  readonly clients: readonly Client[];
+  /** `Client.life` of each before the update was sent. */
+  readonly lives: readonly string[];
+  readonly answer: Answer;
+  readonly time: Timeline;
+  readonly failures: string[];
+}
+
+/**
+ * A 200 says that all have it: every engine must hold the update by now, or something newer. Who is away may lack it, if the answer
+ * names it.
+ */
+export async function judgeWait({ publication, clients, lives, answer, time, failures }: EndedWait): Promise<void> {
+  const [entry] = publication.entries;
+  if (answer.status !== 200 || entry === undefined) return;
+  const away = field(answer.json, 'away');
+  const named = new Set(Array.isArray(away) ? away.map((each) => String(field(each, 'client_id'))) : []);
+  await Promise.all(
+    clients.map(async (client, at) => {
+      const { name } = client.program;
+      const n = await heldBy(client, entry.path);
+      // An engine that was killed in between may be empty for a moment, and a frozen one says nothing.
+      if (named.has(name) || n === 'nothing said' || client.life() !== lives[at]) return;
+      if (typeof n === 'number' && n >= entry.n) return;
+      const text = `a wait for seq ${publication.seq} was answered "${answer.text}", and ${entry.path} of ${name} had ${n ?? 'nothing'}, not entry ${entry.n}`;
+      time.say(`FAILURE ${text}`);
+      failures.push(`at ${(time.now() / 1000).toFixed(3)}: ${text}`);
+    }),
+  );
+}
+
+async function heldBy({ engineUrl }: Client, path: string): Promise<unknown> {
+  try {
+    const held = await request(`${engineUrl}/v1/data${path}`, { signal: AbortSignal.timeout(2000) });
+    return field(held.json, 'result', 'n');
+  } catch {
+    return 'nothing said';
+  }
+}
+
+/** What a server shows as the position of a client that it has connected; undefined where it shows none, or does not answer. */
+export async function positionShown(serverUrl: string, client: string): Promise<SaidPosition | undefined> {
+  try {
+    const answer = await request(`${serverUrl}/clients?id=${client}`, { signal: AbortSignal.timeout(1000) });
+    const shown = field(answer.json, 'clients');
+    const row = Array.isArray(shown) ? shown[0] : undefined;
+    const held = field(row, 'data', 'held') as { applied_through: number; unresolved: number[] } | null | undefined;
+    const epoch = field(row, 'data', 'held', 'epoch') ?? field(answer.json, 'epoch');
+    if (field(row, 'connected') !== true || held === undefined || held === null || typeof epoch !== 'string')
+      return undefined;
+    return { epoch, through: held.applied_through, unresolved: held.unresolved };
+  } catch {
+    return undefined; // it is being restarted, frozen, or cut off
+  }
+}
