@@ -39,6 +39,14 @@ export class TokenExpired extends SyncError {
   }
 }
 
+/** The error for a token that was not signed with the key, or is none, with OPAL's text. */
+export class TokenUndecodable extends SyncError {
+  constructor() {
+    const text = 'Could not decode access token';
+    super('unauthorized', text, { detail: { error: text } });
+  }
+}
+
 /** 32 hex digits, with the dashes of a UUID or without. */
 const UUID = /^[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}$/i;
 
@@ -59,7 +67,7 @@ export function checkClaims(
   const { exp, nbf, aud, iss, sub } = claims;
   if (exp === undefined) {
     if (!expected.allowNoExpiry) throw tokenRefused('Invalid access token: missing exp claim');
-  } else if (typeof exp !== 'number' || !Number.isFinite(exp)) throw tokenRefused('Could not decode access token');
+  } else if (typeof exp !== 'number' || !Number.isFinite(exp)) throw new TokenUndecodable();
   else if (exp <= nowSeconds) throw new TokenExpired(exp * 1000);
   if (nbf !== undefined && (typeof nbf !== 'number' || nbf > nowSeconds)) throw tokenRefused('Unknown JWT error');
   if (aud === undefined || iss === undefined) throw tokenRefused('Unknown JWT error');

@@ -3,7 +3,7 @@ import { SyncError } from '../lib/errors.js';
 import { Secret } from '../lib/log.js';
 import type { JwtAlgorithm } from './algorithms.js';
 import { type Authenticator, bearerToken, type Caller } from './caller.js';
-import { checkClaims, type ExpectedClaims, tokenRefused } from './claims.js';
+import { checkClaims, type ExpectedClaims, TokenUndecodable, tokenRefused } from './claims.js';
 
 /** Most verified tokens that are cached: more than a fleet has, and a few MiB. */
 const REMEMBERED_TOKENS = 10_000;
@@ -51,7 +51,7 @@ export async function createVerifier(options: VerifyOptions, deps: VerifyDeps): 
       ({ payload } = await compactVerify(token, publicKey, { algorithms: [options.algorithm] }));
     } catch (error) {
       if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWSInvalid) {
-        throw tokenRefused('Could not decode access token');
+        throw new TokenUndecodable();
       }
       // For example another algorithm, `none` and HS256 among them.
       if (error instanceof errors.JOSEError) throw tokenRefused('Unknown JWT error');
@@ -78,10 +78,10 @@ function claimsObject(payload: Uint8Array): Readonly<Record<string, unknown>> {
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(payload));
   } catch {
-    throw tokenRefused('Could not decode access token'); // signed by us or not, it is no JWT
+    throw new TokenUndecodable(); // signed by us or not, it is no JWT
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw tokenRefused('Could not decode access token');
+    throw new TokenUndecodable();
   }
   return Object.freeze(value as Record<string, unknown>);
 }
@@ -91,7 +91,7 @@ async function refuseUnusableKey(tryToken: () => Promise<unknown>): Promise<void
   try {
     await tryToken();
   } catch (error) {
-    if (error instanceof SyncError && error.message === 'Could not decode access token') return;
+    if (error instanceof TokenUndecodable) return;
     throw new SyncError('config_invalid', 'SYNC_AUTH_PUBLIC_KEY cannot verify tokens', { cause: error });
   }
   throw new SyncError('config_invalid', 'SYNC_AUTH_PUBLIC_KEY takes any token');

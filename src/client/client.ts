@@ -497,6 +497,7 @@ function makePosition(
     failing: status.failures,
     failing_total: status.failing.size,
     blocked: data.blockedSeqs,
+    since: status.sinceMs,
   });
   const traced = traces === undefined ? undefined : <T>(work: () => Promise<T>) => traces.report(work);
   const stateReporter = new StateReporter({ clientId }, { state, steps, traced, log: logOf('session') });

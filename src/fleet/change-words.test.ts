@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FleetChange } from '../wire/fleet.js';
-import { byDay, changeResult, changeSize, changeTitle, errorPlace, errorText, matchesChange } from './change-words.js';
+import { byDay, changeResult, changeSize, changeTitle, errorLine, errorPlace, matchesChange } from './change-words.js';
 
 const AT = Date.UTC(2026, 10, 22, 10);
 
@@ -92,12 +92,10 @@ test('the place of an error has a line where one is known', () => {
   );
 });
 
-test('a message that begins with its place does not say it twice', () => {
-  const text = (message: string): string => errorText({ message, file: 'a.rego', line: 3 });
-  assert.equal(text('a.rego:3: rego_parse_error: no'), 'rego_parse_error: no');
-  assert.equal(text('a.rego:3:14: rego_parse_error: no'), 'rego_parse_error: no');
-  assert.equal(text('a.rego is no module'), 'is no module');
-  assert.equal(text('commit abc: a.rego:3: no'), 'commit abc: a.rego:3: no');
+test('an error is its place and what is wrong there', () => {
+  assert.equal(errorLine({ message: 'no', file: 'a.rego', line: 3 }), 'a.rego:3: no');
+  assert.equal(errorLine({ message: 'no', file: null }), 'no');
+  assert.equal(errorLine({ message: '', file: 'a.rego' }), 'a.rego');
 });
 
 test('changes stand below their days', () => {

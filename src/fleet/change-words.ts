@@ -97,16 +97,9 @@ export function errorPlace({ file, line }: ErrorPlace): string {
   return line === null || line === undefined ? file : `${file}:${line}`;
 }
 
-/** The message of an error without its place, where it begins with that. */
-export function errorText(error: ErrorPlace & { readonly message: string }): string {
-  const { message, file } = error;
-  const place = errorPlace(error);
-  for (const start of [place, file ?? '']) {
-    const rest =
-      start !== '' && message.startsWith(start) ? /^(?::\d+)*:?\s+(.+)$/s.exec(message.slice(start.length)) : null;
-    if (rest?.[1] !== undefined) return rest[1];
-  }
-  return message;
+/** `policy/a.rego:12: undefined function`: place and message as one line. */
+export function errorLine(error: ErrorPlace & { readonly message: string }): string {
+  return [errorPlace(error), error.message].filter((part) => part !== '').join(': ');
 }
 
 export interface Day {

@@ -230,9 +230,8 @@ function inState({ text, values }: Word, known: readonly string[], stateOf: (row
 /** `engine:opa`, `engine:"opa 1.22"` and `engine:1.22` all find "opa 1.22.0". */
 function engineTest(values: readonly string[]): Test {
   return (row) => {
-    const engine = plain(row.engine ?? '');
-    const version = engine.split(' ')[1] ?? '';
-    return values.some((value) => engine.startsWith(value) || version.startsWith(value));
+    const engine = ` ${plain(row.engine ?? '')}`;
+    return values.some((value) => engine.includes(` ${value}`));
   };
 }
 

@@ -5,8 +5,6 @@ import { clamp, type Step } from './step-path.js';
 
 /** States of a trace in the order in which they need a person; others come last. */
 const ORDER = ['refused', 'failing', 'away', 'not_heard', 'pending', 'unknown', 'replaced', 'applied'];
-/** Clocks that are this close are taken for the same: what a report takes to arrive is no difference of clocks. */
-const SAME_CLOCK_MS = 5;
 
 /** waiting: not told yet; fetching: told; applying: fetched; reporting: done, and the report has not arrived. */
 export type Phase = 'waiting' | 'fetching' | 'applying' | 'reporting';
@@ -23,13 +21,8 @@ export interface ClientBar {
   readonly heardAt: number | null;
   /** When it refused; null: it did not, or that is not known. */
   readonly refusedAt: number | null;
-  /** When it was heard to hold or refuse the change: what the row says; null: not yet. */
+  /** When it held or refused the change: what the row says; null: not yet. */
   readonly endedAt: number | null;
-  /**
-   * Its clock is ahead of (more than 0) or behind (less than 0) that of the server by at least this many ms: its times are moved by that.
-   * 0: nothing shows a difference.
-   */
-  readonly clockOff: number;
 }
 
 /** Clients that do not hold a change for the same reason. */
@@ -62,30 +55,27 @@ export interface BarSpan {
 
 /** The bar of one client. */
 export function clientBar(client: TraceClient, { from, now }: BarSpan): ClientBar {
-  const clockOff = clockDifference(client, from);
   const span = Math.max(0, now - from);
-  const own = (at: number | null): number | null => (at === null ? null : clamp(at - clockOff - from, 0, span));
-  const seen = (at: number | null): number | null => (at === null ? null : clamp(at - from, 0, span));
-  const refusedSeen = seen(client.refused_seen_at);
-  const refusedAt = client.state === 'refused' ? (own(client.refused_at) ?? refusedSeen) : null;
-  const appliedAt = refusedAt === null ? own(client.applied_at) : null;
-  const endedAt = refusedAt === null ? (seen(client.applied_seen_at) ?? appliedAt) : (refusedSeen ?? refusedAt);
-  const done = refusedAt ?? appliedAt ?? endedAt;
+  const since = (at: number | null): number | null => (at === null ? null : clamp(at - from, 0, span));
+  const refusedSeen = since(client.refused_seen_at);
+  const refusedAt = client.state === 'refused' ? (since(client.refused_at) ?? refusedSeen) : null;
+  const appliedSeen = since(client.applied_seen_at);
+  const done = refusedAt ?? since(client.applied_at) ?? appliedSeen;
+  const seen = refusedAt === null ? appliedSeen : refusedSeen;
   // A client that fails with a change has heard of it, though nobody knows when.
-  const heard = own(client.heard_at) ?? own(client.fetched_at) ?? (client.state === 'failing' ? 0 : null);
-  const fetched = own(client.fetched_at);
+  const heard = since(client.heard_at) ?? since(client.fetched_at) ?? (client.state === 'failing' ? 0 : null);
+  const fetched = since(client.fetched_at);
   const open = client.connected && isOpen(client) ? span : null;
   return {
     segments: segmentsOf([
       ['waiting', heard ?? (done === null ? open : null)],
       ['fetching', heard === null ? null : (fetched ?? done ?? open)],
       ['applying', fetched === null ? null : (done ?? open)],
-      ['reporting', heard === null || done === null ? null : endedAt],
+      ['reporting', heard === null || done === null ? null : seen],
     ]),
     heardAt: heard ?? done,
     refusedAt,
-    endedAt,
-    clockOff,
+    endedAt: done,
   };
 }
 
@@ -106,27 +96,6 @@ function isOpen({ state, kind }: TraceClient): boolean {
   return kind === 'session' && (state === 'pending' || state === 'not_heard' || state === 'failing');
 }
 
-/**
- * What the times prove about the clock of a client: it cannot have applied a change after its report of that arrived, nor have heard of
- * it before it began.
- */
-function clockDifference(client: TraceClient, from: number): number {
-  const ahead = Math.max(
-    excess(client.applied_at, client.applied_seen_at),
-    excess(client.refused_at, client.refused_seen_at),
-  );
-  if (ahead > SAME_CLOCK_MS) return ahead;
-  const earliest = [client.heard_at, client.fetched_at, client.applied_at, client.refused_at].flatMap((at) =>
-    at === null ? [] : [at],
-  );
-  const behind = earliest.length === 0 ? 0 : from - Math.min(...earliest);
-  return behind > SAME_CLOCK_MS ? -behind : 0;
-}
-
-function excess(own: number | null, seen: number | null): number {
-  return own === null || seen === null ? 0 : own - seen;
-}
-
 /** It connected after the change and holds it since: what that took says nothing of the change. */
 export function cameLater({ was_there: wasThere, state }: Pick<TraceClient, 'was_there' | 'state'>): boolean {
   return !wasThere && state === 'applied';
@@ -134,7 +103,8 @@ export function cameLater({ was_there: wasThere, state }: Pick<TraceClient, 'was
 
 /** Orders clients: those that need a person first, the slowest first among equals, then by name. */
 export function worstFirst(clients: readonly TraceClient[]): TraceClient[] {
-  const time = ({ applied_seen_at: applied, refused_seen_at: refused }: TraceClient): number => applied ?? refused ?? 0;
+  const time = (one: TraceClient): number =>
+    one.applied_at ?? one.applied_seen_at ?? one.refused_at ?? one.refused_seen_at ?? 0;
   return [...clients].sort(
     (one, other) =>
       rank(one) - rank(other) ||
@@ -163,18 +133,13 @@ function rankOf(state: string): number {
 
 /** What all clients together say of a change; it does not depend on the time of the look. */
 export interface TraceFigures {
-  /**
-   * How many of those that were there had heard of the change at which time, by their own clocks as far as those can be right: a client
-   * that holds it has heard of it.
-   */
+  /** How many of those that were there had heard of the change at which time: a client that holds it has heard of it. */
   readonly told: readonly Step[];
   /** When clients refused it. */
   readonly refused: readonly number[];
   /** The last time of all that count. */
   readonly lastMs: number;
-  /** Clients whose clock differs from that of the server. */
-  readonly clocksOff: number;
-  /** Times by the clocks of clients are among them. */
+  /** Times that clients say are among them. */
   readonly hasOwnTimes: boolean;
 }
 
@@ -191,7 +156,6 @@ export function traceFigures(clients: readonly TraceClient[], from: number): Tra
     told: heard.map((at, index) => ({ at, count: index + 1 })),
     refused: bars.flatMap(({ bar }) => bar.refusedAt ?? []),
     lastMs: bars.reduce((most, { bar }) => Math.max(most, bar.endedAt ?? 0), 0),
-    clocksOff: bars.filter(({ bar }) => bar.clockOff !== 0).length,
     hasOwnTimes: bars.some(({ client }) => (client.heard_at ?? client.applied_at ?? client.refused_at) !== null),
   };
 }

@@ -1,19 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  age,
-  behind,
-  clock,
-  commit,
-  count,
-  day,
-  duration,
-  integer,
-  measured,
-  moment,
-  size,
-  withoutPlace,
-} from './words.js';
+import { age, behind, clock, commit, count, day, duration, integer, measured, moment, size } from './words.js';
 
 const plain = (text: string): string => text.replaceAll('\u00a0', ' ');
 
@@ -86,15 +73,4 @@ test('times are in UTC; of another day with the day, of another year with the ye
 test('a commit has 7 signs', () => {
   assert.equal(commit('5b1f0c2a9d8e'), '5b1f0c2');
   assert.equal(commit(null), '–');
-});
-
-test('a message does not say its place twice', () => {
-  const table: readonly [message: string, place: string, text: string][] = [
-    ['app/rbac.rego:18: undefined function', 'app/rbac.rego:18', 'undefined function'],
-    ['app/rbac.rego:18:4: rego_parse_error', 'app/rbac.rego:18', 'rego_parse_error'],
-    ['app/rbac.rego:181: other', 'app/rbac.rego:18', 'app/rbac.rego:181: other'],
-    ['undefined function', '', 'undefined function'],
-    [': odd', '', ': odd'],
-  ];
-  for (const [message, place, text] of table) assert.equal(withoutPlace(message, place), text);
 });

@@ -83,10 +83,3 @@ export function behind(updates: number | null | undefined, { atLeast = false, no
   if (updates === 0 && !atLeast) return none;
   return `${atLeast ? 'at least ' : ''}${integer(updates)}${NBSP}behind`;
 }
-
-/** A message without the place that an engine puts before it: `app/rbac.rego:18: undefined function` at `app/rbac.rego:18`. */
-export function withoutPlace(message: string, place: string): string {
-  return place !== '' && message.startsWith(`${place}:`)
-    ? message.slice(place.length + 1).replace(/^[\d:]*\s*/, '')
-    : message;
-}

@@ -8,14 +8,20 @@ const OTHERS_WRITE = 0o022;
 /** Windows has no such rights. */
 const HAS_MODES = process.platform !== 'win32';
 
+/** What others may do with a folder, and the command that ends it. */
+export interface OpenFolder {
+  readonly what: string;
+  readonly command: string;
+}
+
 /**
  * What is wrong with the rights of a folder of secrets or state; undefined if only the owner has rights, or the folder cannot be read,
  * which its user reports. With `writeOnly` others may read it, since the files in it are private.
  */
-export async function openFolderProblem(
+export async function openFolder(
   folder: string,
   { writeOnly = false }: { readonly writeOnly?: boolean } = {},
-): Promise<string | undefined> {
+): Promise<OpenFolder | undefined> {
   if (!HAS_MODES) return undefined;
   const mode = await stat(folder).then(
     (found) => found.mode,
@@ -23,7 +29,14 @@ export async function openFolderProblem(
   );
   if ((mode & (writeOnly ? OTHERS_WRITE : OTHERS)) === 0) return undefined;
   const may = (mode & OTHERS_WRITE) === 0 ? 'read by' : 'written to by';
-  return `the folder ${folder} may be ${may} other users of this machine (mode ${(mode & 0o777).toString(8)}): chmod 700 ${folder}`;
+  const what = `the folder ${folder} may be ${may} other users of this machine (mode ${(mode & 0o777).toString(8)})`;
+  return { what, command: `chmod 700 ${folder}` };
+}
+
+/** {@link openFolder} as one sentence. */
+export async function openFolderProblem(...args: Parameters<typeof openFolder>): Promise<string | undefined> {
+  const found = await openFolder(...args);
+  return found && `${found.what}: ${found.command}`;
 }
 
 /** Removes the rights of other users from files, and returns those files where that failed. Skips missing files. */

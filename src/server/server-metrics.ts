@@ -33,7 +33,7 @@ export function createServerMetrics(metrics: Metrics, hour?: HourEvents) {
   const delivered = metrics.counter('policysync_deliveries_total', 'Publications handed to subscribers');
   const applied = metrics.histogram(
     'policysync_apply_latency_seconds',
-    'From the append of an update to the report of a connected client that it is applied',
+    'From the append of an update until a connected client has applied it',
   );
   const waits = metrics.counter('policysync_waits_total', 'Publishes with wait=applied, by outcome');
   const building = metrics.histogram('policysync_bundle_duration_seconds', 'Serving one bundle, including cached ones');

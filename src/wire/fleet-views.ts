@@ -60,7 +60,15 @@ export const policyCommit = z.object({
     .describe(
       'head: it is served; served: it was; refused; found: it is not served yet; replaced: a later commit came with it, and it was never served; older: than the first that is known to have been served',
     ),
-  error: z.object({ message: z.string(), code: z.string().optional() }).nullable(),
+  error: z
+    .object({
+      message: z.string(),
+      code: z.string().optional(),
+      file: z.string().optional(),
+      line: z.number().optional(),
+    })
+    .nullable()
+    .describe('Why the server refuses it: what is wrong, and where'),
 });
 export type PolicyCommit = z.infer<typeof policyCommit>;
 
@@ -94,7 +102,7 @@ export const policyFilesAnswer = z.object({
   total: z.number(),
   manifests: z.array(z.string()),
   ignored: z.number().describe('Files of the commit that are no policy and no data, or are ignored'),
-  warnings: z.array(z.string()),
+  warnings: z.array(z.object({ file: z.string(), text: z.string() })).describe('Whole sentences, with the file'),
 });
 export type PolicyFilesAnswer = z.infer<typeof policyFilesAnswer>;
 

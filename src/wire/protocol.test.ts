@@ -44,7 +44,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'session.policyState': '335a1df6d00f8191',
     'session.position': '6c7e4392c7cb1555',
     'session.sessionAnswer': '411d05ed909f7efa',
-    'session.sessionReport': '7ef64926926f0d5e',
+    'session.sessionReport': '5f589d99c901d3a4',
     'session.sessionSubscribe': '2a0a67af79bf36f8',
     'updates.loggedUpdate': '02456e9aa59ebda2',
     'updates.updatesPage': '44743ec08565a085',

@@ -151,7 +151,7 @@ export const MAX_STEPS = 100;
 
 /**
  * How far a client is with one change, a data update by `seq` or a policy commit, with times in milliseconds since 1970 by its own
- * clock. A missing time: not yet, or not known.
+ * clock ({@link sessionReport}: `at`). A missing time: not yet, or not known.
  */
 export const changeStep = z.object({
   seq: seq.optional(),
@@ -197,8 +197,13 @@ export const sessionReport = z.object({
   blocked: seqs.default([]),
   /** How many fail, beyond those that are listed, too. Older clients do not say it. */
   failing_total: z.number().int().nonnegative().optional(),
-  /** When this state began, in milliseconds since 1970. */
+  /** When `ready` and `healthy` became what they are, in milliseconds since 1970. */
   since: millis,
+  /**
+   * When it was sent, by the clock of the client, as are all times of a report: the server counts back from its arrival, since clocks
+   * differ. Older clients do not say it: theirs is taken to be right.
+   */
+  at: millis.optional(),
   /** What happened to the last changes since the report before. Older clients do not say it. */
   steps: list(changeStep, { max: MAX_STEPS }).optional(),
 });

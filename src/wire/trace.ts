@@ -2,12 +2,12 @@ import * as z from 'zod';
 
 /**
  * The response of `GET /trace/{id}`, as the server writes it and `policysync trace` reads it: what became of one change. Times are
- * milliseconds since 1970. Members may be added.
+ * milliseconds since 1970 by the clock of the server instance that responds, as well as that is known. Members may be added.
  */
 
 const millis = z.number();
 
-/** One step of a change at a server instance, by the clock of that instance. */
+/** One step of a change at a server instance. */
 export const traceStage = z.object({
   stage: z
     .string()
@@ -15,7 +15,7 @@ export const traceStage = z.object({
       'Of an update: received, recorded (the time in the log), durable, announced. Of a commit: found, refused, checked, agreed, served, announced',
     ),
   at: millis,
-  instance: z.string().nullable().describe('The server instance; null: the clock of the log'),
+  instance: z.string().nullable().describe('The server instance; null: the log'),
   subscribers: z.number().optional().describe('Connections that it was announced to, for tokens without limits'),
 });
 export type TraceStage = z.infer<typeof traceStage>;
@@ -45,25 +45,27 @@ export const traceClient = z.object({
       .map(([name, meaning]) => `${name}: ${meaning}`)
       .join('; '),
   ),
-  reason: z.string().nullable().describe('Why it does not hold it'),
-  file: z.string().nullish().describe('The file that the engine refuses'),
+  reason: z.string().nullable().describe('Why it does not hold it, without the place'),
+  file: z.string().nullish().describe('The file that the engine refuses; of an update the path of the document'),
   line: z.number().nullish(),
   was_there: z.boolean().describe('It was connected when the change was announced: it counts for `convergence`'),
-  heard_at: millis.nullable().describe('By the clock of the client, as the next three'),
+  heard_at: millis
+    .nullable()
+    .describe('As the client says, counted back from the arrival of its report, like the next three'),
   fetched_at: millis.nullable(),
   applied_at: millis.nullable(),
   refused_at: millis.nullable(),
-  applied_seen_at: millis.nullable().describe('When the report of that arrived, by the clock of its server instance'),
+  applied_seen_at: millis.nullable().describe('When the report of that arrived'),
   refused_seen_at: millis.nullable(),
   reported_at: millis.nullable().describe('Its last report of all'),
 });
 export type TraceClient = z.infer<typeof traceClient>;
 
-/** How fast the clients that were there came to hold the change, by the arrival of their reports. */
+/** How fast the clients that were there came to hold the change. */
 export const traceConvergence = z.object({
   from: millis.describe('The first stage of the change'),
   clients: z.number().describe('Clients that report and were connected when the change was announced'),
-  first: millis.nullable().describe('When the first of them was heard to hold it; null: not yet, or not known'),
+  first: millis.nullable().describe('When the first of them held it; null: not yet, or not known'),
   half: millis.nullable(),
   p99: millis.nullable(),
   last: millis.nullable(),
@@ -86,9 +88,14 @@ export const traceAnswer = z.object({
   paths: z.array(z.string()).optional().describe('Of an update: at most 20'),
   state: z.string().optional().describe('Of a commit: served, refused, replaced (a later one is served), or found'),
   error: z
-    .object({ message: z.string(), code: z.string().optional(), file: z.string().optional() })
+    .object({
+      message: z.string(),
+      code: z.string().optional(),
+      file: z.string().optional(),
+      line: z.number().optional(),
+    })
     .optional()
-    .describe('Why the server refuses a commit'),
+    .describe('Why the server refuses a commit: what is wrong, and where'),
   now: millis,
   instance: z.string().describe('The server instance that responds'),
   stages: z.array(traceStage),

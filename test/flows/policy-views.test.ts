@@ -86,7 +86,8 @@ describe('the policy source for people', () => {
         [false, 'older', 'test', 'test'],
       ],
     );
-    assert.match(refused.commits[0]?.error?.message ?? '', /app\/data\.json/);
+    assert.match(refused.commits[0]?.error?.message ?? '', /^is not valid JSON/);
+    assert.equal(refused.commits[0]?.error?.file, 'app/data.json');
     assert.equal(refused.commits[0]?.error?.code, 'policy_commit_refused');
     assert.deepEqual([refused.type, refused.source, refused.branch], ['GIT', repo.url, 'master']);
     assert.deepEqual([refused.last_look_result, refused.status?.head], ['failed', first]);
@@ -141,7 +142,7 @@ describe('the policy source for people', () => {
     assert.match(answer.files[4]?.warning ?? '', /replaced by app\/z_data\.json/);
     assert.deepEqual([answer.hash, answer.total, answer.ignored], [hash, 6, 1]);
     assert.deepEqual(answer.manifests, ['.manifest', 'lib/.manifest']);
-    assert(answer.warnings.some((warning) => warning.includes('missing.rego')));
+    assert(answer.warnings.some(({ text }) => text.includes('missing.rego')));
     const old = await read<PolicyFilesAnswer>(server, `/policy/files?at=${before.slice(0, 8)}`);
     assert.deepEqual([old.hash, old.files.map(({ path }) => path)], [before, ['a.rego']]);
   });

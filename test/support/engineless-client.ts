@@ -123,6 +123,7 @@ export async function enginelessFleet(
           engine: { kind: 'none', version: null, online: true },
           failing: status.failures,
           blocked: data.blockedSeqs,
+          since: status.sinceMs,
         }),
         steps,
         log: logger,

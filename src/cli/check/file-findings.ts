@@ -30,11 +30,11 @@ export function fileFindings(
       ),
     ),
     ...files.rejected.map(rejectedFinding),
-    ...limited(snapshot.warnings, ({ kind, file, line, text }) =>
+    ...limited(snapshot.warnings, ({ kind, file, line, reason }) =>
       warningFinding(
         kind,
         kind === 'manifest_line' ? 'manifest' : 'data',
-        text.replace(`${file}: `, '').replace(`${file} is`, 'is'),
+        reason,
         kind === 'manifest_line' ? MANIFEST_REMEDY : REPLACED_REMEDY,
         { file, ...(line !== undefined && { line }) },
       ),

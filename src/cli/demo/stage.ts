@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ErrorCode } from '../../lib/errors.js';
 import { askJson, PartEnded, valueAt, waitFor } from './ask.js';
 import { choosePort } from './choose-port.js';
 import { ownProgram } from './own-command.js';
@@ -9,6 +10,8 @@ import { createProcesses, type Part, type Processes } from './processes.js';
 
 /** Longest wait for anything: seconds on an idle machine. */
 const WITHIN_MS = 60_000;
+/** The code of a program that ends since its port is taken, as it prints it. */
+const LISTEN_FAILED = '[listen_failed]' satisfies `[${ErrorCode}]`;
 const LOG_LINES = 15;
 /** Somebody else may take a port between our look and the program's start. */
 const START_ATTEMPTS = 3;
@@ -94,7 +97,7 @@ export class Stage {
         await this.print.working(`waiting for the sync-${name}`, answers);
         return;
       } catch (error) {
-        if (!(error instanceof PartEnded) || !/cannot listen/.test(part.log()) || attempt === START_ATTEMPTS)
+        if (!(error instanceof PartEnded) || !part.log().includes(LISTEN_FAILED) || attempt === START_ATTEMPTS)
           throw error;
         this.parts.pop();
       }

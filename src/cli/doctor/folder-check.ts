@@ -1,6 +1,6 @@
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { openFolderProblem } from '../../lib/private-files.js';
+import { openFolder } from '../../lib/private-files.js';
 import { errorFinding, type Finding, okFinding, warningFinding } from '../findings.js';
 import type { Check } from './checks.js';
 
@@ -13,6 +13,8 @@ export interface StateFolder {
   readonly subject: string;
   readonly folder: string;
   readonly setting: string;
+  /** Others may use it, too: what is made in it is private. */
+  readonly isShared?: boolean;
 }
 
 /** What a check asks of the system. */
@@ -23,18 +25,18 @@ interface FolderDeps {
 
 /** Whether a folder can be written, or made, by this user; is closed to others; and has room. */
 export function folderCheck(
-  { id, subject, folder, setting }: StateFolder,
+  { id, subject, folder, setting, isShared = false }: StateFolder,
   deps: FolderDeps = { mayWrite: mayWriteInto },
 ): Check {
   return {
     ...{ id, subject },
     remedy: `Check the disk of ${folder}: it does not respond.`,
-    run: async () => [await folderFinding({ id, subject, folder: resolve(folder), setting }, deps)],
+    run: async () => [await folderFinding({ id, subject, folder: resolve(folder), setting, isShared }, deps)],
   };
 }
 
 async function folderFinding(
-  { id, subject, folder, setting }: StateFolder,
+  { id, subject, folder, setting, isShared }: Required<StateFolder>,
   { mayWrite }: FolderDeps,
 ): Promise<Finding> {
   const existing = await nearest(folder);
@@ -47,11 +49,8 @@ async function folderFinding(
     return errorFinding(id, subject, `${what} by this user`, owner);
   }
   if (!isThere) return okFinding(id, subject, `${folder}, made at the first start`);
-  const problem = await openFolderProblem(folder);
-  if (problem !== undefined) {
-    const [message = problem, command] = problem.split(/: (?=chmod )/);
-    return warningFinding(id, subject, message, `Run \`${command ?? `chmod 700 ${folder}`}\`.`);
-  }
+  const open = isShared ? undefined : await openFolder(folder);
+  if (open !== undefined) return warningFinding(id, subject, open.what, `Run \`${open.command}\`.`);
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   if (free < FREE_BYTES) {
@@ -62,7 +61,7 @@ async function folderFinding(
       'Make room on it.',
     );
   }
-  return okFinding(id, subject, `${folder}, writable and private`);
+  return okFinding(id, subject, `${folder}, writable${isShared ? '' : ' and private'}`);
 }
 
 async function mayWriteInto(folder: string): Promise<boolean> {

@@ -35,7 +35,7 @@ const ROWS = [
   row(
     'shop-3',
     { state: 'refused', behind: 1, since: NOW - 9000 },
-    { error: { kind: 'policy', place: 'rbac.rego:12', text: 'rbac.rego:12: unsafe\u001b[2J var', since: NOW } },
+    { error: { kind: 'policy', place: 'rbac.rego:12', text: 'unsafe\u001b[2J var', since: NOW } },
   ),
 ];
 

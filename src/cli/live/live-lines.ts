@@ -2,7 +2,7 @@ import { type Answer, answerOf, type Piece } from '../../fleet/answer.js';
 import { progressOf } from '../../fleet/progress.js';
 import { policyStateOf, sinceOf, sortRows, WORST_FIRST } from '../../fleet/rank.js';
 import { DATA_WORDS, HEALTH_WORDS, POLICY_WORDS, type StateWord, stateWord } from '../../fleet/state-words.js';
-import { age, behind, clock, commit, count, integer, measured, withoutPlace } from '../../fleet/words.js';
+import { age, behind, clock, commit, count, integer, measured } from '../../fleet/words.js';
 import type { FleetRow, FleetSummary } from '../../wire/fleet.js';
 import { plain, printable, shortName, table, wrapped } from '../status/text.js';
 import { type BarPart, barText } from './bar.js';
@@ -203,8 +203,7 @@ function blocksOf(rows: readonly FleetRow[], page: LivePage): string[][] {
 
 function errorOf({ error }: FleetRow): string {
   if (error === null) return '';
-  const text = withoutPlace(error.text, error.place);
-  return plain(printable([error.place, text].filter(Boolean).join(': '), 300));
+  return plain(printable([error.place, error.text].filter(Boolean).join(': '), 300));
 }
 
 function cellsOf(row: FleetRow, nowMs: number): string[] {

@@ -2,7 +2,7 @@ import { measured } from '../../fleet/words.js';
 import type { ClientAnswer, ClientTransaction } from '../../wire/client-details.js';
 import { labelsText } from '../../wire/labels.js';
 import { type Page, stateOf } from './fleet-lines.js';
-import { reasonLines } from './reason-lines.js';
+import { hasPolicyReason, reasonLines } from './reason-lines.js';
 import { age, counted, plain, printable, shortHash, shortName, since, table, wrapped } from './text.js';
 
 /** Column of the values. */
@@ -32,9 +32,7 @@ export function clientLines(answer: ClientAnswer, page: Page): string[] {
       : []),
     ['Address', `${printable(client.address, 100)}, server instance ${shortName(client.instance, 12)}`],
     ['Engine', engineText(answer)],
-    ...(reasons.some((line) => line.startsWith('policy:'))
-      ? []
-      : [['Policy', `holds ${shortHash(client.policy.held)}`] as [string, string]]),
+    ...(hasPolicyReason(client) ? [] : [['Policy', `holds ${shortHash(client.policy.held)}`] as [string, string]]),
     ...reasons.map((line): [string, string] => ['Why', line]),
     ...(answer.same_error > 1
       ? [['', `${counted(answer.same_error, 'client')} with the same error`] as [string, string]]

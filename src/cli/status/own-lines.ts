@@ -4,7 +4,7 @@ import { clientHealth, clientPosition } from '../../wire/client-health.js';
 import { clientFailure } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';
 import type { Page } from './fleet-lines.js';
-import { failureLine, policyLine } from './reason-lines.js';
+import { failureLine, policyText } from './reason-lines.js';
 import { counted, printable, shortHash, since, wrapped } from './text.js';
 
 /** Converts a time of `GET /healthy` to milliseconds since 1970. */
@@ -50,7 +50,7 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
   const away = `not connected${when(server.since, nowMs)}${server.error === null ? '' : `: ${printable(server.error)}`}`;
   const rows: [string, string][] = [
     ['State', isWell(health) ? 'healthy' : ready ? 'unhealthy' : 'not ready'],
-    ['Policy', policyText(health, nowMs)],
+    ['Policy', ownPolicyText(health, nowMs)],
     ['Position', positionText(position)],
     ['Engine', engineText],
     ['Server', server.connected ? 'connected' : away],
@@ -78,9 +78,9 @@ function isWell({ status, healthy }: OwnHealth): boolean {
   return healthy || status === 'ok';
 }
 
-function policyText({ policy: { hash, wanted, error, since: began } }: OwnHealth, nowMs: number): string {
+function ownPolicyText({ policy: { hash, wanted, error, since: began } }: OwnHealth, nowMs: number): string {
   if (error === null && (wanted === null || wanted === hash)) return shortHash(hash);
-  return policyLine({ wanted, held: hash, error, since: began }, nowMs).replace(/^policy: /, '');
+  return policyText({ wanted, held: hash, error, since: began }, nowMs);
 }
 
 /** Returns the remedy for an error code that this program knows. */

@@ -1,3 +1,4 @@
+import { errorLine } from '../../fleet/change-words.js';
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
 import type { ClientFailure, ClientView, PolicyError, SourceView } from '../../wire/clients.js';
 import { conditionsOf, lacksPolicy } from './client-state.js';
@@ -30,6 +31,11 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
   ];
 }
 
+/** Whether one of the {@link reasonLines} is about the policy. */
+export function hasPolicyReason(client: ClientView): boolean {
+  return (client.connected && lacksPolicy(client)) || client.policy.error != null;
+}
+
 /** Returns why a client is not healthy: one line for each refusal or failure. */
 export function reasonLines(client: ClientView, nowMs: number): string[] {
   const { policy, engine, failing, failing_total: count = failing.length, duplicates, data } = client;
@@ -37,7 +43,7 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
   const lines = [
     ...(client.own_id == null ? [] : [nameLine(client.own_id)]),
     ...(client.connected ? [] : [awayLine(client, nowMs)]),
-    ...((client.connected && lacksPolicy(client)) || policy.error != null ? [policyLine(policy, nowMs)] : []),
+    ...(hasPolicyReason(client) ? [`policy: ${policyText(policy, nowMs)}`] : []),
     ...failing.slice(0, SHOWN_FAILING).map((failure) => failureLine(failure, nowMs)),
     ...(more > 0 ? [`and ${counted(more, 'more failing path')}`] : []),
     ...(data.blocked.length > 0 && failing.length === 0 ? [blockedLine(data.blocked)] : []),
@@ -46,9 +52,15 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
       ? [`${counted(duplicates, 'other server instance')} has a client of this id connected, too`]
       : []),
   ];
-  if (lines.length > 0 || conditionsOf(client).has('behind')) return lines;
+  return lines.length > 0 ? lines : unknownReason(client);
+}
+
+/** What there is to say of a client of which no reason is known. */
+function unknownReason(client: ClientView): string[] {
+  const met = conditionsOf(client);
+  if (met.has('behind')) return [];
   if (client.ready === false) return ['not ready: policy and data were not loaded whole yet; nothing is known to fail'];
-  return conditionsOf(client).has('unhealthy') ? ['it names no reason; `policysync status client` beside it may'] : [];
+  return met.has('unhealthy') ? ['it names no reason; `policysync status client` beside it may'] : [];
 }
 
 /** The policy state of a client. */
@@ -60,13 +72,11 @@ interface PolicyState {
 }
 
 /** Wanted and held commit, and why they differ. */
-export function policyLine({ wanted, held, error, since: began }: PolicyState, nowMs: number): string {
-  const commits = `policy: wants ${shortHash(wanted)}, holds ${shortHash(held)}`;
+export function policyText({ wanted, held, error, since: began }: PolicyState, nowMs: number): string {
+  const commits = `wants ${shortHash(wanted)}, holds ${shortHash(held)}`;
   if (error == null) return commits;
   const when = began == null ? '' : ` ${since(began, nowMs)}`;
-  const place = error.file === null ? '' : `${error.file}${error.line === null ? '' : `:${error.line}`}`;
-  const named = place === '' || error.message.includes(place) ? '' : `${place}: `;
-  return `${commits}; failing${when}: ${printable(named + error.message)}`;
+  return `${commits}; failing${when}: ${printable(errorLine(error))}`;
 }
 
 /** Returns one line about a failing path: since when, and why. */

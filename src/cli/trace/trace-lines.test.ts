@@ -68,7 +68,7 @@ test('stages of several instances name them; who needs a person comes first; wha
     client('a', 'applied', { heard_at: AT - 3, fetched_at: AT + 2, applied_at: AT + 9, applied_seen_at: AT + 1500 }),
     client('b', 'a state of a later version'),
     client('c', 'refused', {
-      reason: 'x.rego:3: bad\u001b[2J rule',
+      reason: 'bad\u001b[2J rule',
       file: 'x.rego',
       line: 3,
       refused_at: AT + 8,

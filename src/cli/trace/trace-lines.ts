@@ -1,4 +1,4 @@
-import { errorPlace, errorText } from '../../fleet/change-words.js';
+import { errorLine } from '../../fleet/change-words.js';
 import type { TraceAnswer, TraceClient, TraceConvergence } from '../../wire/trace.js';
 import { age, counted, isoTime, printable, shortName, table, wrapped } from '../status/text.js';
 
@@ -10,8 +10,7 @@ const NAMED = 3;
 const ORDER = ['refused', 'failing', 'not_heard', 'pending', 'away', 'replaced', 'unknown', 'applied'];
 const WORDS: Readonly<Record<string, string>> = { not_heard: 'not heard', unknown: 'does not say' };
 const CLOCKS = [
-  'HEARD, FETCHED and APPLIED are by the clock of the client; SEEN is when its report arrived at the server.',
-  'All count from the first line above.',
+  'All times are by the clock of the server, from the first line above; SEEN is when the report of a client arrived.',
 ];
 
 /** The text of a trace, wrapped at `width` characters where it is prose. */
@@ -20,7 +19,7 @@ export function traceLines(trace: TraceAnswer, width: number): string[] {
   return [
     headline(trace),
     ...stageLines(trace),
-    ...(trace.error === undefined ? [] : wrapped(`Refused: ${printable(trace.error.message)}`, width, '  ', '  ')),
+    ...(trace.error === undefined ? [] : wrapped(`Refused: ${printable(errorLine(trace.error))}`, width, '  ', '  ')),
     ...trace.notes.flatMap((note) => wrapped(`Note: ${printable(note)}.`, width, '  ', '  ')),
     ...clientLines(trace, from, width),
   ];
@@ -46,7 +45,7 @@ function stageLines({ stages }: TraceAnswer): string[] {
       `  ${printable(stage, 20)}`,
       clock(at),
       after(at, first.at),
-      ...(instances.size > 1 ? [instance === null ? 'clock of the log' : `instance ${instance.slice(0, 8)}`] : []),
+      ...(instances.size > 1 ? [instance === null ? 'the log' : `instance ${instance.slice(0, 8)}`] : []),
       subscribers === undefined
         ? ''
         : `to ${counted(subscribers, 'connection')} of ${instances.size > 1 ? 'it' : 'the server'}`,
@@ -104,14 +103,7 @@ function reasonLines(
   width: number,
 ): string[] {
   if (state === 'applied' && reason === null) return [];
-  const error = { file, line, message: reason ?? '' };
-  const said =
-    reason === null
-      ? ''
-      : [errorPlace(error), errorText(error)]
-          .filter(Boolean)
-          .map((part) => printable(part))
-          .join(': ');
+  const said = reason === null ? '' : printable(errorLine({ file, line, message: reason }));
   const silent = state === 'not_heard' && reported !== null ? `its last report came ${age(now - reported)} ago` : '';
   const gone = state === 'away' && away !== undefined ? `away since ${clock(away)}` : '';
   const text = [said, silent, gone].filter((part) => part !== '').join('; ');
@@ -120,7 +112,7 @@ function reasonLines(
 
 function convergenceText({ from, clients, first, half, p99, last }: TraceConvergence): string {
   const reached = (at: number | null): string => (at === null ? 'not yet' : after(at, from));
-  const of = `Seen to hold it, of ${counted(clients, 'client')} that ${clients === 1 ? 'was' : 'were'} connected then`;
+  const of = `Held by, of ${counted(clients, 'client')} that ${clients === 1 ? 'was' : 'were'} connected then`;
   if (clients === 0) return 'Nobody who reports was connected when it was announced.';
   if (first === null) {
     return `None of the ${counted(clients, 'client')} that ${clients === 1 ? 'was' : 'were'} connected then is known to hold it.`;
@@ -145,7 +137,7 @@ function clock(at: number): string {
   return `${isoTime(at).replace('T', ' ').replace('Z', '')} UTC`;
 }
 
-/** `+12 ms`, `+1.2 s`, `+7 min`. Clocks differ, so it may be negative. */
+/** `+12 ms`, `+1.2 s`, `+7 min`; negative where clocks differ by less than is known. */
 function after(at: number, from: number): string {
   const ms = Math.round(at - from);
   const sign = ms < 0 ? '-' : '+';

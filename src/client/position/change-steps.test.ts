@@ -128,3 +128,28 @@ test('a commit is heard of, fetched, and held or refused', () => {
   assert.deepEqual(story.tells(), [{ commit: 'b', heard: 4, refused: 5 }]);
   assert.deepEqual(story.tells(), []);
 });
+
+test('a new server is told again what became of the last commits', () => {
+  const story = new Story();
+  const held = { held: 'a', error: null, since: null };
+  story.steps.policyChanged({ wanted: 'a', ...held });
+  story.steps.policyChanged({ wanted: 'b', held: 'a', error: { message: 'no', file: null, line: null }, since: null });
+  const told = story.tells();
+  assert.deepEqual(told, [
+    { commit: 'a', heard: 1, applied: 2 },
+    { commit: 'b', heard: 3, refused: 4 },
+  ]);
+  assert.deepEqual(story.tells(), []);
+  story.steps.tellAgain();
+  assert.deepEqual(story.tells(), told);
+});
+
+test('a commit that is wanted anew has only the times of now', () => {
+  const story = new Story();
+  story.steps.policyChanged({ wanted: 'a', held: 'a', error: null, since: null });
+  story.steps.policyChanged({ wanted: 'b', held: 'b', error: null, since: null });
+  story.tells();
+  story.steps.policyChanged({ wanted: 'a', held: 'b', error: null, since: null });
+  story.steps.policyChanged({ wanted: 'a', held: 'a', error: null, since: null });
+  assert.deepEqual(story.tells(), [{ commit: 'a', heard: 5, applied: 6 }]);
+});

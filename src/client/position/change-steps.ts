@@ -16,6 +16,8 @@ interface OpenUpdate {
   isSealed: boolean;
 }
 
+/** Commits of which a new server is told what became of them: the last ones. */
+const TOLD_AGAIN = 10;
 /** Most updates under way that are followed: of more, the first are forgotten. */
 const MAX_OPEN = 1000;
 
@@ -46,6 +48,11 @@ export class ChangeSteps {
         for (const { step, copy } of taken) if (isSame(step, copy)) this.#untold.delete(step);
       },
     };
+  }
+
+  /** What became of the last commits is told again: a server that was started since knows nothing of it. */
+  tellAgain(): void {
+    for (const step of [...this.#commits.values()].slice(-TOLD_AGAIN)) this.#tell(step);
   }
 
   /** Subscriber of `DataEvents`. */
@@ -89,7 +96,7 @@ export class ChangeSteps {
     this.#policy = policy;
     const { wanted, held, error } = policy;
     if (wanted !== null && wanted !== before?.wanted) {
-      const step = this.#commit(wanted);
+      const step = this.#comes(wanted);
       step.heard ??= this.#now();
       this.#tell(step);
     }
@@ -141,6 +148,16 @@ export class ChangeSteps {
     else step.replaced = this.#now();
     this.#tell(step);
     this.#updates.delete(transaction);
+  }
+
+  /** A commit is wanted anew: what became of it when it was wanted before says nothing of now. */
+  #comes(commit: string): Step {
+    const known = this.#commits.get(commit);
+    if (known !== undefined && (known.applied !== undefined || known.refused !== undefined)) {
+      this.#commits.delete(commit);
+      this.#untold.delete(known);
+    }
+    return this.#commit(commit);
   }
 
   #commit(commit: string): Step {

@@ -19,6 +19,7 @@ it('a report that is refused is sent again soon, and one that is taken with the 
         engine: { kind: 'none', version: null, online: true },
         failing: [],
         blocked: [],
+        since: 1,
       }),
       steps: new ChangeSteps(),
       log: silentLogger(),

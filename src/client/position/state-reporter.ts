@@ -6,7 +6,7 @@ import { MAX_FAILING, MAX_LISTED_SEQS, type Position, REPORT_METHOD, type Sessio
 import type { ChangeSteps } from './change-steps.js';
 
 /** A report without its client and time. */
-export type ReportedState = Omit<SessionReport, 'client_id' | 'since' | 'position' | 'steps'> & {
+export type ReportedState = Omit<SessionReport, 'client_id' | 'at' | 'position' | 'steps'> & {
   readonly position: Position | undefined;
 };
 
@@ -24,19 +24,17 @@ const REFUSED_MS = 1000;
 export class StateReporter {
   readonly clientId: string;
   readonly #state: () => ReportedState;
-  readonly #steps: Pick<ChangeSteps, 'take'>;
+  readonly #steps: Pick<ChangeSteps, 'take' | 'tellAgain'>;
   readonly #debounceMs: number;
   readonly #traced: <T>(work: () => Promise<T>) => Promise<T>;
   readonly #log: Logger;
   readonly #changed = new Wakeup();
-  /** The last reported state, and when it began. */
-  #last = { text: '', sinceMs: Date.now() };
 
   constructor(
     options: { clientId: string; debounceMs?: number },
     deps: {
       state: () => ReportedState;
-      steps: Pick<ChangeSteps, 'take'>;
+      steps: Pick<ChangeSteps, 'take' | 'tellAgain'>;
       traced?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
       log: Logger;
     },
@@ -65,13 +63,14 @@ export class StateReporter {
 
   async #run({ signal, call }: Pick<SocketSession, 'signal' | 'call'>, heartbeatMs: number): Promise<void> {
     let sent = '';
+    this.#steps.tellAgain();
     for (;;) {
       const report = this.#report();
       const text = JSON.stringify(report);
       let taken = true;
       const { steps, told } = this.#steps.take();
       try {
-        const full = steps.length === 0 ? report : { ...report, steps };
+        const full: SessionReport = { ...report, ...(steps.length > 0 && { steps }), at: Date.now() };
         taken = (await this.#traced(() => call(REPORT_METHOD, full, ANSWER_MS))) === true;
         if (taken) told();
         if (!taken && text !== sent) this.#log.debug({}, 'the server rejected a report');
@@ -88,15 +87,12 @@ export class StateReporter {
 
   #report(): SessionReport {
     const { position, failing, blocked, ...state } = this.#state();
-    const now = {
+    return {
       client_id: this.clientId,
       position: position ?? null,
       ...state,
       failing: failing.slice(0, MAX_FAILING),
       blocked: blocked.slice(0, MAX_LISTED_SEQS),
     };
-    const text = JSON.stringify(now);
-    if (text !== this.#last.text) this.#last = { text, sinceMs: Date.now() };
-    return { ...now, since: this.#last.sinceMs };
   }
 }

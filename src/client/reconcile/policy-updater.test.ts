@@ -98,7 +98,7 @@ test('modules of others that cannot be put right are told until they are', async
   isStubborn = true;
   it.updater.refetch();
   await until(() => it.status.policy.error !== null, { ...WITHIN, what: 'the failure' });
-  assert.deepEqual(it.status.policy.error, { message: 'hand.rego:2: it stays', file: 'hand.rego', line: 2 });
+  assert.deepEqual(it.status.policy.error, { message: 'it stays', file: 'hand.rego', line: 2 });
   assert.equal(it.status.transactions.policy.last?.success, false);
   isStubborn = false;
   await until(() => it.status.policy.error === null, { ...WITHIN, what: 'it is over' });

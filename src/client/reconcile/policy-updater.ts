@@ -7,12 +7,15 @@ import { type PolicyBundle, policyNotice } from '../../wire/bundle.js';
 import type { Layer } from '../desired/layers.js';
 import { changedFiles, mergeBundle, type PolicyContent, staticLayers } from '../desired/policy-content.js';
 import { EngineRefusal, problemText } from '../engine/engine.js';
-import type { PolicyPlace } from '../status/policy-state.js';
+import type { PolicyProblem } from '../status/policy-state.js';
 import type { Status } from '../status/status.js';
 import type { Applier } from './applier.js';
 
 /** Logged when others have added, changed or removed modules in the engine. */
 const STRAYS_FOUND = 'modules in the engine were not those of the policy: restored';
+
+/** Problems of a refusal that are named. */
+const SHOWN_PROBLEMS = 5;
 
 /** What the policy updater works with. */
 export interface PolicyUpdaterDeps {
@@ -34,7 +37,7 @@ export class PolicyUpdater {
   readonly #deps: PolicyUpdaterDeps;
   readonly #loop: RetryLoop;
   #held: PolicyContent | undefined;
-  #refused: { hash: string; reason: string; place: PolicyPlace } | undefined;
+  #refused: { hash: string; reason: string; place: PolicyProblem } | undefined;
   /** The engine may have modules that are not ours. */
   #isUntidy = false;
   /** The engine refused to restore them. */
@@ -319,14 +322,23 @@ function isServerAway(error: unknown): boolean {
   return error instanceof SyncError && AWAY.has(error.code);
 }
 
-/** The first place that the engine names. */
-function placeOf(error: unknown): PolicyPlace {
-  return (error instanceof EngineRefusal ? error.problems.find(({ file }) => file !== undefined) : undefined) ?? {};
+/** The first place that the engine names, and what is wrong, which begins with what is wrong there. */
+function placeOf(error: unknown): PolicyProblem {
+  if (!(error instanceof EngineRefusal)) return {};
+  const { problems } = error;
+  const first = problems.find(({ file }) => file !== undefined);
+  if (first === undefined) return {};
+  const others = problems.filter((one) => one !== first).map(problemText);
+  const { file, row, message } = first;
+  return { file, row, message: joined([message, ...others]) };
 }
 
-function describe(error: EngineRefusal): string {
-  if (error.problems.length === 0) return error.message;
-  const shown = error.problems.slice(0, 5).map(problemText);
-  const more = error.problems.length - shown.length;
-  return shown.join('; ') + (more > 0 ? `; and ${more} more` : '');
+function describe({ problems, message }: EngineRefusal): string {
+  return problems.length === 0 ? message : joined(problems.map(problemText));
+}
+
+/** Texts of problems one after the other, without those that are too many. */
+function joined(texts: readonly string[]): string {
+  const more = texts.length - SHOWN_PROBLEMS;
+  return texts.slice(0, SHOWN_PROBLEMS).join('; ') + (more > 0 ? `; and ${more} more` : '');
 }

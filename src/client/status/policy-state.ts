@@ -1,10 +1,12 @@
 import type { PolicyState } from '../../wire/session.js';
 import { cut } from './failures.js';
 
-/** A place in the policy repository. */
-export interface PolicyPlace {
+/** A place in the policy repository, and what is wrong: in words of its own, so that nobody takes them apart. */
+export interface PolicyProblem {
   readonly file?: string | undefined;
   readonly row?: number | undefined;
+  /** Without the place. Undefined: there is only the whole text of the error. */
+  readonly message?: string | undefined;
 }
 
 /** Tracks which commit is wanted, which one the engine holds, and why they differ. */
@@ -34,9 +36,9 @@ export class PolicyTracker {
   }
 
   /** A commit could not be applied, because of a place in the repository if one is known. It may be tried again. */
-  failed(commit: string, error: string, { file, row }: PolicyPlace): void {
+  failed(commit: string, error: string, { file, row, message = error }: PolicyProblem): void {
     if (commit !== '' && commit !== this.#held) this.#wanted = commit;
     if (this.#error === null) this.#sinceMs = Date.now();
-    this.#error = { message: cut(error), file: file === undefined ? null : cut(file), line: row ?? null };
+    this.#error = { message: cut(message), file: file === undefined ? null : cut(file), line: row ?? null };
   }
 }

@@ -232,3 +232,33 @@ describe('a data transaction', () => {
     assert.deepEqual([finished.length, status.failing.size], [0, 0]);
   });
 });
+
+it('the state began when it became ready or healthy, or ceased to be, not with any other change', (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: 1000 });
+  const later = (): void => t.mock.timers.tick(1000);
+  const { status, story } = start();
+  assert.equal(status.sinceMs, 1000);
+  later();
+  good(status);
+  const [first, other] = transaction(story, 'u1', 'a', 'b');
+  settle(story, first, APPLIED);
+  settle(story, other, APPLIED);
+  assert.deepEqual([status.healthy, status.sinceMs], [true, 2000]);
+  later();
+  status.policyResult('c2', '');
+  const [third, fourth] = transaction(story, 'u2', 'c', 'd');
+  settle(story, third, APPLIED);
+  settle(story, fourth, APPLIED);
+  assert.deepEqual([status.healthy, status.sinceMs], [true, 2000], 'it holds other things');
+  later();
+  const [fifth, sixth] = transaction(story, 'u3', 'e', 'f');
+  settle(story, fifth, failing('no answer'));
+  assert.deepEqual([status.healthy, status.sinceMs], [false, 4000]);
+  later();
+  settle(story, sixth, failing('no answer'));
+  assert.deepEqual([status.healthy, status.sinceMs], [false, 4000], 'more fails');
+  later();
+  settle(story, fifth, APPLIED);
+  settle(story, sixth, APPLIED);
+  assert.deepEqual([status.healthy, status.sinceMs], [true, 6000]);
+});

@@ -3,7 +3,7 @@ import type { EntryState } from '../desired/entry-state.js';
 import type { KnownEntry } from '../desired/entry-table.js';
 import { type DataEvent, LOAD_ID } from './data-events.js';
 import { type Failing, Failures } from './failures.js';
-import { type PolicyPlace, PolicyTracker } from './policy-state.js';
+import { type PolicyProblem, PolicyTracker } from './policy-state.js';
 import { RecentTransactions } from './recent-transactions.js';
 import { type DataTransaction, type TransactionResult, Transactions } from './transactions.js';
 
@@ -40,6 +40,8 @@ export class Status {
   readonly #watchers: (() => void)[] = [];
   #policyOnce = false;
   #dataOnce = false;
+  /** What was shown of {@link ready} and {@link healthy} last, and since when. */
+  #shown = { ready: false, healthy: false, sinceMs: Date.now() };
   /** What reading the configuration recorded last. */
   #config: TransactionResult | undefined;
   #engine: { online: boolean; error: string | undefined; sinceMs: number } = {
@@ -81,6 +83,11 @@ export class Status {
     const { policy, data } = this.#histories;
     const isCurrent = policy.last?.success !== false && data.last?.success !== false;
     return this.ready && this.#engine.online && isCurrent && this.failing.size === 0;
+  }
+
+  /** Since when {@link ready} and {@link healthy} are what they are (milliseconds since 1970). */
+  get sinceMs(): number {
+    return this.#shown.sinceMs;
   }
 
   get transactions(): { readonly policy: Readonly<History>; readonly data: Readonly<History> } {
@@ -140,7 +147,7 @@ export class Status {
    * The outcome of applying a commit; `error` is empty for a success, `place` is what caused a failure. The same outcome
    * again counts once.
    */
-  policyResult(id: string, error: string, place: PolicyPlace = {}): void {
+  policyResult(id: string, error: string, place: PolicyProblem = {}): void {
     const { policy } = this.#histories;
     const success = error === '';
     const isNew = policy.last?.id !== id || policy.last.success !== success;
@@ -192,6 +199,10 @@ export class Status {
   }
 
   #changed(): void {
+    const { ready, healthy } = this;
+    if (ready !== this.#shown.ready || healthy !== this.#shown.healthy) {
+      this.#shown = { ready, healthy, sinceMs: Date.now() };
+    }
     for (const onChange of this.#watchers) onChange();
   }
 }

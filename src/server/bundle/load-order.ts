@@ -57,7 +57,9 @@ export interface FileWarning {
   readonly file: string;
   /** 1 for the first; undefined: the whole file. */
   readonly line?: number;
-  /** The whole sentence, with the file. */
+  /** What is to know, as the end of a sentence that begins with the file. */
+  readonly reason: string;
+  /** The whole sentence. */
   readonly text: string;
 }
 
@@ -95,8 +97,9 @@ export function explicitOrder(input: ManifestInput): ExplicitOrder {
       if (line === '') continue;
       const entry = resolveEntry(folder, line);
       const skip = (why: string): void => {
-        const text = `${manifest}: ${JSON.stringify(line)} ${why}`;
-        order.warnings.push({ kind: 'manifest_line', file: manifest, line: index + 1, text });
+        const reason = `${JSON.stringify(line)} ${why}`;
+        const text = `${manifest}: ${reason}`;
+        order.warnings.push({ kind: 'manifest_line', file: manifest, line: index + 1, reason, text });
       };
       if (typeof entry === 'object') skip(entry.problem);
       else if (input.ignore(entry)) skip('is ignored by SYNC_BUNDLE_IGNORE');

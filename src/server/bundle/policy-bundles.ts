@@ -5,6 +5,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { packageName } from '../../wire/rego-package.js';
+import { CommitRefused } from '../source/commit-refused.js';
 import { type GitObjects, isDamage } from '../source/git-objects.js';
 import type { Tracker } from '../source/tracker.js';
 import { ByteCache } from './byte-cache.js';
@@ -144,7 +145,7 @@ export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint
     try {
       text = decoder.decode(contents.get(blob));
     } catch (cause) {
-      throw new SyncError('policy_commit_refused', `commit ${plan.hash}: ${path} is not UTF-8`, { cause });
+      throw new CommitRefused(plan.hash, { file: path }, 'is not UTF-8', cause);
     }
     if (kind === 'data') bundle.data_modules.push({ path: directoryOf(path), data: text });
     else bundle.policy_modules.push({ path, package_name: packageName(text), rego: text });

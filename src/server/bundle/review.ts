@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { SyncError } from '../../lib/errors.js';
 import { JsonCheck } from '../../lib/json-check.js';
 import type { Logger } from '../../lib/log.js';
+import { CommitRefused } from '../source/commit-refused.js';
 import type { GitObjects } from '../source/git-objects.js';
 import type { CommitReview } from '../source/source.js';
 import { comparePaths, directoryOf, isWithin, withAncestors } from './directories.js';
@@ -117,7 +117,7 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
   return { kind: 'not_object', text: 'must be a JSON object at the root' };
 }
 
-function refused(hash: string, path: string, why: string, cause?: unknown): SyncError {
+function refused(hash: string, file: string, why: string, cause?: unknown): CommitRefused {
   const detail = cause instanceof Error ? `: ${cause.message}` : '';
-  return new SyncError('policy_commit_refused', `commit ${hash}: ${path} ${why}${detail}`, { cause });
+  return new CommitRefused(hash, { file }, `${why}${detail}`, cause);
 }

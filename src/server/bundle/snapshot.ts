@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { SyncError } from '../../lib/errors.js';
+import { CommitRefused } from '../source/commit-refused.js';
 import type { GitObjects, TreeFile } from '../source/git-objects.js';
 import { directoryOf, nameOf, properAncestors, withAncestors } from './directories.js';
 import { compileIgnore } from './ignore.js';
@@ -106,22 +106,20 @@ export function replacedData(files: readonly { readonly kind: string; readonly p
   const last = new Map(data.map(({ folder }, index) => [folder, index]));
   const next = new Map<string, number>();
   const warnings: FileWarning[] = [];
-  const warn = (file: string, text: string): void => void warnings.push({ kind: 'data_replaced', file, text });
+  const warn = (file: string, reason: string): void =>
+    void warnings.push({ kind: 'data_replaced', file, reason, text: `${file} ${reason}` });
   for (let index = data.length - 1; index >= 0; index--) {
     const { path, folder } = data[index] as (typeof data)[number];
     const same = data[next.get(folder) ?? -1];
     next.set(folder, index);
     if (same !== undefined) {
-      warn(path, `${path} is replaced by ${same.path}, which is loaded later at the same path`);
+      warn(path, `is replaced by ${same.path}, which is loaded later at the same path`);
       continue;
     }
     const above = properAncestors(folder).find((one) => (last.get(one) ?? -1) > index);
     const by = above === undefined ? undefined : data[last.get(above) ?? -1];
     if (by === undefined) continue;
-    warn(
-      path,
-      `${path} is replaced by ${by.path}, which the manifest loads later at a path above: list ${by.path} before it`,
-    );
+    warn(path, `is replaced by ${by.path}, which the manifest loads later at a path above: list ${by.path} before it`);
   }
   return warnings.reverse();
 }
@@ -155,7 +153,7 @@ export function createSnapshots(
     const manifestText = (path: string): string | undefined => {
       const bytes = blobs.get(manifests.get(path) ?? '');
       if (bytes === undefined) return undefined;
-      if (!isUtf8(bytes)) throw new SyncError('policy_commit_refused', `commit ${hash}: ${path} is not UTF-8`);
+      if (!isUtf8(bytes)) throw new CommitRefused(hash, { file: path }, 'is not UTF-8');
       return new TextDecoder().decode(bytes); // without a byte order mark
     };
     return takeSnapshot({ hash, tree, manifestText }, options);

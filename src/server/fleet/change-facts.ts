@@ -7,10 +7,10 @@ import {
   firstStage,
   isOfStart,
   permittedPart,
-  type Refusal,
   rememberedOf,
 } from '../sessions/trace-parts.js';
 import type { CommitFacts } from '../source/commit-facts.js';
+import type { Refusal } from '../trace/change-times.js';
 
 /** A data update as a caller may see it, without its contents. */
 export interface DataFacts {

@@ -1,13 +1,13 @@
 import { clientsIn, FAILED, MOVING, type Progress, progressOf } from '../../fleet/progress.js';
 import { shortText } from '../../lib/short-text.js';
 import type { FleetChange } from '../../wire/fleet.js';
-import type { TraceConvergence } from '../../wire/trace.js';
+import type { TraceClient, TraceConvergence } from '../../wire/trace.js';
 import { isPolicyTopic } from '../sessions/client-view.js';
 import type { Memories } from '../sessions/find-change.js';
 import { isConcerned, type KnownClient, wasConnected, wasThere } from '../sessions/known-client.js';
-import { errorView, firstStage, isOfStart, rememberedOf } from '../sessions/trace-parts.js';
+import { firstStage, isOfStart, rememberedOf } from '../sessions/trace-parts.js';
 import { convergenceOf, type Standing, standingToCommit, standingToUpdate } from '../sessions/trace-rules.js';
-import type { ClientTimes } from '../trace/change-times.js';
+import { type ClientTimes, refusalView } from '../trace/change-times.js';
 import type { ChangeFacts } from './change-facts.js';
 
 /** What the rules need beside the change. */
@@ -30,8 +30,8 @@ export interface ChangeRules {
   standingOf(client: KnownClient): Standing | undefined;
   /** Whether it counts for the convergence. */
   counts(client: KnownClient): boolean;
-  /** When it was first heard to hold the change, as its server instance noticed. */
-  seenAt(client: KnownClient): number | null;
+  /** When it held the change, as it says, and when its server instance first heard so. */
+  heldAt(client: KnownClient): Pick<TraceClient, 'applied_at' | 'applied_seen_at'>;
   /** When the change began; undefined: no times are in memory. */
   readonly fromMs: number | undefined;
 }
@@ -47,7 +47,10 @@ export function rulesOf(change: ChangeFacts, { memories, epoch, isLimited }: Rul
   };
   const announced = firstStage(remembered, 'announced');
   const stages = remembered.flatMap(({ memory }) => Object.values(memory.stages).flatMap((at) => at ?? []));
-  const seenAt = (client: KnownClient): number | null => timesOf(client.key)?.appliedSeen ?? null;
+  const heldAt: ChangeRules['heldAt'] = ({ key }) => {
+    const { applied = null, appliedSeen = null } = timesOf(key) ?? {};
+    return { applied_at: applied, applied_seen_at: appliedSeen };
+  };
   if (change.kind === 'data') {
     const announcedMs = announced ?? change.atMs;
     const update = { seq: change.key, topics: change.topics, paths: change.paths, isLimited };
@@ -60,7 +63,7 @@ export function rulesOf(change: ChangeFacts, { memories, epoch, isLimited }: Rul
           ? standingToUpdate(client, { update, epoch, announcedMs, times: timesOf(client.key) })
           : undefined,
       counts: (client) => client.kind === 'session' && wasThere(client.spans, change.key),
-      seenAt,
+      heldAt,
       fromMs: remembered.length === 0 || isShort ? undefined : Math.min(change.atMs, ...stages),
     };
   }
@@ -79,7 +82,7 @@ export function rulesOf(change: ChangeFacts, { memories, epoch, isLimited }: Rul
           })
         : undefined,
     counts: (client) => client.kind === 'session' && wasConnected(client, announced),
-    seenAt,
+    heldAt,
     fromMs: stages.length === 0 || isShort || isOfStart(remembered) ? undefined : Math.min(...stages),
   };
 }
@@ -96,7 +99,8 @@ function firstTimes(all: readonly (ClientTimes | undefined)[]): ClientTimes | un
   const first = (name: keyof ClientTimes): number | undefined =>
     known.find((times) => times[name] !== undefined)?.[name];
   const [heard, replaced, refusedSeen] = [first('heard'), first('replaced'), first('refusedSeen')];
-  return { heard, replaced, appliedSeen: replaced === undefined ? first('appliedSeen') : undefined, refusedSeen };
+  const held = replaced === undefined ? { applied: first('applied'), appliedSeen: first('appliedSeen') } : {};
+  return { heard, replaced, refusedSeen, ...held };
 }
 
 /** The convergence over the clients that count; null: no times are in memory. */
@@ -105,15 +109,13 @@ export function changeConvergence(rules: ChangeRules, clients: readonly KnownCli
   const counted = clients.map((client) => ({
     kind: client.kind,
     was_there: true,
-    applied_seen_at: rules.seenAt(client),
+    ...rules.heldAt(client),
   }));
   return convergenceOf(counted, rules.fromMs);
 }
 
 /** Longest text of an error of clients. */
 const ERROR_TEXT = 300;
-/** The path of a document that stands before what is wrong with it. */
-const OF_PATH = /^(\/[^\s:]*): (.+)$/s;
 
 /** What most of the clients say that refuse a change, or fail with it; null: none says why. */
 export function commonestError(rules: ChangeRules, clients: readonly KnownClient[]): FleetChange['error'] {
@@ -130,12 +132,13 @@ export function commonestError(rules: ChangeRules, clients: readonly KnownClient
 function errorOf(kind: ChangeRules['kind'], standing: Standing | undefined): FleetChange['error'] {
   if (standing === undefined || standing.reason === null) return null;
   const { reason, file, line } = standing;
-  if (file !== undefined) return { message: shortText(reason, ERROR_TEXT), file, line: line ?? null };
   // It refused the commit once, and says no longer why.
-  if (kind === 'policy') return null;
-  const [, path, message] = OF_PATH.exec(reason) ?? [];
-  if (path === undefined || message === undefined) return { message: shortText(reason, ERROR_TEXT) };
-  return { message: shortText(message, ERROR_TEXT), file: shortText(path, ERROR_TEXT) };
+  if (kind === 'policy' && file === undefined) return null;
+  return {
+    message: shortText(reason, ERROR_TEXT),
+    ...(file !== undefined && { file: file === null ? null : shortText(file, ERROR_TEXT) }),
+    ...(kind === 'policy' && { line: line ?? null }),
+  };
 }
 
 /** A change that everyone holds is named for this long after the last client took it: people see when that was. */
@@ -206,7 +209,7 @@ export function changeView(
     size: about?.files ?? null,
     paths: [],
     state: change.state === 'served' && moves ? 'under_way' : change.state,
-    error: error === undefined ? measured.error : errorView(error),
+    error: error === undefined ? measured.error : refusalView(error),
     ...{ counts: { ...counts }, total, convergence },
   };
 }

@@ -17,7 +17,7 @@ import type { BranchCommit } from '../source/commit-log.js';
 import type { GitViews } from '../source/git-views.js';
 import { viewOfSource } from '../source/source.js';
 import type { Tracker } from '../source/tracker.js';
-import type { TraceMemory } from '../trace/change-times.js';
+import { refusalView, type TraceMemory } from '../trace/change-times.js';
 import { commitState } from './commit-states.js';
 import { type FilePatch, readPatch } from './patch-text.js';
 
@@ -114,8 +114,7 @@ export function createPolicyViews(options: PolicyViewsOptions, deps: PolicyViews
     const isRefusedNow = status.refused === hash;
     const { code, error } = status;
     const now = isRefusedNow && error !== undefined ? { message: error, ...(code !== undefined && { code }) } : null;
-    const { message, code: knownCode } = memory?.error ?? {};
-    const before = message === undefined ? null : { message, ...(knownCode !== undefined && { code: knownCode }) };
+    const before = memory?.error === undefined ? null : refusalView(memory.error);
     const state = commitState({
       isHead: hash === tracker.head(),
       isRefused: isRefusedNow || before !== null,
@@ -130,7 +129,7 @@ export function createPolicyViews(options: PolicyViewsOptions, deps: PolicyViews
       author: isOurs ? '' : author,
       at: isOurs ? (memory?.stages.found ?? memory?.stages.served ?? 0) : atMs,
       state,
-      error: state === 'refused' ? (now ?? before) : null,
+      error: state === 'refused' ? (before ?? now) : null,
     };
   }
 
@@ -192,7 +191,7 @@ export function createPolicyViews(options: PolicyViewsOptions, deps: PolicyViews
       total: snapshot.files.length,
       manifests: [...snapshot.manifests.keys()].slice(0, MAX_FILES),
       ignored: Math.max(0, snapshot.total - snapshot.files.length - snapshot.manifests.size),
-      warnings: snapshot.warnings.slice(0, WARNINGS_SHOWN).map(({ text }) => text),
+      warnings: snapshot.warnings.slice(0, WARNINGS_SHOWN).map(({ file, text }) => ({ file, text })),
     };
   }
 

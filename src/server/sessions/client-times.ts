@@ -1,14 +1,18 @@
 import { type ChangeStep, hasApplied } from '../../wire/session.js';
-import type { TraceMemory } from '../trace/change-times.js';
+import type { ClientTimes, TraceMemory } from '../trace/change-times.js';
 import { concerns, type KnownClient, wasThere } from './known-client.js';
 import type { RecentUpdates } from './recent-updates.js';
 
+/** Commits come again: a time that is earlier than this before one came is of the time before. Clocks are known this well. */
+const SAME_COMING_MS = 1000;
 /** Maximum updates of one report whose times are noted. */
 const MAX_TIMED = 1000;
 
 interface ClientTimesDeps {
   readonly recent: Pick<RecentUpdates, 'between'>;
   readonly memory: TraceMemory;
+  /** The served commit and those before it. */
+  readonly servedCommits: () => readonly string[];
   /** Called with the latency of each update that a connected client has applied. */
   readonly onApplied: ((seconds: number) => void) | undefined;
   readonly now: () => number;
@@ -17,6 +21,8 @@ interface ClientTimesDeps {
 /** Notes when clients say that they hold a change, or that their engine refuses it. */
 export class ClientTimesKeeper {
   readonly #deps: ClientTimesDeps;
+  /** What the last client that said something said of updates, by seq. */
+  #said: { readonly key: string; readonly steps: ReadonlyMap<number, ChangeStep> } | undefined;
 
   constructor(deps: ClientTimesDeps) {
     this.#deps = deps;
@@ -28,21 +34,41 @@ export class ClientTimesKeeper {
     if (client.state !== before?.state) this.#policy(client, before);
   }
 
-  /** What a client says of its last changes, by its own clock. Of others than it is concerned with nothing is kept. */
+  /** What a client says of its last changes, by our clock. Of others than it is concerned with nothing is kept. */
   said(client: KnownClient, steps: readonly ChangeStep[]): void {
     const { memory, recent, now } = this.#deps;
+    this.#said = {
+      key: client.key,
+      steps: new Map(steps.flatMap((step) => (step.seq === undefined ? [] : [[step.seq, step] as const]))),
+    };
     for (const { seq, commit, ...times } of steps) {
       const seen = {
         ...(times.applied !== undefined && { appliedSeen: now() }),
         ...(times.refused !== undefined && { refusedSeen: now() }),
       };
-      if (commit !== undefined) memory.commits.said(commit, client.key, { ...times, ...seen });
+      if (commit !== undefined && this.#isOfNow(commit, times))
+        this.#saidOfCommit(commit, client, { ...times, ...seen });
       if (seq === undefined) continue;
       const [update] = recent.between(seq - 1, seq);
       if (update !== undefined && concerns(client.topics, update.topics)) {
         memory.updates.said(seq, client.key, { ...times, ...seen });
       }
     }
+  }
+
+  /** A commit that was served before the start of this server has no times here, and its clients know what became of it. */
+  #saidOfCommit(commit: string, { key }: KnownClient, times: ClientTimes): void {
+    const { memory, servedCommits } = this.#deps;
+    if (memory.commits.get(commit) === undefined && servedCommits().includes(commit)) memory.commits.remember(commit);
+    memory.commits.said(commit, key, times);
+  }
+
+  /** Whether times are of the commit as it came last, not of an earlier time that it was served. */
+  #isOfNow(commit: string, { heard, applied, refused }: Omit<ChangeStep, 'seq' | 'commit'>): boolean {
+    const { found, agreed } = this.#deps.memory.commits.get(commit)?.stages ?? {};
+    const cameMs = found ?? agreed;
+    const lastMs = Math.max(applied ?? 0, refused ?? 0, heard ?? 0);
+    return cameMs === undefined || lastMs >= cameMs - SAME_COMING_MS;
   }
 
   /**
@@ -52,6 +78,8 @@ export class ClientTimesKeeper {
   #applied(client: KnownClient, before: KnownClient | undefined): void {
     const { position, spans, topics, key } = client;
     const { recent, memory, onApplied, now } = this.#deps;
+    const steps = this.#said?.key === key ? this.#said.steps : undefined;
+    this.#said = undefined;
     const held = before?.position ?? null;
     if (position === null || (held !== null && held.epoch !== position.epoch)) return;
     const from = held?.applied_through ?? spans.at(-1)?.from ?? 0;
@@ -65,7 +93,9 @@ export class ClientTimesKeeper {
       if (++timed > MAX_TIMED) return;
       if (held?.applied_beyond.includes(update.seq) || !concerns(topics, update.topics)) continue;
       if (hasApplied(position, update.seq)) memory.updates.said(update.seq, key, { appliedSeen: nowMs });
-      if (wasThere(spans, update.seq)) onApplied?.(Math.max(0, nowMs - update.timeMs) / 1000);
+      const { applied, replaced } = steps?.get(update.seq) ?? {};
+      const atMs = applied ?? replaced ?? nowMs;
+      if (wasThere(spans, update.seq)) onApplied?.(Math.max(0, atMs - update.timeMs) / 1000);
     }
   }
 

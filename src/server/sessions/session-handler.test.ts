@@ -37,7 +37,7 @@ function world(head = 5) {
   };
   const handler = createSessionHandler(
     { heartbeatMs: 15_000, aliveMs: 10, catchUpMs: 150 },
-    { registry, log, policyHead: () => undefined, otherName, logger: silentLogger() },
+    { registry, log, policyHead: () => undefined, otherName, now: () => state.now, logger: silentLogger() },
   );
   const open = async (from: SessionPeer, args: object, subscribe = () => true) =>
     sessionAnswer.parse(await handler.open(from, { topics: ['t'], ...args }, subscribe));
@@ -260,6 +260,42 @@ describe('what is remembered of clients', () => {
     assert.equal(handler.call(one, 'report', { ...report, client_id: 'b' }), false);
     assert.equal(handler.call(peer(), 'report', report), false);
     assert.equal(handler.call(one, 'report', { client_id: 'a' }), false);
+  });
+
+  it('all times of a report are by our clock, whatever clock the client has', async () => {
+    const HOUR = 3_600_000;
+    for (const ahead of [0, HOUR, -HOUR]) {
+      const { open, handler, registry, state } = world();
+      state.now = 10 * HOUR;
+      const one = peer();
+      await open(one, { client_id: 'a' });
+      const theirs = (agoMs: number): number => state.now - agoMs + ahead;
+      handler.call(one, 'report', {
+        ...report,
+        at: theirs(0),
+        since: theirs(60_000),
+        policy: { wanted: 'h', held: null, error: { message: 'E', file: null, line: null }, since: theirs(50_000) },
+        engine: { ...report.engine, since: theirs(40_000) },
+        failing: [{ path: '/a', error: 'E', since: theirs(30_000) }],
+      });
+      const { state: known, reportedAtMs } = registry.get('a', null) ?? {};
+      assert.deepEqual(
+        [known?.since, known?.policy?.since, known?.engine.since, known?.failing[0]?.since].map(
+          (at) => state.now - (at ?? 0),
+        ),
+        [60_000, 50_000, 40_000, 30_000],
+        `${ahead} ms ahead`,
+      );
+      assert.equal(reportedAtMs, state.now);
+      // The next report is a second under way: that is no reason to move all times.
+      const before = theirs(0);
+      state.now += 1000;
+      handler.call(one, 'report', { ...report, at: before, since: before - 5 });
+      assert.equal(state.now - (registry.get('a', null)?.state?.since ?? 0), 1005);
+      // None is in the future.
+      handler.call(one, 'report', { ...report, at: theirs(0), since: theirs(0) + HOUR });
+      assert.equal(registry.get('a', null)?.state?.since, state.now);
+    }
   });
 
   it('a client that left is listed as away, its last error too, and forgotten after a while', async () => {

@@ -1,5 +1,6 @@
 import { failureFields, firstIssue } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { RemoteClock } from '../../lib/remote-clock.js';
 import type { SessionHandler, SessionPeer } from '../../pubsub/peer.js';
 import { ANSWER_METHOD } from '../../wire/client-ask.js';
 import {
@@ -8,6 +9,7 @@ import {
   REPORT_METHOD,
   SESSION_PROTOCOL,
   type SessionAnswer,
+  type SessionReport,
   type SessionSubscribe,
   sessionReport,
   sessionSubscribe,
@@ -18,6 +20,7 @@ import type { ClientAsks } from './client-asks.js';
 import type { KnownClient } from './known-client.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
+import { inOurTime } from './report-times.js';
 
 /** The part of the update log that sessions use. */
 export interface SessionLog {
@@ -47,8 +50,10 @@ export interface SessionHandlerDeps {
   readonly policyHead: () => string | undefined;
   /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
-  /** Called with what a client says of its last changes. */
+  /** Called with what a client says of its last changes, by our clock, before its state is noted. */
   readonly onSteps?: ((client: KnownClient, steps: readonly ChangeStep[]) => void) | undefined;
+  /** Milliseconds since 1970. Default: the clock. */
+  readonly now?: (() => number) | undefined;
   readonly logger: Logger;
 }
 
@@ -57,10 +62,21 @@ const ALIVE_MS = 2000;
 /** Opens sessions and accepts reports (design D29, D20). */
 export function createSessionHandler(options: SessionHandlerOptions, deps: SessionHandlerDeps): SessionHandler {
   const { aliveMs = ALIVE_MS, catchUpMs } = options;
-  const { registry, log, logger, otherName } = deps;
+  const { registry, log, logger, otherName, now = Date.now } = deps;
   const spread = createCatchUpJitter();
   /** Connections with a rejected report: only the first is logged as a warning. */
   const warned = new WeakSet<SessionPeer>();
+  /** The clocks of clients, as their reports tell. */
+  const clocks = new WeakMap<SessionPeer, RemoteClock>();
+
+  /** The report with times by our clock. */
+  function byOurClock(peer: SessionPeer, report: SessionReport): SessionReport {
+    const arrivedMs = now();
+    const clock = clocks.get(peer) ?? new RemoteClock();
+    clocks.set(peer, clock);
+    if (report.at !== undefined) clock.heard(report.at, arrivedMs);
+    return inOurTime(report, clock.offsetMs, arrivedMs);
+  }
 
   async function admit(
     peer: SessionPeer,
@@ -149,11 +165,11 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
         logger[level](fields, 'rejected a report of an update that the log does not have');
         return false;
       }
-      const { steps = [], ...report } = parsed.data;
-      const isTaken = registry.reported(peer, ofThisLog(report));
       const client = registry.clientAt(peer);
-      if (isTaken && client !== undefined && steps.length > 0) deps.onSteps?.(client, steps);
-      return isTaken;
+      if (client?.clientId !== client_id) return false;
+      const { steps = [], ...report } = byOurClock(peer, parsed.data);
+      if (steps.length > 0) deps.onSteps?.(client, steps);
+      return registry.reported(peer, ofThisLog(report));
     },
     closed(peer, why) {
       registry.left(peer, why);

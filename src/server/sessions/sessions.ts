@@ -143,7 +143,8 @@ export class Sessions {
     this.#waiters = waiters;
     this.waitApplied = (...args) => waiters.waitApplied(...args);
     const { recent, memory, onApplied } = deps;
-    const times = new ClientTimesKeeper({ recent, memory, onApplied, now: Date.now });
+    const { servedCommits } = deps;
+    const times = new ClientTimesKeeper({ recent, memory, servedCommits, onApplied, now: Date.now });
     const onSteps = times.said.bind(times);
     const asks = new ClientAsks({ registry, log: logger });
     const clientOf = (key: string): KnownClient | undefined => registry.byKey(key);
@@ -153,7 +154,6 @@ export class Sessions {
     const from = { clients, instances, ownerOf, whyReturning, now: Date.now };
     this.clients = createClientsView({ ...deps, ...from, instance });
     this.client = createClientAnswers({ ...deps, ...from, asks: relay });
-    const { servedCommits } = deps;
     this.trace = createTrace({ ...from, ...{ log, memory, policyHead, servedCommits, instance } });
     this.everyone = (awaiting) => allClients(from, OTHERS_AGE_MS, awaiting);
     registry.watch((client, before) => {

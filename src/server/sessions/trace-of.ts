@@ -2,7 +2,7 @@ import type { Limits } from '../../auth/caller.js';
 import { SyncError } from '../../lib/errors.js';
 import type { TraceAnswer, TraceClient, TraceStage } from '../../wire/trace.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
-import type { TraceMemory } from '../trace/change-times.js';
+import { refusalView, type TraceMemory } from '../trace/change-times.js';
 import { type AllClientsDeps, allClients } from './all-clients.js';
 import { isPolicyTopic, isVisible } from './client-view.js';
 import { findChange } from './find-change.js';
@@ -10,7 +10,6 @@ import { isConcerned, type KnownClient, wasConnected, wasThere } from './known-c
 import {
   commitHashes,
   commitState,
-  errorView,
   firstStage,
   isOfStart,
   memoriesOf,
@@ -63,6 +62,8 @@ const NOT_IN_MEMORY =
   'no server instance has its times in memory (of the last 1000 changes since its start): the states follow from the log and from what clients hold now';
 const OF_START =
   'the server started with this commit: its stages are those of the start, and the times before were lost';
+const TOLD_AGAIN =
+  'the server started after this commit: its stages were lost, and clients said again what became of it';
 const SHORT = 'times of clients were forgotten to make room for those of later changes';
 
 /** Says what became of one change (docs/visibility.md). Rejects with `trace_unknown`. */
@@ -142,7 +143,7 @@ function tracedCommit(
       kind: 'commit',
       id: hash,
       state,
-      ...(error !== undefined && { error: errorView(error) }),
+      ...(error !== undefined && { error: refusalView(error) }),
     },
     memories,
     clients,
@@ -173,7 +174,7 @@ function answerOf(
     in_memory: memories.length > 0,
     notes: [
       ...(memories.length > 0 ? [] : [NOT_IN_MEMORY]),
-      ...(ofStart ? [OF_START] : []),
+      ...(ofStart ? [stages.length === 0 ? TOLD_AGAIN : OF_START] : []),
       ...(isShort ? [SHORT] : []),
       ...(incomplete === null ? [] : [incomplete]),
     ],

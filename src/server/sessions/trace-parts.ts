@@ -2,7 +2,13 @@ import { isPermittedPath } from '../../auth/authorize.js';
 import type { Permitted } from '../../auth/caller.js';
 import { parseDocPath } from '../../wire/doc-path.js';
 import type { AuditRecord } from '../log/update-log.js';
-import { type ChangeMemory, type ClientTimes, mergedClients, type TraceMemory } from '../trace/change-times.js';
+import {
+  type ChangeMemory,
+  type ClientTimes,
+  mergedClients,
+  type Refusal,
+  type TraceMemory,
+} from '../trace/change-times.js';
 import type { Memories } from './find-change.js';
 import type { InstanceView } from './presence-text.js';
 
@@ -65,36 +71,13 @@ export function commitHashes(memories: Memories, served: readonly string[]): str
   return [...known];
 }
 
-/** Why the server refuses a commit. */
-export interface Refusal {
-  /** Without the hash, which stands beside it. */
-  readonly message: string;
-  readonly code: string | undefined;
-  /** The file that it is about; undefined: it names none. */
-  readonly file: string | undefined;
-}
-
-/** What responses say of it. */
-export function errorView({ message, code, file }: Refusal): { message: string; code?: string; file?: string } {
-  return { message, ...(code !== undefined && { code }), ...(file !== undefined && { file }) };
-}
-
-const OF_COMMIT = /^commit [0-9a-f]{40,64}: /;
-const OF_FILE = /^(.+?) (?:is not|must be|has a name) /;
-
-function refusalOf({ message, code }: NonNullable<ChangeMemory<string>['error']>): Refusal {
-  const text = message.replace(OF_COMMIT, '');
-  return { message: text, code, file: text === message ? undefined : OF_FILE.exec(text)?.[1] };
-}
-
 /** How the server stands to a commit. `wasServed`: the log says so, which knows of times before the start of the server. */
 export function commitState(
   memories: readonly Remembered[],
   { isHead, wasServed }: { readonly isHead: boolean; readonly wasServed: boolean },
 ): { state: 'served' | 'replaced' | 'found' | 'refused'; error: Refusal | undefined } {
   const isServed = isHead || firstStage(memories, 'served') !== undefined;
-  const failure = memories.find(({ memory }) => memory.error !== undefined)?.memory.error;
-  const error = failure && refusalOf(failure);
+  const error = memories.find(({ memory }) => memory.error !== undefined)?.memory.error;
   if (isHead) return { state: 'served', error };
   if (isServed || (wasServed && error === undefined)) return { state: 'replaced', error };
   return { state: error === undefined ? 'found' : 'refused', error };

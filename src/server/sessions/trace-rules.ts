@@ -3,7 +3,7 @@ import type { TraceClient, TraceConvergence, TraceState } from '../../wire/trace
 import type { ClientTimes } from '../trace/change-times.js';
 import { heldBy } from './client-times.js';
 import type { KnownClient } from './known-client.js';
-import { type AwaitedUpdate, applyStatusOf } from './wait-rules.js';
+import { type ApplyFailure, type AwaitedUpdate, applyStatusOf } from './wait-rules.js';
 
 /** Most points of the curve of convergence. */
 const CURVE_POINTS = 100;
@@ -11,7 +11,9 @@ const CURVE_POINTS = 100;
 /** How one client stands to a change. */
 export interface Standing {
   readonly state: TraceState;
+  /** Without the place, which stands beside it. */
   readonly reason: string | null;
+  /** Of a commit the file, of an update the path of the document. */
   readonly file?: string | null | undefined;
   readonly line?: number | null | undefined;
 }
@@ -37,13 +39,14 @@ export function standingToUpdate(
   if (client.kind === 'plain') return SAYS_NOTHING;
   const status = applyStatusOf(client, update, epoch);
   if (status.kind === 'applied') return times?.replaced === undefined ? APPLIED : REPLACED;
-  const { reason } = status;
-  if (status.kind === 'blocked') return { state: 'refused', reason: reason.replace(/^blocked: /, '') };
+  if (status.kind === 'blocked') return failed('refused', status.failure);
   if (client.awaySinceMs !== null) return AWAY;
-  if (client.position?.unresolved.includes(update.seq) === true) {
-    return { state: 'failing', reason: reason.replace(/^failing: /, '') };
-  }
-  return waiting(client, reason, { announcedMs, times });
+  if (status.failure !== undefined) return failed('failing', status.failure);
+  return waiting(client, status.reason, { announcedMs, times });
+}
+
+function failed(state: 'refused' | 'failing', { path, text }: ApplyFailure): Standing {
+  return { state, reason: text, ...(path !== undefined && { file: path }) };
 }
 
 /** How a client stands to a policy commit. `isHead`: it is the one that is served. */
@@ -104,15 +107,25 @@ export function traceView(
   };
 }
 
+/**
+ * When a client held a change: as it says, not when its report of that came, which gathers changes. Not before the change began: clocks are
+ * known to some milliseconds only.
+ */
+function heldSince(
+  { applied_at: applied, applied_seen_at: seen }: Pick<TraceClient, 'applied_at' | 'applied_seen_at'>,
+  from: number,
+): number | null {
+  const at = seen === null ? null : Math.min(applied ?? seen, seen);
+  return at === null ? null : Math.max(at, from);
+}
+
 /** How fast the clients that were there came to hold a change; a client whose time is not known leaves what comes after open. */
 export function convergenceOf(
-  clients: readonly Pick<TraceClient, 'was_there' | 'kind' | 'applied_seen_at'>[],
+  clients: readonly Pick<TraceClient, 'was_there' | 'kind' | 'applied_at' | 'applied_seen_at'>[],
   from: number,
 ): TraceConvergence {
   const counted = clients.filter(({ was_there, kind }) => was_there && kind === 'session');
-  const seen = counted
-    .flatMap(({ applied_seen_at: at }) => (at === null ? [] : [at]))
-    .sort((one, other) => one - other);
+  const seen = counted.flatMap((client) => heldSince(client, from) ?? []).sort((one, other) => one - other);
   const total = counted.length;
   const reached = (part: number): number | null => {
     const needed = Math.ceil(total * part);

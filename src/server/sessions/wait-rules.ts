@@ -11,11 +11,18 @@ export interface AwaitedUpdate {
   readonly isLimited?: boolean | undefined;
 }
 
-/** Whether a client has applied an update; `open`: it may still do so. */
+/** What fails at a client, and where, apart from each other. */
+export interface ApplyFailure {
+  /** The document; undefined: it is not known, or may not be named. */
+  readonly path?: string | undefined;
+  readonly text: string;
+}
+
+/** Whether a client has applied an update; `open`: it may still do so. `reason` is for people. */
 export type ApplyStatus =
   | { readonly kind: 'applied' }
-  | { readonly kind: 'blocked'; readonly reason: string }
-  | { readonly kind: 'open'; readonly reason: string };
+  | { readonly kind: 'blocked'; readonly reason: string; readonly failure: ApplyFailure }
+  | { readonly kind: 'open'; readonly reason: string; readonly failure?: ApplyFailure };
 
 /** Returns the status of one client (design D21). A superseded update counts as applied: positions advance past it. */
 export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
@@ -24,21 +31,27 @@ export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch:
   if (at === null) return { kind: 'open', reason: away ?? 'it has not reported yet' };
   if (at.epoch !== epoch) return { kind: 'open', reason: away ?? 'its position is in another log' };
   if (state?.blocked.includes(update.seq)) {
-    return { kind: 'blocked', reason: `blocked: ${failureOf(client, update) ?? 'the engine refuses it'}` };
+    const failure = failureOf(client, update) ?? { text: 'the engine refuses it' };
+    return { kind: 'blocked', reason: `blocked: ${sentence(failure)}`, failure };
   }
   if (hasApplied(at, update.seq)) return { kind: 'applied' };
   if (away !== undefined) return { kind: 'open', reason: away };
   if (at.unresolved.includes(update.seq)) {
-    return { kind: 'open', reason: `failing: ${failureOf(client, update) ?? 'it is being retried'}` };
+    const failure = failureOf(client, update) ?? { text: 'it is being retried' };
+    return { kind: 'open', reason: `failing: ${sentence(failure)}`, failure };
   }
   return { kind: 'open', reason: `it has applied up to ${at.applied_through}` };
 }
 
 /** Returns the failure that the client reports at the paths of the update. */
-function failureOf({ state }: KnownClient, { paths, isLimited }: AwaitedUpdate): string | undefined {
+function failureOf({ state }: KnownClient, { paths, isLimited }: AwaitedUpdate): ApplyFailure | undefined {
   const found = state?.failing.find(({ path }) => paths.some((own) => overlap(segments(own), segments(path))));
   if (found === undefined) return undefined;
-  return isLimited ? kindText(found.kind) : `${found.path}: ${found.error}`;
+  return isLimited ? { text: kindText(found.kind) } : { path: found.path, text: found.error };
+}
+
+function sentence({ path, text }: ApplyFailure): string {
+  return path === undefined ? text : `${path}: ${text}`;
 }
 
 function overlap(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {

@@ -5,6 +5,7 @@ import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import { createTraceMemory, type TraceMemory } from '../trace/change-times.js';
+import { CommitRefused } from './commit-refused.js';
 import type { PolicyHeadChange, PolicySource, Reviewed } from './source.js';
 import { Tracker, type TrackerOptions } from './tracker.js';
 
@@ -67,7 +68,7 @@ class FakeSource implements PolicySource {
   }
 
   async review(hash: string): Promise<Reviewed> {
-    if (this.refuse.has(hash)) throw new SyncError('policy_commit_refused', `commit ${hash}: x.json is not valid JSON`);
+    if (this.refuse.has(hash)) throw new CommitRefused(hash, { file: 'x.json' }, 'is not valid JSON');
     return { changedDirectories: this.directories, warnings: this.warnings };
   }
 }

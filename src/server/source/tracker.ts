@@ -4,6 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import type { SeenHead, SharedPolicyHead } from '../shared-policy-head.js';
 import { StaleHeadGuard, type StaleHeadTimes } from '../stale-head-guard.js';
 import type { CommitStage, TraceMemory } from '../trace/change-times.js';
+import { CommitRefused } from './commit-refused.js';
 import { isDamage } from './git-objects.js';
 import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, Reviewed } from './source.js';
 
@@ -53,7 +54,7 @@ export class Tracker {
   #head: string | undefined;
   /** The commit that this instance is proposing. */
   #proposed: string | undefined;
-  #refused: { hash: string; error: SyncError } | undefined;
+  #refused: { hash: string; error: CommitRefused } | undefined;
   /** Undefined after a success. */
   #failure: { error: unknown; count: number; sinceMs: number } | undefined;
   #warnings: readonly string[] = [];
@@ -319,10 +320,10 @@ export class Tracker {
       this.#reached(hash, 'checked');
       return reviewed;
     } catch (error) {
-      if (error instanceof SyncError && error.code === 'policy_commit_refused') {
+      if (error instanceof CommitRefused) {
         this.#refused = { hash, error };
-        const { message, code } = error;
-        this.#deps.times?.failed(hash, 'refused', Date.now(), { message, code });
+        const { reason, code, place } = error;
+        this.#deps.times?.failed(hash, 'refused', Date.now(), { message: reason, code, ...place });
       }
       if (isDamage(error)) this.#deps.source.distrust();
       throw error;

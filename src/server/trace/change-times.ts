@@ -5,18 +5,42 @@ export const COMMIT_STAGES = ['found', 'refused', 'checked', 'agreed', 'served',
 export type UpdateStage = (typeof UPDATE_STAGES)[number];
 export type CommitStage = (typeof COMMIT_STAGES)[number];
 
-/** When a client was how far with a change, in milliseconds since 1970. */
+/** When a client was how far with a change, in milliseconds since 1970 by the clock of its server instance. */
 export interface ClientTimes {
-  /** By its own clock, as it says. */
+  /** As it says: counted back from the arrival of its report. */
   readonly heard?: number | undefined;
   readonly fetched?: number | undefined;
   readonly applied?: number | undefined;
   readonly refused?: number | undefined;
   /** A later update took the place of all of it before the engine got any: it was never applied, whatever the position says. */
   readonly replaced?: number | undefined;
-  /** By the server's clock: when the first report arrived that it is applied, or refused. */
+  /** When the first report arrived that it is applied, or refused. */
   readonly appliedSeen?: number | undefined;
   readonly refusedSeen?: number | undefined;
+}
+
+/** Why the server refuses a commit: what is wrong, and where, apart from each other. */
+export interface Refusal {
+  readonly message: string;
+  readonly code: string | undefined;
+  /** Undefined: it names no file. */
+  readonly file?: string | undefined;
+  readonly line?: number | undefined;
+}
+
+/** What responses say of it. */
+export function refusalView({ message, code, file, line }: Refusal): {
+  message: string;
+  code?: string;
+  file?: string;
+  line?: number;
+} {
+  return {
+    message,
+    ...(code !== undefined && { code }),
+    ...(file !== undefined && { file }),
+    ...(line !== undefined && { line }),
+  };
 }
 
 /** What one instance remembers of a change. */
@@ -30,7 +54,7 @@ export interface ChangeMemory<S extends string> {
   /** The first of the topics that a commit was announced on. */
   readonly topics?: readonly string[] | undefined;
   /** Why a commit is refused. */
-  readonly error?: { readonly message: string; readonly code: string | undefined } | undefined;
+  readonly error?: Refusal | undefined;
   /** By the key of the client. */
   readonly clients: ReadonlyMap<string, ClientTimes>;
   /** Times of clients were forgotten to make room. */
@@ -79,6 +103,11 @@ export class ChangeTimes<K extends number | string, S extends string> {
     return [...this.#changes].reverse();
   }
 
+  /** Remembers a change of which no stage is known. */
+  remember(key: K): void {
+    this.#change(key);
+  }
+
   /** A change has reached a stage. */
   reached(key: K, stage: S, atMs: number, more: Pick<ChangeMemory<S>, 'subscribers' | 'id' | 'topics'> = {}): void {
     const change = this.#change(key);
@@ -89,7 +118,7 @@ export class ChangeTimes<K extends number | string, S extends string> {
   }
 
   /** A change has failed at a stage. */
-  failed(key: K, stage: S, atMs: number, error: NonNullable<ChangeMemory<S>['error']>): void {
+  failed(key: K, stage: S, atMs: number, error: Refusal): void {
     this.reached(key, stage, atMs);
     this.#change(key).error = error;
   }

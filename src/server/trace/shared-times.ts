@@ -19,7 +19,12 @@ const sharedChange = z.object({
   id: z.string().optional(),
   /** Missing from older versions. */
   topics: z.array(z.string()).optional(),
-  error: z.object({ message: z.string(), code: z.string().optional() }).optional(),
+  error: z
+    .object({
+      ...{ message: z.string(), code: z.string().optional() },
+      ...{ file: z.string().optional(), line: z.number().optional() },
+    })
+    .optional(),
   isShort: z.boolean().optional(),
   /** The index of the client, and its times, relative to the first stage. */
   clients: z.array(clientTimes),
@@ -70,7 +75,12 @@ export function printTimes(
       ...(id !== undefined && { id }),
       ...(topics !== undefined && { topics: [...topics] }),
       ...(error !== undefined && {
-        error: { message: error.message.slice(0, 500), ...(error.code !== undefined && { code: error.code }) },
+        error: {
+          message: error.message.slice(0, 500),
+          ...(error.code !== undefined && { code: error.code }),
+          ...(error.file !== undefined && { file: error.file.slice(0, 500) }),
+          ...(error.line !== undefined && { line: error.line }),
+        },
       }),
       ...(isCut && { isShort: true }),
       clients: shown.map(([index, times]) => {
@@ -112,7 +122,7 @@ export function readTimes(
       const memory: ChangeMemory<string> = {
         ...more,
         stages: Object.fromEntries(Object.entries(stages).filter(([name]) => known.has(name))),
-        ...(error !== undefined && { error: { message: error.message, code: error.code } }),
+        ...(error !== undefined && { error: { ...error, code: error.code } }),
         clients: new Map(times),
       };
       return [key, memory];

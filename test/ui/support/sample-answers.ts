@@ -253,7 +253,9 @@ export function filesAnswer(hash: string): PolicyFilesAnswer {
     total: all.length,
     manifests: ['.manifest', 'policy/orders/.manifest'],
     ignored: 6,
-    warnings: ['policy/orders/data.yaml: policy/orders/data.json replaces it'],
+    warnings: [
+      { file: 'policy/orders/data.yaml', text: 'policy/orders/data.yaml: policy/orders/data.json replaces it' },
+    ],
   };
 }
 
@@ -276,7 +278,11 @@ export function sourceAnswer(snapshot: FleetSnapshot): PolicySourceAnswer {
     state: index === 0 ? 'head' : index === 4 ? 'refused' : index === 3 ? 'replaced' : 'served',
     error:
       index === 4
-        ? { message: 'policy/mailer/send.rego:14: rego_parse_error: unexpected } token', code: 'policy_commit_refused' }
+        ? {
+            message: 'rego_parse_error: unexpected } token',
+            code: 'policy_commit_refused',
+            ...{ file: 'policy/mailer/send.rego', line: 14 },
+          }
         : null,
   }));
   const refused = snapshot.source?.refused;

@@ -357,7 +357,7 @@ function refusedChange(at: number): FleetChange {
     paths: [],
     state: 'refused',
     error: {
-      message: 'policy/mailer/send.rego:14: rego_parse_error: unexpected } token',
+      message: 'rego_parse_error: unexpected } token',
       code: 'policy_commit_refused',
       file: 'policy/mailer/send.rego',
       line: 14,

@@ -1,7 +1,12 @@
 interface Mark {
   readonly x: number;
   readonly text: string;
+  /** Gives way to others: 99 % is often close to the last, which matters more. */
+  readonly isMinor?: boolean;
 }
+
+/** The name of the mark that gives way. */
+export const MINOR = '99 %';
 
 /** One caption for marks that are in the same place: `half, 99 % 12 ms`, and `all` where nothing lies between the first and the last. */
 export function merged(marks: readonly { x: number; name: string; time: string }[]): Mark[] {
@@ -14,6 +19,7 @@ export function merged(marks: readonly { x: number; name: string; time: string }
   }
   return [...places.values()].map(({ x, names, time }) => ({
     x,
+    isMinor: names.every((name) => name === MINOR),
     text: `${names.includes('first') && names.includes('last') ? 'all' : names.join(', ')} ${time}`,
   }));
 }
@@ -35,7 +41,6 @@ export function placedCaptions(
   { left, right }: { readonly left: number; readonly right: number },
 ): PlacedCaption[] {
   const placed: (PlacedCaption & { readonly from: number; readonly to: number })[] = [];
-  // The last matters more than 99 %, which is often close to it.
   const order = [...marks.keys()].sort((one, other) => weight(marks[one]) - weight(marks[other]));
   for (const index of order) {
     const mark = marks[index];
@@ -62,5 +67,5 @@ export function placedCaptions(
 }
 
 function weight(mark: Mark | undefined): number {
-  return mark?.text.startsWith('99') ? 1 : 0;
+  return mark?.isMinor === true ? 1 : 0;
 }

@@ -5,7 +5,7 @@ import type { TraceFigures } from '../../../../src/fleet/waterfall.js';
 import { count, integer, measured } from '../../../../src/fleet/words.js';
 import type { TraceConvergence } from '../../../../src/wire/trace.js';
 import { useWidth } from '../../charts/use-width';
-import { merged, placedCaptions } from './captions';
+import { MINOR, merged, placedCaptions } from './captions';
 
 const HEIGHT = 232;
 const ROOM = { left: 44, right: 12, top: 40, bottom: 24 };
@@ -59,7 +59,7 @@ export function ConvergenceChart({ convergence, figures, isRunning, now }: Conve
       [
         { name: 'first', at: first },
         { name: 'half', at: half },
-        { name: '99 %', at: p99 },
+        { name: MINOR, at: p99 },
         { name: 'last', at: last },
       ].flatMap(({ name, at }) =>
         at === null ? [] : [{ x: xOf(box, at - from), name, time: measured((at - from) / 1000) }],

@@ -1,6 +1,6 @@
 import './change.css';
 import { useMemo } from 'preact/hooks';
-import { changeSize, changeTitle, errorPlace, errorText } from '../../../../src/fleet/change-words.js';
+import { changeSize, changeTitle, errorPlace } from '../../../../src/fleet/change-words.js';
 import { sharedReasons, traceFigures } from '../../../../src/fleet/waterfall.js';
 import { commit, count, integer } from '../../../../src/fleet/words.js';
 import type { FleetChange } from '../../../../src/wire/fleet.js';
@@ -167,7 +167,7 @@ function Reasons({ clients, id }: { readonly clients: Trace['clients']; readonly
   return (
     <div class="refusal reasons">
       {reasons.slice(0, REASONS).map((reason) => (
-        <ErrorBlock key={JSON.stringify(reason)} place={errorPlace(reason)} message={errorText(reason)}>
+        <ErrorBlock key={JSON.stringify(reason)} place={errorPlace(reason)} message={reason.message}>
           <a href={linkTo('change', { id, query: { state: reason.state } })}>{count(reason.clients, 'client')}</a>{' '}
           {reason.state === 'refused'
             ? `${reason.clients === 1 ? 'refuses' : 'refuse'} it and ${reason.clients === 1 ? 'goes' : 'go'} on with what ${reason.clients === 1 ? 'it holds' : 'they hold'}.`
@@ -184,7 +184,7 @@ function Reasons({ clients, id }: { readonly clients: Trace['clients']; readonly
 function Refusal({ error }: { readonly error: NonNullable<FleetChange['error']> }) {
   return (
     <div class="refusal">
-      <ErrorBlock place={errorPlace(error)} message={errorText(error)}>
+      <ErrorBlock place={errorPlace(error)} message={error.message}>
         The server refused this commit and announced nothing. Clients go on with the commit that they hold; the next
         good commit replaces it.{error.code === undefined ? '' : ` Code: ${error.code}.`}
       </ErrorBlock>

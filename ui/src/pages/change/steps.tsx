@@ -90,7 +90,7 @@ function stageTitle(stages: readonly TraceStage[], wanted: string, now: number):
     .map(({ at, instance, subscribers }) => {
       const ms = `${new Date(at).toISOString().slice(19, 23)}`;
       const to = subscribers === undefined ? '' : `, to ${integer(subscribers)} connections`;
-      return `${moment(at, now).replace('\u00a0UTC', `${ms}\u00a0UTC`)}, ${instance === null ? 'clock of the log' : `instance ${instance.slice(0, 8)}`}${to}`;
+      return `${moment(at, now).replace('\u00a0UTC', `${ms}\u00a0UTC`)}, ${instance === null ? 'the log' : `instance ${instance.slice(0, 8)}`}${to}`;
     })
     .join('\n');
 }

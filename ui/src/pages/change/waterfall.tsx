@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { errorPlace, errorText } from '../../../../src/fleet/change-words.js';
+import { errorPlace } from '../../../../src/fleet/change-words.js';
 import { baseName } from '../../../../src/fleet/policy-files.js';
 import { axisEnd } from '../../../../src/fleet/time-axis.js';
 import {
@@ -108,17 +108,15 @@ interface RowProps {
 
 function Row({ client, now, isLater, bar, end }: RowProps) {
   const [word, icon, tone] = stateOf(client.state);
-  const reason =
-    client.reason === null ? '' : errorText({ message: client.reason, file: client.file, line: client.line });
-  const place = errorPlace(client);
-  const { state, away_since: away } = client;
-  const why = [
-    place === '' ? reason : `${place} ${reason}`,
-    state === 'away' && away !== undefined ? `since ${moment(away, now)}` : '',
-    isLater ? 'connected later' : '',
-  ]
-    .filter((text) => text !== '')
-    .join(' \u00b7 ');
+  const { state, away_since: away, file, line, reason } = client;
+  const why = (shownFile: string | null | undefined): string =>
+    [
+      `${errorPlace({ file: shownFile, line })} ${reason ?? ''}`.trim(),
+      state === 'away' && away !== undefined ? `since ${moment(away, now)}` : '',
+      isLater ? 'connected later' : '',
+    ]
+      .filter((text) => text !== '')
+      .join(' \u00b7 ');
   const time = timeOf(client, bar);
   return (
     <li>
@@ -131,8 +129,8 @@ function Row({ client, now, isLater, bar, end }: RowProps) {
           <span class="clip">{word}</span>
         </span>
         <Bar bar={bar} end={end} />
-        <span class="clip why muted" title={why}>
-          {client.file == null ? why : why.replace(client.file, baseName(client.file))}
+        <span class="clip why muted" title={why(file)}>
+          {why(file == null ? file : baseName(file))}
         </span>
         <span class="num muted" title={titleOf(client, bar)}>
           {time}
@@ -195,14 +193,8 @@ function titleOf(client: TraceClient, bar: ClientBar | undefined): string {
     reporting: 'until its report arrived',
   };
   const phases = bar.segments.map(({ phase, from, to }) => `${words[phase]} ${measured((to - from) / 1000)}`);
-  const clock =
-    bar.clockOff === 0
-      ? []
-      : [
-          `its clock is at least ${measured(Math.abs(bar.clockOff) / 1000)} ${bar.clockOff > 0 ? 'ahead of' : 'behind'} the server's`,
-        ];
   const there = client.was_there ? [] : ['it connected later and does not count for the curve'];
-  return [...phases, ...clock, ...there].join(', ');
+  return [...phases, ...there].join(', ');
 }
 
 function stateOf(state: string): readonly [word: string, icon: IconName, tone: string] {
@@ -242,14 +234,12 @@ function Pages({
 }
 
 /** What is to know of the clocks behind the bars. */
-function Clocks({ figures: { clocksOff: off, hasOwnTimes } }: { readonly figures: TraceFigures }) {
+function Clocks({ figures: { hasOwnTimes } }: { readonly figures: TraceFigures }) {
   if (!hasOwnTimes) return null;
   return (
     <p class="muted clocks">
-      Fetching and applying are by the clock of each client; the time at the right is when its report arrived, by the
-      clock of the server.
-      {off > 0 &&
-        ` ${count(off, 'client')} ${off === 1 ? 'has a clock that differs' : 'have clocks that differ'} from the server's: their bars are moved so that they neither begin before the change nor end after their report.`}
+      All times are by the clock of the server: a client says how long ago it fetched and applied. The time at the right
+      is when it held the change.
     </p>
   );
 }

@@ -4,7 +4,6 @@ import {
   changeSize,
   changeTitle,
   errorPlace,
-  errorText,
 } from '../../../../src/fleet/change-words.js';
 import { commit, count, integer } from '../../../../src/fleet/words.js';
 import type { FleetChange } from '../../../../src/wire/fleet.js';
@@ -83,7 +82,7 @@ function Second({ change }: { readonly change: FleetChange }) {
     return (
       <span class="clip" title={`${place} ${error.message}${clients}`.trim()}>
         {place !== '' && <code class="red">{place} </code>}
-        {errorText(error)}
+        {error.message}
         <span class="muted">{clients}</span>
       </span>
     );

@@ -1,6 +1,6 @@
 import type { ReadonlySignal } from '@preact/signals';
 import { fieldWord } from '../../../../src/fleet/search.js';
-import { commit, count, integer, withoutPlace } from '../../../../src/fleet/words.js';
+import { commit, count, integer } from '../../../../src/fleet/words.js';
 import type { ClientAnswer } from '../../../../src/wire/client-details.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 import type { App } from '../../app';
@@ -19,7 +19,7 @@ export function ClientError({ app, row, answer }: ClientErrorProps) {
   if (policy.error !== null) return <PolicyError app={app} row={row.value} answer={answer} />;
   if (error === null || error.kind === 'away') return null;
   return (
-    <ErrorBlock place={error.place} message={withoutPlace(error.text, error.place)}>
+    <ErrorBlock place={error.place} message={error.text}>
       {MEANWHILE[error.kind] ?? 'The client tries again by itself.'}
     </ErrorBlock>
   );
@@ -53,7 +53,7 @@ function PolicyError({
   return (
     <ErrorBlock
       place={place}
-      message={withoutPlace(error.message, place)}
+      message={error.message}
       source={source && { first: source.first, hit: source.line, lines: source.lines }}
     >
       {held === null ? (

@@ -1,5 +1,5 @@
 import { policyStateOf } from '../../../../src/fleet/rank.js';
-import { behind, commit, DASH, integer, NBSP, withoutPlace } from '../../../../src/fleet/words.js';
+import { behind, commit, DASH, integer, NBSP } from '../../../../src/fleet/words.js';
 import type { FleetRow } from '../../../../src/wire/fleet.js';
 
 /** The cells of a client as text, so that a cell is drawn again only where its text changes. */
@@ -49,14 +49,14 @@ export function placeText({ error }: FleetRow): string {
   return error.place.includes('.rego') ? (error.place.split('/').at(-1) ?? '') : error.place;
 }
 
-/** What is wrong, without the place that engines put before it. */
+/** What is wrong. */
 export function errorText({ error }: FleetRow): string {
-  return error === null ? '' : withoutPlace(error.text, error.place);
+  return error === null ? '' : error.text;
 }
 
 /** The error in full, for a title. */
 export function errorTitle({ error }: FleetRow): string {
-  return error === null ? '' : `${error.place} ${withoutPlace(error.text, error.place)}`.trim();
+  return error === null ? '' : `${error.place} ${error.text}`.trim();
 }
 
 /** The second line of a narrow screen: the error, else how its data is. */

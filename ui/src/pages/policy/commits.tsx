@@ -1,4 +1,6 @@
-import { integer, commit as short } from '../../../../src/fleet/words.js';
+import { errorLine } from '../../../../src/fleet/change-words.js';
+import { type CommitLook, commitLook } from '../../../../src/fleet/commit-look.js';
+import { commit as short } from '../../../../src/fleet/words.js';
 import type { PolicyCommit } from '../../../../src/wire/fleet-views.js';
 import type { App } from '../../app';
 import { Icon, type IconName } from '../../parts/icon';
@@ -16,20 +18,21 @@ interface CommitsProps {
 /** The commits of the branch, newest first. Each leads to what it changed. */
 export function Commits({ app, commits, chosen, tab }: CommitsProps) {
   const underWay = app.store.summary.value?.under_way;
-  const policy = app.store.summary.value?.policy;
+  const counts = new Map(app.store.changes.value.map((change) => [change.id, change.counts]));
   return (
     <nav class="commits" aria-label="Commits">
       <ol>
         {commits.map((one) => {
           const isMoving = underWay?.kind === 'policy' && underWay.id === one.hash && underWay.state === 'under_way';
-          const refusing = one.hash === policy?.head ? (policy.counts.refused ?? 0) : 0;
-          const [icon, tone, word] = looks(one.state, isMoving, refusing);
+          const { kind, word } = commitLook({ state: one.state, isMoving, counts: counts.get(one.hash) });
+          const [icon, shade] = LOOKS[kind];
+          const tone = kind === 'held' && one.state !== 'head' ? 'muted' : shade;
           return (
             <li key={one.hash}>
               <a
                 href={linkTo('policy', { query: { tab: tab === 'files' ? tab : undefined, to: one.hash } })}
                 aria-current={one.hash === chosen ? 'true' : undefined}
-                title={one.error?.message}
+                title={one.error === null ? undefined : errorLine(one.error)}
               >
                 <Icon name={icon} tone={tone} />
                 <span class="clip" title={one.title}>
@@ -54,24 +57,9 @@ export function Commits({ app, commits, chosen, tab }: CommitsProps) {
   );
 }
 
-/** Shape, colour and word of the state of a commit. */
-function looks(
-  state: string,
-  isMoving: boolean,
-  refusing: number,
-): readonly [icon: IconName, tone: string, word: string] {
-  if (refusing > 0) return ['refused', 'red', `${integer(refusing)} refuse it`];
-  if (isMoving) return ['told', 'accent', 'under way'];
-  switch (state) {
-    case 'head':
-      return ['acknowledged', 'accent', 'served'];
-    case 'served':
-      return ['acknowledged', 'muted', ''];
-    case 'refused':
-      return ['refused', 'red', 'not served'];
-    case 'replaced':
-      return ['none', 'muted', 'never served'];
-    default:
-      return ['none', 'muted', state.replaceAll('_', ' ')];
-  }
-}
+const LOOKS: Readonly<Record<CommitLook['kind'], readonly [icon: IconName, tone: string]>> = {
+  held: ['acknowledged', 'accent'],
+  under_way: ['told', 'accent'],
+  refused: ['refused', 'red'],
+  open: ['none', 'muted'],
+};

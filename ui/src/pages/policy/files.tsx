@@ -13,9 +13,8 @@ const ROWS = 1000;
 export function Files({ answer }: { readonly answer: PolicyFilesAnswer }) {
   const { files, total, manifests, ignored, warnings } = answer;
   const shown = files.slice(0, ROWS);
-  const others = warnings.filter(
-    (warning) => !files.some((file) => file.warning !== null && warning.includes(file.path)),
-  );
+  const told = new Set(files.flatMap(({ path, warning }) => (warning === null ? [] : [path])));
+  const others = warnings.filter(({ file }) => !told.has(file));
   return (
     <>
       <p class="muted quiet">
@@ -26,9 +25,9 @@ export function Files({ answer }: { readonly answer: PolicyFilesAnswer }) {
           : `order of ${manifests.join(', ')}`}
         {ignored > 0 && ` \u00b7 ${count(ignored, 'other file')} left out`}
       </p>
-      {others.map((warning) => (
-        <Banner key={warning} kind="warn" what="To know of this commit:">
-          {warning}
+      {others.map(({ text }) => (
+        <Banner key={text} kind="warn" what="To know of this commit:">
+          {text}
         </Banner>
       ))}
       {files.length === 0 ? (

@@ -1,5 +1,5 @@
 import './policy.css';
-import { errorText } from '../../../../src/fleet/change-words.js';
+import { errorPlace } from '../../../../src/fleet/change-words.js';
 import { age, count, commit as short } from '../../../../src/fleet/words.js';
 import type {
   PolicyCommit,
@@ -159,7 +159,7 @@ function Chosen({ app, source: { commits }, query }: ChosenProps) {
         </div>
         {chosen?.error != null && (
           <div class="refusal">
-            <ErrorBlock place="" message={errorText(chosen.error)}>
+            <ErrorBlock place={errorPlace(chosen.error)} message={chosen.error.message}>
               The server refused this commit and announced nothing.{' '}
               <a href={linkTo('change', { id: chosen.hash })}>What became of it</a>
             </ErrorBlock>
