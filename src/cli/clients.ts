@@ -14,7 +14,7 @@ import { clientTable } from './status/client-table.js';
 import { parseConditions } from './status/fail-on.js';
 import type { Page } from './status/fleet-lines.js';
 import { counted, printable } from './status/text.js';
-import { pageOf } from './watch/watch.js';
+import { byClockOf, pageOf } from './watch/watch.js';
 
 interface ClientsOptions extends TargetOptions {
   only?: string;
@@ -48,7 +48,7 @@ async function clients(options: ClientsOptions, io: CommandIo): Promise<void> {
     printLine(io.stdout, JSON.stringify({ ...raw, clients: chosen }));
     return;
   }
-  const lines = listLines(answer, answer.clients.filter(isWanted), pageOf(io.stdout));
+  const lines = listLines(answer, answer.clients.filter(isWanted), byClockOf(answer.now)(pageOf(io.stdout)));
   for (const line of lines) printLine(io.stdout, line);
 }
 
@@ -59,7 +59,7 @@ async function client(name: string, options: ClientsOptions, io: CommandIo): Pro
   const { text } = await askServer({ url: address, token }, { code: 'server_refused' }, io.env);
   const answer = parsedAnswer(clientAnswer, text, url);
   if (options.json === true) printLine(io.stdout, text);
-  else for (const line of clientLines(answer, pageOf(io.stdout))) printLine(io.stdout, line);
+  else for (const line of clientLines(answer, byClockOf(answer.now)(pageOf(io.stdout)))) printLine(io.stdout, line);
 }
 
 function listLines({ clients: all, incomplete }: ClientsAnswer, shown: readonly ClientView[], page: Page): string[] {

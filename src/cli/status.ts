@@ -23,7 +23,7 @@ import {
 import { failOnClient, failOnFleet, failOnRows, parseFailOn } from './status/fail-on.js';
 import { fleetLines, type Page } from './status/fleet-lines.js';
 import { ownConditions, ownHealth, ownLines, ownPosition, type Position } from './status/own-lines.js';
-import { type Look, lookOnce, watch } from './watch/watch.js';
+import { byClockOf, type Look, lookOnce, watch } from './watch/watch.js';
 
 const CLIENT_URL = 'the client API (default: from SYNC_CLIENT_API_SERVER_HOST and _PORT)';
 const FAIL_ON = 'exit with a specific code (docs/commands.md) on any of unhealthy, behind, away; comma-separated';
@@ -101,9 +101,10 @@ async function serverStatus(options: StatusOptions, given: CommandIo): Promise<v
   }
   await show(options, stdout, async () => {
     const { answer, raw } = await allClients(target, env);
+    const theirs = byClockOf(answer.now);
     return {
       key: fleetLines(timeless(answer), TIMELESS).join('\n'),
-      lines: (page) => (options.json === true ? [JSON.stringify(raw)] : fleetLines(answer, page)),
+      lines: (page) => (options.json === true ? [JSON.stringify(raw)] : fleetLines(answer, theirs(page))),
       judge: () => failOnFleet(conditions, answer),
     };
   });
@@ -117,9 +118,10 @@ async function clientStatus(options: StatusOptions, given: CommandIo): Promise<v
   const conditions = parseFailOn(options.failOn);
   await show(options, stdout, async () => {
     const { health, position, raw } = await askClient({ url, token }, env);
+    const theirs = byClockOf(health.now);
     return {
       key: ownLines(health, position, TIMELESS).join('\n'),
-      lines: (page) => (options.json === true ? [raw] : ownLines(health, position, page)),
+      lines: (page) => (options.json === true ? [raw] : ownLines(health, position, theirs(page))),
       judge: () => failOnClient(conditions, ownConditions(health)),
     };
   });

@@ -158,7 +158,7 @@ export class ServerApi {
     const first = this.#firstHop(url);
     let who = 'the sync server';
     const refused = ({ url: place }: Hop, { status, headers, text }: ServerAnswer): SyncError => {
-      const seconds = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS) ?? 0;
+      const seconds = retryAfterSeconds(headers, RETRY_AFTER_MAX_SECONDS) ?? 0;
       const said = problemText(this.#withoutSecrets(text)).slice(0, 300);
       const message = `${who} answered ${status} for ${redactUrl(place.href)}: ${said}`;
       const wait = seconds > 0 ? { retryAfterSeconds: seconds } : {};

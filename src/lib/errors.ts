@@ -269,6 +269,13 @@ export const ERROR_CODES = {
     remedy:
       'Retry after the time in `Retry-After`, with the same `Idempotency-Key`. What is known is served meanwhile; see SYNC_BROADCAST_URI.',
   },
+  clock_differs: {
+    status: 500,
+    cause:
+      'The clock of this machine and that of the backbone, which all server instances share, differ by more than 2 s.',
+    remedy:
+      'Set both by NTP (`timedatectl` shows whether). Times of the update log are moved to the clock of the server meanwhile; tokens expire by that of whoever verifies them.',
+  },
   backbone_replaced: {
     status: 503,
     cause:

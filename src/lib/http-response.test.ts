@@ -10,12 +10,18 @@ import {
 
 test('Retry-After is a number or a date, within the bound', () => {
   const now = Date.parse('2026-11-21T10:00:00Z');
-  assert.equal(retryAfterSeconds('120', 3600, now), 120);
-  assert.equal(retryAfterSeconds(' 0 ', 3600, now), 0);
-  assert.equal(retryAfterSeconds('Sat, 21 Nov 2026 10:00:30 GMT', 3600, now), 30);
-  assert.equal(retryAfterSeconds('Sat, 21 Nov 2026 09:00:00 GMT', 3600, now), 0);
-  assert.equal(retryAfterSeconds('999999999', 3600, now), 3600);
-  for (const bad of [undefined, '', 'soon', '-5x']) assert.equal(retryAfterSeconds(bad, 3600, now), undefined);
+  const seconds = (value: string | undefined, date?: string): number | undefined =>
+    retryAfterSeconds({ 'retry-after': value, date }, 3600, now);
+  assert.equal(seconds('120'), 120);
+  assert.equal(seconds(' 0 '), 0);
+  assert.equal(seconds('Sat, 21 Nov 2026 10:00:30 GMT'), 30);
+  assert.equal(seconds('Sat, 21 Nov 2026 09:00:00 GMT'), 0);
+  assert.equal(seconds('999999999'), 3600);
+  for (const bad of [undefined, '', 'soon', '-5x']) assert.equal(seconds(bad), undefined);
+  // The clock of the peer is an hour ahead, or behind.
+  assert.equal(seconds('Sat, 21 Nov 2026 11:00:30 GMT', 'Sat, 21 Nov 2026 11:00:00 GMT'), 30);
+  assert.equal(seconds('Sat, 21 Nov 2026 09:00:30 GMT', 'Sat, 21 Nov 2026 09:00:00 GMT'), 30);
+  assert.equal(seconds('Sat, 21 Nov 2026 10:00:30 GMT', 'no date'), 30);
 });
 
 test('a header that was sent several times is a list', () => {

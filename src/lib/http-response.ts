@@ -9,16 +9,15 @@ export function headerText(value: string | string[] | undefined): string | undef
 }
 
 /**
- * Seconds of a `Retry-After` header (a number or a date, RFC 9110 section 10.2.3), at most `maxSeconds`: a peer with a wrong clock
- * must not silence us. Undefined without a valid header.
+ * Seconds of the header `Retry-After` of a response (a number or a date, RFC 9110 section 10.2.3), at most `maxSeconds`: a peer must not
+ * silence us. A date is by the clock of the peer, as is its header `Date`; without that, our clock has to do. Undefined without a valid
+ * header.
  */
-export function retryAfterSeconds(
-  value: string | string[] | undefined,
-  maxSeconds: number,
-  nowMs = Date.now(),
-): number | undefined {
-  const text = headerText(value)?.trim() ?? '';
-  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - nowMs) / 1000);
+export function retryAfterSeconds(headers: HeaderValues, maxSeconds: number, nowMs = Date.now()): number | undefined {
+  const text = headerText(headers['retry-after'])?.trim() ?? '';
+  const dateMs = Date.parse(headerText(headers.date) ?? '');
+  const sentMs = Number.isNaN(dateMs) ? nowMs : dateMs;
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - sentMs) / 1000);
   return Number.isNaN(seconds) ? undefined : Math.min(Math.max(0, seconds), maxSeconds);
 }
 

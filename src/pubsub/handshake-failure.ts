@@ -16,7 +16,7 @@ export async function handshakeFailure(url: string, response: IncomingMessage): 
   const text = (await bodyStart(response, REFUSAL_TEXT_BYTES)).toString('utf8');
   clearTimeout(timer);
   const { statusCode, headers } = response;
-  const seconds = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS) ?? 0;
+  const seconds = retryAfterSeconds(headers, RETRY_AFTER_MAX_SECONDS) ?? 0;
   const why = text === '' ? '' : `: ${problemText(text)}`;
   return new SyncError(
     statusCode === 401 ? 'token_refused' : 'server_refused',

@@ -6,6 +6,7 @@ import { inSpan, type TraceSpan, type Tracing } from '../lib/tracing.js';
 import type { Publication, PublicationData, Subscriber } from '../pubsub/hub.js';
 import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
+import { byOurClock } from './log/log-clock.js';
 import type { FoldedEntry, LogRecord, NewRecord, Recorded, Retain, UpdateLog } from './log/update-log.js';
 import type { RefreshPart } from './refresh.js';
 import type { TraceMemory } from './trace/change-times.js';
@@ -178,7 +179,8 @@ export function createPublisher(
       const startedMs = performance.now();
       const records = await updateLog.appendFrom((fold) =>
         choose(fold).map(({ entries, expiresMs }) => {
-          const retain = expiresMs === undefined ? true : Math.max(1, expiresMs - Date.now()) / 1000;
+          const retain =
+            expiresMs === undefined ? true : Math.max(1, byOurClock(updateLog, expiresMs) - Date.now()) / 1000;
           return { id: hexId(), publisher, reason, entries, callbacks: [], retain };
         }),
       );

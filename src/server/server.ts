@@ -119,6 +119,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
     clients: () => peers().filter(({ topics }) => topics.length > 0).length,
     isDraining: () => drain.isBegun,
     source: () => policy.tracker?.status().state ?? 'none',
+    logger: logOf('instances'),
   });
   parts.add(instances, ({ close }) => close());
   const about = { opened, policy, peers, meter, memory, instances, log };
@@ -236,7 +237,7 @@ function heardUpdates(log: UpdateLog): { follow(sessions: Sessions): void; unsub
   let skipped = (): void => {
     isSkipped = true;
   };
-  const ends = [log.onRecord((record) => heard(updateOf(record))), log.onSkipped(() => skipped())];
+  const ends = [log.onRecord((record) => heard(updateOf(log, record))), log.onSkipped(() => skipped())];
   return {
     follow: (sessions) => {
       heard = (update) => sessions.recorded(update);

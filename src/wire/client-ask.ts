@@ -45,6 +45,7 @@ const millis = z.number().nonnegative();
 
 /** {@link ClientDetails} within the limits of an answer. */
 const boundedDetails = z.object({
+  now: millis.optional(),
   version: name,
   log_level: name,
   started_at: millis,

@@ -11,7 +11,7 @@ export const clientTransaction = z.object({
   id: z.string().describe('The commit, or the id of the update'),
   seq: z.number().nullable(),
   outcome: z.string().describe('applied, refused, failing, unchanged, superseded'),
-  at: millis.describe('When it ended, by the clock of the client'),
+  at: millis.describe('When it ended'),
   took_ms: z.number().nullable(),
   wrote: z.array(z.string()).describe('Paths or files, at most 5'),
   wrote_total: z.number(),
@@ -21,6 +21,7 @@ export type ClientTransaction = z.infer<typeof clientTransaction>;
 
 /** What a connected client answers when it is asked. */
 export const clientDetails = z.object({
+  now: millis.optional().describe('When it answered; older clients do not say it'),
   version: z.string(),
   log_level: z.string(),
   started_at: millis,

@@ -51,6 +51,7 @@ const lastTransaction = z
 
 /** `GET /healthy` of a client: the same for healthy and unhealthy, beside the fields that OPAL's users read. */
 export const clientHealth = z.object({
+  now: z.string().describe('By the clock of the client, as all times of the response'),
   ready: z.boolean(),
   draining: z.literal(true).optional().describe('It was asked to stop: GET /ready is 503'),
   healthy: z.boolean(),

@@ -73,6 +73,12 @@ export const clientView = z.object({
   healthy: z.boolean().nullable(),
   since: millis.nullable().describe('When its state began'),
   reported_at: millis.nullable(),
+  clock_ahead_ms: z
+    .number()
+    .optional()
+    .describe(
+      'How far its clock is ahead of (less than 0: behind) that of the server, by its last report, less the way of that; missing: it does not say',
+    ),
   engine: z
     .object({
       kind: z.string(),
@@ -111,6 +117,13 @@ export const clientsAnswer = z.object({
   head: z.number(),
   policy_head: z.string().nullable(),
   instance: z.string().describe('The server instance that responds'),
+  now: millis
+    .optional()
+    .describe('By the clock of that instance, as all times of the response; an older server does not say'),
+  clock: z
+    .string()
+    .optional()
+    .describe('How the clock of that instance and that of the backbone differ, where they do'),
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
   policy_source: sourceView.optional().describe('How the server instance that responds follows the policy source'),
   total: z.number().optional().describe('Clients on all pages'),

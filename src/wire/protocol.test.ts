@@ -21,7 +21,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'bundle.policyBundle': 'f49d9719d5f98c6c',
     'bundle.policyModule': 'ed20ded57e6546ec',
     'bundle.policyNotice': 'c1e1abc3d2939ae1',
-    'clientAsk.answer': 'ea23b97ee9e9edf3',
+    'clientAsk.answer': '13a35f93342d1539',
     'clientAsk.ask': '12849faed26c8dd9',
     'data.callbackItem': '75b1fc6794599469',
     'data.dataSourceEntry': 'd113aece95f10586',

@@ -18,12 +18,13 @@ export interface Page {
  * unhealthy ones first, each followed by its reasons.
  */
 export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
-  const { clients, head, policy_head: policyHead, incomplete, policy_source: source } = answer;
+  const { clients, head, policy_head: policyHead, incomplete, policy_source: source, clock } = answer;
   const sorted = clients.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
   const refused = source?.refused === undefined ? '' : `, whose head ${shortHash(source.refused)} is refused`;
   const summary = `${counted(clients.length, 'client')}, update log at ${head}, policy at ${shortHash(policyHead)}${refused}`;
   const notes = [
     ...(source === undefined ? [] : sourceLines(source, page.nowMs)),
+    ...(clock === undefined ? [] : [`Clock: ${printable(clock)}; set both by NTP`]),
     ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
   ];
   const [header = '', ...rows] = fleetTable(sorted, page);

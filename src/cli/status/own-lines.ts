@@ -16,6 +16,7 @@ const { policy, data, engine, server } = clientHealth.shape;
 export const ownHealth = z.object({
   ...clientHealth.pick({ ready: true, healthy: true }).shape,
   status: z.string(),
+  now: time.optional(),
   policy: policy.pick({ hash: true, wanted: true, error: true }).extend({ since: time.nullable() }),
   data: data
     .pick({ failing_total: true, unresolved: true })

@@ -52,7 +52,7 @@ export function reasonLines(client: ClientView, nowMs: number): string[] {
       ? [`${counted(duplicates, 'other server instance')} has a client of this id connected, too`]
       : []),
   ];
-  return lines.length > 0 ? lines : unknownReason(client);
+  return [...lines, ...(lines.length > 0 ? [] : unknownReason(client)), ...clockLines(client)];
 }
 
 /** What there is to say of a client of which no reason is known. */
@@ -107,6 +107,16 @@ function blockedLine(blocked: readonly number[]): string {
 
 function engineLine(error: string | null | undefined): string {
   return `engine: does not answer${error == null ? '' : `: ${printable(error)}`}`;
+}
+
+/** Reports may be under way for some seconds: only what is more says that a clock is wrong. */
+const CLOCK_DIFFERS_MS = 10_000;
+
+function clockLines({ clock_ahead_ms: aheadMs = 0 }: ClientView): string[] {
+  if (Math.abs(aheadMs) <= CLOCK_DIFFERS_MS) return [];
+  return [
+    `its clock is ${age(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} that of the server: set both by NTP`,
+  ];
 }
 
 function codeText(code: string | undefined): string {

@@ -22,6 +22,12 @@ export function pageOf({ isTTY, columns = 0 }: Pick<Output, 'isTTY' | 'columns'>
   return { nowMs: Date.now(), width: isTTY === true && columns > 0 ? columns : Number.POSITIVE_INFINITY };
 }
 
+/** A page with times by the clock of who answered, which said at `now` what time it is there; undefined: it does not say. */
+export function byClockOf(now: number | undefined): (page: Page) => Page {
+  const aheadMs = now === undefined ? 0 : now - Date.now();
+  return (page) => ({ ...page, nowMs: page.nowMs + aheadMs });
+}
+
 /** Shows one look, and judges it. */
 export async function lookOnce(look: () => Promise<Look>, output: Output): Promise<void> {
   const seen = await look();

@@ -24,6 +24,7 @@ export function ownDetails({ startedMs, data, engine, drift, recent, log }: OwnD
   const { orphans } = data;
   const state = drift?.state;
   return {
+    now: Date.now(),
     version: packageVersion(),
     log_level: logLevelsOf(log)?.view().level ?? 'of the program that runs it',
     started_at: startedMs,

@@ -22,7 +22,7 @@ export interface FetchTimes {
 /** Returns the error for a response without a document, by its status. `start`: the start of its body. */
 export function statusFailure(hop: Hop, status: number, headers: HeaderValues, start: Uint8Array): SyncError {
   const excerpt = excerptOf(hop, start);
-  const wait = retryAfterSeconds(headers['retry-after'], RETRY_AFTER_MAX_SECONDS);
+  const wait = retryAfterSeconds(headers, RETRY_AFTER_MAX_SECONDS);
   return new SyncError('fetch_failed', `${hopName(hop)} answered ${status}${excerpt === '' ? '' : `: ${excerpt}`}`, {
     retryable: isRetryableStatus(status),
     ...(wait !== undefined && (status === 429 || status === 503) ? { retryAfterSeconds: wait } : {}),

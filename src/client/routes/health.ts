@@ -112,6 +112,7 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
   const { wanted, error: policyError, since } = status.policy;
   const document = healthWriter?.state;
   return {
+    now: timeOf(Date.now()),
     ready: status.ready,
     ...(deps.drain.isBegun && { draining: true as const }),
     healthy: status.healthy,

@@ -38,8 +38,13 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
     return this.keeper.roundTripMs;
   }
 
+  get clockAheadMs(): number | undefined {
+    return this.keeper.clockAheadMs;
+  }
+
   async load(): ReturnType<LogStore['load']> {
-    const { head } = await this.keeper.call((session) => session.look(0));
+    const { state } = await this.keeper.call((session) => this.keeper.look(session, 0));
+    const { head } = state;
     return { head, rows: this.live() };
   }
 

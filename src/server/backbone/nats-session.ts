@@ -179,12 +179,13 @@ export class NatsSession implements Session {
     const { names } = this.#place;
     try {
       await this.#follow();
-      const { state, config, created } = await this.#manager.streams.info(names.log);
+      const { state, config, created, ts } = await this.#manager.streams.info(names.log);
       const row = seq === 0 ? null : await this.#manager.streams.getMessage(names.log, { seq }).catch(nothingThere);
       return {
         epoch: epochOf(created, config.metadata),
         head: state.last_seq,
         rowMs: row === null ? undefined : Math.floor(row.time.getTime()),
+        nowMs: ts === undefined ? undefined : Date.parse(ts),
       };
     } catch (error) {
       if (codeOf(error) === CODE.streamNotFound) return { epoch: undefined, head: 0, rowMs: undefined };

@@ -6,7 +6,7 @@ import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { MailParts, mailParts } from './mail-parts.js';
-import { POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
+import { NOW_MS, POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in Postgres. */
@@ -65,15 +65,17 @@ export class PostgresSession implements Session {
       epoch: string | null;
       head: number | null;
       row_ms: number | null;
+      now_ms: number;
     }>(
-      `SELECT pg_is_in_recovery() AS standby, m.epoch, m.head::float8 AS head,
+      `SELECT ${NOW_MS}::float8 AS now_ms, pg_is_in_recovery() AS standby, m.epoch, m.head::float8 AS head,
          (SELECT time_ms::float8 FROM ${row} WHERE seq = $1) AS row_ms
        FROM (SELECT 1) always LEFT JOIN ${meta} m ON true`,
       [seq],
     );
     // After a failover the address may still lead to the old server: reconnect until it leads to the primary.
     if (state === undefined || state.standby) throw new Error('the server is a standby and cannot be written');
-    return { epoch: state.epoch ?? undefined, head: state.head ?? 0, rowMs: state.row_ms ?? undefined };
+    const { epoch, head, row_ms: rowMs, now_ms: nowMs } = state;
+    return { epoch: epoch ?? undefined, head: head ?? 0, rowMs: rowMs ?? undefined, nowMs };
   }
 
   async renewEpoch(old: string): Promise<void> {

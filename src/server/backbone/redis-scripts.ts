@@ -28,10 +28,11 @@ if not epoch then
 end
 return { epoch, redis.call('HGET', KEYS[1], 'form') }`;
 
-/** KEYS meta, log. ARGV a seq. Returns epoch, head, and the time of that row. */
+/** KEYS meta, log. ARGV a seq. Returns epoch, head, the time now, and that of the row: what may be nil is last. */
 export const LOOK = `
+${NOW}
 local row = redis.call('XRANGE', KEYS[2], ARGV[1] .. '-0', ARGV[1] .. '-0')
-return { redis.call('HGET', KEYS[1], 'epoch'), redis.call('HGET', KEYS[1], 'head'), row[1] and row[1][2][4] }`;
+return { redis.call('HGET', KEYS[1], 'epoch'), redis.call('HGET', KEYS[1], 'head'), now, row[1] and row[1][2][4] }`;
 
 /** KEYS meta. ARGV the old epoch, a new one. */
 export const RENEW = `

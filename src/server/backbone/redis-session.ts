@@ -83,7 +83,7 @@ export class RedisSession implements Session {
 
   async look(seq: number): Promise<BackboneState> {
     const { meta, log } = this.#place.keys;
-    const [epoch, head, rowMs] = (await this.run(LOOK, [meta, log], [Math.max(seq, 1)])) as (
+    const [epoch, head, nowMs, rowMs] = (await this.run(LOOK, [meta, log], [Math.max(seq, 1)])) as (
       | string
       | null
       | undefined
@@ -92,6 +92,7 @@ export class RedisSession implements Session {
       epoch: epoch ?? undefined,
       head: Number(head ?? 0),
       rowMs: rowMs === undefined || rowMs === null ? undefined : Number(rowMs),
+      nowMs: Number(nowMs),
     };
   }
 

@@ -1,6 +1,7 @@
 import { backoffMs, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { MeasuredClock } from '../../lib/measured-clock.js';
 import type { Durability, StoreStatus } from '../log/log-store.js';
 import { replaced, unavailable } from './backbone-errors.js';
 
@@ -25,6 +26,8 @@ export interface BackboneState {
   readonly head: number;
   /** Time of the requested row; undefined if it does not exist (any more). */
   readonly rowMs: number | undefined;
+  /** The time by the clock of the backbone, which the times of rows are by. Undefined: it does not say. */
+  readonly nowMs?: number | undefined;
 }
 
 /** Events of a session. */
@@ -101,6 +104,7 @@ export class SessionKeeper<S extends Session> {
   #seen = { seq: 0, timeMs: 0 };
   /** Of the last checks, the newest last. */
   #roundTrips: readonly number[] = [];
+  readonly #clock = new MeasuredClock();
   #head = 0;
 
   private constructor(deps: KeeperDeps<S>, first: Held<S>, log: { epoch: string; durability: Durability }) {
@@ -163,6 +167,20 @@ export class SessionKeeper<S extends Session> {
   get roundTripMs(): number | undefined {
     if (!this.#status.up) return undefined;
     return this.#roundTrips.length === 0 ? undefined : Math.min(...this.#roundTrips);
+  }
+
+  /** How far the clock of the backbone is ahead of ours; undefined: not known yet. */
+  get clockAheadMs(): number | undefined {
+    return this.#clock.aheadMs;
+  }
+
+  /** {@link Session.look}, which tells the clock of the backbone, too. */
+  async look(session: S, seq: number): Promise<{ readonly state: BackboneState; readonly tookMs: number }> {
+    const [startedMs, sentMs] = [performance.now(), Date.now()];
+    const state = await session.look(seq);
+    const tookMs = performance.now() - startedMs;
+    if (state.nowMs !== undefined) this.#clock.answered(state.nowMs, { sentMs, tookMs });
+    return { state, tookMs };
   }
 
   watch(listener: () => void): () => void {
@@ -282,9 +300,8 @@ export class SessionKeeper<S extends Session> {
     const { what } = this.#deps;
     const { seq, timeMs } = this.#seen;
     const head = this.#head;
-    const startedMs = performance.now();
-    const state = await session.look(seq);
-    this.#roundTrips = [...this.#roundTrips.slice(-2), performance.now() - startedMs];
+    const { state, tookMs } = await this.look(session, seq);
+    this.#roundTrips = [...this.#roundTrips.slice(-2), tookMs];
     if (state.epoch !== this.epoch)
       throw replaced(what, 'the update log was emptied or replaced: it has another epoch');
     if (state.head < head || (state.rowMs !== undefined && seq > 0 && state.rowMs !== timeMs)) {

@@ -3,6 +3,7 @@ import type { Limits } from '../../auth/caller.js';
 import { redactUrl } from '../../lib/log.js';
 import { type DocPath, docPathText } from '../../wire/doc-path.js';
 import type { DataDocument, DocumentsAnswer } from '../../wire/fleet-views.js';
+import { byOurClock } from '../log/log-clock.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
 import type { AllClients } from '../sessions/all-clients.js';
 import { isVisible, visiblePart } from '../sessions/client-view.js';
@@ -33,7 +34,7 @@ export interface DocumentsQuery {
 }
 
 export interface DocumentsDeps {
-  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'fold'>;
+  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'fold' | 'clockAheadMs'>;
   readonly everyone: () => Promise<AllClients>;
   /** SYNC_DATA_UPDATES_RETAINED. */
   readonly updatesRetained: boolean;
@@ -50,6 +51,8 @@ const PAGE = { chars: 1024 * 1024, hashed: 16 * 1024 * 1024 } as const;
 /** Lists what a new client would write, path by path, without the values. */
 export function createDocuments(deps: DocumentsDeps): (query: DocumentsQuery) => Promise<DocumentsAnswer> {
   const { log, externalSource } = deps;
+  const ourTime = (timeMs: number | undefined): number | null =>
+    timeMs === undefined ? null : byOurClock(log, timeMs);
   const rows = new DocumentRows(deps.updatesRetained);
   const digests = new InlineDigests();
 
@@ -73,8 +76,8 @@ export function createDocuments(deps: DocumentsDeps): (query: DocumentsQuery) =>
       publisher: sees ? (newest.update?.publisher ?? null) : null,
       bytes: digest?.bytes ?? null,
       hash: digest?.hash ?? null,
-      changed_at: newest.update?.timeMs ?? null,
-      retained_until: newest.expiresMs ?? null,
+      changed_at: ourTime(newest.update?.timeMs),
+      retained_until: ourTime(newest.expiresMs),
       topics: [...topics].slice(0, TOPICS_SHOWN),
       clients,
       refused_by: refusedBy,

@@ -1,5 +1,6 @@
 import type { Permitted } from '../../auth/caller.js';
-import type { AuditRecord } from '../log/update-log.js';
+import { byOurClock } from '../log/log-clock.js';
+import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import type { Memories } from '../sessions/find-change.js';
 import {
   commitHashes,
@@ -43,8 +44,12 @@ export type ChangeFacts = DataFacts | PolicyFacts;
 /** Most topics and paths that are named. */
 const NAMED = 20;
 
-/** Returns what a caller may see of an update; undefined: nothing. */
-export function dataFacts(record: AuditRecord, permitted: Permitted): DataFacts | undefined {
+/** Returns what a caller may see of an update of a log; undefined: nothing. */
+export function dataFacts(
+  log: Pick<UpdateLog, 'clockAheadMs'>,
+  record: AuditRecord,
+  permitted: Permitted,
+): DataFacts | undefined {
   const part = permittedPart(record, permitted);
   if (part === undefined) return undefined;
   const { seq, id, timeMs, publisher, reason, entries } = part;
@@ -52,7 +57,7 @@ export function dataFacts(record: AuditRecord, permitted: Permitted): DataFacts 
     kind: 'data',
     key: seq,
     updateId: id,
-    atMs: timeMs,
+    atMs: byOurClock(log, timeMs),
     publisher,
     reason,
     topics: new Set(entries.flatMap(({ topics }) => topics)),

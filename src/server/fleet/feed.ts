@@ -17,7 +17,7 @@ import { TrackedChanges } from './tracked-changes.js';
 export interface FeedDeps extends ViewDeps {
   readonly instance: string;
   readonly environment: string | undefined;
-  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'status' | 'heads' | 'audit'>;
+  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'status' | 'heads' | 'audit' | 'clockAheadMs'>;
 }
 
 /** Receives the events of a feed. */
@@ -94,7 +94,7 @@ export class FleetFeed {
   /** The log has a new update, since the look before. */
   recorded(record: AuditRecord): void {
     if (this.#updates === undefined) return; // they are read from the log
-    const facts = dataFacts(record, this.#limits);
+    const facts = dataFacts(this.#deps.log, record, this.#limits);
     if (facts !== undefined) this.#updates = withNewest(facts, this.#updates);
   }
 
@@ -268,7 +268,7 @@ export class FleetFeed {
     const lowest = before - LOOKED_THROUGH;
     while (found.length < CHANGES && before > 1 && before > lowest) {
       const page = await log.audit(before, ROWS_AT_ONCE);
-      found.push(...page.records.flatMap((record) => dataFacts(record, this.#limits) ?? []));
+      found.push(...page.records.flatMap((record) => dataFacts(log, record, this.#limits) ?? []));
       if (page.next === undefined) break;
       before = page.next;
     }

@@ -2,6 +2,7 @@ import type { Limits } from '../../auth/caller.js';
 import { SyncError } from '../../lib/errors.js';
 import { type DocPath, isAtOrBelow, parseDocPath } from '../../wire/doc-path.js';
 import type { ChangesAnswer, FleetChange } from '../../wire/fleet.js';
+import { byOurClock } from '../log/log-clock.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { isVisible } from '../sessions/client-view.js';
 import { permittedPart } from '../sessions/trace-parts.js';
@@ -81,7 +82,11 @@ interface FoundUpdates {
 }
 const NO_UPDATES: FoundUpdates = { updates: [], next: undefined, untilMs: undefined };
 
-async function findUpdates(log: Pick<UpdateLog, 'audit'>, query: ChangesQuery, from: number): Promise<FoundUpdates> {
+async function findUpdates(
+  log: Pick<UpdateLog, 'audit' | 'clockAheadMs'>,
+  query: ChangesQuery,
+  from: number,
+): Promise<FoundUpdates> {
   const updates: DataFacts[] = [];
   let before = from;
   let chars = 0;
@@ -89,10 +94,10 @@ async function findUpdates(log: Pick<UpdateLog, 'audit'>, query: ChangesQuery, f
   while (before > 1) {
     const page = await log.audit(before, Math.min(ROWS_AT_ONCE, Math.max(query.limit, 100)));
     for (const record of page.records) {
-      untilMs = record.timeMs;
+      untilMs = byOurClock(log, record.timeMs);
       // The question is about what the caller may see: another answer would tell of the rest.
       const part = permittedPart(record, query.limits);
-      const facts = part !== undefined && asked(part, query) ? dataFacts(part, query.limits) : undefined;
+      const facts = part !== undefined && asked(part, query) ? dataFacts(log, part, query.limits) : undefined;
       if (facts === undefined) continue;
       updates.push(facts);
       chars += charsOf(facts);

@@ -35,10 +35,10 @@ test('an update with a million topics is compared with thousands of clients in n
     ),
     slot,
   }));
-  const facts = dataFacts(record, { permittedTopics: undefined, permittedPaths: undefined });
+  const facts = dataFacts({}, record, { permittedTopics: undefined, permittedPaths: undefined });
   assert(facts !== undefined);
   const recent = new RecentUpdates(0);
-  recent.add(updateOf(record));
+  recent.add(updateOf({}, record));
   const cpuMs = cpuTimer();
   const context = { memories: [], epoch: 'e', isLimited: false };
   const slices = new Slices();

@@ -5,7 +5,7 @@ import type { Vitals } from './vitals.js';
 /** An announcement of another instance, as far as it is of use here. */
 export interface AnnouncedInstance {
   readonly instance: string;
-  /** Time of the announcement by its own clock, in milliseconds since 1970. */
+  /** Time of the announcement, in milliseconds since 1970. */
   readonly atMs: number;
   /** Last seq of the log that it had seen. */
   readonly seen: number;
@@ -24,6 +24,8 @@ export interface InstanceListDeps {
   /** Connected clients of this instance. */
   readonly clients: () => number;
   readonly now: () => number;
+  /** Milliseconds of a clock that never goes back, for ages. Default: `now`. */
+  readonly elapsed?: (() => number) | undefined;
 }
 
 /** The server instances for people. */
@@ -33,14 +35,16 @@ export interface InstanceList {
    * them, and was not draining, stays for a while as silent.
    */
   list(views: readonly AnnouncedInstance[]): FleetInstance[];
-  /** The hour of another instance of the last list as it has announced it (`hour-text.ts`). */
-  hourOf(instance: string): string | undefined;
+  /** What another instance of the last list has announced of itself. */
+  vitalsOf(instance: string): Vitals | undefined;
 }
 
 interface Seen {
   readonly view: AnnouncedInstance;
-  /** When its last announcement was first seen, by the clock of this instance: clocks differ. */
+  /** When its last announcement was first seen: the time of it is by another clock. */
   readonly sinceMs: number;
+  /** The same by `elapsed`. */
+  readonly sinceElapsed: number;
 }
 
 /** How long an instance that has ended without a word is listed. */
@@ -52,20 +56,22 @@ const SHORT_ID = 4;
 
 /** Creates an {@link InstanceList}. */
 export function createInstanceList(deps: InstanceListDeps): InstanceList {
+  const elapsed = deps.elapsed ?? deps.now;
   let seen: ReadonlyMap<string, Seen> = new Map();
 
   function remember(views: readonly AnnouncedInstance[]): ReadonlyMap<string, Seen> {
-    const nowMs = deps.now();
+    const nowMs = elapsed();
     const next = new Map<string, Seen>();
     for (const view of views) {
       const before = seen.get(view.instance);
       const isNews = before === undefined || before.view.atMs !== view.atMs;
-      next.set(view.instance, { view, sinceMs: isNews ? nowMs : before.sinceMs });
+      const since = isNews ? { sinceMs: deps.now(), sinceElapsed: nowMs } : before;
+      next.set(view.instance, { ...since, view });
     }
     const started = [deps.vitals(), ...views.flatMap(({ vitals }) => vitals ?? [])];
     for (const [instance, one] of seen) {
       if (next.size >= MAX_REMEMBERED) break;
-      const isGone = nowMs - one.sinceMs > REMEMBERED_MS || hasEnded(one, started);
+      const isGone = nowMs - one.sinceElapsed > REMEMBERED_MS || hasEnded(one, started);
       if (!next.has(instance) && !isGone) next.set(instance, one);
     }
     return next;
@@ -87,7 +93,7 @@ export function createInstanceList(deps: InstanceListDeps): InstanceList {
     };
   }
 
-  function other({ view, sinceMs }: Seen): FleetInstance {
+  function other({ view, sinceMs, sinceElapsed }: Seen): FleetInstance {
     const { vitals, instance, clients } = view;
     const behind = view.seen < deps.settled() ? deps.log.head - view.seen : 0;
     const { isDraining = false, isUp = true, backboneMs = null } = vitals ?? {};
@@ -95,7 +101,7 @@ export function createInstanceList(deps: InstanceListDeps): InstanceList {
       ...(vitals === undefined ? unknown(instance) : shown(vitals)),
       instance,
       here: false,
-      state: instanceState({ ageMs: deps.now() - sinceMs, isDraining, isUp, backboneMs, behind }),
+      state: instanceState({ ageMs: elapsed() - sinceElapsed, isDraining, isUp, backboneMs, behind }),
       seen_at: sinceMs,
       clients: clients.filter(({ awaySinceMs }) => awaySinceMs === null).length,
       log_at: view.seen,
@@ -109,7 +115,7 @@ export function createInstanceList(deps: InstanceListDeps): InstanceList {
       const others = [...seen.values()].map(other).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
       return distinct([own(), ...others]);
     },
-    hourOf: (instance) => seen.get(instance)?.view.vitals?.hour,
+    vitalsOf: (instance) => seen.get(instance)?.view.vitals,
   };
 }
 

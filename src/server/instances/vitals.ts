@@ -18,6 +18,8 @@ export const vitalsText = z.object({
   backboneMs: z.number().nullable(),
   isDraining: z.boolean(),
   source: z.string().max(32),
+  /** How far the clock of the update log is ahead of its own, in milliseconds. Missing: it does not know. */
+  clockAheadMs: z.number().optional(),
   /** Its last hour without the current minute (`hour-text.ts`). Read only when somebody asks for it. */
   hour: z.string().max(MAX_HOUR_CHARS).optional(),
 });
@@ -37,6 +39,8 @@ export interface VitalsDeps {
   readonly isDraining: () => boolean;
   /** State of the policy source. */
   readonly source: () => string;
+  /** {@link UpdateLog.clockAheadMs}. */
+  readonly clockAheadMs?: (() => number | undefined) | undefined;
   readonly hour?: (() => string) | undefined;
 }
 
@@ -44,6 +48,7 @@ export interface VitalsDeps {
 export function ownVitals(deps: VitalsDeps): Vitals {
   const { name, version, startedMs } = deps;
   const backboneMs = deps.backboneMs();
+  const clockAheadMs = deps.clockAheadMs?.();
   return {
     ...{ name, version, startedMs },
     memory: deps.memory(),
@@ -52,6 +57,7 @@ export function ownVitals(deps: VitalsDeps): Vitals {
     backboneMs: backboneMs === undefined ? null : Math.round(backboneMs * 10) / 10,
     isDraining: deps.isDraining(),
     source: deps.source(),
+    ...(clockAheadMs !== undefined && { clockAheadMs }),
     ...(deps.hour !== undefined && { hour: deps.hour() }),
   };
 }

@@ -7,6 +7,7 @@ import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import type { FoldedState } from './folded-state.js';
+import { byClockOf } from './log-clock.js';
 import type { Durability, LogStore, NewRow, StoreStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { type AppendProblem, hasAppends } from './patch-appends.js';
@@ -40,6 +41,7 @@ const TAIL_LIMIT = 1000;
 export class FoldedLog implements UpdateLog {
   readonly #options: FoldedLogOptions;
   readonly #store: LogStore;
+  /** By the clock of the store. */
   readonly #now: () => number;
   readonly #queue: AppendQueue;
   readonly #retention: Retention;
@@ -72,11 +74,11 @@ export class FoldedLog implements UpdateLog {
   ) {
     this.#store = store;
     this.#options = options;
-    this.#now = deps.now;
+    this.#now = () => byClockOf(store, deps.now());
     this.#view = new LogView(state, { ...deps, store, applied: () => this.#tidy() });
     this.#patches = new PatchLimit(options.patchesPerPath);
     this.#tail = new TailReader(store, () => this.head);
-    this.#retention = new Retention(options.retention, { ...deps, store });
+    this.#retention = new Retention(options.retention, { ...deps, store, now: this.#now });
     this.#queue = new AppendQueue({ append: (batch) => this.#view.append(batch), log: deps.log });
     this.#compactor = new Compactor(this.#queue);
     this.#base = new BaseConfig(options, { ...deps, view: this.#view, retention: this.#retention });
@@ -97,6 +99,9 @@ export class FoldedLog implements UpdateLog {
   }
   get roundTripMs(): number | undefined {
     return this.#store.roundTripMs;
+  }
+  get clockAheadMs(): number | undefined {
+    return this.#store.clockAheadMs;
   }
   get failed(): Promise<never> {
     return this.#store.failed;

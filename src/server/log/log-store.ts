@@ -90,6 +90,8 @@ export interface LogStore {
   readonly mail: Mail;
   /** How long a small call took, in milliseconds: the shortest of the last checks. Undefined: it is not known, or there is no network. */
   readonly roundTripMs?: number | undefined;
+  /** How far its clock, which {@link StoredRow.timeMs} is by, is ahead of that of this process. Undefined: it is the same, or not known yet. */
+  readonly clockAheadMs?: number | undefined;
   /**
    * Highest assigned seq, and the rows that are not retired, in order and in pages, so that a large log is never in memory twice. The head
    * is read first: rows appended meanwhile may or may not be included.

@@ -3,6 +3,7 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { OwnRow, Placed } from './append-queue.js';
 import { type AppliedRow, FoldedState } from './folded-state.js';
+import { byClockOf } from './log-clock.js';
 import {
   type Appended,
   type Expectation,
@@ -264,6 +265,6 @@ export async function loadState(store: LogStore, now: () => number): Promise<Fol
   for (let more = await store.read(head, READ_ROWS); more.length > 0; more = await store.read(state.head, READ_ROWS)) {
     for (const row of more) state.apply(row);
   }
-  state.fold.expire(now());
+  state.fold.expire(byClockOf(store, now()));
   return state;
 }

@@ -104,6 +104,8 @@ export interface UpdateLog {
   readonly status: StoreStatus;
   /** {@link LogStore.roundTripMs}. */
   readonly roundTripMs?: number | undefined;
+  /** {@link LogStore.clockAheadMs}: what a time of a record is more than the same moment by the clock of this process. */
+  readonly clockAheadMs?: number | undefined;
   /** True if an instance with a newer configuration has set other base entries, which are in use (design D18). */
   readonly configDiffers: boolean;
   /**

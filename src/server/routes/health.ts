@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
+import { clockDifference } from '../instances/clock-watch.js';
 import type { StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
@@ -10,7 +11,7 @@ import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 export interface HealthDeps {
   /** Undefined if no policy source is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
-  log: Pick<UpdateLog, 'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'configDiffers'>;
+  log: Pick<UpdateLog, 'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'configDiffers' | 'clockAheadMs'>;
   /** Whether the log is in a backbone. */
   isShared: boolean;
 }
@@ -29,7 +30,10 @@ async function healthAnswer() {
       durability: z.enum(['durable', 'weak']).describe('weak: acknowledged updates may be lost on a power failure'),
       weakness: z.string().optional().describe('Why the durability is weak'),
       backbone: z
-        .object({ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() })
+        .object({
+          ...{ up: z.boolean(), since: z.string().optional(), reason: z.string().optional() },
+          clock: z.string().optional().describe('How its clock and that of this server differ, where they do'),
+        })
         .optional()
         .describe('With a shared log: whether it can be reached, or since when and why not'),
       config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
@@ -74,7 +78,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
         head: log.head,
         durability: durability.level,
         ...(durability.level === 'weak' && { weakness: durability.reason }),
-        ...(isShared && { backbone: backboneState(log.status) }),
+        ...(isShared && { backbone: { ...backboneState(log.status), ...clockState(log.clockAheadMs) } }),
         ...(log.configDiffers && { config_differs: true }),
         ...(logFailure !== undefined && { error: logFailure }),
       },
@@ -85,6 +89,11 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
 function backboneState(status: StoreStatus): { up: boolean; since?: string; reason?: string } {
   if (status.up) return { up: true };
   return { up: false, since: new Date(status.sinceMs).toISOString(), reason: status.reason };
+}
+
+function clockState(aheadMs = 0): { clock?: string } {
+  const error = clockDifference(aheadMs);
+  return error === undefined ? {} : { clock: error.message };
 }
 
 /** `GET /`: liveness, open to everyone (opal-protocol P2.1; design D36). */

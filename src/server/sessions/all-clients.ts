@@ -5,7 +5,7 @@ import type { PeerInstances } from './peer-instances.js';
 import type { InstanceView } from './presence-text.js';
 import type { WhyReturning } from './returning.js';
 
-/** Age after which an instance may be gone: it announces itself at least every five seconds, and clocks may differ. */
+/** Age after which an instance may be gone: it announces itself at least every five seconds. */
 const SILENT_MS = 7000;
 
 export interface AllClientsDeps {

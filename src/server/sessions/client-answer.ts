@@ -145,10 +145,25 @@ async function detailsOf(
     return missing(error.code === 'client_away' ? 'away' : 'no_answer');
   }
   if (details === undefined) return missing('no_answer');
+  details = inOurTime(details, Date.now());
   if (!limits.isLimited) return { details, details_missing: null };
   // Documents of earlier subscriptions may be of any topic.
   if (details.orphaned_total > 0) return missing('limited');
   return { details: withoutTexts(details), details_missing: null };
+}
+
+/** The details with all times by our clock: the client has just said what time it has. */
+function inOurTime(details: ClientDetails, nowMs: number): ClientDetails {
+  const by = details.now === undefined ? 0 : nowMs - details.now;
+  const moved = (at: number | null): number | null => (at === null ? null : at + by);
+  return {
+    ...details,
+    ...(details.now !== undefined && { now: nowMs }),
+    started_at: details.started_at + by,
+    orphaned: details.orphaned.map((one) => ({ ...one, since: moved(one.since) })),
+    transactions: details.transactions.map((one) => ({ ...one, at: one.at + by })),
+    drift: details.drift === null ? null : { ...details.drift, checked_at: moved(details.drift.checked_at) },
+  };
 }
 
 /** Texts of errors can quote a response from inside the network of the client. */

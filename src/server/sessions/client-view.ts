@@ -42,6 +42,8 @@ export function viewOf(
     healthy: state?.healthy ?? null,
     since: state?.since ?? null,
     reported_at: client.reportedAtMs,
+    ...(state?.at !== undefined &&
+      client.reportedAtMs !== null && { clock_ahead_ms: Math.round(state.at - client.reportedAtMs) }),
     engine: state?.engine ?? null,
     policy: policyOf(client, policyHead),
     data: dataOf(client, topics, { log, recent, now }),

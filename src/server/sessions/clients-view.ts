@@ -1,4 +1,5 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
+import { clockDifference } from '../instances/clock-watch.js';
 import { type AllClientsDeps, allClients } from './all-clients.js';
 import { type ClientLimits, isVisible, limitedView, type ViewDeps, viewOf, visiblePart } from './client-view.js';
 import type { KnownClient } from './known-client.js';
@@ -16,6 +17,8 @@ export interface ClientsQuery {
 export interface ClientsViewDeps extends ViewDeps, AllClientsDeps {
   readonly instance: string;
   readonly policyHead: () => string | undefined;
+  /** {@link UpdateLog.clockAheadMs}. */
+  readonly clockAheadMs?: (() => number | undefined) | undefined;
 }
 
 /** Maximum age of the announcements of other instances. */
@@ -42,12 +45,19 @@ export function createClientsView(deps: ClientsViewDeps): (query: ClientsQuery) 
       head: deps.log.head,
       policy_head: policyHead,
       instance: deps.instance,
+      now: deps.now(),
+      ...clockOf(deps.clockAheadMs?.()),
       incomplete: all.incomplete,
       total: named.length,
       clients: page,
       next: isLast ? null : (page.at(-1)?.client_id ?? null),
     };
   };
+}
+
+function clockOf(aheadMs = 0): Pick<ClientsAnswer, 'clock'> {
+  const error = clockDifference(aheadMs);
+  return error === undefined ? {} : { clock: error.message };
 }
 
 function isAsked(name: string, { clientId }: KnownClient, { id }: ClientsQuery): boolean {

@@ -7,6 +7,7 @@ import type { TraceMemory } from '../trace/change-times.js';
 import { type GoneInstance, GoneInstances } from './gone-instances.js';
 import { isConcerned, type KnownClient, type PublishedTopics } from './known-client.js';
 import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
+import { viewInOurTime } from './view-times.js';
 
 export interface PeerInstancesOptions {
   /** Name of this instance. */
@@ -32,6 +33,8 @@ export interface PeerInstancesDeps {
   readonly memory?: TraceMemory | undefined;
   /** How this instance is. */
   readonly vitals?: (() => Vitals) | undefined;
+  /** {@link UpdateLog.clockAheadMs}. */
+  readonly clockAheadMs?: (() => number | undefined) | undefined;
   readonly log: Logger;
 }
 
@@ -181,6 +184,14 @@ export class PeerInstances {
     return others;
   }
 
+  #byOurClock(view: InstanceView): InstanceView {
+    return viewInOurTime(view, {
+      theirs: view.vitals?.clockAheadMs,
+      ours: this.#deps.clockAheadMs?.(),
+      seenMs: Date.now(),
+    });
+  }
+
   async #readAll(): Promise<OtherInstances> {
     const texts = (await this.#deps.presence?.list()) ?? new Map<string, string>();
     const views: ReadViews = new Map();
@@ -190,7 +201,7 @@ export class PeerInstances {
       const known = this.#views.get(instance);
       try {
         const isNew = known?.text !== text;
-        const view = isNew ? await readView(text) : known.view;
+        const view = isNew ? this.#byOurClock(await readView(text)) : known.view;
         if (isNew && this.#deps.onClient !== undefined) view.clients.forEach(this.#deps.onClient);
         views.set(instance, { text, view });
         if (view.leftOut > 0) incomplete = `server instance ${instance} has more clients than it can tell of`;

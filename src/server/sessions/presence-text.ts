@@ -13,7 +13,7 @@ import { clientKey, type KnownClient, NO_ASKS, shortPosition } from './known-cli
 /** The clients of an instance. */
 export interface InstanceView {
   readonly instance: string;
-  /** Time of the announcement, in milliseconds since 1970. */
+  /** Time of the announcement, in milliseconds since 1970; once read, by our clock. */
   readonly atMs: number;
   /** Last seq of the log that the instance had seen. */
   readonly seen: number;

@@ -40,7 +40,7 @@ it('says of each topic what is held and how much is behind', () => {
 it('an update with many topics counts for each of them as one with few', () => {
   const topics = Array.from({ length: 20 }, (_, at) => `t${at}`);
   const recent = new RecentUpdates(0);
-  recent.add(updateOf({ seq: 1, timeMs: 0, entries: [{ topics }, { topics: ['t1', 'x'] }] as never }));
+  recent.add(updateOf({}, { seq: 1, timeMs: 0, entries: [{ topics }, { topics: ['t1', 'x'] }] as never }));
   assert.equal(recent.lag(null, ['x'], { x: 1 }, 0).updates, 1);
   assert.equal(recent.lag(null, ['y'], { y: 1 }, 0).updates, 0);
   const standings = recent.standings(at(0), new Set(['t19', 'y']));

@@ -1,12 +1,13 @@
 import { hasApplied, type Position } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
+import { byOurClock } from '../log/log-clock.js';
 import type { LogRecord, UpdateLog } from '../log/update-log.js';
 import { concerns, type PublishedTopics } from './known-client.js';
 
 /** The part of a data update that determines the lag of clients. */
 export interface RecentUpdate {
   readonly seq: number;
-  /** When it was appended, in milliseconds since 1970. */
+  /** When it was appended, in milliseconds since 1970 by our clock. */
   readonly timeMs: number;
   readonly topics: PublishedTopics;
 }
@@ -129,17 +130,20 @@ const READ_AT_START = 1000;
 /** Up to so many topics are kept as a list, which takes less room than a set. */
 const FEW_TOPICS = 8;
 
-export function updateOf({ seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'timeMs' | 'entries'>): RecentUpdate {
+export function updateOf(
+  log: Pick<UpdateLog, 'clockAheadMs'>,
+  { seq, timeMs, entries }: Pick<LogRecord, 'seq' | 'timeMs' | 'entries'>,
+): RecentUpdate {
   const topics = new Set(entries.flatMap((entry) => entry.topics));
-  return { seq, timeMs, topics: topics.size > FEW_TOPICS ? topics : [...topics] };
+  return { seq, timeMs: byOurClock(log, timeMs), topics: topics.size > FEW_TOPICS ? topics : [...topics] };
 }
 
 /** Reads the last updates of a log. */
-export async function recentUpdates(log: Pick<UpdateLog, 'head' | 'tail'>): Promise<RecentUpdates> {
+export async function recentUpdates(log: Pick<UpdateLog, 'head' | 'tail' | 'clockAheadMs'>): Promise<RecentUpdates> {
   const after = Math.max(0, log.head - READ_AT_START);
   const page = await log.tail(after, READ_AT_START);
   // The log may not retain them any more: the lag of a client is then a lower bound.
   const recent = new RecentUpdates(page === undefined ? log.head : after);
-  for (const record of page?.records ?? []) recent.add(updateOf(record));
+  for (const record of page?.records ?? []) recent.add(updateOf(log, record));
   return recent;
 }

@@ -35,7 +35,7 @@ export interface SessionsOptions {
 }
 
 export interface SessionsDeps {
-  readonly log: SessionLog & Pick<UpdateLog, 'audit'>;
+  readonly log: SessionLog & Pick<UpdateLog, 'audit' | 'clockAheadMs'>;
   /** Nothing was in the log when this server started. */
   readonly isNewLog: boolean;
   readonly recent: RecentUpdates;
@@ -125,6 +125,7 @@ export class Sessions {
       { ...options, former: deps.stored },
       {
         ...{ presence: deps.presence, clients, head, onClient, memory: deps.memory, vitals: deps.vitals, log: logger },
+        clockAheadMs: () => log.clockAheadMs,
       },
     );
     this.#instances = instances;
@@ -152,7 +153,7 @@ export class Sessions {
     this.#relay = relay;
     this.handler = createSessionHandler(options, { registry, asks, log, policyHead, otherName, onSteps, logger });
     const from = { clients, instances, ownerOf, whyReturning, now: Date.now };
-    this.clients = createClientsView({ ...deps, ...from, instance });
+    this.clients = createClientsView({ ...deps, ...from, instance, clockAheadMs: () => log.clockAheadMs });
     this.client = createClientAnswers({ ...deps, ...from, asks: relay });
     this.trace = createTrace({ ...from, ...{ log, memory, policyHead, servedCommits, instance } });
     this.everyone = (awaiting) => allClients(from, OTHERS_AGE_MS, awaiting);

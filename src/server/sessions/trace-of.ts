@@ -1,6 +1,7 @@
 import type { Limits } from '../../auth/caller.js';
 import { SyncError } from '../../lib/errors.js';
 import type { TraceAnswer, TraceClient, TraceStage } from '../../wire/trace.js';
+import { byOurClock } from '../log/log-clock.js';
 import type { AuditRecord, UpdateLog } from '../log/update-log.js';
 import { refusalView, type TraceMemory } from '../trace/change-times.js';
 import { type AllClientsDeps, allClients } from './all-clients.js';
@@ -34,7 +35,7 @@ export interface TraceQuery {
 
 export interface TraceDeps extends AllClientsDeps {
   readonly instance: string;
-  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'audit'>;
+  readonly log: Pick<UpdateLog, 'epoch' | 'head' | 'audit' | 'clockAheadMs'>;
   readonly memory: TraceMemory;
   readonly policyHead: () => string | undefined;
   /** The served commit and those before it, the newest first. */
@@ -77,7 +78,8 @@ export function createTrace(deps: TraceDeps): (query: TraceQuery) => Promise<Tra
     const found = await findChange(query.id, { log: deps.log, memories, commits });
     const visible = all.named.filter(([, client]) => isVisible(client, query.limits));
     const remembered = (key: number | string): Remembered[] => rememberedOf(memories, key);
-    const record = found?.kind === 'update' ? permittedPart(found.record, query.limits) : undefined;
+    const part = found?.kind === 'update' ? permittedPart(found.record, query.limits) : undefined;
+    const record = part && { ...part, timeMs: byOurClock(deps.log, part.timeMs) };
     const traced =
       found?.kind === 'commit'
         ? tracedCommit(found.hash, remembered(found.hash), visible, query, {

@@ -288,6 +288,24 @@ describe('waiting over several instances', () => {
     );
   });
 
+  it('an instance an hour ahead, or behind, takes no other one for silent', async () => {
+    for (const ahead of [3_600_000, -3_600_000]) {
+      const shared = presence();
+      await using two = new Instance('two', shared);
+      await two.sessions.join();
+      const list = shared.list.bind(shared);
+      const texts = async (): Promise<Map<string, string>> =>
+        new Map(
+          [...(await list())].map(([name, text]) => {
+            const view = JSON.parse(text) as { atMs: number };
+            return [name, JSON.stringify({ ...view, atMs: view.atMs - ahead })];
+          }),
+        );
+      await using one = new Instance('one', { put: shared.put.bind(shared), list: texts });
+      assert.equal((await one.sessions.clients({ limit: 10, limits: ALL })).incomplete, null, `${ahead} ms ahead`);
+    }
+  });
+
   it('while the backbone is away nobody says that all have it', async () => {
     const shared = presence();
     await using one = new Instance('one', shared);

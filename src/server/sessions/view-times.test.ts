@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { WELL } from '../../../test/support/session-report.js';
+import { createTraceMemory } from '../trace/change-times.js';
+import { newClient } from './known-client.js';
+import { printView, readView } from './presence-text.js';
+import { viewInOurTime } from './view-times.js';
+
+const HOUR = 3_600_000;
+const INFO = { host: 'h', port: 1, topics: ['t'] };
+
+/** The announcement of an instance at a time by its own clock. */
+async function announcement(now: number) {
+  const memory = createTraceMemory();
+  const spans = [{ from: 1, until: 2, fromMs: now - 900, untilMs: now - 800 }];
+  const client = {
+    ...newClient(
+      { kind: 'session', subject: null, clientId: 'c' },
+      { ...INFO, connectedAtMs: now - 700 },
+      { ...{ instance: 'a', claimedMs: now - 1000 }, spans },
+    ),
+    awaySinceMs: now - 100,
+    reportedAtMs: now - 200,
+    lastError: { path: '/a', error: 'E', atMs: now - 300 },
+    state: {
+      ...{ ...WELL, since: now - 400 },
+      policy: { wanted: 'c', held: 'c', error: null, since: now - 500 },
+      engine: { kind: 'opa', version: null, online: true, since: now - 600 },
+      failing: [{ path: '/a', error: 'E', since: now - 650 }],
+    },
+  };
+  memory.updates.reached(7, 'received', now - 50);
+  memory.updates.reached(7, 'announced', now - 40);
+  memory.updates.said(7, client.key, { heard: now - 35, applied: now - 30, appliedSeen: now - 20 });
+  return await readView(await printView({ instance: 'a', atMs: now, seen: 7, clients: [client], leftOut: 0, memory }));
+}
+
+test('what another instance says is the same by our clock, whatever clock it has', async () => {
+  const NOW = 50 * HOUR;
+  const wanted = await announcement(NOW);
+  for (const ahead of [0, HOUR, -HOUR]) {
+    const theirs = await announcement(NOW + ahead);
+    // The clock of the log is 5 s ahead of ours.
+    const seen = viewInOurTime(theirs, { theirs: 5000 - ahead, ours: 5000, seenMs: NOW + 900 });
+    assert.deepEqual(seen, wanted, `${ahead} ms ahead`);
+  }
+});
+
+test('an announcement counts as made when it was seen where clocks are not known, and never later', async () => {
+  const NOW = 50 * HOUR;
+  for (const clocks of [
+    { theirs: undefined, ours: 5 },
+    { theirs: 5, ours: undefined },
+  ]) {
+    assert.equal(viewInOurTime(await announcement(NOW - HOUR), { ...clocks, seenMs: NOW }).atMs, NOW);
+  }
+  assert.equal(viewInOurTime(await announcement(NOW + 30), { theirs: 0, ours: 0, seenMs: NOW }).atMs, NOW);
+});
