@@ -132,7 +132,6 @@ describe('GET /trace and policysync trace', () => {
       applied.applied_seen_at ?? 0,
     ];
     // One machine, one clock.
-    assert(seen - held >= 250, `its report came ${seen - held} ms later: a client gathers changes`);
     assert(before <= heard && heard <= fetched && fetched <= held && held <= seen, JSON.stringify(applied));
     assert.equal(applied.was_there, true);
     const refused = clientOf(answer, 'refuses');
