@@ -170,6 +170,11 @@ const REFUSED = { state: 'following', head: SERVED, refused: '5396ef6aaa', error
 const FAILING = { state: 'failing', head: SERVED, error: 'no route', failing_since: '2026-11-22T17:01:07Z' } as const;
 const DATED = { ...FAILING, failing_since: '2026-11-20T17:01:07Z' } as const;
 
+const AWAITED = {
+  state: 'following',
+  head: SERVED,
+  awaited: { commit: '5396ef6aaa', since: '2026-11-22T17:01:07Z' },
+} as const;
 const DOUBTED = { state: 'following', head: SERVED, doubted: '5396ef6aaa' } as const;
 
 type Unserved = readonly [
@@ -209,6 +214,7 @@ const UNSERVED: readonly Unserved[] = [
     'All 3 hold 5b1f0c2, but the source has failed',
   ],
   ['it is in doubt', DOUBTED, {}, null, 'unsure', 'All 3 hold 5b1f0c2, but the source shows 5396ef6'],
+  ['a push has not come', AWAITED, {}, null, 'unsure', 'All 3 hold 5b1f0c2, but 5396ef6 was pushed'],
   ['past, in doubt', DOUBTED, {}, AT, 'past', 'At 17:04:11, all 3 held 5b1f0c2, but the source showed 5396ef6'],
   [
     'one client',
@@ -254,7 +260,8 @@ for (const [what, source, setting, pastAt, kind, text] of UNSERVED) {
 }
 
 test('the title of a tab says in short why what is served may not be the newest', () => {
-  assert.deepEqual([REFUSED, FAILING, DOUBTED, null].map(shortDoubt), ['refused', 'source fails', 'in doubt', '']);
+  const doubts = ['refused', 'source fails', 'in doubt', 'not here yet', ''];
+  assert.deepEqual([REFUSED, FAILING, DOUBTED, AWAITED, null].map(shortDoubt), doubts);
   assert.equal(shortDoubt({ state: 'starting', head: SERVED, error: 'no route' }), 'source fails');
   assert.equal(shortDoubt({ state: 'following', head: SERVED }), '');
   assert.equal(shortDoubt({ state: 'failing', head: null }), '');

@@ -71,7 +71,8 @@ export function shortDoubt(source: FleetSnapshot['source']): string {
   if (!source?.head) return '';
   if (source.refused !== undefined) return 'refused';
   if (isFailing(source)) return 'source fails';
-  return source.doubted === undefined ? '' : 'in doubt';
+  if (source.doubted !== undefined) return 'in doubt';
+  return source.awaited === undefined ? '' : 'not here yet';
 }
 
 /** Whether the source gives nothing: it fails, also where it has failed since the start of the server. */
@@ -149,8 +150,15 @@ function unserved(source: FleetSnapshot['source'], isPast: boolean, now: number)
 
 /** ", but the source shows 5396ef6": an older commit, or one that goes back. The instances wait before they agree on it. */
 function doubtOf(source: FleetSnapshot['source'], isPast: boolean): Piece[] {
-  if (source?.doubted === undefined) return [];
+  if (source?.doubted === undefined) return awaitedOf(source, isPast);
   return [{ text: `, but the source ${isPast ? 'showed' : 'shows'} ` }, { text: commit(source.doubted), tone: 'code' }];
+}
+
+/** ", but 5396ef6 was pushed": a webhook named it, and the source does not show it. */
+function awaitedOf(source: FleetSnapshot['source'], isPast: boolean): Piece[] {
+  if (source?.awaited === undefined) return [];
+  const text = isPast ? ' had been pushed' : ' was pushed';
+  return [{ text: ', but ' }, { text: commit(source.awaited.commit), tone: 'code' }, { text }];
 }
 
 /** "Not yet: 61 of 122 hold 5b1f0c2". Who never says what it holds keeps no answer from being yes; what is not served does. */

@@ -209,6 +209,12 @@ export const ERROR_CODES = {
     cause: 'The git program did not finish within its time and was ended.',
     remedy: 'Check that the remote can be reached; raise SYNC_POLICY_REPO_CLONE_TIMEOUT for a large repository.',
   },
+  git_silent: {
+    status: 503,
+    cause: 'A fetch made no progress for longer than it may, and was ended.',
+    remedy:
+      'Check the git service and the network to it. The server keeps trying, with more patience each time; if the service is that slow, raise SYNC_POLICY_REPO_SILENCE_TIMEOUT.',
+  },
   git_busy: {
     status: 503,
     cause: 'As many reads of the policy repository wait as may: many pages ask for commits, files or differences.',

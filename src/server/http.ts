@@ -176,7 +176,8 @@ async function addRoutes(
   });
   policyViewsRoutes(app, { views: policy.views, tracker, log: logOf('policy') });
   await webhookRoutes(app, webhookOptions(options), {
-    requestRefresh: () => tracker?.requestRefresh(),
+    requestRefresh: (named) => tracker?.requestRefresh(named),
+    head: () => tracker?.head(),
     log: logOf('webhook'),
   });
   const countElsewhere: Sessions['countElsewhere'] = (topics) => sessions.countElsewhere(topics);

@@ -158,6 +158,11 @@ export const SERVER_SETTINGS = {
       'Timeout of a fetch. 0: 10 minutes for the first fetch and for bundles, 2 minutes for later fetches.',
       { default: 0 },
     ),
+    policyRepoSilenceTimeoutMs: secondsSetting(
+      'SYNC_POLICY_REPO_SILENCE_TIMEOUT',
+      'Longest silence of the git remote within a fetch; up to four times that for a remote that needs it.',
+      { opal: null, default: 10, min: 0.05 },
+    ),
     policyRepoPollingIntervalMs: secondsSetting(
       'SYNC_POLICY_REPO_POLLING_INTERVAL',
       'Interval at which the source is polled. 0: no polling.',

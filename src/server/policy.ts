@@ -209,6 +209,7 @@ function createSource(
       isOwnFolder,
       sshKey: options.policyRepoSshKey,
       fetchTimeoutMs,
+      silenceTimeoutMs: options.policyRepoSilenceTimeoutMs,
       env,
     },
     { log },

@@ -143,6 +143,20 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
     const status = readings.policy();
     return status === undefined ? [] : [{ value: Number(status.state === 'following') }];
   });
+  metrics.gauge(
+    'policysync_policy_source_fetch_seconds',
+    'Age of the fetch of the policy source that runs, or 0',
+    () => {
+      const status = readings.policy();
+      if (status === undefined) return [];
+      const { fetchingSinceMs } = status;
+      return [{ value: fetchingSinceMs === undefined ? 0 : Math.max(0, Date.now() - fetchingSinceMs) / 1000 }];
+    },
+  );
+  metrics.gauge('policysync_policy_awaited', '1 while the source does not show a commit that a webhook named', () => {
+    const status = readings.policy();
+    return status === undefined ? [] : [{ value: Number(status.awaited !== undefined) }];
+  });
   metrics.gauge('policysync_policy_behind', '1 while other instances serve a commit that is not here yet', () => {
     const status = readings.policy();
     return status === undefined ? [] : [{ value: Number(status.wanted !== status.head) }];

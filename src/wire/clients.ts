@@ -25,9 +25,21 @@ export type PolicyError = z.infer<typeof policyError>;
 export const sourceView = z.object({
   state: z.enum(['none', 'starting', 'following', 'failing']),
   fetching: z.string().optional().describe('How far the first fetch of the repository is'),
+  fetching_since: z.iso
+    .datetime()
+    .optional()
+    .describe('When the fetch began that runs, where that takes long: whether there is a newer commit is not known'),
   head: z.string().nullish().describe('The commit that is served'),
   wanted: z.string().optional().describe('The commit that the server instances agreed on and that is not here yet'),
   doubted: z.string().optional().describe('A commit that the source shows and that may be an older one'),
+  awaited: z
+    .object({
+      commit: z.string(),
+      since: z.iso.datetime().describe('When the webhook came'),
+      given_up: z.iso.datetime().optional().describe('When the server stopped looking for it'),
+    })
+    .optional()
+    .describe('A commit that a webhook named and that the source does not show'),
   refused: z
     .string()
     .optional()

@@ -7,6 +7,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { sleep } from '../../src/lib/async.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { provideSshKey, sshCommandFor } from '../../src/server/source/git-remote.js';
 import { createGitSource } from '../../src/server/source/git-source.js';
@@ -182,6 +183,27 @@ test('a remote that hangs runs into the timeout, git is gone afterwards, and the
   assert.equal((await part.bundle()).hash, head);
   server.hang = false;
   await part.serves(await repo.commit({ 'm.rego': 'package b' }));
+});
+
+test('a remote that falls silent is left long before the timeout, and one that is only slow gets the time that it needs', async () => {
+  await using dir = await tempDir();
+  const repo = await gitRepoAt(join(dir.path, 'remote', 'repo'));
+  await using server = await gitHttpServer(join(dir.path, 'remote'));
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  const where = { url: `${server.url}/repo/.git`, clonePath: join(dir.path, 'mirror') };
+  await using part = startPolicyPart({ ...where, fetchTimeoutMs: 60_000, silenceTimeoutMs: 600 });
+  await part.serves(head);
+  server.hang = true;
+  await part.tracker.refresh();
+  const { state, code, error } = part.tracker.status();
+  assert.deepEqual([state, code], ['failing', 'git_silent']);
+  assert.match(error ?? '', /git fetch: no progress from the remote for [\d.]+ s/);
+  assert.equal((await part.bundle()).hash, head);
+  server.hang = false;
+  // Three requests that wait are longer than the setting: the next tries have more patience.
+  server.hold = () => sleep(300, new AbortController().signal);
+  const second = await repo.commit({ 'm.rego': 'package b' });
+  await part.serves(second);
 });
 
 test('stopping does not wait for a remote that hangs, and leaves no git behind', async () => {

@@ -46,7 +46,10 @@ test('a git remote that hangs holds up no publisher, no bundle, no client, no he
   const second = await repo.commit({ 'app/rule.rego': 'package app\n\nversion := 2\n' });
   await using git = await gitHttpServer(dir.path);
   const url = `${git.url}/repo/.git`;
-  await using server = await startServer({ SYNC_POLICY_REPO_URL: url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1' });
+  await using server = await startServer({
+    ...{ SYNC_POLICY_REPO_URL: url, SYNC_POLICY_REPO_POLLING_INTERVAL: '0.1' },
+    SYNC_POLICY_REPO_SILENCE_TIMEOUT: '120',
+  });
   await using early = await startClient({ serverUrl: server.url });
   await early.answers('/app/version', {}, 2);
 
@@ -89,7 +92,8 @@ test('a git remote that hangs from the start keeps nobody from data', async () =
   await repo.commit({ 'app/rule.rego': 'package app\n\nversion := 1\n' });
   await using git = await gitHttpServer(dir.path);
   const gate = hold(git);
-  await using server = await startServer({ SYNC_POLICY_REPO_URL: `${git.url}/repo/.git` });
+  const silence = { SYNC_POLICY_REPO_SILENCE_TIMEOUT: '120' };
+  await using server = await startServer({ SYNC_POLICY_REPO_URL: `${git.url}/repo/.git`, ...silence });
   await using client = await startClient({ serverUrl: server.url });
   await until(() => gate.held > 0, { withinMs: 20_000, what: 'the first fetch hangs' });
   for (let round = 1; round <= ROUNDS; round++) await publish(server.url, { dst_path: '/round', data: round });

@@ -255,6 +255,29 @@ describe('webhooks of servers of their own', { concurrency: true }, () => {
     await serves(server.url, second);
   });
 
+  it('a webhook that is earlier than the view of the git service is not lost, and the answer and the health say so', async () => {
+    await using remote = await startRemote();
+    const first = await remote.repo.commit({ 'a.rego': 'package a\n' });
+    await using server = await startServer(remote.env);
+    await serves(server.url, first);
+    const second = await remote.repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    await remote.repo.git('update-ref', 'refs/heads/master', first); // what it still shows
+    const before = remote.looks();
+    const pushed = { ...push(remote.url), before: first, after: second };
+    const answer = await webhook(server.url, pushed);
+    assert.deepEqual([field(answer.json, 'commit'), field(answer.json, 'served')], [second, false]);
+    const health = async (): Promise<unknown> => (await request(`${server.url}/healthcheck`)).json;
+    await until(async () => field(await health(), 'policy', 'awaited', 'commit') === second, {
+      withinMs: 20_000,
+      what: 'it is awaited',
+    });
+    assert(remote.looks() > before);
+    await remote.repo.git('update-ref', 'refs/heads/master', second);
+    await serves(server.url, second);
+    assert.equal(field(await health(), 'policy', 'awaited'), undefined);
+    assert.equal(field((await webhook(server.url, pushed)).json, 'served'), true);
+  });
+
   it('a webhook while the first clone still runs is answered at once, and what it announced is served after it', async () => {
     await using remote = await startRemote();
     await remote.repo.commit({ 'a.rego': 'package a\n' });

@@ -167,6 +167,19 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     assert.match(await page.title(), /^refused · \d+\/\d+ [0-9a-f]{7}$/);
     server.tell({ at: Date.now(), source: { state: 'following', head, doubted: '01dc0de11' } });
     await says(/may show an older commit\. It shows 01dc0de/);
+    const awaited = { commit: '0ff1ce011', since: new Date(Date.now() - 9_000).toISOString() };
+    server.tell({ at: Date.now(), source: { state: 'following', head, awaited } });
+    await says(
+      /has not come\. A webhook named 0ff1ce0 at \d\d:\d\d:\d\d.UTC, and .* does not show it\. The server asks again/,
+    );
+    const given_up = new Date().toISOString();
+    server.tell({ at: Date.now(), source: { state: 'following', head, awaited: { ...awaited, given_up } } });
+    await says(/does not ask for it any more: if no later push replaced it, send the webhook again/);
+    const fetching_since = new Date(Date.now() - 9_000).toISOString();
+    server.tell({ at: Date.now(), source: { state: 'following', head, fetching_since } });
+    await says(
+      /takes long to answer\. It was asked at \d\d:\d\d:\d\d.UTC: whether there is a newer commit is not known/,
+    );
     server.tell({ at: Date.now(), source: { state: 'following', head } });
     await until(async () => (await banner.count()) === 0, { ...WAIT, what: 'no banner' });
     server.tell({ at: Date.now(), instances: fleet.instances.map((one) => ({ ...one, version: '99.0.0' })) });

@@ -270,6 +270,19 @@ describe('the policy source', () => {
     assert.match(lines({ state: 'none' })[1] ?? '', /none is configured/);
     assert.match(lines({ state: 'following', head: HELD, doubted: WANTED })[1] ?? '', /77aa01bcde may be an older/);
     assert.match(lines({ state: 'following', head: HELD, wanted: WANTED })[1] ?? '', /77aa01bcde is wanted/);
+    const awaited = { commit: WANTED, since: new Date(ago(9)).toISOString() };
+    assert.equal(
+      lines({ state: 'following', head: HELD, awaited })[1],
+      'Policy source: does not show 77aa01bcde, which a webhook named 9.0 s ago; it is asked again',
+    );
+    assert.match(
+      lines({ state: 'following', head: HELD, awaited: { ...awaited, given_up: awaited.since } })[1] ?? '',
+      /9\.0 s ago; it is not asked for it any more: if no later push replaced it, send the webhook again$/,
+    );
+    assert.equal(
+      lines({ state: 'following', head: HELD, fetching_since: new Date(ago(9)).toISOString() })[1],
+      'Policy source: asked 9.0 s ago, it has not answered yet; 5b1f0c93aa is served',
+    );
   });
 
   it('has its warnings shown, and so is why there may be more clients', () => {

@@ -14,7 +14,8 @@ export function sourceFails({ state, error, refused }: SourceView): boolean {
 
 /** Returns the state of the policy source, with the reason if it fails. */
 export function sourceLines(source: SourceView, nowMs: number): string[] {
-  const { state, fetching, head, wanted, doubted, error, code, failing_since: began, warnings = [] } = source;
+  const { state, fetching, fetching_since: asked, head, wanted, doubted } = source;
+  const { awaited, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
   const when = began === undefined ? '' : ` ${since(Date.parse(began), nowMs)}`;
   const why = error == null ? '' : `: ${printable(error)}`;
@@ -24,9 +25,13 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
     ...(state === 'starting' && error == null
       ? [`Policy source: ${serves}, it is being fetched${fetching === undefined ? '' : ` (${printable(fetching)})`}`]
       : []),
+    ...(asked === undefined || state === 'starting'
+      ? []
+      : [`Policy source: asked ${age(nowMs - Date.parse(asked))} ago, it has not answered yet; ${serves}`]),
     ...(state === 'none' ? ['Policy source: none is configured'] : []),
     ...(wanted === undefined || wanted === head ? [] : [`Policy source: ${shortHash(wanted)} is wanted, ${serves}`]),
     ...(doubted === undefined ? [] : [`Policy source: ${shortHash(doubted)} may be an older commit, ${serves}`]),
+    ...(awaited === undefined ? [] : [awaitedLine(awaited, nowMs)]),
     ...warnings.map((text) => `Policy warning: ${printable(text)}`),
   ];
 }
@@ -34,6 +39,15 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
 /** Whether one of the {@link reasonLines} is about the policy. */
 export function hasPolicyReason(client: ClientView): boolean {
   return (client.connected && lacksPolicy(client)) || client.policy.error != null;
+}
+
+function awaitedLine(
+  { commit, since: named, given_up: ended }: NonNullable<SourceView['awaited']>,
+  nowMs: number,
+): string {
+  const what = `Policy source: does not show ${shortHash(commit)}, which a webhook named ${age(nowMs - Date.parse(named))} ago`;
+  if (ended === undefined) return `${what}; it is asked again`;
+  return `${what}; it is not asked for it any more: if no later push replaced it, send the webhook again`;
 }
 
 /** Returns why a client is not healthy: one line for each refusal or failure. */

@@ -31,7 +31,7 @@ async function start(options: Partial<WebhookRouteOptions>): Promise<{ app: Fast
       enforceBranch: false,
       ...options,
     },
-    { requestRefresh: () => void looks++, log: silentLogger() },
+    { requestRefresh: () => void looks++, head: () => undefined, log: silentLogger() },
   );
   return { app, looks: () => looks };
 }

@@ -3,7 +3,8 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { failureFields, type SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
-import { judgeWebhook, parsePayload } from '../webhook/judge.js';
+import type { NamedCommit } from '../source/awaited-commit.js';
+import { judgeWebhook, parsePayload, pushedCommit } from '../webhook/judge.js';
 import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
 import { createSecretCheck } from '../webhook/verify.js';
 
@@ -23,8 +24,10 @@ export interface WebhookRouteOptions {
 }
 
 export interface WebhookRouteDeps {
-  /** Requests a refresh of the policy source without waiting for it. */
-  requestRefresh(): void;
+  /** Requests a refresh of the policy source without waiting for it; it should show the named commit. */
+  requestRefresh(named?: NamedCommit): void;
+  /** The commit that is served. */
+  head(): string | undefined;
   log: Logger;
 }
 
@@ -32,7 +35,16 @@ export interface WebhookRouteDeps {
 const WEBHOOK_LIMIT_BYTES = 5 * 1024 * 1024;
 
 const outcome = z.union([
-  z.object({ status: z.literal('ok'), event: z.string(), repo_url: z.string() }),
+  z.object({
+    status: z.literal('ok'),
+    event: z.string(),
+    repo_url: z.string(),
+    commit: z.string().optional().describe('The commit that the payload names as head of the followed branch'),
+    served: z
+      .boolean()
+      .optional()
+      .describe('Whether that is served now; otherwise it is looked for, see policy.awaited of GET /healthcheck'),
+  }),
   z.object({ status: z.literal('ignored'), event: z.string() }),
 ]);
 
@@ -80,13 +92,15 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       secretCheck.check(request.headers, raw);
       const payload = parsePayload(request.headers['content-type'], raw);
       const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
+      const named = kind === 'push' ? pushedCommit(payload, options.branch) : undefined;
       if (kind === 'push') {
-        deps.requestRefresh();
-        log.info({ event }, 'webhook: the policy repository is refreshed');
+        deps.requestRefresh(named);
+        log.info({ event, commit: named?.hash }, 'webhook: the policy repository is refreshed');
       } else log.info({ event, reason }, 'webhook ignored');
       if (kind === 'other-branch') return reply.type('application/json').send('null');
       if (kind === 'other-repository' || sourceUrl === undefined) return { status: 'ignored', event };
-      return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
+      const commit = named && { commit: named.hash, served: named.hash === deps.head() };
+      return { status: 'ok', event, repo_url: redactUrl(sourceUrl), ...commit };
     },
   );
 }

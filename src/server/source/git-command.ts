@@ -44,18 +44,27 @@ export interface GitRun {
   input?: string | AsyncIterable<string | Uint8Array> | undefined;
   /** Called with the progress of git if its arguments include `--progress`. */
   onProgress?: ((text: string) => void) | undefined;
+  /** The remote of a fetch with `--progress`, or of a request: it must not be silent for longer. */
+  silence?: RemoteSilence | undefined;
   /** Maximum output; more fails. Default: 64 MiB. */
   limitBytes?: number | undefined;
   /** Returns the beginning of an output that is longer, instead of failing. */
   cuts?: boolean | undefined;
 }
 
+/** How long a remote may be silent within a call: git prints nothing, neither a result nor progress. */
+export interface RemoteSilence {
+  readonly limitMs: number;
+  /** Called with the longest silence of a remote that has sent all. */
+  longest?(ms: number): void;
+}
+
 /** The git program for one repository. */
 export interface GitCommand {
   /**
    * Runs git with these arguments, without a shell and without prompts, and returns its standard output. Rejects with
-   * `git_failed` (its cause is a {@link GitExit} if git itself failed) or `git_timeout`; in both cases the whole process group
-   * has ended when the promise settles.
+   * `git_failed` (its cause is a {@link GitExit} if git itself failed), `git_timeout` or `git_silent`; in all cases the whole
+   * process group has ended when the promise settles.
    */
   run(args: readonly string[], run: GitRun): Promise<Buffer>;
 }
@@ -114,7 +123,7 @@ function runGit(
   name: string,
   env: NodeJS.ProcessEnv,
   secrets: readonly string[],
-  { timeoutMs, signal, input = '', onProgress, limitBytes = DEFAULT_LIMIT_BYTES, cuts = false }: GitRun,
+  { timeoutMs, signal, input = '', onProgress, silence, limitBytes = DEFAULT_LIMIT_BYTES, cuts = false }: GitRun,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -143,16 +152,24 @@ function runGit(
     const onAbort = (): void => stop(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
     const stopTimer = startTimer(timeoutMs, () => {
-      const seconds = Math.round(timeoutMs / 100) / 10;
-      stop(new SyncError('git_timeout', `${name} did not finish within ${seconds} s`, { retryable: true }));
+      stop(new SyncError('git_timeout', `${name} did not finish within ${secondsOf(timeoutMs)}`, { retryable: true }));
+    });
+    const remote = new RemoteWatch(silence, (limitMs) => {
+      stop(
+        new SyncError('git_silent', `${name}: no progress from the remote for ${secondsOf(limitMs)}`, {
+          retryable: true,
+        }),
+      );
     });
     const cleanUp = (): void => {
       stopTimer();
+      remote.end();
       clearTimeout(killTimer);
       signal?.removeEventListener('abort', onAbort);
     };
 
     child.stdout.on('data', (chunk: Buffer) => {
+      remote.heard();
       size += chunk.length;
       if (size <= limitBytes) chunks.push(chunk);
       else if (cuts) {
@@ -162,6 +179,8 @@ function runGit(
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(-STDERR_KEPT_CHARS);
+      if (HAS_ALL.test(stderr)) remote.end();
+      else remote.heard();
       const progress = onProgress === undefined ? undefined : progressText(stderr);
       if (progress !== undefined) onProgress?.(progress);
     });
@@ -183,10 +202,57 @@ function runGit(
         killGroup(child, 'SIGKILL');
         if (stopped.reason === CUT) resolve(Buffer.concat(chunks));
         else reject(stopped.reason);
-      } else if (exitCode === 0) resolve(Buffer.concat(chunks, size));
-      else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(withoutProgress(stderr), secrets)));
+      } else if (exitCode === 0) {
+        silence?.longest?.(remote.longestMs);
+        resolve(Buffer.concat(chunks, size));
+      } else reject(exitFailure(name, exitCode ?? exitSignal ?? 'unknown', scrub(withoutProgress(stderr), secrets)));
     });
   });
+}
+
+/** Git has all that the remote sends: what follows, as the check of it, is the work of this machine. */
+const HAS_ALL = /(?:Receiving|Unpacking) objects: 100%|Resolving deltas:/;
+
+/** Watches that a remote is not silent for longer than it may. */
+class RemoteWatch {
+  /** The longest silence so far, in milliseconds. */
+  longestMs = 0;
+  readonly #limitMs: number | undefined;
+  readonly #onSilent: (limitMs: number) => void;
+  #heardMs = performance.now();
+  #stopTimer: (() => void) | undefined;
+  #hasEnded = false;
+
+  constructor(silence: RemoteSilence | undefined, onSilent: (limitMs: number) => void) {
+    this.#limitMs = silence?.limitMs;
+    this.#onSilent = onSilent;
+    this.#arm();
+  }
+
+  heard(): void {
+    if (this.#hasEnded) return;
+    this.longestMs = Math.max(this.longestMs, performance.now() - this.#heardMs);
+    this.#heardMs = performance.now();
+    this.#arm();
+  }
+
+  /** Nothing more is due from the remote. */
+  end(): void {
+    this.heard();
+    this.#hasEnded = true;
+    this.#stopTimer?.();
+  }
+
+  #arm(): void {
+    this.#stopTimer?.();
+    const limitMs = this.#limitMs;
+    if (limitMs !== undefined) this.#stopTimer = startTimer(limitMs, () => this.#onSilent(limitMs));
+  }
+}
+
+/** `12.5 s`. */
+function secondsOf(ms: number): string {
+  return `${Math.round(ms / 100) / 10} s`;
 }
 
 /** Whether git stopped reading; errors of the input stream itself have other codes. */

@@ -6,10 +6,13 @@ import { type GitRemote, parseGitRemote, sshCommandFor } from './git-remote.js';
 import { MirrorSource } from './mirror-source.js';
 import { branchesText } from './remote-branches.js';
 import { repositoryIdentity } from './repository-address.js';
+import { SilenceLimit } from './silence-limit.js';
 
 /** Timeouts of one fetch if SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first fetch transfers everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;
 const LATER_FETCH_TIMEOUT_MS = 120_000;
+/** Default of SYNC_POLICY_REPO_SILENCE_TIMEOUT, for those that have no settings. */
+const SILENCE_TIMEOUT_MS = 10_000;
 /** Interval of progress logs of one fetch. */
 const PROGRESS_EVERY_MS = 10_000;
 
@@ -26,6 +29,8 @@ export interface GitSourceOptions {
   sshKey?: Secret | undefined;
   /** SYNC_POLICY_REPO_CLONE_TIMEOUT; 0 for the defaults. */
   fetchTimeoutMs: number;
+  /** SYNC_POLICY_REPO_SILENCE_TIMEOUT; default 10 s. */
+  silenceTimeoutMs?: number | undefined;
   /** Environment of git: PATH, HOME, proxies. */
   env: NodeJS.ProcessEnv;
 }
@@ -42,6 +47,7 @@ class GitSource extends MirrorSource {
   readonly #options: GitSourceOptions;
   readonly #remote: GitRemote;
   readonly #branchRef: string;
+  readonly #silence: SilenceLimit;
   /** True: the mirror has the branch, and the next fetch is incremental. */
   #hasBranch = false;
   #progress: string | undefined;
@@ -64,6 +70,7 @@ class GitSource extends MirrorSource {
     this.#options = options;
     this.#remote = remote;
     this.#branchRef = branchRef;
+    this.#silence = new SilenceLimit(options.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS);
   }
 
   override async open(signal: AbortSignal): Promise<string | undefined> {
@@ -104,18 +111,19 @@ class GitSource extends MirrorSource {
     const timeoutMs =
       this.#options.fetchTimeoutMs || (this.#hasBranch ? LATER_FETCH_TIMEOUT_MS : FIRST_FETCH_TIMEOUT_MS);
     const refspec = `+${this.#branchRef}:${this.#branchRef}`;
-    // The first fetch may take minutes.
-    const talk = this.#hasBranch ? '--quiet' : '--progress';
-    const flags = [talk, '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
+    // The progress tells that the remote is not silent; people see that of the first fetch, which may take minutes.
+    const flags = ['--progress', '--no-tags', '--no-prune', '--no-write-fetch-head', '--no-recurse-submodules'];
     const onProgress = this.#hasBranch ? undefined : this.#progressTeller();
     try {
       await git.run(['fetch', ...flags, ...this.#remote.flags, '--', this.#remote.url, refspec], {
         timeoutMs,
         signal,
         onProgress,
+        silence: { limitMs: this.#silence.ms, longest: (ms) => this.#silence.sufficed(ms) },
       });
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
+      if (error.code === 'git_silent') this.#silence.ended();
       if (error.cause instanceof GitExit && /couldn't find remote ref/.test(error.cause.message)) {
         throw branchMissing(this.#options.branch, this.#remote.display, await this.#branches(git, signal));
       }
@@ -141,7 +149,8 @@ class GitSource extends MirrorSource {
 
   /** Lists the branches of the remote. */
   async #branches(git: GitCommand, signal: AbortSignal): Promise<string[]> {
-    const run = { timeoutMs: this.#options.fetchTimeoutMs || LATER_FETCH_TIMEOUT_MS, signal };
+    const timeoutMs = this.#options.fetchTimeoutMs || LATER_FETCH_TIMEOUT_MS;
+    const run = { timeoutMs, signal, silence: { limitMs: this.#silence.ms } };
     const output = await git.run(['ls-remote', '--heads', ...this.#remote.flags, '--', this.#remote.url], run);
     return [...output.toString('utf8').matchAll(/\trefs\/heads\/(.*)$/gm)].map((match) => match[1] ?? '');
   }

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../../lib/errors.js';
 import type { SourceView } from '../../wire/clients.js';
+import type { Awaited } from './awaited-commit.js';
 
 /** The state of the policy source. */
 export interface PolicySourceStatus {
@@ -7,11 +8,15 @@ export interface PolicySourceStatus {
   state: 'starting' | 'following' | 'failing';
   /** Progress of the first fetch; undefined if unknown, and afterwards. */
   fetching: string | undefined;
+  /** When the fetch began that has not ended, in milliseconds since 1970; undefined: none runs. */
+  fetchingSinceMs?: number | undefined;
   head: string | undefined;
   /** The commit that the server instances agreed on; differs from `head` while this instance does not have it. */
   wanted: string | undefined;
   /** A commit of the source that may be older: it is served if the source keeps showing it. */
   doubted: string | undefined;
+  /** A commit that a webhook named and that no look has shown since. */
+  awaited?: Awaited | undefined;
   /** The commit of the source, if it is refused. */
   refused: string | undefined;
   /** Times of the last refresh, and of the last successful one, in milliseconds since 1970. */
@@ -53,7 +58,7 @@ export interface PolicySource {
    */
   open(signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Updates the local copy and returns its head. Rejects with `git_failed`, `git_timeout`, `git_branch_missing`,
+   * Updates the local copy and returns its head. Rejects with `git_failed`, `git_timeout`, `git_silent`, `git_branch_missing`,
    * `bundle_server_failed` or `bundle_archive_refused`.
    */
   fetch(signal: AbortSignal): Promise<string>;
@@ -81,20 +86,35 @@ export interface CommitReview {
   review(hash: string, previous: string | undefined): Promise<Reviewed>;
 }
 
+/** A fetch that takes longer is shown; most take less, and come at each interval of polling. */
+const SLOW_FETCH_MS = 3000;
+
 /** The policy source as responses show it; `none` if none is configured. */
-export function viewOfSource(status: PolicySourceStatus | undefined): SourceView {
+export function viewOfSource(status: PolicySourceStatus | undefined, nowMs = Date.now()): SourceView {
   if (status === undefined) return { state: 'none' };
-  const { state, fetching, head, wanted, doubted, refused, error, code, failingSinceMs, warnings } = status;
+  const { state, fetching, fetchingSinceMs, head, wanted, doubted, awaited, refused } = status;
+  const { error, code, failingSinceMs, warnings } = status;
+  const isSlow = fetchingSinceMs !== undefined && nowMs - fetchingSinceMs >= SLOW_FETCH_MS;
   return {
     state,
     ...(fetching !== undefined && { fetching }),
+    ...(isSlow && { fetching_since: new Date(fetchingSinceMs).toISOString() }),
     head: head ?? null,
     ...(wanted !== undefined && wanted !== head && { wanted }),
     ...(doubted !== undefined && { doubted }),
+    ...(awaited !== undefined && { awaited: viewOfAwaited(awaited) }),
     ...(refused !== undefined && { refused }),
     error: error ?? null,
     ...(code !== undefined && { code }),
     ...(failingSinceMs !== undefined && { failing_since: new Date(failingSinceMs).toISOString() }),
     ...(warnings.length > 0 && { warnings: [...warnings] }),
+  };
+}
+
+function viewOfAwaited({ hash, sinceMs, givenUpMs }: Awaited): NonNullable<SourceView['awaited']> {
+  return {
+    commit: hash,
+    since: new Date(sinceMs).toISOString(),
+    ...(givenUpMs !== undefined && { given_up: new Date(givenUpMs).toISOString() }),
   };
 }

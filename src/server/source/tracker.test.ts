@@ -6,7 +6,7 @@ import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
 import { createTraceMemory, type TraceMemory } from '../trace/change-times.js';
 import { CommitRefused } from './commit-refused.js';
-import type { PolicyHeadChange, PolicySource, Reviewed } from './source.js';
+import { type PolicyHeadChange, type PolicySource, type Reviewed, viewOfSource } from './source.js';
 import { Tracker, type TrackerOptions } from './tracker.js';
 
 const RETRY = { minMs: 1, maxMs: 5 };
@@ -146,6 +146,70 @@ test('repeats a failed look until there is a head, and says why there is none', 
   source.problem = undefined;
   await until(() => running.tracker.head() === 'h1', { withinMs: 20_000, what: 'the head' });
   assert.equal(running.tracker.status().error, undefined);
+});
+
+test('a fetch that does not end is told with its beginning, once it takes long', async () => {
+  await using running = start();
+  await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
+  assert.equal(running.tracker.status().fetchingSinceMs, undefined);
+  let open = (): void => undefined;
+  running.source.gate = new Promise((resolve) => {
+    open = resolve;
+  });
+  const before = Date.now();
+  const done = running.tracker.refresh();
+  const since = await until(() => running.tracker.status().fetchingSinceMs, { withinMs: 20_000, what: 'the fetch' });
+  assert(since >= before && since <= Date.now());
+  const view = (afterMs: number) => viewOfSource(running.tracker.status(), since + afterMs);
+  assert.equal(view(2_999).fetching_since, undefined);
+  assert.equal(view(3_000).fetching_since, new Date(since).toISOString());
+  open();
+  await done;
+  assert.equal(view(60_000).fetching_since, undefined);
+});
+
+test('a commit that a webhook names before the source shows it is looked for until it is served, with polling off', async () => {
+  await using running = start(undefined, { awaiting: { retry: RETRY, forMs: 60_000 } });
+  const { source, tracker } = running;
+  await until(() => tracker.head(), { withinMs: 20_000, what: 'the head' });
+  const before = source.fetches;
+  tracker.requestRefresh({ hash: 'h2', before: 'h1' });
+  await until(() => source.fetches > before + 3, { withinMs: 20_000, what: 'several looks' });
+  const { state, head, awaited, error } = tracker.status();
+  assert.deepEqual(
+    [state, head, awaited?.hash, awaited?.givenUpMs, error],
+    ['following', 'h1', 'h2', undefined, undefined],
+  );
+  assert.equal(viewOfSource(tracker.status()).awaited?.commit, 'h2');
+  source.head = 'h2';
+  await until(() => tracker.head() === 'h2', { withinMs: 20_000, what: 'the named commit' });
+  assert.equal(tracker.status().awaited, undefined);
+});
+
+test('a webhook that names a commit to which the branch is moved back is waited for, too', async () => {
+  await using running = start(undefined, { awaiting: { retry: RETRY, forMs: 60_000 } });
+  const { source, tracker } = running;
+  await until(() => tracker.head(), { withinMs: 20_000, what: 'the head' });
+  source.head = 'h2';
+  await tracker.refresh();
+  tracker.requestRefresh({ hash: 'h1', before: 'h2' });
+  await until(() => tracker.status().awaited?.hash === 'h1', { withinMs: 20_000, what: 'it is awaited' });
+  source.head = 'h1';
+  await until(() => tracker.head() === 'h1', { withinMs: 20_000, what: 'the earlier commit' });
+  assert.equal(tracker.status().awaited, undefined);
+});
+
+test('looking for a commit that never comes ends, and that is said', async () => {
+  await using running = start(undefined, { awaiting: { retry: RETRY, forMs: 30 } });
+  const { source, tracker } = running;
+  await until(() => tracker.head(), { withinMs: 20_000, what: 'the head' });
+  tracker.requestRefresh({ hash: 'lost' });
+  await until(() => tracker.status().awaited?.givenUpMs, { withinMs: 20_000, what: 'the end' });
+  const { fetches } = source;
+  assert.match(viewOfSource(tracker.status()).awaited?.given_up ?? '', /^\d{4}-/);
+  source.head = 'h2';
+  await tracker.refresh();
+  assert.deepEqual([source.fetches, tracker.head(), tracker.status().awaited], [fetches + 1, 'h2', undefined]);
 });
 
 test('a failure later on is repeated too, and the last good head stays', async () => {

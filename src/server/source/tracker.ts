@@ -4,6 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import type { SeenHead, SharedPolicyHead } from '../shared-policy-head.js';
 import { StaleHeadGuard, type StaleHeadTimes } from '../stale-head-guard.js';
 import type { CommitStage, TraceMemory } from '../trace/change-times.js';
+import { AwaitedCommit, type AwaitTimes, type NamedCommit } from './awaited-commit.js';
 import { CommitRefused } from './commit-refused.js';
 import { isDamage } from './git-objects.js';
 import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, Reviewed } from './source.js';
@@ -13,12 +14,18 @@ const DEFAULT_RETRY: BackoffOptions = { minMs: 1_000, maxMs: 30_000 };
 /** Number of consecutive failures to log as warnings; later ones are errors. */
 const WARNINGS = 3;
 
+/** A push that another one replaced at once is the usual reason; nothing is missing then. */
+const NEVER_CAME =
+  'the commit that a webhook named has not come: if no later push replaced it, send the webhook again, or set SYNC_POLICY_REPO_POLLING_INTERVAL';
+
 /** When a tracker refreshes its source. */
 export interface TrackerOptions {
   /** Time between refreshes; 0: only at the start, on request, and after failures. */
   pollingIntervalMs: number;
   retry?: BackoffOptions;
   staleHead?: StaleHeadTimes | undefined;
+  /** For commits that webhooks name. */
+  awaiting?: AwaitTimes | undefined;
 }
 
 export interface TrackerDeps {
@@ -46,6 +53,7 @@ export class Tracker {
   readonly #retry: BackoffOptions;
   readonly #deps: TrackerDeps;
   readonly #guard: StaleHeadGuard;
+  readonly #awaited: AwaitedCommit;
   readonly #wakeup = new Wakeup();
   #onServed: TrackerEvents['onServed'] = () => undefined;
   #waiting: (() => void)[] = [];
@@ -58,6 +66,7 @@ export class Tracker {
   /** Undefined after a success. */
   #failure: { error: unknown; count: number; sinceMs: number } | undefined;
   #warnings: readonly string[] = [];
+  #fetchingSinceMs: number | undefined;
   #lastAttemptMs: number | undefined;
   #lastSuccessMs: number | undefined;
   #lastResult: PolicySourceStatus['lastResult'];
@@ -66,6 +75,7 @@ export class Tracker {
     this.#pollMs = options.pollingIntervalMs > 0 ? options.pollingIntervalMs : undefined;
     this.#retry = options.retry ?? DEFAULT_RETRY;
     this.#guard = new StaleHeadGuard(options.staleHead);
+    this.#awaited = new AwaitedCommit(options.awaiting);
     this.#deps = deps;
   }
 
@@ -84,9 +94,11 @@ export class Tracker {
     return {
       state: this.#head === undefined ? 'starting' : failure === undefined ? 'following' : 'failing',
       fetching: this.#head === undefined ? this.#deps.source.progress : undefined,
+      fetchingSinceMs: this.#fetchingSinceMs,
       head: this.#head,
       wanted: this.wanted(),
       doubted: this.#guard.doubted,
+      awaited: this.#awaited.missing,
       refused: this.#isRefusal ? this.#refused?.hash : undefined,
       lastAttemptMs: this.#lastAttemptMs,
       lastSuccessMs: this.#lastSuccessMs,
@@ -109,8 +121,12 @@ export class Tracker {
     return done;
   }
 
-  /** The same without waiting, in constant space. Works before `run` and during the first fetch. */
-  requestRefresh(): void {
+  /**
+   * The same without waiting, in constant space. Works before `run` and during the first fetch. A commit that the source must have by
+   * now is looked for until it comes, for a bounded time.
+   */
+  requestRefresh(named?: NamedCommit): void {
+    if (named !== undefined) this.#awaited.named(named);
     this.#wakeup.set();
   }
 
@@ -152,8 +168,8 @@ export class Tracker {
 
   /** Time until the next refresh; undefined: only on request. */
   #delayMs(): number | undefined {
-    const doubtMs = this.#guard.leftMs;
-    const pollMs = doubtMs === undefined ? this.#pollMs : Math.min(doubtMs, this.#pollMs ?? doubtMs);
+    const looks = [this.#pollMs, this.#guard.leftMs, this.#awaited.leftMs].filter((ms) => ms !== undefined);
+    const pollMs = looks.length === 0 ? undefined : Math.min(...looks);
     // The same commit would be refused again, so wait for the next poll. Without a served commit, retry anyway.
     if (this.#failure === undefined || (this.#isRefusal && this.#head !== undefined)) return pollMs;
     return backoffMs(this.#failure.count, this.#retry);
@@ -206,10 +222,10 @@ export class Tracker {
 
   /** Fetches, proposes a new commit, and serves the agreed one. */
   async #fetch(signal: AbortSignal): Promise<true> {
-    const { source, heads } = this.#deps;
+    const { heads } = this.#deps;
     await this.#tryAgreed(signal); // a commit in the local copy does not wait for the source
     const seen = heads.look(); // before the fetch: the source already had the commit agreed on by now (design D24)
-    const hash = await source.fetch(signal);
+    const hash = await this.#look(signal);
     this.#guard.shows(hash, seen);
     if (hash !== this.#head && hash !== this.#refused?.hash) {
       this.#comesAgain(hash);
@@ -224,6 +240,32 @@ export class Tracker {
     if (agreed === undefined || agreed === this.#head) return true;
     const text = `commit ${agreed}, which the server instances agreed on, is not at the policy source yet (it shows ${hash})`;
     throw new SyncError('policy_not_ready', text, { retryable: true });
+  }
+
+  /** Asks the source for its head. */
+  async #look(signal: AbortSignal): Promise<string> {
+    this.#fetchingSinceMs = Date.now();
+    this.#awaited.begin();
+    let shown: string;
+    try {
+      shown = await this.#deps.source.fetch(signal);
+    } finally {
+      this.#fetchingSinceMs = undefined;
+    }
+    await this.#compareNamed(shown);
+    return shown;
+  }
+
+  /** Compares what the source shows with what a webhook named. */
+  async #compareNamed(shown: string): Promise<void> {
+    const { source, log } = this.#deps;
+    const result = await this.#awaited.looked(shown, (hash) => source.has(hash));
+    if (result === undefined) return;
+    const fields = { commit: result.hash, shown };
+    if (result.what === 'came') log.info(fields, 'the policy source shows the commit that a webhook named');
+    else if (result.what === 'missed') {
+      log.info(fields, 'the policy source does not show the commit yet that a webhook named: it is asked again');
+    } else log.warn(fields, NEVER_CAME);
   }
 
   async #isNews(hash: string, seen: SeenHead): Promise<boolean> {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ANY_CHARACTER } from '../../../test/support/any-character.js';
 import { SyncError } from '../../lib/errors.js';
-import { judgeWebhook, parsePayload, readPush, type Verdict, type WebhookRules } from './judge.js';
+import { judgeWebhook, parsePayload, pushedCommit, readPush, type Verdict, type WebhookRules } from './judge.js';
 import { WEBHOOK_PRESETS, type WebhookPreset } from './params.js';
 
 const JSON_TYPE = 'application/json';
@@ -70,6 +70,50 @@ test('URLs, names and branches are found where each service has them', () => {
   for (const [payload, expected] of rows) {
     const found = readPush(payload as Record<string, unknown>);
     assert.deepEqual(found, { urls: [], names: [], branches: [], ...expected }, JSON.stringify(payload));
+  }
+});
+
+const [OLD, NEW, OTHER] = ['a'.repeat(40), 'b'.repeat(40), 'c'.repeat(64)];
+const NONE = '0'.repeat(40);
+
+test('the commit of the followed branch, and the one before, are found where each service has them', () => {
+  const moved = { hash: NEW, before: OLD };
+  const azure = (newObjectId: string) => ({
+    resource: { refUpdates: [{ name: 'refs/heads/main', oldObjectId: OLD, newObjectId }] },
+  });
+  const cloud = (to: object | null) => ({
+    push: { changes: [{ old: { type: 'branch', name: 'main', target: { hash: OLD } }, new: to }] },
+  });
+  const rows: [what: string, payload: object, expected: object | undefined][] = [
+    ['GitHub, Gitea, GitLab', { ref: 'refs/heads/main', before: OLD, after: NEW }, moved],
+    ['a new branch', { ref: 'refs/heads/main', before: NONE, after: NEW }, { hash: NEW }],
+    ['SHA-256, in upper case', { ref: 'refs/heads/main', after: OTHER.toUpperCase() }, { hash: OTHER }],
+    ['a deleted branch', { ref: 'refs/heads/main', before: OLD, after: NONE }, undefined],
+    ['another branch', { ref: 'refs/heads/mainly', before: OLD, after: NEW }, undefined],
+    ['a tag', { ref: 'refs/tags/main', before: OLD, after: NEW }, undefined],
+    ['Azure DevOps', azure(NEW), moved],
+    ['Azure DevOps, deleted', azure(NONE), undefined],
+    ['Azure DevOps, without resource', { refUpdates: { name: 'main', newObjectId: NEW } }, { hash: NEW }],
+    ['Bitbucket', cloud({ type: 'branch', name: 'main', target: { hash: NEW } }), moved],
+    ['Bitbucket, a tag', cloud({ type: 'tag', name: 'main', target: { hash: NEW } }), undefined],
+    ['Bitbucket, deleted', cloud(null), undefined],
+    ['Bitbucket Data Center', { changes: [{ ref: { id: 'refs/heads/main' }, fromHash: OLD, toHash: NEW }] }, moved],
+    [
+      'the last of several',
+      {
+        refUpdates: [
+          { name: 'refs/heads/main', newObjectId: OLD },
+          { name: 'refs/heads/main', newObjectId: NEW },
+          { name: 'refs/heads/side', newObjectId: OTHER },
+        ],
+      },
+      { hash: NEW },
+    ],
+    ['no hash', { ref: 'refs/heads/main', after: `${NEW}0` }, undefined],
+    ['other types', { ref: 'refs/heads/main', after: [NEW], changes: [null, 1, 'x', { ref: NEW }] }, undefined],
+  ];
+  for (const [what, payload, expected] of rows) {
+    assert.deepEqual(pushedCommit(payload as Record<string, unknown>, 'main'), expected, what);
   }
 });
 

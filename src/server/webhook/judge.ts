@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { invalidRequest } from '../../http/json-body.js';
 import { SyncError } from '../../lib/errors.js';
 import { redactUrl } from '../../lib/log.js';
+import type { NamedCommit } from '../source/awaited-commit.js';
 import { isRepository, type NamedRepository } from '../source/repository-address.js';
 import type { WebhookParams } from './params.js';
 import { headerValue } from './verify.js';
@@ -66,6 +67,49 @@ export function readPush(payload: PayloadObject): PushPayload {
   };
 }
 
+/** A commit id of git; a branch that is deleted has zeros in its place. */
+const COMMIT = /^(?!0+$)(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+/**
+ * The commit to which a push moves a branch, and the one before, as GitHub, Gitea and GitLab (`after`), Azure DevOps (`newObjectId`),
+ * Bitbucket (`new.target.hash`) and Bitbucket Data Center (`toHash`) name them. Undefined: it names none, or the branch is deleted.
+ */
+export function pushedCommit(payload: PayloadObject, branch: string): NamedCommit | undefined {
+  const moves: readonly (readonly [ref: string | undefined, to: string | undefined, from: string | undefined])[] = [
+    [textAt(payload, 'ref'), textAt(payload, 'after'), textAt(payload, 'before')],
+    ...refUpdates(payload).map(
+      (update) => [textAt(update, 'name'), textAt(update, 'newObjectId'), textAt(update, 'oldObjectId')] as const,
+    ),
+    ...cloudChanges(payload).map(
+      (change) =>
+        [
+          changedRef(change, 'new'),
+          textAt(change, 'new', 'target', 'hash'),
+          textAt(change, 'old', 'target', 'hash'),
+        ] as const,
+    ),
+    ...serverChanges(payload).map(
+      (change) => [textAt(change, 'ref', 'id'), textAt(change, 'toHash'), textAt(change, 'fromHash')] as const,
+    ),
+  ];
+  const [, to, from] = moves.findLast(([ref]) => ref?.replace(/^refs\/heads\//, '') === branch) ?? [];
+  const [hash, before] = [to?.toLowerCase(), from?.toLowerCase()];
+  if (hash === undefined || !COMMIT.test(hash)) return undefined;
+  return before !== undefined && COMMIT.test(before) ? { hash, before } : { hash };
+}
+
+function refUpdates(payload: PayloadObject): unknown[] {
+  return [valueAt(payload, ['refUpdates']), valueAt(payload, ['resource', 'refUpdates'])].flat();
+}
+
+function cloudChanges(payload: PayloadObject): unknown[] {
+  return [valueAt(payload, ['push', 'changes'])].flat();
+}
+
+function serverChanges(payload: PayloadObject): unknown[] {
+  return [valueAt(payload, ['changes'])].flat();
+}
+
 /** Returns the text at a path; undefined if it is missing, empty or not a string. */
 export function textAt(value: unknown, ...place: readonly string[]): string | undefined {
   const found = valueAt(value, place);
@@ -73,13 +117,12 @@ export function textAt(value: unknown, ...place: readonly string[]): string | un
 }
 
 function pushedRefs(payload: PayloadObject): string[] {
-  const updates = [valueAt(payload, ['refUpdates']), valueAt(payload, ['resource', 'refUpdates'])].flat();
-  const changes = [valueAt(payload, ['push', 'changes'])].flat();
   return [
     textAt(payload, 'ref'),
-    ...updates.map((update) => textAt(update, 'name')),
+    ...refUpdates(payload).map((update) => textAt(update, 'name')),
     // `new` is null for a branch that was deleted.
-    ...changes.flatMap((change) => [changedRef(change, 'new'), changedRef(change, 'old')]),
+    ...cloudChanges(payload).flatMap((change) => [changedRef(change, 'new'), changedRef(change, 'old')]),
+    ...serverChanges(payload).map((change) => textAt(change, 'ref', 'id')),
   ].filter((ref) => ref !== undefined);
 }
 

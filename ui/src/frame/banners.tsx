@@ -150,6 +150,26 @@ function SourceBanner({ app }: { readonly app: App }) {
       </Banner>
     );
   }
+  if (source.awaited !== undefined) {
+    return (
+      <Banner kind="warn" what="A pushed commit has not come." action={action}>
+        A webhook named <code>{commit(source.awaited.commit)}</code> at{' '}
+        {moment(Date.parse(source.awaited.since), app.now.value)}, and the policy source does not show it.{' '}
+        {source.awaited.given_up === undefined
+          ? 'The server asks again.'
+          : 'The server does not ask for it any more: if no later push replaced it, send the webhook again.'}{' '}
+        {served}
+      </Banner>
+    );
+  }
+  if (source.fetching_since !== undefined && source.head) {
+    return (
+      <Banner kind="warn" what="The policy source takes long to answer." action={action}>
+        It was asked at {moment(Date.parse(source.fetching_since), app.now.value)}: whether there is a newer commit is
+        not known. {served}
+      </Banner>
+    );
+  }
   return null;
 }
 
