@@ -17,7 +17,7 @@ export const EXIT_MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   usage:
     'Only other arguments or settings help: each that is wrong is named. It needs a person. `init`: somebody cancelled it at a question.',
   unhealthy:
-    '`status --fail-on unhealthy`: a client is not healthy or not ready, its engine does not answer, or the policy source fails.',
+    '`status --fail-on unhealthy`: a client is not healthy or not ready, its engine does not answer, the policy source fails, or the update log takes no updates.',
   behind: '`status --fail-on behind`: a connected client lacks a commit or an update.',
   away: '`status --fail-on away`: a client is away; of `status client`: it is not connected to its server.',
 };

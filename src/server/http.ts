@@ -51,6 +51,7 @@ import { uiSessionRoutes } from './routes/ui-session.js';
 import { type WebhookRouteOptions, webhookRoutes } from './routes/webhook.js';
 import { addServerReadings, type ServerMetrics } from './server-metrics.js';
 import type { Sessions } from './sessions/sessions.js';
+import type { StateFiles } from './sessions/state-files.js';
 
 /** The parts that the API serves. */
 export interface ServerHttpDeps {
@@ -63,6 +64,7 @@ export interface ServerHttpDeps {
   readonly policy: Policy;
   readonly sessions: Sessions;
   readonly instances: Instances;
+  readonly stateFiles: StateFiles;
   /** Open sockets; the socket server maintains the set. */
   readonly connections: Set<Connection>;
   readonly peers: () => readonly PeerInfo[];
@@ -111,6 +113,7 @@ export async function serverHttp(
   addServerReadings(deps.metrics, {
     log: deps.updateLog,
     logUp: () => deps.updateLog.status.up,
+    logWrites: () => deps.updateLog.writes.ok,
     sockets,
     sessions: () => deps.sessions.summary(),
     policy: () => deps.policy.tracker?.status(),
@@ -167,7 +170,7 @@ async function addRoutes(
   const { tracker } = policy;
   if (!security.authenticator.enabled) openUiOnLoopbackOnly(app);
   rootRoutes(app);
-  healthRoutes(app, { policySource: tracker, log: updateLog, isShared });
+  healthRoutes(app, { policySource: tracker, log: updateLog, isShared, stateFiles: deps.stateFiles });
   readyRoutes(app, { policySource: tracker, log: updateLog, drain: deps.drain });
   policyRoutes(app, {
     bundles: meter.bundles(policy.bundles),
@@ -191,7 +194,7 @@ async function addRoutes(
   tokenRoutes(app, { masterToken: options.authMasterToken }, security);
   loadLimitRoutes(app, options);
   statisticsRoutes(app, options, { peers, version: packageVersion() });
-  clientsRoutes(app, { sessions, policySource: tracker });
+  clientsRoutes(app, { sessions, policySource: tracker, log: updateLog });
   clientRoutes(app, { sessions, log: logOf('clients') });
   traceRoutes(app, { sessions });
   changesRoute(app, deps.fleet);

@@ -12,8 +12,9 @@ import type { PolicySource, PolicySourceStatus } from './source/source.js';
 /** The parts that each scrape reads. */
 export interface ServerReadings {
   readonly log: { readonly head: number };
-  /** Whether the store of the log can be reached. */
+  /** Whether the store of the log can be reached, and whether it takes updates. */
   readonly logUp: () => boolean;
+  readonly logWrites: () => boolean;
   readonly sockets: Pick<SocketServer, 'connectionCount' | 'queued'>;
   readonly sessions: () => SessionsSummary;
   readonly policy: () => PolicySourceStatus | undefined;
@@ -113,7 +114,12 @@ export function addServerReadings(metrics: Metrics, readings: ServerReadings): v
     return summary;
   };
   metrics.gauge('policysync_log_head', 'Last seq of the update log', () => readings.log.head);
-  metrics.gauge('policysync_log_up', '1 while the update log can be reached and read', () => Number(readings.logUp()));
+  metrics.gauge('policysync_log_up', '1 while the update log can be reached and read, and takes updates', () =>
+    Number(readings.logUp() && readings.logWrites()),
+  );
+  metrics.gauge('policysync_log_writable', '0 from an update that the log refuses until it takes updates again', () =>
+    Number(readings.logWrites()),
+  );
   metrics.gauge('policysync_connections', 'Open sockets', () => sockets.connectionCount);
   metrics.gauge('policysync_send_queue_bytes', 'What subscribers have not read yet', () => {
     const { totalBytes, largestBytes } = sockets.queued();

@@ -35,6 +35,7 @@ import { openClaims } from './sessions/claims-file.js';
 import { readClients, storeClients } from './sessions/clients-file.js';
 import { type RecentUpdate, recentUpdates, updateOf } from './sessions/recent-updates.js';
 import { Sessions } from './sessions/sessions.js';
+import { StateFiles } from './sessions/state-files.js';
 import { logFact, startFacts, startWarnings } from './start-facts.js';
 import { createTraceMemory, type TraceMemory } from './trace/change-times.js';
 
@@ -122,7 +123,8 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
     logger: logOf('instances'),
   });
   parts.add(instances, ({ close }) => close());
-  const about = { opened, policy, peers, meter, memory, instances, log };
+  const stateFiles = new StateFiles();
+  const about = { opened, policy, peers, meter, memory, instances, stateFiles, log };
   const sessions = await openSessions({ ...options, instance }, about, parts);
   const fleetLog = logOf('fleet');
   const fleet: FleetSources = {
@@ -137,7 +139,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const { app, sockets, streams } = await serverHttp(
     options,
     {
-      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions, instances },
+      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions, instances, stateFiles },
       ...{ connections, peers, metrics, meter, drain, fleet, feeds, log },
     },
     parts,
@@ -196,15 +198,16 @@ async function openSessions(
     meter: ServerMetrics;
     memory: TraceMemory;
     instances: Instances;
+    stateFiles: StateFiles;
     log: Logger;
   },
   { add, signal }: Parts,
 ): Promise<Sessions> {
   const { updateLog, presence, mail } = deps.opened;
   const { stateDir, clientAwayTtlMs: memoryMs, heartbeatIntervalMs: heartbeatMs, instance } = options;
-  const { policy, peers, meter, instances } = deps;
+  const { policy, peers, meter, instances, stateFiles: files } = deps;
   const log = deps.log.child({ component: 'sessions' });
-  const { claims } = add(await openClaims({ stateDir, memoryMs }, { log }), ({ close }) => close());
+  const { claims } = add(await openClaims({ stateDir, memoryMs }, { log, files }), ({ close }) => close());
   const { follow, unsubscribe } = heardUpdates(updateLog);
   add(unsubscribe, () => unsubscribe());
   const sessions = new Sessions(
@@ -224,7 +227,7 @@ async function openSessions(
       logger: log,
     },
   );
-  add(storeClients({ stateDir, instance, memoryMs }, { ...sessions.storable, log }), ({ close }) => close());
+  add(storeClients({ stateDir, instance, memoryMs }, { ...sessions.storable, files, log }), ({ close }) => close());
   follow(sessions);
   return sessions;
 }

@@ -138,6 +138,10 @@ export const clientsAnswer = z.object({
     .describe('How the clock of that instance and that of the backbone differ, where they do'),
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
   policy_source: sourceView.optional().describe('How the server instance that responds follows the policy source'),
+  log_refuses: z
+    .object({ since: millis, reason: z.string() })
+    .optional()
+    .describe('The update log takes no updates, as the server instance that responds knows; missing: it takes them'),
   total: z.number().optional().describe('Clients on all pages'),
   clients: z.array(clientView).describe('By name'),
   next: z.string().nullish().describe('There are more clients: the value of `after` for the next page'),

@@ -173,7 +173,7 @@ export const fleetInstance = z.object({
   here: z.boolean().describe('It is the one that responds'),
   version: z.string().nullable(),
   started_at: millis.nullable(),
-  state: z.string().describe('in_step, behind, slow_backbone, backbone_away, draining, silent'),
+  state: z.string().describe('in_step, behind, slow_backbone, refuses_updates, backbone_away, draining, silent'),
   seen_at: millis.describe('When it last said something'),
   clients: z.number(),
   log_at: z.number().describe('Last seq that it has seen'),

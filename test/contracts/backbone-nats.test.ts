@@ -32,6 +32,12 @@ describe('a NATS stream that is full', { skip: offer.missing ?? false }, () => {
     return await openBackbone({ uri: new Secret(server.uri), name }, { log: silentLogger() });
   }
 
+  async function changeStream(name: string, config: Partial<StreamConfig>): Promise<void> {
+    const connection = await connect({ servers: `127.0.0.1:${server.port}`, user: 'app', pass: BACKBONE_PASSWORD });
+    await (await jetstreamManager(connection)).streams.update(`${name}_log`, config);
+    await connection.close();
+  }
+
   test('a row that it refuses was not written; of rows of which it took some, that is not said', async () => {
     const body = JSON.stringify('x'.repeat(4000));
     const store = await openSmall('small', body);
@@ -41,6 +47,10 @@ describe('a NATS stream that is full', { skip: offer.missing ?? false }, () => {
     await assert.rejects(store.append(rows.slice(2)), { code: 'log_unwritable' });
     assert.deepEqual(await store.append(rows.slice(0, 1)), [{ seq: 1, duplicate: true }]);
     await assert.rejects(store.append(rows), { code: 'log_unwritable' }, 'nothing new was written');
+    await assert.rejects(store.probe(body.length), { code: 'log_unwritable' });
+    await changeStream('small', { max_bytes: 10 * body.length });
+    await store.probe(body.length);
+    await store.append(rows.slice(2));
     await store.close();
 
     const guarded = await openSmall('guarded', body);

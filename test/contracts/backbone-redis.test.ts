@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Redis } from 'ioredis';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
 import { backboneContract } from '../support/backbone-contract.js';
@@ -34,6 +35,28 @@ test('a user to whom the key of mail is closed does without mail, and the log wo
     await until(() => calls > before, { withinMs: 20_000, what: 'the watcher is called' });
     assert.deepEqual(store.status, { up: true });
   } finally {
+    await store.close();
+  }
+});
+
+test('a Redis whose memory is full refuses rows and probes, and takes both when it has room', {
+  skip: offer.missing ?? false,
+}, async () => {
+  await using server = await offer.start();
+  const store = await openBackbone({ uri: new Secret(server.uri), name: 'full' }, { log: silentLogger() });
+  const admin = new Redis(server.uri);
+  try {
+    const row = { kind: 'update', body: '"a"' } as const;
+    await store.append([row]);
+    await admin.config('SET', 'maxmemory', '1');
+    await assert.rejects(store.append([row]), { code: 'log_unwritable' });
+    await assert.rejects(store.probe(10), { code: 'log_unwritable' });
+    assert.deepEqual(store.status, { up: true });
+    await admin.config('SET', 'maxmemory', '0');
+    await store.probe(10);
+    assert.deepEqual(await store.append([row]), [{ seq: 2, duplicate: false }]);
+  } finally {
+    admin.disconnect();
     await store.close();
   }
 });

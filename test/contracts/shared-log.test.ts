@@ -19,6 +19,7 @@ async function instance(memory: MemoryLog, retry?: BackoffOptions): Promise<Fold
     retention: { maxAgeMs: 1000, maxRows: 1000 },
     pollMs: 50,
     retry,
+    probes: { minMs: 1, maxMs: 10 },
   };
   const log = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
   return Object.assign(log, { [Symbol.asyncDispose]: () => log.close() });
@@ -274,6 +275,25 @@ test('a row that cannot be read stops an instance where it is; it says so, takes
   await until(() => one.status.up && one.head === 3, { withinMs: 20_000, what: 'it goes on' });
   assert.deepEqual(heard, [2, 3]);
   await one.append(record('/b'));
+});
+
+test('a log that refuses a record says so, serves what it has, and is known to take records again without another one', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory);
+  await one.append(record('/a'));
+  assert.deepEqual(one.writes, { ok: true });
+  memory.isFull = true;
+  const before = Date.now();
+  await assert.rejects(one.append(record('/b')), { code: 'log_unwritable', status: 507 });
+  const { writes } = one;
+  assert(!writes.ok && writes.reason === 'no space left' && writes.sinceMs >= before);
+  assert.deepEqual([one.status, shown(one)], [{ up: true }, ['1 update /a']]);
+  memory.isFull = false;
+  await until(() => one.writes.ok, { withinMs: 20_000, what: 'there is room' });
+  assert.equal(memory.rows.length, 1, 'and nothing was written to know it');
+  memory.isFull = true;
+  await assert.rejects(one.appendPolicy('"c"', 0), { code: 'log_unwritable' });
+  assert.equal(one.writes.ok, false, 'every kind of row counts');
 });
 
 test('an append that the log does not give back is not known to have failed', async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { startCommand } from '../support/command.js';
 import { field, postJson, request } from '../support/http.js';
 import { programFile } from '../support/program-file.js';
@@ -9,7 +10,7 @@ import { startClient } from '../support/start-client.js';
 import { tempDir } from '../support/temp-dir.js';
 import { until } from '../support/until.js';
 
-/** A server program whose disk takes no more: the limit of the shell on file sizes stands for that. */
+/** A server program whose disk takes no more: a limit on the size of its files stands for that, and `prlimit` makes room. */
 
 const LISTENS = /"url":"(http:[^"]+)".*listening/;
 /** Blocks of 512 or 1024 bytes. */
@@ -17,13 +18,15 @@ const BLOCKS = 1500;
 
 interface LimitedServer extends AsyncDisposable {
   readonly url: string;
+  /** From now on its files may grow. */
+  makeRoom(): Promise<void>;
 }
 
 /** The server program with files that grow to {@link BLOCKS} at most. */
 async function limitedServer(stateDir: string): Promise<LimitedServer> {
   const { PATH = '', HOME = '' } = process.env;
   const args = [process.execPath, programFile('server'), 'run', '--server-bind-port', '0', '--state-dir', stateDir];
-  const child = spawn('sh', ['-c', `ulimit -f ${BLOCKS}; exec "$0" "$@"`, ...args], { env: { PATH, HOME } });
+  const child = spawn('sh', ['-c', `ulimit -S -f ${BLOCKS}; exec "$0" "$@"`, ...args], { env: { PATH, HOME } });
   const closed = once(child, 'close');
   let printed = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -33,6 +36,9 @@ async function limitedServer(stateDir: string): Promise<LimitedServer> {
   const url = await until(() => LISTENS.exec(printed)?.[1], { withinMs: 20_000, what: 'the server listens' });
   return {
     url,
+    makeRoom: async () => {
+      await promisify(execFile)('prlimit', [`--pid=${child.pid}`, '--fsize=unlimited:']);
+    },
     [Symbol.asyncDispose]: async () => {
       child.kill('SIGKILL');
       await closed;
@@ -42,6 +48,25 @@ async function limitedServer(stateDir: string): Promise<LimitedServer> {
 
 function entry(path: string, data: unknown): object {
   return { url: '', topics: ['policy_data'], dst_path: path, data };
+}
+
+/** Wherever somebody may look, it is said that updates are refused. */
+async function saysSo(url: string, stateDir: string): Promise<void> {
+  const health = await request(`${url}/healthcheck`);
+  assert.deepEqual([health.status, field(health.json, 'status')], [200, 'degraded']);
+  const { since, reason } = field(health.json, 'update_log', 'refuses') as { since: string; reason: string };
+  assert(Date.parse(since) > Date.now() - 60_000 && Date.parse(since) <= Date.now(), since);
+  assert.match(reason, /full|disk/);
+  assert(!health.text.includes(stateDir), 'no path is shown to everyone');
+  const ready = await request(`${url}/ready`);
+  assert.deepEqual([ready.status, ready.json], [200, { status: 'ok', limited: `updates are refused: ${reason}` }]);
+  const metrics = (await request(`${url}/metrics`)).text;
+  for (const name of ['policysync_log_up', 'policysync_log_writable'])
+    assert.match(metrics, new RegExp(`^${name} 0$`, 'm'));
+  const refuses = field((await request(`${url}/clients`)).json, 'log_refuses');
+  assert.deepEqual(refuses, { since: Date.parse(since), reason });
+  const instances = (await request(`${url}/instances`)).json;
+  assert.equal(field(instances, 'instances', 0, 'state'), 'refuses_updates');
 }
 
 test('a full disk: publishes are refused with 507, all else is served, and nothing that was answered 200 is lost', async () => {
@@ -57,6 +82,8 @@ test('a full disk: publishes are refused with 507, all else is served, and nothi
     while (refused.status === 200 && accepted < 1000) refused = await publish(++accepted);
     assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [507, 'log_unwritable'], refused.text);
     assert(accepted > 1);
+
+    await saysSo(server.url, folder.path);
 
     const config = await request(`${server.url}/data/config`);
     assert.equal(config.status, 200);
@@ -77,8 +104,18 @@ test('a full disk: publishes are refused with 507, all else is served, and nothi
       what: 'a newcomer has it, too',
     });
     assert.equal((await publish(accepted)).status, 507, 'still');
+    await saysSo(server.url, folder.path);
+
+    await server.makeRoom();
+    await until(async () => field((await request(`${server.url}/healthcheck`)).json, 'status') === 'ok', {
+      withinMs: 60_000,
+      what: 'it is known without another publish',
+    });
+    assert.deepEqual((await request(`${server.url}/ready`)).json, { status: 'ok' });
+    assert.match((await request(`${server.url}/metrics`)).text, /^policysync_log_up 1$/m);
+    assert.equal((await publish(accepted)).status, 200);
+    accepted++;
   }
-  // There is room again.
   const args = ['run', '--server-bind-port', '0', '--state-dir', folder.path];
   await using command = startCommand('server', args);
   const [, url = ''] = await command.says(LISTENS);

@@ -112,6 +112,17 @@ describe('doctor server', () => {
     const ours = await doctor([], { ...env, SYNC_STATE_DIR: server.stateDir });
     assert.match(ours.of('server_port'), /^ok: .* is held by the sync server/);
     assert.match((await doctor([], env)).of('server_port'), /^warning: .* another one than this: no server has used/);
+    const full = {
+      status: 'degraded',
+      policy: { error: 'no route' },
+      update_log: { refuses: { reason: 'disk full' } },
+    };
+    await using sick = await listening(createServer((_request, response) => response.end(JSON.stringify(full))));
+    const bad = await doctor([], { ...env, SYNC_STATE_DIR: server.stateDir, SYNC_SERVER_BIND_PORT: String(sick.port) });
+    assert.match(
+      bad.of('server_port'),
+      /^warning: .* runs there: its status is degraded: its update log takes no updates: disk full; the policy source fails: no route/,
+    );
   });
 
   test('a state folder that others may read, and one below a file', async () => {

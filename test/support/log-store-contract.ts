@@ -110,6 +110,18 @@ export function logStoreContract(name: string, contract: LogStoreContract): void
       assert.ok(pages.length > 1);
     });
 
+    test('a probe writes and leaves nothing behind', async () => {
+      await using world = await newLog();
+      await using store = await opened(world);
+      await append(store, [row('a')]);
+      for (const bytes of [1, 300_000]) await store.probe(bytes);
+      assert.deepEqual((await store.read(0, 10)).map(shown), ['1 update "a"']);
+      assert.equal((await store.load()).head, 1);
+      assert.deepEqual(await append(store, [row('b')]), [{ seq: 2, duplicate: false }]);
+      await store.retire([1]);
+      assert.equal(await store.dropRetired(Date.now() + HOUR_MS), 1);
+    });
+
     test('appends that are under way together get places one after the other', async () => {
       await using world = await newLog();
       await using store = await opened(world);

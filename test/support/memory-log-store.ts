@@ -8,6 +8,8 @@ export class MemoryLog {
   readonly #watchers = new Set<() => void>();
   #head = 0;
   #downSinceMs: number | undefined;
+  /** While true, writes are refused. */
+  isFull = false;
   /** Calls that were refused while it was away. */
   refusals = 0;
 
@@ -37,9 +39,14 @@ export class MemoryLog {
       append: async (rows, expect) => {
         await new Promise((resolve) => setImmediate(resolve));
         this.#check();
+        this.#checkRoom();
         const places = this.#append(rows, expect);
         for (const watcher of [...this.#watchers]) setImmediate(watcher);
         return places;
+      },
+      probe: async () => {
+        this.#check();
+        this.#checkRoom();
       },
       read: async (after, limit) => {
         this.#check();
@@ -82,6 +89,10 @@ export class MemoryLog {
     if (this.#downSinceMs === undefined) return;
     this.refusals++;
     throw new SyncError('backbone_unavailable', 'the log was taken away', { retryable: true, retryAfterSeconds: 1 });
+  }
+
+  #checkRoom(): void {
+    if (this.isFull) throw new SyncError('log_unwritable', 'refused to write', { cause: new Error('no space left') });
   }
 
   #append(rows: readonly NewRow[], expect: Expectation | undefined): Appended[] {

@@ -182,6 +182,11 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     );
     server.tell({ at: Date.now(), source: { state: 'following', head } });
     await until(async () => (await banner.count()) === 0, { ...WAIT, what: 'no banner' });
+    const full = fleet.instances.map((one) => ({ ...one, state: 'refuses_updates' }));
+    server.tell({ at: Date.now(), instances: full });
+    await says(/Updates are refused\..* cannot write the update log: publishes get 507\. Clients keep what they hold/);
+    server.tell({ at: Date.now(), instances: fleet.instances });
+    await until(async () => (await banner.count()) === 0, { ...WAIT, what: 'no banner again' });
     server.tell({ at: Date.now(), instances: fleet.instances.map((one) => ({ ...one, version: '99.0.0' })) });
     await says(/has another version by now\. This page is of .*, the server of 99\.0\.0\./);
     assert.deepEqual(at.watched.problems(), []);

@@ -13,7 +13,13 @@ export interface ListenPlace {
   /** The settings of host and port. */
   readonly settings: string;
   /** What runs there if `isOurs` of the response to `path`. */
-  readonly ours: { readonly what: string; readonly path: string; isOurs(answer: object): boolean };
+  readonly ours: {
+    readonly what: string;
+    readonly path: string;
+    isOurs(answer: object): boolean;
+    /** What does not work there; undefined where all does. */
+    trouble?(answer: object): string | undefined;
+  };
   /** Why what runs there cannot have these settings; undefined where it may have. */
   readonly otherThan?: () => string | undefined;
   readonly tls: boolean;
@@ -39,11 +45,15 @@ async function portFinding(place: ListenPlace, signal: AbortSignal): Promise<Fin
   if (code === undefined) return okFinding(id, subject, port === 0 ? `${host}, a free port` : `${address} is free`);
   if (code === 'EADDRINUSE') {
     const remedy = `Stop the program that listens there (\`ss -ltnp 'sport = :${port}'\` names it), or set ${settings}.`;
-    if (await isOurs(place, signal)) {
+    const found = await ourAnswer(place, signal);
+    if (found !== undefined) {
       const other = otherThan?.();
       if (other !== undefined)
         return warningFinding(id, subject, `${address} is held by another one than this: ${other}`, remedy);
-      return okFinding(id, subject, `${address} is held by ${ours.what} that runs there`);
+      const held = `${address} is held by ${ours.what} that runs there`;
+      const trouble = ours.trouble?.(found);
+      if (trouble === undefined) return okFinding(id, subject, held);
+      return warningFinding(id, subject, `${held}: ${trouble}`, `GET ${ours.path} there has all of it.`);
     }
     return errorFinding(id, subject, `${address} is in use by another program`, remedy);
   }
@@ -69,7 +79,7 @@ async function listenProblem(host: string, port: number): Promise<string | undef
 }
 
 /** Asks who is there, without any secret: the certificate, perhaps for another name, does not matter. */
-async function isOurs({ host, port, tls, ours }: ListenPlace, signal: AbortSignal): Promise<boolean> {
+async function ourAnswer({ host, port, tls, ours }: ListenPlace, signal: AbortSignal): Promise<object | undefined> {
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
   const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
   try {
@@ -78,12 +88,12 @@ async function isOurs({ host, port, tls, ours }: ListenPlace, signal: AbortSigna
     let text = '';
     for await (const chunk of body.setEncoding('utf8')) {
       text += String(chunk);
-      if (text.length > ANSWER_BYTES) return false;
+      if (text.length > ANSWER_BYTES) return undefined;
     }
     const answer = jsonOrUndefined(text);
-    return typeof answer === 'object' && answer !== null && ours.isOurs(answer);
+    return typeof answer === 'object' && answer !== null && ours.isOurs(answer) ? answer : undefined;
   } catch {
-    return false; // whatever it is, it does not answer as ours does
+    return undefined; // whatever it is, it does not answer as ours does
   } finally {
     await dispatcher.destroy();
   }

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import * as z from 'zod';
 import { CLIENT_SETTINGS, type ClientSettings } from '../../client/options.js';
 import { pemFile } from '../../lib/tls.js';
 import { LOG_FILE } from '../../server/log/sqlite-store.js';
@@ -16,6 +17,9 @@ import { keyCheck } from './key-check.js';
 import { portCheck } from './port-check.js';
 import { sourceFindings } from './source-check.js';
 import { listenerTlsCheck } from './tls-check.js';
+
+/** Longest text about a server that runs: some of it comes from others. */
+const TROUBLE_CHARS = 1000;
 
 /** Time limit of each check, and the environment of the program. */
 export interface DoctorContext {
@@ -48,7 +52,12 @@ function serverChecks(settings: ServerOptions, context: DoctorContext): Check[] 
     portCheck({
       ...{ id: 'server_port', subject: 'port of the server', host, port, tls: cert !== undefined },
       settings: 'SYNC_SERVER_HOST and SYNC_SERVER_BIND_PORT',
-      ours: { what: 'the sync server', path: '/healthcheck', isOurs: (answer) => 'update_log' in answer },
+      ours: {
+        what: 'the sync server',
+        path: '/healthcheck',
+        isOurs: (answer) => 'update_log' in answer,
+        trouble: healthTrouble,
+      },
       // A server opens it before it listens, also with a backbone.
       otherThan: () =>
         existsSync(join(settings.stateDir, LOG_FILE))
@@ -63,6 +72,32 @@ function serverChecks(settings: ServerOptions, context: DoctorContext): Check[] 
       ? [externalSourceCheck(dataSources.external_source_url, context)]
       : []),
   ];
+}
+
+const health = z.object({
+  status: z.string(),
+  policy: z.object({ error: z.string().nullish() }),
+  update_log: z.object({
+    error: z.string().optional(),
+    refuses: z.object({ reason: z.string() }).optional(),
+    backbone: z.object({ reason: z.string().optional() }).optional(),
+  }),
+  state_files: z.array(z.object({ file: z.string(), reason: z.string() })).default([]),
+});
+
+/** What does not work at a server, by its `/healthcheck`. */
+function healthTrouble(answer: object): string | undefined {
+  const { success, data } = health.safeParse(answer);
+  if (!success || data.status === 'ok') return undefined;
+  const { policy, update_log: log, state_files: files } = data;
+  const why = [
+    ...(log.error === undefined ? [] : [log.error]),
+    ...(log.refuses === undefined ? [] : [`its update log takes no updates: ${log.refuses.reason}`]),
+    ...(log.backbone?.reason === undefined ? [] : [`the backbone is away: ${log.backbone.reason}`]),
+    ...files.map(({ file, reason }) => `${file} cannot be written: ${reason}`),
+    ...(policy.error == null ? [] : [`the policy source fails: ${policy.error}`]),
+  ];
+  return `its status is ${data.status}${why.length === 0 ? '' : `: ${why.join('; ')}`}`.slice(0, TROUBLE_CHARS);
 }
 
 /** How a client with this environment reads data sources; with the defaults where that is not valid. */

@@ -104,6 +104,18 @@ describe('--fail-on', () => {
     }
   });
 
+  it('counts an update log that takes no updates as unhealthy, too', () => {
+    const full = { ...answer([WELL], { state: 'failing' }), log_refuses: { since: 1, reason: 'disk full' } };
+    assert.deepEqual(
+      end(() => failOnFleet(['unhealthy'], full)),
+      [3, 'the policy source is failing; the update log takes no updates'],
+    );
+    assert.equal(
+      end(() => failOnFleet(['behind', 'away'], full)),
+      undefined,
+    );
+  });
+
   it('names five of many', () => {
     const many = Array.from({ length: 7 }, (_, n) => ({ ...SICK, client_id: `s${n}` }));
     assert.equal(

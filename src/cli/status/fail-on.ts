@@ -23,11 +23,12 @@ export function parseConditions(option: string, text: string): readonly Conditio
 
 /**
  * Throws {@link ExitError} with the exit code of the worst condition that a client meets. A failing policy source, or one whose
- * head is refused, counts as `unhealthy`.
+ * head is refused, counts as `unhealthy`; so does an update log that takes no updates.
  */
-export function failOnFleet(conditions: readonly Condition[], { clients, policy_source: source }: ClientsAnswer): void {
+export function failOnFleet(conditions: readonly Condition[], answer: ClientsAnswer): void {
+  const { clients, policy_source: source, log_refuses: refusal } = answer;
   const met = clients.map((client) => ({ id: client.client_id, conditions: conditionsOf(client) }));
-  failOnAny(conditions, met, source);
+  failOnAny(conditions, met, { source, refuses: refusal !== undefined });
 }
 
 /** {@link failOnFleet} for the rows of the stream. */
@@ -39,24 +40,26 @@ export function failOnRows(
   failOnAny(
     conditions,
     [...rows].map((row) => ({ id: row.id, conditions: conditionsOfRow(row) })),
-    source,
+    { source, refuses: false },
   );
 }
 
 function failOnAny(
   conditions: readonly Condition[],
   clients: readonly { readonly id: string; readonly conditions: ReadonlySet<Condition> }[],
-  source: ClientsAnswer['policy_source'],
+  { source, refuses }: { readonly source: ClientsAnswer['policy_source']; readonly refuses: boolean },
 ): void {
   for (const condition of conditions) {
     const ids = clients.filter((client) => client.conditions.has(condition)).map(({ id }) => id);
     const isSource = condition === 'unhealthy' && source !== undefined && sourceFails(source);
-    if (ids.length === 0 && !isSource) continue;
+    const isLog = condition === 'unhealthy' && refuses;
+    if (ids.length === 0 && !isSource && !isLog) continue;
     const named = ids.slice(0, NAMED).map((id) => shortName(id, 48));
     const more = ids.length > NAMED ? `, and ${ids.length - NAMED} more` : '';
     const clientsText = `${counted(ids.length, 'client')} ${ids.length === 1 ? 'is' : 'are'} ${condition}`;
     const parts = [
       ...(isSource ? ['the policy source is failing'] : []),
+      ...(isLog ? ['the update log takes no updates'] : []),
       ...(ids.length === 0 ? [] : [`${clientsText}: ${named.join(', ')}${more}`]),
     ];
     throw conditionMet(condition, parts.join('; '));

@@ -285,6 +285,14 @@ describe('the policy source', () => {
     );
   });
 
+  it('is not all: a log that takes no updates is told, too', () => {
+    const log_refuses = { since: ago(90), reason: 'disk full (SQLITE_FULL)' };
+    assert.match(
+      lines(undefined, { log_refuses })[1] ?? '',
+      /^Update log: takes no updates since \d\d:\d\d:\d\d UTC \(90 s\): disk full \(SQLITE_FULL\)$/,
+    );
+  });
+
   it('has its warnings shown, and so is why there may be more clients', () => {
     const warnings = ['data.json replaces audit/data.json'];
     assert.equal(

@@ -1,7 +1,7 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 import { conditionsOf, lacksData, lacksPolicy } from './client-state.js';
 import { reasonLines, sourceLines } from './reason-lines.js';
-import { age, counted, hasLabels, labelsOf, printable, shortHash, shortName, table, wrapped } from './text.js';
+import { age, counted, hasLabels, labelsOf, printable, shortHash, shortName, since, table, wrapped } from './text.js';
 
 const LONGEST_ID = 48;
 const SHORTEST_ID = 16;
@@ -18,13 +18,17 @@ export interface Page {
  * unhealthy ones first, each followed by its reasons.
  */
 export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
-  const { clients, head, policy_head: policyHead, incomplete, policy_source: source, clock } = answer;
+  const { clients, head, policy_head: policyHead, incomplete, policy_source: source } = answer;
+  const { clock, log_refuses: refusal } = answer;
   const sorted = clients.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
   const refused = source?.refused === undefined ? '' : `, whose head ${shortHash(source.refused)} is refused`;
   const summary = `${counted(clients.length, 'client')}, update log at ${head}, policy at ${shortHash(policyHead)}${refused}`;
   const notes = [
     ...(source === undefined ? [] : sourceLines(source, page.nowMs)),
     ...(clock === undefined ? [] : [`Clock: ${printable(clock)}; set both by NTP`]),
+    ...(refusal === undefined
+      ? []
+      : [`Update log: takes no updates ${since(refusal.since, page.nowMs)}: ${printable(refusal.reason)}`]),
     ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
   ];
   const [header = '', ...rows] = fleetTable(sorted, page);

@@ -75,6 +75,7 @@ export abstract class BackboneStore<S extends Session> implements LogStore {
   protected abstract write(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
   /** {@link LogStore.read}. */
   protected abstract rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]>;
+  abstract probe(bytes: number): Promise<void>;
   abstract readBack(before: number, limit: number): Promise<readonly StoredRow[]>;
   abstract retire(seqs: readonly number[]): Promise<void>;
   abstract dropRetired(beforeMs: number): Promise<number>;

@@ -14,7 +14,7 @@ import {
   type RowKind,
   type StoredRow,
 } from '../log/log-store.js';
-import { replaced, shortKey, unavailable } from './backbone-errors.js';
+import { replaced, shortKey, unavailable, unwritable } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import { type NatsNames, type NatsPlace, NatsSession, natsNames } from './nats-session.js';
 import { type BackboneTimes, type SessionHooks, SessionKeeper } from './session-keeper.js';
@@ -114,6 +114,20 @@ class NatsStore extends BackboneStore<NatsSession> {
     throw unavailable(this.#what, `${places.length} of ${places.length + failures.length} rows were written`, first);
   }
 
+  /** By the room in the stream, and by a retirement of nothing, which the same server writes to the same disk. */
+  async probe(bytes: number): Promise<void> {
+    const { log, retired, retiredSubject } = this.#names;
+    await this.keeper.call(async (session) => {
+      const size = Math.min(bytes, Math.floor(session.limitBytes / 2));
+      const { config, state } = await session.info(log);
+      if (config.max_bytes > 0 && state.bytes + size > config.max_bytes) {
+        throw unwritable(this.#what, new Error(`the stream ${log} is full: its max_bytes is ${config.max_bytes}`));
+      }
+      const { seq } = await session.publish(retiredSubject, '[]'.padEnd(size), {});
+      await session.remove(retired, seq);
+    }, bytes);
+  }
+
   protected async rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
     const known = this.keeper.head;
     const deadline = performance.now() + this.#callMs;
@@ -175,7 +189,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   async #dropRecord(record: StoredMsg, lasts: ReadonlySet<number>): Promise<number> {
     const seqs = record.json<number[]>();
     const kept = seqs.filter((seq) => lasts.has(seq));
-    if (kept.length === seqs.length) return 0;
+    if (seqs.length > 0 && kept.length === seqs.length) return 0;
     let dropped = 0;
     for (const seq of seqs) {
       if (lasts.has(seq)) continue;

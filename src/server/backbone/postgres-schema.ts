@@ -1,8 +1,8 @@
 /** Incremented with every change of the tables. A newer version made a log with a higher one. */
 export const POSTGRES_FORM = 1;
 
-/** SQLSTATEs that the append function raises. */
-export const STATE = { otherEpoch: 'PS001', conflict: 'PS002' };
+/** SQLSTATEs that our statements raise. */
+export const STATE = { otherEpoch: 'PS001', conflict: 'PS002', probed: 'PS003' };
 
 /** Quoted names of the tables, the function and the channel of one log. */
 export interface PostgresNames {
@@ -103,6 +103,22 @@ BEGIN
 END
 $append$;
 `;
+}
+
+/**
+ * An append of a row of so many random bytes that undoes itself: it ends with {@link STATE}.probed. One statement, since others share the
+ * connection. `epoch` has letters and digits only.
+ */
+export function postgresProbe({ append }: PostgresNames, epoch: string, bytes: number): string {
+  const parts = Math.ceil(bytes / 32);
+  return `
+DO $probe$
+BEGIN
+  PERFORM ${append}('${epoch}', ARRAY['update'], ARRAY[(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, ${parts}))],
+    ARRAY[NULL]::text[], 0, NULL, NULL);
+  RAISE EXCEPTION 'the probe is taken back' USING ERRCODE = '${STATE.probed}';
+END
+$probe$`;
 }
 
 function indexName(table: string, suffix: string): string {

@@ -6,7 +6,7 @@ import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { MailParts, mailParts } from './mail-parts.js';
-import { NOW_MS, POSTGRES_FORM, type PostgresNames, postgresSchema, STATE } from './postgres-schema.js';
+import { NOW_MS, POSTGRES_FORM, type PostgresNames, postgresProbe, postgresSchema, STATE } from './postgres-schema.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in Postgres. */
@@ -56,6 +56,15 @@ export class PostgresSession implements Session {
 
   write<R extends object>(text: string, values: readonly unknown[] = []): Promise<R[]> {
     return this.#query<R>(this.#writer, text, values);
+  }
+
+  /** {@link LogStore.probe}. */
+  async probe(epoch: string, bytes: number): Promise<void> {
+    try {
+      await this.#writer.query(postgresProbe(this.#place.names, epoch, bytes));
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === STATE.probed)) throw this.#failure(error);
+    }
   }
 
   async look(seq: number): Promise<BackboneState> {
@@ -165,7 +174,8 @@ export class PostgresSession implements Session {
     // undefined_table, undefined_function
     if (state === '42P01' || state === '42883') return replaced(what, 'the update log was dropped');
     if (state === STATE.conflict) return conflict(what);
-    if (state === '53100' || state === '54000') return unwritable(what, error); // disk full, row too large
+    // Disk full, row too large, and read-only: managed servers become so before their disk is full.
+    if (state === '53100' || state === '54000' || state === '25006') return unwritable(what, error);
     // Statement timeout, lock timeout or deadlock: the connection is still usable.
     if (/^(57014|55P03|40...)$/.test(state)) return unavailable(what, (error as Error).message, error);
     return error;

@@ -84,6 +84,10 @@ class PostgresStore extends BackboneStore<PostgresSession> {
     );
   }
 
+  async probe(bytes: number): Promise<void> {
+    await this.keeper.call((session) => session.probe(this.epoch, bytes), bytes);
+  }
+
   protected rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
     return this.#rows('seq > $1', 'seq', [after, limit]);
   }

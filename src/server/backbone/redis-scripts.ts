@@ -71,6 +71,13 @@ for i = 3, #KEYS do
 end
 return places`;
 
+/** KEYS meta. ARGV epoch, bytes. Writes them and takes them back. */
+export const PROBE = `
+${SAME_EPOCH}
+redis.call('HSET', KEYS[1], 'probe', string.rep('x', tonumber(ARGV[2])))
+redis.call('HDEL', KEYS[1], 'probe')
+return 1`;
+
 /** Reads rows from a seq on, in small chunks, up to a number of rows or of bytes. */
 const PAGE = `
 local function page(command, from, to, step, count)

@@ -2,7 +2,7 @@ import type { Logger } from '../../lib/log.js';
 import type { Appended, Expectation, LogStore, NewRow, Presence, RowKind, StoredRow } from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
-import { APPEND, DROP, LIST_PRESENCE, LIVE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
+import { APPEND, DROP, LIST_PRESENCE, LIVE, PROBE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
 import { type RedisKeys, type RedisPlace, RedisSession, redisKeys } from './redis-session.js';
 import { type BackboneTimes, SessionKeeper } from './session-keeper.js';
 
@@ -56,6 +56,10 @@ class RedisStore extends BackboneStore<RedisSession> {
     const args = [this.epoch, DEDUP_MS, expect?.kind ?? '', expect?.lastSeq ?? 0, ...bodies];
     const flat = (await this.#run(APPEND, [meta, log, ...dedups], args, bytes)) as (string | number)[];
     return rows.map((_, index) => ({ seq: Number(flat[index * 2]), duplicate: flat[index * 2 + 1] === 1 }));
+  }
+
+  async probe(bytes: number): Promise<void> {
+    await this.#run(PROBE, [this.#keys.meta], [this.epoch, bytes], bytes);
   }
 
   protected rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {

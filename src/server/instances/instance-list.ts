@@ -96,12 +96,12 @@ export function createInstanceList(deps: InstanceListDeps): InstanceList {
   function other({ view, sinceMs, sinceElapsed }: Seen): FleetInstance {
     const { vitals, instance, clients } = view;
     const behind = view.seen < deps.settled() ? deps.log.head - view.seen : 0;
-    const { isDraining = false, isUp = true, backboneMs = null } = vitals ?? {};
+    const { isDraining = false, isUp = true, isWritable, backboneMs = null } = vitals ?? {};
     return {
       ...(vitals === undefined ? unknown(instance) : shown(vitals)),
       instance,
       here: false,
-      state: instanceState({ ageMs: elapsed() - sinceElapsed, isDraining, isUp, backboneMs, behind }),
+      state: instanceState({ ageMs: elapsed() - sinceElapsed, isDraining, isUp, isWritable, backboneMs, behind }),
       seen_at: sinceMs,
       clients: clients.filter(({ awaySinceMs }) => awaySinceMs === null).length,
       log_at: view.seen,

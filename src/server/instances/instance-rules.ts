@@ -7,6 +7,8 @@ export interface InstanceFacts {
   readonly isDraining: boolean;
   /** Whether it reaches the backbone. */
   readonly isUp: boolean;
+  /** Whether the log takes updates; undefined: it does not say. */
+  readonly isWritable?: boolean | undefined;
   /** Rows of the log that it should have seen by now, and has not. */
   readonly behind: number;
   /** Round trip to the backbone; null: there is none, or it is not known. */
@@ -25,12 +27,13 @@ const RULES: readonly (readonly [state: string, holds: (facts: InstanceFacts) =>
   ['silent', ({ ageMs }) => ageMs > SILENT_AFTER_MS],
   ['draining', ({ isDraining }) => isDraining],
   ['backbone_away', ({ isUp }) => !isUp],
+  ['refuses_updates', ({ isWritable }) => isWritable === false],
   ['behind', ({ behind }) => behind > 0],
   ['slow_backbone', ({ backboneMs }) => backboneMs !== null && backboneMs > SLOW_BACKBONE_MS],
   ['in_step', () => true],
 ];
 
-/** The state of an instance: silent, draining, backbone_away, behind, slow_backbone or in_step. */
+/** The state of an instance: silent, draining, backbone_away, refuses_updates, behind, slow_backbone or in_step. */
 export function instanceState(facts: InstanceFacts): string {
   return RULES.find(([, holds]) => holds(facts))?.[0] ?? 'in_step';
 }

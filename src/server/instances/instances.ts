@@ -15,7 +15,7 @@ export interface InstancesDeps {
   /** Id of this instance, new on each start. */
   readonly instance: string;
   readonly version: string;
-  readonly log: Pick<UpdateLog, 'head' | 'status' | 'roundTripMs' | 'onRecord' | 'clockAheadMs'>;
+  readonly log: Pick<UpdateLog, 'head' | 'status' | 'writes' | 'roundTripMs' | 'onRecord' | 'clockAheadMs'>;
   /** Connected clients of this instance. */
   readonly clients: () => number;
   readonly isDraining: () => boolean;
@@ -84,6 +84,7 @@ export function createInstances(deps: InstancesDeps): Instances {
       memory: () => process.memoryUsage.rss(),
       loopMs: () => loop.worstMs,
       isUp: () => log.status.up,
+      isWritable: () => log.writes.ok,
       backboneMs: () => log.roundTripMs,
       ...{ isDraining, source },
       clockAheadMs: () => log.clockAheadMs,

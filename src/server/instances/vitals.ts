@@ -15,6 +15,8 @@ export const vitalsText = z.object({
   loopMs: z.number().nullable(),
   /** Whether it reaches the backbone. It says so too late when it does not: see the rules of states. */
   isUp: z.boolean(),
+  /** Whether the log takes updates. Missing: it is of an older version. */
+  isWritable: z.boolean().optional(),
   backboneMs: z.number().nullable(),
   isDraining: z.boolean(),
   source: z.string().max(32),
@@ -34,6 +36,7 @@ export interface VitalsDeps {
   readonly memory: () => number;
   readonly loopMs: () => number | null;
   readonly isUp: () => boolean;
+  readonly isWritable: () => boolean;
   /** Undefined: there is no backbone, or it is not known yet. */
   readonly backboneMs: () => number | undefined;
   readonly isDraining: () => boolean;
@@ -54,6 +57,7 @@ export function ownVitals(deps: VitalsDeps): Vitals {
     memory: deps.memory(),
     loopMs: deps.loopMs(),
     isUp: deps.isUp(),
+    isWritable: deps.isWritable(),
     backboneMs: backboneMs === undefined ? null : Math.round(backboneMs * 10) / 10,
     isDraining: deps.isDraining(),
     source: deps.source(),

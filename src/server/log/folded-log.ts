@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { invalidRequest } from '../../http/json-body.js';
+import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { PeerEntry } from '../../wire/data.js';
@@ -8,7 +9,7 @@ import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import type { FoldedState } from './folded-state.js';
 import { byClockOf } from './log-clock.js';
-import type { Durability, LogStore, NewRow, StoreStatus } from './log-store.js';
+import type { Durability, LogStore, NewRow, StoreStatus, WriteStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
@@ -26,6 +27,7 @@ import type {
   TailPage,
   UpdateLog,
 } from './update-log.js';
+import { WriteWatch } from './write-watch.js';
 
 export interface FoldedLogOptions extends FollowOptions {
   /** True if no other instance can append to this store: then it is not followed, and the base entries of this instance count. */
@@ -33,6 +35,8 @@ export interface FoldedLogOptions extends FollowOptions {
   /** Maximum number of patches that stack at one path. */
   readonly patchesPerPath: number;
   readonly retention: RetentionLimits;
+  /** Delays between probes of a store that refused a write. */
+  readonly probes?: BackoffOptions | undefined;
 }
 
 const TAIL_LIMIT = 1000;
@@ -50,6 +54,7 @@ export class FoldedLog implements UpdateLog {
   readonly #compactor: Compactor;
   readonly #patches: PatchLimit;
   readonly #tail: TailReader;
+  readonly #writes: WriteWatch;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -72,13 +77,15 @@ export class FoldedLog implements UpdateLog {
     deps: { log: Logger; now: () => number },
     state: FoldedState,
   ) {
-    this.#store = store;
     this.#options = options;
     this.#now = () => byClockOf(store, deps.now());
-    this.#view = new LogView(state, { ...deps, store, applied: () => this.#tidy() });
+    this.#writes = new WriteWatch({ ...deps, probe: (bytes) => store.probe(bytes) }, options.probes);
+    this.#store = store;
+    const written = watched(store, this.#writes);
+    this.#view = new LogView(state, { ...deps, store, append: written.append, applied: () => this.#tidy() });
     this.#patches = new PatchLimit(options.patchesPerPath);
     this.#tail = new TailReader(store, () => this.head);
-    this.#retention = new Retention(options.retention, { ...deps, store, now: this.#now });
+    this.#retention = new Retention(options.retention, { ...deps, store: written, now: this.#now });
     this.#queue = new AppendQueue({ append: (batch) => this.#view.append(batch), log: deps.log });
     this.#compactor = new Compactor(this.#queue);
     this.#base = new BaseConfig(options, { ...deps, view: this.#view, retention: this.#retention });
@@ -96,6 +103,9 @@ export class FoldedLog implements UpdateLog {
   get status(): StoreStatus {
     const { status } = this.#store;
     return status.up ? this.#view.status : status;
+  }
+  get writes(): WriteStatus {
+    return this.#writes.status;
   }
   get roundTripMs(): number | undefined {
     return this.#store.roundTripMs;
@@ -283,6 +293,7 @@ export class FoldedLog implements UpdateLog {
     await this.#following;
     await this.#view.settled();
     await this.#retention.close();
+    await this.#writes.close();
     await this.#store.close();
   }
 
@@ -298,6 +309,24 @@ export class FoldedLog implements UpdateLog {
     this.#retention.take(this.#state.takeUnused());
     if (this.#closing === undefined) this.#compactor.write(this.#state.fold);
   }
+}
+
+/** All that writes to the store, watched. */
+function watched(store: LogStore, writes: WriteWatch): Pick<LogStore, 'append' | 'retire' | 'dropRetired'> {
+  return {
+    append: (rows, expect) =>
+      writes.during(
+        bytesOf(rows),
+        () => store.append(rows, expect),
+        (places) => bytesOf(rows.filter((_, index) => places[index]?.duplicate === false)),
+      ),
+    retire: (seqs) => writes.during(seqs.length === 0 ? 0 : 1, () => store.retire(seqs)),
+    dropRetired: (beforeMs) => writes.during(0, () => store.dropRetired(beforeMs)),
+  };
+}
+
+function bytesOf(rows: readonly NewRow[]): number {
+  return rows.reduce((sum, { body }) => sum + body.length, 0);
 }
 
 /** The text of a record. Printed before the record joins a batch, so that a failure affects only its publisher. */

@@ -62,6 +62,11 @@ export type StoreStatus =
   | { readonly up: true }
   | { readonly up: false; readonly reason: string; readonly sinceMs: number };
 
+/** Whether writes are taken, as far as the last ones and the probes since tell. */
+export type WriteStatus =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly reason: string; readonly sinceMs: number };
+
 /** A short-lived text of each instance that all instances read: its connected clients. It expires when the instance ends. */
 export interface Presence {
   /** Replaces the text of this instance; it expires `ttlMs` later. Rejects with `backbone_unavailable`. */
@@ -105,6 +110,8 @@ export interface LogStore {
    * limit of the store, nothing was written).
    */
   append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
+  /** Writes so many bytes, about, and takes them back: no row comes of it. Rejects like {@link LogStore.append}. */
+  probe(bytes: number): Promise<void>;
   /**
    * Rows after a position, in order, including retired ones; fewer than `limit` if they are large ({@link PAGE_CHARS}), none only at the
    * end. Rejects with `backbone_unavailable`.

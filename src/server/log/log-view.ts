@@ -16,6 +16,8 @@ import type { LogRecord, PolicyHead } from './update-log.js';
 
 export interface LogViewDeps {
   readonly store: LogStore;
+  /** That of the store, watched. */
+  readonly append: LogStore['append'];
   readonly log: Logger;
   readonly now: () => number;
   /** Called after rows were applied. */
@@ -185,7 +187,7 @@ export class LogView {
     this.#subscribers = subscribers;
     try {
       const rows = batch.map(({ row }) => row);
-      const places = await this.#deps.store.append(rows, expect);
+      const places = await this.#deps.append(rows, expect);
       await this.#applyOwn(batch, places);
       return places.map((place) => ({ ...place, subscribers: subscribers.get(place.seq) }));
     } finally {

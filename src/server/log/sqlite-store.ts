@@ -91,6 +91,10 @@ class SqliteStore implements LogStore {
     return places;
   }
 
+  async probe(bytes: number): Promise<void> {
+    await this.#thread.ask({ op: 'probe', bytes });
+  }
+
   async read(after: number, limit: number): Promise<readonly StoredRow[]> {
     return (await this.#thread.ask({ op: 'read', after, limit })) as StoredRow[];
   }

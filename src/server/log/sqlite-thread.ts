@@ -17,6 +17,7 @@ export type StoreRequest =
   | { op: 'head' }
   | { op: 'load'; after: number; through: number; limit: number }
   | { op: 'append'; rows: readonly NewRow[]; expect: Expectation | undefined; nowMs: number }
+  | { op: 'probe'; bytes: number }
   | { op: 'read'; after: number; limit: number }
   | { op: 'readBack'; before: number; limit: number }
   | { op: 'retire'; seqs: readonly number[]; nowMs: number }

@@ -110,6 +110,13 @@ function append(
   });
 }
 
+/** In two transactions: pages that one transaction writes and frees need never be written. */
+function probe(database: Database, bytes: number): void {
+  const write = database.prepare("INSERT OR REPLACE INTO meta VALUES ('probe', hex(randomblob(?)))");
+  inTransaction(database, () => write.run(Math.ceil(bytes / 2)));
+  inTransaction(database, () => database.prepare("DELETE FROM meta WHERE key = 'probe'").run());
+}
+
 /** Rows of a range, up to `limit` and {@link PAGE_CHARS}. */
 function rowsOf(database: Database, where: string, values: readonly number[], limit: number): StoredRow[] {
   const rows: StoredRow[] = [];
@@ -159,6 +166,8 @@ function carryOut(database: Database, request: Exclude<StoreRequest, { op: 'clos
       );
     case 'append':
       return append(database, request.rows, request.expect, request.nowMs);
+    case 'probe':
+      return probe(database, request.bytes);
     case 'read':
       return rowsOf(database, 'seq > ? ORDER BY seq', [request.after], request.limit);
     case 'readBack':

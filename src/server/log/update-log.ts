@@ -1,6 +1,6 @@
 import type { PeerEntry } from '../../wire/data.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import type { Durability, StoreStatus } from './log-store.js';
+import type { Durability, StoreStatus, WriteStatus } from './log-store.js';
 
 /**
  * The update log: the ordered, durable record of all data updates (design D14). A publish appends here first; deliveries follow the records
@@ -102,6 +102,8 @@ export interface UpdateLog {
   readonly head: number;
   readonly durability: Durability;
   readonly status: StoreStatus;
+  /** Whether it takes records. Not ok from the first that it refuses until it is known to take them again. */
+  readonly writes: WriteStatus;
   /** {@link LogStore.roundTripMs}. */
   readonly roundTripMs?: number | undefined;
   /** {@link LogStore.clockAheadMs}: what a time of a record is more than the same moment by the clock of this process. */

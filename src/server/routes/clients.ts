@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { limitsOf } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
+import type { WriteStatus } from '../log/log-store.js';
 import type { Sessions } from '../sessions/sessions.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
@@ -21,6 +22,7 @@ export function clientsRoutes(
     sessions: Pick<Sessions, 'clients'>;
     /** Undefined if no policy source is configured. */
     policySource: { status(): PolicySourceStatus } | undefined;
+    log: { readonly writes: WriteStatus };
   },
 ): void {
   addRoute(
@@ -41,7 +43,12 @@ export function clientsRoutes(
     },
     async ({ query, caller }) => {
       const page = await deps.sessions.clients({ ...query, limits: limitsOf(caller) });
-      return { ...page, policy_source: viewOfSource(deps.policySource?.status()) };
+      const { writes } = deps.log;
+      return {
+        ...page,
+        policy_source: viewOfSource(deps.policySource?.status()),
+        ...(!writes.ok && { log_refuses: { since: writes.sinceMs, reason: writes.reason } }),
+      };
     },
   );
 }

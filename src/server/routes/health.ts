@@ -4,14 +4,20 @@ import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
 import { clockDifference } from '../instances/clock-watch.js';
-import type { StoreStatus } from '../log/log-store.js';
+import type { StoreStatus, WriteStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
+import type { FailingFile } from '../sessions/state-files.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 export interface HealthDeps {
   /** Undefined if no policy source is configured. */
   policySource: { status(): PolicySourceStatus } | undefined;
-  log: Pick<UpdateLog, 'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'configDiffers' | 'clockAheadMs'>;
+  log: Pick<
+    UpdateLog,
+    'head' | 'epoch' | 'failed' | 'durability' | 'status' | 'writes' | 'configDiffers' | 'clockAheadMs'
+  >;
+  /** The files beside the log that cannot be written. */
+  stateFiles: { readonly failing: readonly FailingFile[] };
   /** Whether the log is in a backbone. */
   isShared: boolean;
 }
@@ -22,7 +28,9 @@ async function healthAnswer() {
   return z.object({
     status: z
       .enum(['ok', 'degraded', 'error'])
-      .describe('degraded: serves the last good state; the policy source fails, or the backbone is unavailable'),
+      .describe(
+        'degraded: serves the last good state; the policy source fails, the backbone is unavailable, or something cannot be written',
+      ),
     policy: sourceView,
     update_log: z.object({
       epoch: z.string(),
@@ -36,16 +44,24 @@ async function healthAnswer() {
         })
         .optional()
         .describe('With a shared log: whether it can be reached, or since when and why not'),
+      refuses: z
+        .object({ since: z.string(), reason: z.string() })
+        .optional()
+        .describe('The log takes no updates: publishes get 507, all else goes on. Missing: it takes them'),
       config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
       error: z.string().optional(),
     }),
+    state_files: z
+      .array(z.object({ file: z.string(), since: z.string(), reason: z.string() }))
+      .optional()
+      .describe('Files beside the log that cannot be written: what they would keep is lost with a restart'),
   });
 }
 
 /**
  * `GET /healthcheck`, open to everyone: `{"status":"ok", ...}` with the state of the policy source and the position of the update
- * log. A failing policy source, a refused commit or an unavailable backbone makes it `degraded` with 200: the last good commit is
- * served, and a restart would only make things worse. A failed update log returns 503 `{"status":"error", ...}`, since only a
+ * log. A failing policy source, a refused commit, an unavailable backbone or a disk that takes no more makes it `degraded` with 200: the
+ * last good state is served, and a restart would only make things worse. A failed update log returns 503 `{"status":"error", ...}`, since only a
  * restart helps.
  */
 export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
@@ -68,10 +84,12 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   addRoute(app, declaration, ({ reply }) => {
     if (logFailure !== undefined) reply.code(503);
     const policy = viewOfSource(deps.policySource?.status());
-    const { log, isShared } = deps;
-    const { durability } = log;
+    const { log, isShared, stateFiles } = deps;
+    const { durability, writes } = log;
+    const { failing } = stateFiles;
+    const isWell = log.status.up && writes.ok && policy.error == null && failing.length === 0;
     return {
-      status: logFailure !== undefined ? 'error' : log.status.up && policy.error == null ? 'ok' : 'degraded',
+      status: logFailure !== undefined ? 'error' : isWell ? 'ok' : 'degraded',
       policy,
       update_log: {
         epoch: log.epoch,
@@ -79,11 +97,23 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
         durability: durability.level,
         ...(durability.level === 'weak' && { weakness: durability.reason }),
         ...(isShared && { backbone: { ...backboneState(log.status), ...clockState(log.clockAheadMs) } }),
+        ...(!writes.ok && { refuses: refusalOf(writes) }),
         ...(log.configDiffers && { config_differs: true }),
         ...(logFailure !== undefined && { error: logFailure }),
       },
+      ...(failing.length > 0 && {
+        state_files: failing.map(({ file, reason, sinceMs }) => ({ file, since: isoTime(sinceMs), reason })),
+      }),
     };
   });
+}
+
+function refusalOf({ sinceMs, reason }: Extract<WriteStatus, { ok: false }>): { since: string; reason: string } {
+  return { since: isoTime(sinceMs), reason };
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
 }
 
 function backboneState(status: StoreStatus): { up: boolean; since?: string; reason?: string } {

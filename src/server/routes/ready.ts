@@ -1,18 +1,22 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
+import type { WriteStatus } from '../log/log-store.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 export interface ReadyDeps {
   /** Undefined if no policy source is configured. */
   readonly policySource: { status(): PolicySourceStatus } | undefined;
-  /** Rejects when the update log fails for good. */
-  readonly log: { readonly failed?: Promise<never> | undefined };
+  /** `failed` rejects when the update log fails for good. */
+  readonly log: { readonly failed?: Promise<never> | undefined; readonly writes: WriteStatus };
   /** Whether the server drains. */
   readonly drain: { readonly isBegun: boolean };
 }
 
-const ready = z.object({ status: z.literal('ok') });
+const ready = z.object({
+  status: z.literal('ok'),
+  limited: z.string().optional().describe('What does not work here at present; the rest does'),
+});
 const notReady = z.object({
   status: z.literal('unavailable'),
   reason: z.enum(['draining', 'log_failed', 'policy_not_read']),
@@ -20,8 +24,8 @@ const notReady = z.object({
 });
 
 /**
- * `GET /ready`, open to everyone: whether a load balancer should send callers here. An unavailable backbone does not change it: all
- * instances would go at once, and what they know is still worth serving.
+ * `GET /ready`, open to everyone: whether a load balancer should send callers here. An unavailable backbone does not change it, nor does
+ * a log that takes no updates: all instances would go at once, and what they know is still worth serving.
  */
 export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: ReadyDeps): void {
   let hasFailed = false;
@@ -51,6 +55,8 @@ export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: 
   } as const;
   addRoute(app, declaration, ({ reply }) => {
     const found = obstacle();
-    return found === undefined ? { status: 'ok' } : reply.code(503).send({ status: 'unavailable', ...found });
+    if (found !== undefined) return reply.code(503).send({ status: 'unavailable', ...found });
+    const { writes } = log;
+    return { status: 'ok', ...(!writes.ok && { limited: `updates are refused: ${writes.reason}` }) };
   });
 }

@@ -4,6 +4,7 @@ import { failureFields } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import { type IdClaim, IdClaims } from './id-claims.js';
+import type { StateFiles } from './state-files.js';
 
 /** The owners of client ids, stored in the state folder so that no id changes its subject on a restart. */
 export interface KeptClaims {
@@ -15,6 +16,8 @@ export interface KeptClaims {
 const FILE = 'client-ids.json';
 /** Changes within this time are written together. */
 const GATHER_MS = 1000;
+/** When a file is written again that could not be written. */
+const RETRY_MS = 10_000;
 
 const fileSchema = z.object({
   version: z.literal(1),
@@ -24,19 +27,22 @@ const fileSchema = z.object({
 /** Reads the file and keeps it up to date. Logs failures and continues: only names are lost. */
 export async function openClaims(
   { stateDir, memoryMs }: { stateDir: string; memoryMs: number },
-  { log }: { log: Logger },
+  { log, files }: { log: Logger; files: StateFiles },
 ): Promise<KeptClaims> {
   const path = join(stateDir, FILE);
   const kept = await readClaims(path, log);
   let timer: NodeJS.Timeout | undefined;
   let writing = Promise.resolve();
-  let isFailing = false;
   let isClosed = false;
   const claims = new IdClaims({ memoryMs, onChange }, kept);
 
   function onChange(): void {
+    plan(GATHER_MS);
+  }
+
+  function plan(ms: number): void {
     if (timer !== undefined || isClosed) return;
-    timer = setTimeout(write, GATHER_MS).unref();
+    timer = setTimeout(write, ms).unref();
   }
 
   function write(): void {
@@ -45,10 +51,11 @@ export async function openClaims(
     writing = writing.then(async () => {
       try {
         await replaceFile(path, text);
-        isFailing = false;
+        files.wrote(FILE);
       } catch (error) {
-        if (!isFailing) log.warn({ path, ...failureFields(error) }, 'cannot store the owners of client ids');
-        isFailing = true;
+        const isNews = files.failed(FILE, error);
+        if (isNews) log.warn({ path, ...failureFields(error) }, 'cannot store the owners of client ids');
+        plan(RETRY_MS);
       }
     });
   }

@@ -7,6 +7,7 @@ import type { Logger } from '../../lib/log.js';
 import { readIfPresent, replaceFile } from '../../lib/private-files.js';
 import type { KnownClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
+import type { StateFiles } from './state-files.js';
 
 /** What a server knew of its clients when it last stored them. */
 export interface StoredClients {
@@ -29,6 +30,7 @@ export interface ClientsFileDeps {
   readonly watch: (onChange: (client: KnownClient, before: KnownClient | undefined) => void) => () => void;
   readonly epoch: () => string;
   readonly head: () => number;
+  readonly files: StateFiles;
   readonly log: Logger;
 }
 
@@ -79,13 +81,12 @@ function ifMissing(error: NodeJS.ErrnoException): { size: number } {
 /** Stores the clients with a session, so that they are known after a restart. Logs failures and continues. */
 export function storeClients(
   { stateDir, instance, memoryMs }: { stateDir: string; instance: string; memoryMs: number },
-  { clients, watch, epoch, head, log }: ClientsFileDeps,
+  { clients, watch, epoch, head, files, log }: ClientsFileDeps,
 ): { close(): Promise<void> } {
   const path = join(stateDir, FILE);
   const repeatMs = Math.max(GATHER_MS, Math.min(REPEAT_MS, memoryMs / 2));
   const ending = new AbortController();
   const urgent = new Wakeup();
-  let isFailing = false;
   let isNew = false;
   const unwatch = watch((client, before) => {
     isNew = true;
@@ -105,12 +106,11 @@ export function storeClients(
       }
       await mkdir(stateDir, { recursive: true, mode: 0o700 }); // with a backbone nobody else may need it
       await replaceFile(path, `${lines.join('\n')}\n`);
-      isFailing = false;
+      files.wrote(FILE);
     } catch (error) {
       isNew = true;
       const text = 'cannot store which clients are here: after a restart those that do not come back are not listed';
-      if (!isFailing) log.warn({ path, ...failureFields(error) }, text);
-      isFailing = true;
+      if (files.failed(FILE, error)) log.warn({ path, ...failureFields(error) }, text);
     }
   }
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { silentLogger } from '../../lib/log.js';
 import { openClaims } from './claims-file.js';
 import { IdClaims } from './id-claims.js';
+import { StateFiles } from './state-files.js';
 
 describe('whose client ids are whose', () => {
   it('an id is that of the subject which used it first, for as long as it uses it and for the memory after that', () => {
@@ -50,7 +51,8 @@ describe('whose client ids are whose', () => {
   it('is kept in a file of its own, and a file that is damaged costs names alone', async () => {
     const stateDir = await mkdtemp(join(tmpdir(), 'sync-claims-'));
     try {
-      const deps = { log: silentLogger() };
+      const files = new StateFiles();
+      const deps = { log: silentLogger(), files };
       const first = await openClaims({ stateDir, memoryMs: 60_000 }, deps);
       first.claims.use('a', 's1', 10);
       await first.close();
@@ -66,6 +68,15 @@ describe('whose client ids are whose', () => {
       third.claims.use('b', 's', 1);
       await third.close();
       assert.match(await readFile(file, 'utf8'), /"id":"b"/);
+      assert.equal(files.failing.length, 0);
+      await mkdir(join(stateDir, 'tmp_client-ids.json')); // in the way of the next one
+      const fourth = await openClaims({ stateDir, memoryMs: 60_000 }, deps);
+      fourth.claims.use('c', 's', 1);
+      await fourth.close();
+      assert.deepEqual(
+        files.failing.map((failing) => failing.file),
+        ['client-ids.json'],
+      );
     } finally {
       await rm(stateDir, { recursive: true });
     }

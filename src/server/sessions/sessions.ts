@@ -176,7 +176,7 @@ export class Sessions {
   }
 
   /** What to store of the clients of this instance. */
-  get storable(): Omit<ClientsFileDeps, 'log'> {
+  get storable(): Omit<ClientsFileDeps, 'files' | 'log'> {
     const { log } = this.#deps;
     return {
       clients: () => this.#registry.list(),

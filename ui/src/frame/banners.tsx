@@ -12,6 +12,7 @@ export function Banners({ app }: { readonly app: App }) {
     <>
       <StreamBanner app={app} />
       <SessionBanner app={app} />
+      <LogBanner app={app} />
       <SourceBanner app={app} />
       <IncompleteBanner app={app} />
       <LimitedBanner app={app} />
@@ -109,6 +110,17 @@ function LinkOf({ app, page, word }: { readonly app: App; readonly page: PageNam
     <a class="btn" href={linkTo(page)}>
       {word}
     </a>
+  );
+}
+
+function LogBanner({ app }: { readonly app: App }) {
+  const full = app.store.instances.value.filter(({ state }) => state === 'refuses_updates');
+  if (full.length === 0) return null;
+  return (
+    <Banner kind="bad" what="Updates are refused." action={<LinkOf app={app} page="instances" word="Instances" />}>
+      {list(full.map(({ name }) => name))} cannot write the update log: publishes get 507. Clients keep what they hold.
+      GET /healthcheck has the reason; make room on the disk.
+    </Banner>
   );
 }
 

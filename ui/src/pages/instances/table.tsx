@@ -11,6 +11,12 @@ const STATES: Readonly<Record<string, readonly [word: string, icon: IconName, to
   in_step: ['In step', 'check', 'muted', 'It has seen every update of the log'],
   behind: ['Behind', 'warning', 'amber', 'It has not seen the newest updates yet: its clients hear of them later'],
   slow_backbone: ['Slow backbone', 'warning', 'amber', 'Its round trips to the backbone take long'],
+  refuses_updates: [
+    'Refuses updates',
+    'refused',
+    'red',
+    'Its update log takes no updates: publishes get 507, all else goes on',
+  ],
   backbone_away: [
     'No backbone',
     'refused',

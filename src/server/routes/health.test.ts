@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ANONYMOUS } from '../../auth/caller.js';
+import { createHttpApp } from '../../http/app.js';
+import { silentLogger } from '../../lib/log.js';
+import type { WriteStatus } from '../log/log-store.js';
+import { StateFiles } from '../sessions/state-files.js';
+import { healthRoutes } from './health.js';
+import { readyRoutes } from './ready.js';
+
+/** What `/healthcheck` and `/ready` say. */
+async function said(writes: WriteStatus, stateFiles: StateFiles): Promise<unknown[]> {
+  const authenticator = { enabled: false, authenticate: async () => ANONYMOUS };
+  const app = createHttpApp({ bodyLimitBytes: 1000, authenticator }, { log: silentLogger() });
+  const status = { up: true } as const;
+  const log = { epoch: 'e', head: 7, durability: { level: 'durable' } as const, configDiffers: false, status, writes };
+  healthRoutes(app, { policySource: undefined, log, isShared: false, stateFiles });
+  readyRoutes(app, { policySource: undefined, log, drain: { isBegun: false } });
+  const answers = await Promise.all(['/healthcheck', '/ready'].map((url) => app.inject({ method: 'GET', url })));
+  return answers.map((answer) => [answer.statusCode, answer.json<unknown>()]);
+}
+
+const POLICY = { state: 'none' };
+const LOG = { epoch: 'e', head: 7, durability: 'durable' };
+
+test('a log that refuses updates makes a server degraded, and it stays ready for all else', async () => {
+  const refuses = { since: '2026-11-21T10:00:00.000Z', reason: 'disk full' };
+  const writes = { ok: false, reason: 'disk full', sinceMs: Date.parse(refuses.since) } as const;
+  assert.deepEqual(await said(writes, new StateFiles()), [
+    [200, { status: 'degraded', policy: POLICY, update_log: { ...LOG, refuses } }],
+    [200, { status: 'ok', limited: 'updates are refused: disk full' }],
+  ]);
+  assert.deepEqual(await said({ ok: true }, new StateFiles()), [
+    [200, { status: 'ok', policy: POLICY, update_log: LOG }],
+    [200, { status: 'ok' }],
+  ]);
+});
+
+test('a file beside the log that cannot be written makes it degraded from the first failure to the next success', async () => {
+  const files = new StateFiles();
+  const error = Object.assign(new Error('ENOSPC: no space left on device, open /secret'), { code: 'ENOSPC' });
+  assert.equal(files.failed('clients.jsonl', error), true);
+  const [first] = files.failing;
+  assert.equal(files.failed('clients.jsonl', error), false, 'told once');
+  assert.deepEqual(files.failing, [first]);
+  const [health, ready] = await said({ ok: true }, files);
+  const since = new Date(first?.sinceMs ?? 0).toISOString();
+  const state_files = [{ file: 'clients.jsonl', since, reason: 'ENOSPC' }];
+  assert.deepEqual(health, [200, { status: 'degraded', policy: POLICY, update_log: LOG, state_files }]);
+  assert.deepEqual(ready, [200, { status: 'ok' }]);
+  files.wrote('clients.jsonl');
+  assert.deepEqual((await said({ ok: true }, files))[0], [200, { status: 'ok', policy: POLICY, update_log: LOG }]);
+});
