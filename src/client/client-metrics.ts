@@ -5,6 +5,7 @@ import type { Decisions } from './decisions/decisions.js';
 import type { PolicyEngine } from './engine/engine.js';
 import type { RunningEngine } from './engine/running-engine.js';
 import type { Follower } from './follower.js';
+import type { Offline } from './offline/offline.js';
 import type { DataUpdater } from './reconcile/data-updater.js';
 import type { Reporter } from './report/reporter.js';
 import type { Status } from './status/status.js';
@@ -47,12 +48,13 @@ export interface ClientReadings {
   readonly reporter: Pick<Reporter, 'details'>;
   readonly decisions: Pick<Decisions, 'counts'>;
   readonly engine: Pick<RunningEngine, 'embedded'>;
+  readonly offline: Pick<Offline, 'view'>;
 }
 
 /** Adds the figures that parts keep and that are read when somebody asks for them. */
 export function addClientReadings(
   metrics: Metrics,
-  { status, follower, data, reporter, decisions, engine: { embedded } }: ClientReadings,
+  { status, follower, data, reporter, decisions, engine: { embedded }, offline }: ClientReadings,
 ): void {
   if (embedded !== undefined) addEmbeddedReadings(metrics, embedded);
   metrics.gauge('policysync_applied_through', 'Place in the update log up to which all is applied or known', () => {
@@ -65,6 +67,10 @@ export function addClientReadings(
   metrics.gauge('policysync_ready', '1 once policy and data were synced', () => Number(status.ready));
   metrics.gauge('policysync_healthy', '1 while policy and data are current', () => Number(status.healthy));
   metrics.gauge('policysync_failing_entries', 'Data entries that fail or are blocked', () => status.failing.size);
+  metrics.gauge('policysync_backup_failing', '1 while the backup of offline mode cannot be written', () => {
+    const { backup } = offline.view;
+    return backup === undefined ? [] : [{ value: Number(backup.error !== undefined) }];
+  });
   metrics.gauge('policysync_engine_up', '1 while the engine answers', () => Number(status.engine.online));
   metrics.gauge('policysync_connected', '1 while the socket to the server is open', () =>
     Number(follower.server.connected),

@@ -61,7 +61,7 @@ export async function openUpdateLog(
       const close = async (): Promise<void> => {
         await updateLog.close().finally(() => embedded.close());
       };
-      return { updateLog, isShared: true, presence: store.presence, mail: store.mail, close };
+      return { updateLog, isShared: true, presence: updateLog.presence, mail: store.mail, close };
     } catch (error) {
       await store.close();
       throw error;

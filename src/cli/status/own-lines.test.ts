@@ -37,6 +37,13 @@ describe('a client by its own word', () => {
     assert.deepEqual([...ownConditions(health())], []);
   });
 
+  it('says that its backup cannot be written', () => {
+    const backup = { saved_at: null, age_seconds: null, error: 'the backup cannot be written: ENOSPC' };
+    const shown = 'Backup    the file is not what the client holds: the backup cannot be written: ENOSPC';
+    assert.equal(lines({ connectivity: { backup } })[5], shown);
+    assert.equal(lines({ connectivity: { backup: { ...backup, error: null } } }).length, 5);
+  });
+
   it('says as which version of Rego modules are read, and that everybody may write into the engine', () => {
     const engine = { online: true, error: null, policy_mode: 'bundle', version: '1.22.0', since: ago(60) };
     const line = (more: object): string | undefined => lines({ engine: { ...engine, ...more } })[3];

@@ -10,7 +10,7 @@ import { counted, printable, shortHash, since, wrapped } from './text.js';
 /** Converts a time of `GET /healthy` to milliseconds since 1970. */
 const time = z.iso.datetime().transform((text) => Date.parse(text));
 
-const { policy, data, engine, server } = clientHealth.shape;
+const { policy, data, engine, server, connectivity } = clientHealth.shape;
 
 /** The shown part of a client's `GET /healthy`; older clients omit some of it. */
 export const ownHealth = z.object({
@@ -26,6 +26,7 @@ export const ownHealth = z.object({
     .partial({ rego: true })
     .extend({ access: z.string().optional(), kind: z.string().optional(), since: time }),
   server: server.partial({ code: true }).extend({ since: time.nullable() }),
+  connectivity: connectivity.pick({ backup: true }).optional(),
 });
 type OwnHealth = z.infer<typeof ownHealth>;
 
@@ -42,7 +43,7 @@ const COLUMN = 10;
 
 /** Formats the state of a client as lines for a terminal. */
 export function ownLines(health: OwnHealth, position: Position, { nowMs, width }: Page): string[] {
-  const { ready, data, engine, server } = health;
+  const { ready, data, engine, server, connectivity: { backup } = {} } = health;
   const { failing, failing_total: count } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const engineText = engine.online
@@ -56,6 +57,9 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
     ['Engine', engineText],
     ['Server', server.connected ? 'connected' : away],
     ...(server.connected ? [] : remedyOf(server.code).map((text): [string, string] => ['', text])),
+    ...(backup?.error == null
+      ? []
+      : [['Backup', `the file is not what the client holds: ${printable(backup.error)}`] as [string, string]]),
     ...failing
       .slice(0, SHOWN_FAILING)
       .map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failureLine(failure, nowMs)]),

@@ -3,13 +3,14 @@ import { invalidRequest } from '../../http/json-body.js';
 import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { withOverrides } from '../../lib/with-overrides.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
 import type { FoldedState } from './folded-state.js';
 import { byClockOf } from './log-clock.js';
-import type { Durability, LogStore, NewRow, StoreStatus, WriteStatus } from './log-store.js';
+import type { Durability, LogStore, NewRow, Presence, StoreStatus, WriteStatus } from './log-store.js';
 import { type FollowOptions, LogView, loadState } from './log-view.js';
 import { type AppendProblem, hasAppends } from './patch-appends.js';
 import { PatchLimit } from './patch-limit.js';
@@ -106,6 +107,11 @@ export class FoldedLog implements UpdateLog {
   }
   get writes(): WriteStatus {
     return this.#writes.status;
+  }
+  /** The presence of the store: a store that takes no more refuses its texts first where nobody publishes. */
+  get presence(): Presence {
+    const { presence } = this.#store;
+    return withOverrides(presence, { put: (...args) => this.#writes.during(1, () => presence.put(...args)) });
   }
   get roundTripMs(): number | undefined {
     return this.#store.roundTripMs;
