@@ -25,8 +25,12 @@ const TABLE: Record<string, { may: readonly string[]; mayType?: readonly string[
   auth: { may: ['lib', 'wire'], rule: 'auth has keys, tokens and callers: it knows no protocol' },
   embedded: { may: ['lib', 'wire'], rule: 'the embedded engine knows neither client nor server' },
   http: { may: ['lib', 'wire', 'auth'], rule: 'http is what both APIs are built on: it knows no route' },
+  checker: {
+    may: ['lib', 'wire', 'client', 'embedded', 'server/bundle/directories'],
+    rule: 'the checker compiles policies as clients do: of the server it knows folders',
+  },
   server: {
-    may: ['lib', 'wire', 'fleet', 'auth', 'pubsub', 'http'],
+    may: ['lib', 'wire', 'fleet', 'auth', 'pubsub', 'http', 'checker/checker-process', 'checker/messages'],
     rule: 'server and client never import each other',
   },
   client: {
@@ -34,7 +38,7 @@ const TABLE: Record<string, { may: readonly string[]; mayType?: readonly string[
     rule: 'server and client never import each other',
   },
   cli: {
-    may: ['lib', 'wire', 'fleet', 'auth', 'pubsub', 'server', 'client', 'embedded'],
+    may: ['lib', 'wire', 'fleet', 'auth', 'pubsub', 'server', 'client', 'embedded', 'checker'],
     rule: 'cli and index.ts never import each other',
   },
   middleware: {
@@ -70,7 +74,8 @@ const ORDER: Record<string, readonly string[]> = {
     ...['policy-traces', 'update-traces', 'follower', 'client-metrics', 'routes', 'http', 'client'],
   ],
   server: [
-    ...['log', 'backbone', 'trace', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'webhook', 'options'],
+    ...['log', 'backbone', 'trace', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'gate'],
+    ...['webhook', 'options'],
     ...['open-update-log', 'start-facts', 'policy-freshness'],
     ...['own-events', 'refresh', 'update-rules', 'update-text', 'publish', 'policy-traces'],
     ...['policy-views', 'policy'],

@@ -14,6 +14,8 @@ const ENTRIES = {
   'chunks/artifact-worker': 'src/embedded/artifact-worker.ts',
   'chunks/go-child': 'src/embedded/go/go-child.ts',
   'chunks/go-worker': 'src/embedded/go/go-worker.ts',
+  'chunks/checker-child': 'src/checker/checker-child.ts',
+  'chunks/checker-worker': 'src/checker/checker-worker.ts',
   'chunks/evaluator-worker': 'src/embedded/evaluator/evaluator-worker.ts',
 };
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
+import type { StartGo } from '../checker/check-engine.js';
 import { addCheckCommand } from './check/check.js';
-import type { StartGo } from './check/compile.js';
 import { clientProgram } from './client-program.js';
 import { addClientsCommand } from './clients.js';
 import type { CommandIo } from './command-io.js';

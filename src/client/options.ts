@@ -27,7 +27,7 @@ import { HASH_FORMS } from './report/report-hash.js';
 
 const MIB = 1024 * 1024;
 
-const { allowedHosts, metricsAccess, drainDelayMs, logLevel, logFormat } = SHARED_SETTINGS;
+const { allowedHosts, metricsAccess, drainDelayMs, engineV0Compat, logLevel, logFormat } = SHARED_SETTINGS;
 const tls = listenerTlsSettings('SYNC_CLIENT_API_TLS', { name: 'client API', protocols: 'https' });
 
 /** SYNC_INLINE_ENGINE_CONFIG: options of the engine's own program (opal-protocol P6.7). */
@@ -248,17 +248,7 @@ export const CLIENT_SETTINGS = {
       "PEM certificate authority of the engine's certificate; no other one is trusted for it.",
       { form: 'file' },
     ),
-    engineV0Compat: choiceSetting(
-      'SYNC_ENGINE_V0_COMPAT',
-      'auto: each module is Rego v1, or v0 if it does not parse as v1. true: v0 unless a module imports rego.v1. false: v1.',
-      {
-        opal: 'OPAL_OPA_V0_COMPAT',
-        choices: ['auto', 'true', 'false'],
-        ignoreCase: true,
-        also: { 1: 'true', YES: 'true', ON: 'true', 0: 'false', NO: 'false', OFF: 'false' },
-        default: 'auto',
-      },
-    ),
+    engineV0Compat,
     engineTimeoutMs: secondsSetting('SYNC_POLICY_STORE_TIMEOUT', 'Timeout of a request to the engine.', {
       opal: null,
       default: 30,

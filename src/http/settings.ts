@@ -20,6 +20,17 @@ export const SHARED_SETTINGS = {
     'Time after SIGTERM in which it serves as usual while GET /ready is 503, so that load balancers notice.',
     { opal: null, default: 0, max: 3600 },
   ),
+  engineV0Compat: choiceSetting(
+    'SYNC_ENGINE_V0_COMPAT',
+    'auto: each module is Rego v1, or v0 if it does not parse as v1. true: v0 unless a module imports rego.v1. false: v1.',
+    {
+      opal: 'OPAL_OPA_V0_COMPAT',
+      choices: ['auto', 'true', 'false'],
+      ignoreCase: true,
+      also: { 1: 'true', YES: 'true', ON: 'true', 0: 'false', NO: 'false', OFF: 'false' },
+      default: 'auto',
+    },
+  ),
   logLevel: choiceSetting('SYNC_LOG_LEVEL', 'Least severe level that is logged.', {
     choices: LOG_LEVELS,
     default: 'info',

@@ -244,8 +244,17 @@ export const ERROR_CODES = {
   },
   policy_commit_refused: {
     status: 503,
-    cause: 'A commit has a file that cannot be served (not UTF-8, or a data file that is not JSON).',
-    remedy: 'Repair the file that the message names and push again. Until then the last good commit is served.',
+    cause:
+      'A commit has a file that cannot be served (not UTF-8, or a data file that is not JSON), or its policy does not compile (SYNC_POLICY_GATE).',
+    remedy:
+      'Repair the file that the message names and push again. Until then the last good commit is served. For folders that no client takes together, or engines with built-in functions of their own, see docs/policy-gate.md.',
+  },
+  policy_gate_failed: {
+    status: 503,
+    cause:
+      'A commit could not be checked before it is served: the check took too much time or memory, or could not be started.',
+    remedy:
+      'The server tries again, and serves the former commit meanwhile. Give the machine of the server more memory, or let commits through unchecked with SYNC_POLICY_GATE=warn (docs/policy-gate.md).',
   },
   state_dir_in_use: {
     status: 500,

@@ -180,7 +180,12 @@ async function addRoutes(
   policyViewsRoutes(app, { views: policy.views, tracker, log: logOf('policy') });
   await webhookRoutes(app, webhookOptions(options), {
     requestRefresh: (named) => tracker?.requestRefresh(named),
+    refreshWithin: async (ms, named) => tracker?.refreshWithin(ms, named),
     head: () => tracker?.head(),
+    refused: () => {
+      const { refused, error = '', problems = [] } = tracker?.status() ?? {};
+      return refused === undefined ? undefined : { commit: refused, error, problems: [...problems] };
+    },
     log: logOf('webhook'),
   });
   const countElsewhere: Sessions['countElsewhere'] = (topics) => sessions.countElsewhere(topics);

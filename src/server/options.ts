@@ -21,11 +21,12 @@ import {
 } from '../lib/setting-kinds.js';
 import { serverDataSources } from '../wire/data.js';
 import { parseKeepingSources } from '../wire/inline-data.js';
+import { GATE_MODES } from './gate/gate-rules.js';
 import { readWebhookParams, webhookParams } from './webhook/params.js';
 
 const MIB = 1024 * 1024;
 
-const { allowedHosts, metricsAccess, drainDelayMs, logLevel, logFormat } = SHARED_SETTINGS;
+const { allowedHosts, metricsAccess, drainDelayMs, engineV0Compat, logLevel, logFormat } = SHARED_SETTINGS;
 const tls = listenerTlsSettings('SYNC_SERVER_TLS', { name: 'server', protocols: 'https and wss' });
 
 /** Every setting of the sync server. Defaults that equal OPAL's are from opal-protocol P8.2. */
@@ -221,6 +222,26 @@ export const SERVER_SETTINGS = {
       'Maximum number of files and folders in bundle.tar.gz.',
       { opal: null, default: 50_000, min: 1, unit: 'entries' },
     ),
+  }),
+  ...inGroup('Policy gate', {
+    policyGate: choiceSetting(
+      'SYNC_POLICY_GATE',
+      'A commit that does not compile: on: it is not served; warn: it is, with a warning; off: nothing is compiled. See docs/policy-gate.md.',
+      {
+        opal: null,
+        choices: GATE_MODES,
+        ignoreCase: true,
+        // As YAML 1.1 reads the words.
+        also: { 1: 'on', TRUE: 'on', YES: 'on', 0: 'off', FALSE: 'off', NO: 'off' },
+        default: 'on',
+      },
+    ),
+    policyGateDirs: listSetting(
+      'SYNC_POLICY_GATE_DIRS',
+      'Directories that a client subscribes to, joined by colons; one item for each such set. Each set is compiled by itself.',
+      { opal: null, default: ['.'] },
+    ),
+    engineV0Compat,
   }),
   ...inGroup('Bundles', {
     policyExtensions: listSetting('SYNC_POLICY_REPO_POLICY_EXTENSIONS', 'File extensions of policy modules.', {

@@ -34,11 +34,11 @@ export class PolicyTraces {
   /** A commit that is proposed begins a trace, with the read that found it. */
   heads(): SharedPolicyHead {
     return withOverrides(this.#heads, {
-      propose: async (hash, seen) => {
+      propose: async (hash, seen, _, verdict) => {
         const attributes = { 'policysync.commit': hash };
         const span = this.#tracing.start('policy fetch', { kind: 'client', startMs: this.#fetchedMs, attributes });
         try {
-          await this.#heads.propose(hash, seen, span.traceparent);
+          await this.#heads.propose(hash, seen, span.traceparent, verdict);
           span.end();
         } catch (error) {
           span.end(error);

@@ -8,7 +8,9 @@ import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
 import { createModuleText, type ModuleText } from './bundle/module-text.js';
 import { PolicyBundles } from './bundle/policy-bundles.js';
 import { createCommitReview } from './bundle/review.js';
-import { createSnapshots } from './bundle/snapshot.js';
+import { createSnapshots, type Snapshots } from './bundle/snapshot.js';
+import { createCompileCheck } from './gate/compile-check.js';
+import { PolicyGate } from './gate/gate.js';
 import type { UpdateLog } from './log/update-log.js';
 import type { ServerOptions } from './options.js';
 import { ALWAYS_FRESH, PolicyFreshness } from './policy-freshness.js';
@@ -19,6 +21,7 @@ import { createSharedPolicyHead } from './shared-policy-head.js';
 import { bundleLocation } from './source/bundle-api-config.js';
 import { createBundleSource } from './source/bundle-api-source.js';
 import type { AskedCommit, CommitFacts } from './source/commit-facts.js';
+import type { GitObjects } from './source/git-objects.js';
 import { parseGitRemote } from './source/git-remote.js';
 import { createGitSource } from './source/git-source.js';
 import type { MirrorSource } from './source/mirror-source.js';
@@ -104,6 +107,7 @@ export function createPolicy(
     {
       source: traces?.source(measured) ?? measured,
       review: createCommitReview({ objects, snapshots, log }),
+      gate: createGate(options, { objects, snapshots, env: deps.env }),
       heads,
       times: deps.times,
       log,
@@ -151,6 +155,20 @@ export function createPolicy(
       return tracker.run({ onServed }, signal);
     },
   };
+}
+
+/** How SYNC_ENGINE_V0_COMPAT reads modules. */
+const REGO = { auto: 'auto', true: 'v0', false: 'v1' } as const;
+
+/** What every commit passes before it is served; undefined with SYNC_POLICY_GATE=off. */
+function createGate(
+  { policyGate: mode, policyGateDirs, engineV0Compat }: ServerOptions,
+  { objects, snapshots, env }: { objects: GitObjects; snapshots: Snapshots; env: NodeJS.ProcessEnv },
+): PolicyGate | undefined {
+  if (mode === 'off') return undefined;
+  const sets = policyGateDirs.map((set) => set.split(':'));
+  const compiles = createCompileCheck({ rego: REGO[engineV0Compat], sets }, { objects, env });
+  return new PolicyGate({ mode, checks: [compiles] }, { snapshots });
 }
 
 /** Returns the name of the source in the update log, without secrets. */

@@ -90,3 +90,64 @@ test('a row that cannot be read counts as no head, and the next proposal mends i
   await one.propose('h1', one.look());
   assert.equal(one.look().head?.hash, 'h1');
 });
+
+const BAD = { hash: 'bad', judge: 'OPA 1', problems: [{ message: 'does not compile', file: 'a.rego', line: 3 }] };
+
+test('what an instance refuses every one knows, also one that comes later; heads stay', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  await using other = await instance(memory, 'a');
+  const heard: string[][] = [[], []];
+  for (const [index, heads] of [one, other].entries()) {
+    heads.onRefused((hash) => heard[index]?.push(hash));
+    heads.onChange((hash) => heard[index]?.push(`head ${hash}`));
+  }
+  await one.propose('h1', one.look());
+  await one.refuse(BAD, one.look());
+  await one.propose('h2', one.look());
+  await until(() => other.look().head?.hash === 'h2', { withinMs: 5_000, what: 'the head of the other instance' });
+  await using later = await instance(memory, 'a');
+  for (const heads of [one, other, later]) {
+    const { source: _, ...verdict } = { source: undefined, ...heads.verdictOn('bad') };
+    assert.deepEqual(verdict, BAD);
+    assert.deepEqual([heads.verdictOn('h1'), heads.look().head?.earlier], [undefined, ['h1']]);
+  }
+  assert.deepEqual(heard, [
+    ['head h1', 'bad', 'head h2'],
+    ['head h1', 'bad', 'head h2'],
+  ]);
+});
+
+test('a refusal is a conflict for whoever proposes over the sight before it, and the other way round', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  await using other = await instance(memory, 'a');
+  const seen = [one.look(), other.look()] as const;
+  await one.refuse(BAD, seen[0]);
+  await assert.rejects(other.propose('bad', seen[1]), { code: 'log_conflict' });
+  await assert.rejects(other.refuse({ ...BAD, judge: 'OPA 2' }, seen[1]), { code: 'log_conflict' });
+  assert.equal(other.verdictOn('bad')?.judge, 'OPA 1');
+});
+
+test('a verdict goes when its commit becomes the head, unless it comes with it; one of another source stays', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  await using other = await instance(memory, 'b');
+  await one.refuse(BAD, one.look());
+  assert.equal(other.verdictOn('bad'), undefined);
+  await until(() => other.look().place === 1, { withinMs: 5_000, what: 'the row' });
+  await other.refuse({ ...BAD, judge: 'of b' }, other.look());
+  await until(() => one.look().place === 2, { withinMs: 5_000, what: 'the row' });
+  await one.propose('bad', one.look());
+  assert.deepEqual([one.verdictOn('bad'), other.verdictOn('bad')?.judge], [undefined, 'of b']);
+  await one.propose('noted', one.look(), undefined, { ...BAD, hash: 'noted' });
+  assert.equal(one.verdictOn('noted')?.problems.length, 1);
+});
+
+test('the verdicts of a row are bounded, the last ones stay', async () => {
+  const memory = new MemoryLog();
+  await using one = await instance(memory, 'a');
+  for (let index = 1; index <= 12; index++) await one.refuse({ ...BAD, hash: `bad${index}` }, one.look());
+  const known = Array.from({ length: 12 }, (_, index) => `bad${index + 1}`).filter((hash) => one.verdictOn(hash));
+  assert.deepEqual(known, ['bad5', 'bad6', 'bad7', 'bad8', 'bad9', 'bad10', 'bad11', 'bad12']);
+});

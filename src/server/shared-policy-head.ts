@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { failureFields } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
+import { type CommitProblem, commitProblem } from '../wire/commit-problem.js';
 import type { PolicyHead, UpdateLog } from './log/update-log.js';
 
 /** What the server instances agreed on for one policy source. */
@@ -11,6 +12,14 @@ export interface SharedHead {
   readonly earlier: readonly string[];
   /** The span of the instance that proposed it. */
   readonly traceparent?: string | undefined;
+}
+
+/** What the gate of an instance found in a commit. */
+export interface SharedVerdict {
+  readonly hash: string;
+  /** {@link CommitGate.judge}: a gate with other checks does not count it. */
+  readonly judge: string;
+  readonly problems: readonly CommitProblem[];
 }
 
 /** The agreed head at one moment, and the position that a proposal is compared with. */
@@ -26,19 +35,27 @@ export interface SharedPolicyHead {
   /** False: this is the only instance. */
   readonly isShared: boolean;
   look(): SeenHead;
+  /** What the gate of an instance found in a commit last; undefined: nothing, or it is no longer remembered. */
+  verdictOn(hash: string): SharedVerdict | undefined;
   /**
-   * Makes a commit the head if no other instance changed a head since `seen`. Rejects with `log_conflict` if one did, and like
-   * an append of the log.
+   * Makes a commit the head if no other instance changed a head, or refused a commit, since `seen`. `verdict`: what was found in it.
+   * Rejects with `log_conflict` if one did, and like an append of the log.
    */
-  propose(hash: string, seen: SeenHead, traceparent?: string): Promise<void>;
+  propose(hash: string, seen: SeenHead, traceparent?: string, verdict?: SharedVerdict): Promise<void>;
+  /** Lets every instance know what was found in a commit that is refused. Rejects like {@link propose}. */
+  refuse(verdict: SharedVerdict, seen: SeenHead): Promise<void>;
   /** Calls `listener` with each new head of this source. Returns the unsubscribe function. */
   onChange(listener: (hash: string) => void): () => void;
+  /** Calls `listener` with each commit of this source that an instance refuses. Returns the unsubscribe function. */
+  onRefused(listener: (hash: string) => void): () => void;
 }
 
 /** Maximum sources in one row: there are several while instances move to another repository. */
 const SOURCES_KEPT = 8;
 /** Earlier heads to keep, so that an archive that reappears is not taken for a new one. */
 const EARLIER_KEPT = 50;
+/** Verdicts of all sources in one row. */
+const VERDICTS_KEPT = 8;
 
 const sourceHead = z.looseObject({
   source: z.string(),
@@ -46,7 +63,18 @@ const sourceHead = z.looseObject({
   earlier: z.array(z.string()).default([]),
   traceparent: z.string().optional().catch(undefined),
 });
-const headBody = z.looseObject({ heads: z.array(sourceHead) });
+const sourceVerdict = z.looseObject({
+  source: z.string(),
+  hash: z.string(),
+  judge: z.string(),
+  problems: z.array(commitProblem),
+});
+type SourceVerdict = z.infer<typeof sourceVerdict>;
+/** Older instances keep the verdicts, and know nothing of them. */
+const headBody = z.looseObject({
+  heads: z.array(sourceHead),
+  verdicts: z.array(sourceVerdict).default([]).catch([]),
+});
 type HeadBody = z.infer<typeof headBody>;
 
 /**
@@ -68,7 +96,7 @@ export function createSharedPolicyHead(
   let read: { seq: number; body: HeadBody } | undefined;
 
   function bodyOf(row: PolicyHead | undefined): HeadBody {
-    if (row === undefined) return { heads: [] };
+    if (row === undefined) return { heads: [], verdicts: [] };
     if (read?.seq !== row.seq) read = { seq: row.seq, body: parsed(row) };
     return read.body;
   }
@@ -79,8 +107,17 @@ export function createSharedPolicyHead(
     } catch (error) {
       // The next proposal replaces the row; the source still has every commit.
       log.error({ seq, ...failureFields(error, 'stack') }, 'cannot read the policy heads of the update log');
-      return { heads: [] };
+      return { heads: [], verdicts: [] };
     }
+  }
+
+  const isOurs = (verdict: SourceVerdict, hash: string): boolean => verdict.hash === hash && isSame(verdict.source);
+
+  /** The verdicts with another one in place of all former ones on its commit. */
+  function verdictsWith({ verdicts }: HeadBody, hash: string, verdict: SharedVerdict | undefined): SourceVerdict[] {
+    const others = verdicts.filter((one) => !isOurs(one, hash));
+    const own = verdict === undefined ? [] : [{ source, ...verdict, problems: [...verdict.problems] }];
+    return [...own, ...others].slice(0, VERDICTS_KEPT);
   }
 
   const ownHead = (row: PolicyHead | undefined): SharedHead | undefined =>
@@ -89,7 +126,13 @@ export function createSharedPolicyHead(
   return {
     isShared,
     look: () => ({ place: updateLog.policy?.seq ?? 0, head: ownHead(updateLog.policy) }),
-    propose: async (hash, seen, traceparent) => {
+    verdictOn: (hash) => bodyOf(updateLog.policy).verdicts.find((one) => isOurs(one, hash)),
+    refuse: async (verdict, seen) => {
+      const body = bodyOf(updateLog.policy);
+      const verdicts = verdictsWith(body, verdict.hash, verdict);
+      await updateLog.appendPolicy(JSON.stringify({ ...body, verdicts }), seen.place);
+    },
+    propose: async (hash, seen, traceparent, verdict) => {
       // If the log has a newer row by now, the append below fails.
       const body = bodyOf(updateLog.policy);
       const { hash: old = null, earlier = [] } = seen.head ?? {};
@@ -101,7 +144,8 @@ export function createSharedPolicyHead(
         earlier: (old === null ? [] : [old, ...earlier]).filter((one) => one !== hash).slice(0, EARLIER_KEPT),
       };
       const heads = [own, ...body.heads.filter((head) => !isSame(head.source))].slice(0, SOURCES_KEPT);
-      await updateLog.appendPolicy(JSON.stringify({ ...body, heads }), seen.place);
+      const verdicts = verdictsWith(body, hash, verdict);
+      await updateLog.appendPolicy(JSON.stringify({ ...body, heads, verdicts }), seen.place);
     },
     onChange: (listener) => {
       let last = ownHead(updateLog.policy)?.hash;
@@ -110,6 +154,17 @@ export function createSharedPolicyHead(
         if (hash === undefined || hash === last) return;
         last = hash;
         listener(hash);
+      });
+    },
+    onRefused: (listener) => {
+      const known = new Set(bodyOf(updateLog.policy).verdicts.map(({ hash }) => hash));
+      return updateLog.onPolicy((row) => {
+        const { verdicts, heads } = bodyOf(row);
+        for (const { hash } of verdicts.filter((one) => isSame(one.source) && !known.has(one.hash))) {
+          if (heads.every((head) => head.hash !== hash)) listener(hash);
+        }
+        known.clear();
+        for (const { hash } of verdicts) known.add(hash);
       });
     },
   };

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { commitProblem } from './commit-problem.js';
 import { position } from './session.js';
 
 /**
@@ -44,6 +45,11 @@ export const sourceView = z.object({
     .string()
     .optional()
     .describe('The head of the source, where that is refused and an older commit is served'),
+  checking: z.string().optional().describe('A commit of the source that is being checked, and not served yet'),
+  problems: z
+    .array(commitProblem)
+    .optional()
+    .describe('What is wrong with the refused commit, the first five, each with file and line where they are known'),
   error: z.string().nullish().describe('Why the last look failed, or why its commit is refused'),
   code: z.string().optional().describe('The code of that error (docs/errors.md)'),
   failing_since: z.iso

@@ -3,7 +3,7 @@ import { chown, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import type { CheckGo } from '../../src/cli/check/compile.js';
+import type { CheckGo } from '../../src/checker/check-engine.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { silentLogger } from '../../src/lib/log.js';
 import { createGitSource } from '../../src/server/source/git-source.js';

@@ -274,7 +274,8 @@ test('a folder that is not ours, and a mirror of another repository, are refused
   assert.deepEqual(await readdir(foreign), ['precious.txt']);
 
   const mirror = join(dir.path, 'mirror');
-  await source(one.url, mirror).fetch(signal);
+  const served = source(one.url, mirror);
+  await served.markServed(await served.fetch(signal));
   await assert.rejects(source(two.url, mirror).fetch(signal), {
     code: 'config_invalid',
     message: /is a mirror of file:/,
@@ -297,9 +298,24 @@ test('a marker that cannot be read: the mirror is made anew in a folder of our o
       code: 'config_invalid',
       message: /unreadable.*choose an empty/,
     });
-    assert.equal(await source(true).fetch(signal), head, text);
+    const anew = source(true);
+    assert.equal(await anew.fetch(signal), head, text);
+    await anew.markServed(head);
     assert.equal(await source(false).open(signal), head, 'it is a mirror again');
   }
+});
+
+test('what was fetched and never served, as it was refused, is not served after a restart; the mirror stays', async () => {
+  await using dir = await tempDir();
+  await using repo = await gitRepo();
+  const head = await repo.commit({ 'm.rego': 'package a' });
+  const where = { url: repo.url, clonePath: join(dir.path, 'mirror'), branch: 'master', fetchTimeoutMs: 0 };
+  const source = (): ReturnType<typeof createGitSource> =>
+    createGitSource({ ...where, env: process.env }, { log: silentLogger() });
+  const signal = new AbortController().signal;
+  await source().fetch(signal);
+  const again = source();
+  assert.deepEqual([await again.open(signal), await again.has(head)], [undefined, true]);
 });
 
 test('an ordinary clone is not taken for a mirror', async () => {

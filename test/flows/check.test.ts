@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { CheckGo } from '../../src/cli/check/compile.js';
+import type { CheckGo } from '../../src/checker/check-engine.js';
 import { GoProcess } from '../../src/embedded/go/go-process.js';
 import { type CommandResult, runCommand } from '../support/command.js';
 import { type FileContent, type GitRepo, gitRepo } from '../support/git-repo.js';

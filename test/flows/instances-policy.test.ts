@@ -128,6 +128,30 @@ describe('policy and base entries of several instances', { skip: redis.missing ?
     await client.answers('/a/x', {}, 2);
   });
 
+  it('a commit that one instance refuses no other serves: not one that hears of it, not one that comes later', async () => {
+    await using backbone = await redis.start();
+    await using repo = await gitRepo();
+    const good = await repo.commit({ 'a.rego': 'package a\n\nx := 1\n' });
+    const shared = { SYNC_POLICY_REPO_URL: repo.url, SYNC_BROADCAST_URI: backbone.uri, SYNC_POLICY_GATE: 'on' };
+    await using one = await startServer(shared);
+    await using other = await startServer(shared);
+    await serve(good, one, other);
+    const bad = await repo.commit({ 'a.rego': 'package a\n\nx := nowhere(1)\n' });
+    await webhook(one.url, repo);
+    const refuses = (url: string): Promise<unknown> =>
+      until(async () => field((await request(`${url}/healthcheck`)).json, 'policy', 'refused') === bad, {
+        withinMs: 20_000,
+        what: `${url} refuses it`,
+      });
+    await Promise.all([one, other].map(({ url }) => refuses(url)));
+    await using newcomer = await startServer(shared);
+    await refuses(newcomer.url);
+    await serve(good, one, other, newcomer);
+    const next = await repo.commit({ 'a.rego': 'package a\n\nx := 2\n' });
+    await webhook(other.url, repo);
+    await serve(next, one, other, newcomer);
+  });
+
   it('instances with a bundle server agree on archives; one that comes when an archive is gone takes the newer one', async () => {
     await using backbone = await redis.start();
     await using bundles = await bundleHttpServer();

@@ -61,7 +61,14 @@ export function serveHistory(gitDir: string, overlay: ObjectsOverlay = (objects)
   let head: string | undefined;
   const service = new PolicyBundles(
     { cacheBytes: 0 },
-    { objects, snapshots, tracker: { head: () => head, reportDamage: () => undefined }, log: silentLogger() },
+    {
+      ...{ objects, snapshots, log: silentLogger() },
+      tracker: {
+        head: () => head,
+        status: () => ({ refused: undefined, error: undefined }),
+        reportDamage: () => undefined,
+      },
+    },
   );
   return {
     objects,

@@ -17,6 +17,12 @@ export interface StartedServer extends AsyncDisposable {
 }
 
 /**
+ * What most tests do without: a commit takes a process that compiles it, and some commits are there to show what clients do with them.
+ * The programs of fault runs and stories have it; `SYNC_POLICY_GATE: 'on'` turns it on here.
+ */
+const NO_GATE = { SYNC_POLICY_GATE: 'off' };
+
+/**
  * Starts a server. `env` has settings as SYNC_... names. `stateDir` takes an existing folder, which then stays; otherwise
  * the server has its own temporary one. `programEnv`: the environment as it sees it. One that follows a repository on this machine
  * has looked at it when this returns, unless `waitForPolicy` is false: a client that comes earlier is told to come back in 2 s.
@@ -26,7 +32,7 @@ export async function startServer(
   more: { stateDir?: string; log?: Logger; programEnv?: NodeJS.ProcessEnv; waitForPolicy?: boolean } = {},
 ): Promise<StartedServer> {
   const stateDir = more.stateDir ?? (await mkdtemp(join(tmpdir(), 'sync-server-')));
-  const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0', ...env } });
+  const { values } = loadSettings(SERVER_SETTINGS, { env: { SYNC_SERVER_BIND_PORT: '0', ...NO_GATE, ...env } });
   const server = createServer(
     { ...values, stateDir },
     { log: more.log ?? silentLogger(), env: more.programEnv ?? process.env },

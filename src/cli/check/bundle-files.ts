@@ -1,3 +1,4 @@
+import type { TextFile } from '../../checker/messages.js';
 import { directoryOf, nameOf, requestedDirectories } from '../../server/bundle/directories.js';
 import { compileIgnoredBy } from '../../server/bundle/ignore.js';
 import { planComplete } from '../../server/bundle/plan.js';
@@ -10,12 +11,6 @@ import {
   type SnapshotOptions,
 } from '../../server/bundle/snapshot.js';
 import type { CheckedContent } from './open-content.js';
-
-/** A file of the bundle with its text. */
-export interface TextFile {
-  readonly path: string;
-  readonly text: string;
-}
 
 /** A file that the server rejects, and with it the whole commit. */
 export interface RejectedFile {

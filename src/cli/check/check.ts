@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
+import type { StartGo } from '../../checker/check-engine.js';
 import type { CommandIo } from '../command-io.js';
 import { addConfigOption, withConfig } from '../program-settings.js';
 import { addSettingFlags } from '../settings-program.js';
 import { CHECK_SETTINGS, type CheckOptions, checkSettings } from './check-settings.js';
-import type { StartGo } from './compile.js';
 
 /** Adds `policysync check`: what a server would serve of a repository, and what OPA would say. */
 export function addCheckCommand(program: Command, given: CommandIo, startGo?: StartGo): void {

@@ -1,7 +1,7 @@
+import type { TextFile } from '../../checker/messages.js';
 import { directoryOf } from '../../server/bundle/directories.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { sameJson } from '../../wire/same-json.js';
-import type { TextFile } from './bundle-files.js';
 
 /** How the files here differ from what a server serves: modules by path, data by document and its place among several of a folder. */
 export interface Difference {

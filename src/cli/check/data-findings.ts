@@ -1,9 +1,10 @@
+import type { TextFile } from '../../checker/messages.js';
 import { folderPath } from '../../client/desired/policy-content.js';
 import { directoryOf } from '../../server/bundle/directories.js';
 import { type DocPath, docPathText, isAtOrBelow } from '../../wire/doc-path.js';
 import { regoPackage } from '../../wire/rego-package.js';
 import { type Finding, okFinding, warningFinding } from '../findings.js';
-import { documentOf, type TextFile } from './bundle-files.js';
+import { documentOf } from './bundle-files.js';
 
 /** Most findings of one kind. */
 const SHOWN = 20;

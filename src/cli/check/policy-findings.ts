@@ -1,9 +1,10 @@
+import { type Compiled, dataFileAt } from '../../checker/check-engine.js';
+import type { TextFile } from '../../checker/messages.js';
 import { docPathText } from '../../wire/doc-path.js';
 import { errorFinding, type Finding, okFinding, warningFinding } from '../findings.js';
 import { counted } from '../status/text.js';
-import type { BundleFiles, TextFile } from './bundle-files.js';
+import type { BundleFiles } from './bundle-files.js';
 import type { Difference } from './compare.js';
-import { type Compiled, dataFileAt } from './compile.js';
 import type { TestResult } from './run-tests.js';
 
 /** Most findings of one kind. */

@@ -1,3 +1,4 @@
+import { CheckEngine, type Compiled, composeData, type StartGo, type StaticData } from '../../checker/check-engine.js';
 import { acquireOpa } from '../../client/engine/acquire-opa.js';
 import { regoMode } from '../../client/engine/rego-versions.js';
 import { CLIENT_SETTINGS } from '../../client/options.js';
@@ -14,7 +15,6 @@ import { checkedUrl } from '../server-target.js';
 import { type BundleFiles, readBundle } from './bundle-files.js';
 import type { CheckOptions, CheckSettings } from './check-settings.js';
 import { compareBundles } from './compare.js';
-import { CheckEngine, type Compiled, composeData, type StartGo, type StaticData } from './compile.js';
 import { dataFindings } from './data-findings.js';
 import { fileFindings } from './file-findings.js';
 import { type CheckedContent, openContent } from './open-content.js';

@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
+import type { TextFile } from '../../checker/messages.js';
 import { manifestVersions } from '../../client/engine/rego-versions.js';
 import { temporaryFolder } from '../../client/temporary-folder.js';
 import { childEnv } from '../../lib/child-env.js';
 import { SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
-import type { TextFile } from './bundle-files.js';
 
 /** Tests of thousands of rules take a while; after this time the program is considered hung. */
 const TIMEOUT_MS = 600_000;

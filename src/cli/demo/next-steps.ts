@@ -43,7 +43,7 @@ export function nextSteps(places: DemoPlaces): { readonly title: string; readonl
         `  printf '\\nallow if input.action == "read"\\n' >> ${quoted(`${repo}/app/rbac.rego`)}`,
         `  git -C ${quoted(repo)} commit --all -m "everybody may read"`,
         `  ${ask({ user: 'guest', action: 'read' })}`,
-        'Commit Rego that does not compile: no decision changes, the client says why (below), and the next good commit',
+        'Commit Rego that does not compile: no decision changes, the server says why (below), and the next good commit',
         'heals it.',
       ],
     },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ERROR_CODES } from '../../lib/errors.js';
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 import { fleetLines } from './fleet-lines.js';
 
@@ -255,7 +256,7 @@ describe('the policy source', () => {
     assert.deepEqual(shown, [
       '0 clients, update log at 43, policy at 5b1f0c93aa, whose head 77aa01bcde is refused',
       'Policy source: failing since 2026-11-19 18:03:23 UTC (3 days), 5b1f0c93aa is served: commit 77aa01b: data.json is not JSON: unexpected end [policy_commit_refused]',
-      'What to do: Repair the file that the message names and push again. Until then the last good commit is served.',
+      `What to do: ${ERROR_CODES.policy_commit_refused.remedy}`,
     ]);
   });
 

@@ -1,6 +1,7 @@
 import { errorLine } from '../../fleet/change-words.js';
 import { ERROR_CODES, type ErrorCode } from '../../lib/errors.js';
 import type { ClientFailure, ClientView, PolicyError, SourceView } from '../../wire/clients.js';
+import { problemText } from '../../wire/commit-problem.js';
 import { conditionsOf, lacksPolicy } from './client-state.js';
 import { age, counted, printable, shortHash, since } from './text.js';
 
@@ -14,13 +15,15 @@ export function sourceFails({ state, error, refused }: SourceView): boolean {
 
 /** Returns the state of the policy source, with the reason if it fails. */
 export function sourceLines(source: SourceView, nowMs: number): string[] {
-  const { state, fetching, fetching_since: asked, head, wanted, doubted } = source;
+  const { state, fetching, fetching_since: asked, head, wanted, doubted, checking, problems = [] } = source;
   const { awaited, error, code, failing_since: began, warnings = [] } = source;
   const serves = head == null ? 'nothing is served yet' : `${shortHash(head)} is served`;
   const when = began === undefined ? '' : ` ${since(Date.parse(began), nowMs)}`;
   const why = error == null ? '' : `: ${printable(error)}`;
   return [
     ...(sourceFails(source) ? [`Policy source: failing${when}, ${serves}${why}${codeText(code)}`] : []),
+    // The first is in the sentence above.
+    ...problems.slice(1).map((problem) => `also: ${printable(problemText(problem))}`),
     ...(sourceFails(source) && code !== undefined && isCode(code) ? [`What to do: ${ERROR_CODES[code].remedy}`] : []),
     ...(state === 'starting' && error == null
       ? [`Policy source: ${serves}, it is being fetched${fetching === undefined ? '' : ` (${printable(fetching)})`}`]
@@ -30,6 +33,7 @@ export function sourceLines(source: SourceView, nowMs: number): string[] {
       : [`Policy source: asked ${age(nowMs - Date.parse(asked))} ago, it has not answered yet; ${serves}`]),
     ...(state === 'none' ? ['Policy source: none is configured'] : []),
     ...(wanted === undefined || wanted === head ? [] : [`Policy source: ${shortHash(wanted)} is wanted, ${serves}`]),
+    ...(checking === undefined ? [] : [`Policy source: ${shortHash(checking)} is being checked, ${serves}`]),
     ...(doubted === undefined ? [] : [`Policy source: ${shortHash(doubted)} may be an older commit, ${serves}`]),
     ...(awaited === undefined ? [] : [awaitedLine(awaited, nowMs)]),
     ...warnings.map((text) => `Policy warning: ${printable(text)}`),

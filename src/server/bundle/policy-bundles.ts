@@ -7,6 +7,7 @@ import type { PolicyBundle } from '../../wire/bundle.js';
 import { packageName } from '../../wire/rego-package.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import { type GitObjects, isDamage } from '../source/git-objects.js';
+import type { PolicySourceStatus } from '../source/source.js';
 import type { Tracker } from '../source/tracker.js';
 import { ByteCache } from './byte-cache.js';
 import { directoryOf, requestedDirectories } from './directories.js';
@@ -26,7 +27,7 @@ export interface BundleRequest {
 export interface PolicyBundlesDeps {
   objects: GitObjects;
   snapshots: Snapshots;
-  tracker: Pick<Tracker, 'head' | 'reportDamage'>;
+  tracker: Pick<Tracker, 'head' | 'reportDamage'> & { status(): Pick<PolicySourceStatus, 'refused' | 'error'> };
   log: Logger;
 }
 
@@ -46,8 +47,12 @@ export class PolicyBundles {
   async get(request: BundleRequest): Promise<EncodedBundle> {
     const hash = this.#deps.tracker.head();
     if (hash === undefined) {
-      throw new SyncError('policy_not_ready', 'the policy source has not been fetched yet', {
-        detail: 'policy repo is not ready', // OPAL's words (opal-protocol P2.2)
+      const { refused, error } = this.#deps.tracker.status();
+      const why =
+        refused === undefined ? 'the policy source has not been fetched yet' : `no commit is served: ${error}`;
+      throw new SyncError('policy_not_ready', why, {
+        // OPAL's words (opal-protocol P2.2)
+        detail: refused === undefined ? 'policy repo is not ready' : `policy repo is not ready: ${error}`,
         retryAfterSeconds: NOT_READY_RETRY_SECONDS,
         retryable: true,
       });

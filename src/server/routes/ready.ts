@@ -19,7 +19,7 @@ const ready = z.object({
 });
 const notReady = z.object({
   status: z.literal('unavailable'),
-  reason: z.enum(['draining', 'log_failed', 'policy_not_read']),
+  reason: z.enum(['draining', 'log_failed', 'policy_not_read', 'policy_refused']),
   message: z.string().describe('The reason in a sentence'),
 });
 
@@ -39,6 +39,9 @@ export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: 
     if (hasFailed) return { reason: 'log_failed', message: 'the update log has failed; see the server log' };
     const source = policySource?.status();
     if (source === undefined || viewOfSource(source).head != null) return undefined;
+    if (source.refused !== undefined) {
+      return { reason: 'policy_refused', message: `no commit is served yet: ${source.error}` };
+    }
     return { reason: 'policy_not_read', message: 'no commit has been read yet; GET /healthcheck says how far it is' };
   }
 

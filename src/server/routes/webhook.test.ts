@@ -31,7 +31,13 @@ async function start(options: Partial<WebhookRouteOptions>): Promise<{ app: Fast
       enforceBranch: false,
       ...options,
     },
-    { requestRefresh: () => void looks++, head: () => undefined, log: silentLogger() },
+    {
+      requestRefresh: () => void looks++,
+      refreshWithin: async () => undefined,
+      head: () => undefined,
+      refused: () => undefined,
+      log: silentLogger(),
+    },
   );
   return { app, looks: () => looks };
 }

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
 import { failureFields, type SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
+import { commitProblem } from '../../wire/commit-problem.js';
 import type { NamedCommit } from '../source/awaited-commit.js';
 import { judgeWebhook, parsePayload, pushedCommit } from '../webhook/judge.js';
 import { WEBHOOK_PRESETS, type WebhookParams } from '../webhook/params.js';
@@ -26,13 +27,32 @@ export interface WebhookRouteOptions {
 export interface WebhookRouteDeps {
   /** Requests a refresh of the policy source without waiting for it; it should show the named commit. */
   requestRefresh(named?: NamedCommit): void;
+  /** The same, and waits for its end, at most for so long. */
+  refreshWithin(ms: number, named?: NamedCommit): Promise<unknown>;
   /** The commit that is served. */
   head(): string | undefined;
+  /** The commit of the source, if it is refused. */
+  refused(): RefusedCommit | undefined;
   log: Logger;
 }
 
 /** Maximum payload, well above those of git services. */
 const WEBHOOK_LIMIT_BYTES = 5 * 1024 * 1024;
+/** Git services give up after ten seconds. */
+const MAX_WAIT_SECONDS = 10;
+
+const webhookQuery = z.object({
+  wait: z.coerce
+    .number()
+    .min(0)
+    .max(MAX_WAIT_SECONDS)
+    .default(0)
+    .describe(
+      'Seconds to wait for the commit to be fetched and checked, so that the response says whether it is refused',
+    ),
+});
+const refusedCommit = z.object({ commit: z.string(), error: z.string(), problems: z.array(commitProblem) });
+type RefusedCommit = z.infer<typeof refusedCommit>;
 
 const outcome = z.union([
   z.object({
@@ -44,6 +64,7 @@ const outcome = z.union([
       .boolean()
       .optional()
       .describe('Whether that is served now; otherwise it is looked for, see policy.awaited of GET /healthcheck'),
+    refused: refusedCommit.optional().describe('The head of the source, if it is refused as far as is known now'),
   }),
   z.object({ status: z.literal('ignored'), event: z.string() }),
 ]);
@@ -76,6 +97,7 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
       tag: 'Policy',
       summary: 'Webhook of a git service',
       description: 'A push to the followed repository triggers a fetch. Secret and event are read as configured.',
+      query: webhookQuery,
       body: z.record(z.string(), z.unknown()),
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
@@ -88,19 +110,19 @@ async function gitWebhook(app: FastifyInstance, options: WebhookRouteOptions, de
         422: { description: 'The body is not a JSON object' },
       },
     },
-    ({ request, reply, raw }) => {
+    async ({ query, request, reply, raw }) => {
       secretCheck.check(request.headers, raw);
       const payload = parsePayload(request.headers['content-type'], raw);
       const { kind, event, reason } = judgeWebhook(rules, request.headers, payload);
       const named = kind === 'push' ? pushedCommit(payload, options.branch) : undefined;
       if (kind === 'push') {
-        deps.requestRefresh(named);
+        await look(deps, query.wait, named);
         log.info({ event, commit: named?.hash }, 'webhook: the policy repository is refreshed');
       } else log.info({ event, reason }, 'webhook ignored');
       if (kind === 'other-branch') return reply.type('application/json').send('null');
       if (kind === 'other-repository' || sourceUrl === undefined) return { status: 'ignored', event };
       const commit = named && { commit: named.hash, served: named.hash === deps.head() };
-      return { status: 'ok', event, repo_url: redactUrl(sourceUrl), ...commit };
+      return { status: 'ok', event, repo_url: redactUrl(sourceUrl), ...commit, ...refusal(deps) };
     },
   );
 }
@@ -116,18 +138,29 @@ function bundleWebhook(app: FastifyInstance, { sourceUrl }: WebhookRouteOptions,
       access: ['datasource'],
       tag: 'Policy',
       summary: 'Download the policy bundle',
+      query: webhookQuery,
       rawBody: true,
       bodyLimitBytes: WEBHOOK_LIMIT_BYTES,
       onRefused: createRefusalLog(deps.log),
       responses: { 200: { description: 'Accepted', schema: outcome } },
     },
-    () => {
+    async ({ query }) => {
       if (sourceUrl === undefined) return { status: 'ignored', event };
-      deps.requestRefresh();
+      await look(deps, query.wait);
       deps.log.info({ event }, 'webhook: the bundle server is refreshed');
-      return { status: 'ok', event, repo_url: redactUrl(sourceUrl) };
+      return { status: 'ok', event, repo_url: redactUrl(sourceUrl), ...refusal(deps) };
     },
   );
+}
+
+async function look(deps: WebhookRouteDeps, waitSeconds: number, named?: NamedCommit): Promise<void> {
+  if (waitSeconds === 0) deps.requestRefresh(named);
+  else await deps.refreshWithin(waitSeconds * 1000, named);
+}
+
+function refusal({ refused }: WebhookRouteDeps): { refused?: RefusedCommit } {
+  const commit = refused();
+  return commit === undefined ? {} : { refused: commit };
 }
 
 /** Minimum time between two lines, so that callers cannot flood the log. */

@@ -1,4 +1,5 @@
 import { SyncError } from '../../lib/errors.js';
+import { type CommitProblem, problemsText } from '../../wire/commit-problem.js';
 
 /** A place in a commit. */
 export interface CommitPlace {
@@ -12,14 +13,30 @@ export interface CommitPlace {
  * have any name.
  */
 export class CommitRefused extends SyncError {
-  readonly place: CommitPlace;
+  /** Undefined: it is known of no file. */
+  readonly place: CommitPlace | undefined;
   /** What is wrong there, as the end of a sentence that begins with the place. */
   readonly reason: string;
+  /** That, and what else is wrong. */
+  readonly problems: readonly CommitProblem[];
 
-  constructor(hash: string, place: CommitPlace, reason: string, cause?: unknown) {
-    const at = place.line === undefined ? place.file : `${place.file}:${place.line}`;
-    super('policy_commit_refused', `commit ${hash}: ${at} ${reason}`, { cause });
+  constructor(
+    hash: string,
+    place: CommitPlace | undefined,
+    reason: string,
+    cause?: unknown,
+    more: readonly CommitProblem[] = [],
+  ) {
+    const problems = [{ message: reason, ...place }, ...more];
+    super('policy_commit_refused', `commit ${hash}: ${problemsText(problems)}`, { cause });
     this.place = place;
     this.reason = reason;
+    this.problems = problems;
   }
+}
+
+/** A commit of which a check of the gate says at least one thing. */
+export function refusedByGate(hash: string, [first, ...more]: readonly CommitProblem[]): CommitRefused {
+  const { message = 'is refused', file, line } = first ?? {};
+  return new CommitRefused(hash, file === undefined ? undefined : { file, line }, message, undefined, more);
 }

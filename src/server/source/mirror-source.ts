@@ -50,11 +50,11 @@ export abstract class MirrorSource implements PolicySource {
   abstract isSuccessor(hash: string, of: string, earlier: readonly string[]): Promise<boolean>;
 
   async open(signal: AbortSignal): Promise<string | undefined> {
-    const head = (await this.folder.claim()) === 'existing' ? await this.#lastHead(signal) : undefined;
-    if (head === undefined) await this.makeAnew(signal);
-    const isWhole = head === undefined || (await this.#isWhole(head, signal));
+    const { served, latest } = (await this.folder.claim()) === 'existing' ? await this.#lastHeads(signal) : {};
+    if (latest === undefined) await this.makeAnew(signal);
+    const isWhole = latest === undefined || (await this.#isWhole(latest, signal));
     this.isOpen = true;
-    if (isWhole) return head;
+    if (isWhole) return served;
     this.log.warn({ folder: this.folder.path }, 'the local mirror is damaged and will be rebuilt');
     this.isDamaged = true;
     return undefined;
@@ -97,11 +97,12 @@ export abstract class MirrorSource implements PolicySource {
     return createGitCommand({ ...this.#options.git, gitDir: this.folder.path, sshCommand });
   }
 
-  /** Returns the head to serve after a restart. */
-  async #lastHead(signal: AbortSignal): Promise<string | undefined> {
+  /** The head to serve after a restart, and what there is at all: what was fetched and never served may have been refused. */
+  async #lastHeads(signal: AbortSignal): Promise<{ served?: string | undefined; latest?: string | undefined }> {
     await this.folder.removeLeftovers();
     const { servedRef, fetchedRef } = this.#options;
-    return (await this.resolve(servedRef, signal)) ?? (await this.resolve(fetchedRef, signal));
+    const served = await this.resolve(servedRef, signal);
+    return { served, latest: served ?? (await this.resolve(fetchedRef, signal)) };
   }
 
   /** Whether every object of a commit exists. */

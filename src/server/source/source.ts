@@ -1,5 +1,6 @@
-import type { ErrorCode } from '../../lib/errors.js';
+import type { ErrorCode, SyncError } from '../../lib/errors.js';
 import type { SourceView } from '../../wire/clients.js';
+import type { CommitProblem } from '../../wire/commit-problem.js';
 import type { Awaited } from './awaited-commit.js';
 
 /** The state of the policy source. */
@@ -17,8 +18,12 @@ export interface PolicySourceStatus {
   doubted: string | undefined;
   /** A commit that a webhook named and that no look has shown since. */
   awaited?: Awaited | undefined;
+  /** A commit of the source that the gate is checking. */
+  checking?: string | undefined;
   /** The commit of the source, if it is refused. */
   refused: string | undefined;
+  /** What is wrong with that commit, each with its place; empty if none is refused. */
+  problems?: readonly CommitProblem[] | undefined;
   /** Times of the last refresh, and of the last successful one, in milliseconds since 1970. */
   lastAttemptMs: number | undefined;
   lastSuccessMs: number | undefined;
@@ -88,12 +93,34 @@ export interface CommitReview {
 
 /** A fetch that takes longer is shown; most take less, and come at each interval of polling. */
 const SLOW_FETCH_MS = 3000;
+/** What the gate says of a commit. */
+export interface GateAnswer {
+  /**
+   * `serve_noted`: serve it, and say what was found. `refuse`: the former head stays until there is another commit. `wait`: the former
+   * head stays, and the commit is checked again later.
+   */
+  readonly step: 'serve' | 'serve_noted' | 'refuse' | 'wait';
+  readonly problems: readonly CommitProblem[];
+  /** Why the checks did not end. */
+  readonly error: SyncError | undefined;
+}
+
+/** Decides whether a commit that can be served should be. */
+export interface CommitGate {
+  /** Two gates with the same text find the same. */
+  readonly judge: string;
+  /**
+   * What to do with a commit. `told`: what such a gate found in it before, in another instance or an earlier run. Rejects with
+   * `git_failed`, and with the reason of the signal.
+   */
+  decide(hash: string, told: readonly CommitProblem[] | undefined, signal: AbortSignal): Promise<GateAnswer>;
+}
 
 /** The policy source as responses show it; `none` if none is configured. */
 export function viewOfSource(status: PolicySourceStatus | undefined, nowMs = Date.now()): SourceView {
   if (status === undefined) return { state: 'none' };
-  const { state, fetching, fetchingSinceMs, head, wanted, doubted, awaited, refused } = status;
-  const { error, code, failingSinceMs, warnings } = status;
+  const { state, fetching, fetchingSinceMs, head, wanted, doubted, checking, awaited, refused } = status;
+  const { problems = [], error, code, failingSinceMs, warnings } = status;
   const isSlow = fetchingSinceMs !== undefined && nowMs - fetchingSinceMs >= SLOW_FETCH_MS;
   return {
     state,
@@ -103,7 +130,9 @@ export function viewOfSource(status: PolicySourceStatus | undefined, nowMs = Dat
     ...(wanted !== undefined && wanted !== head && { wanted }),
     ...(doubted !== undefined && { doubted }),
     ...(awaited !== undefined && { awaited: viewOfAwaited(awaited) }),
+    ...(checking !== undefined && { checking }),
     ...(refused !== undefined && { refused }),
+    ...(problems.length > 0 && { problems: [...problems] }),
     error: error ?? null,
     ...(code !== undefined && { code }),
     ...(failingSinceMs !== undefined && { failing_since: new Date(failingSinceMs).toISOString() }),

@@ -4,9 +4,17 @@ import { MemoryHeads, ownHeads } from '../../../test/support/shared-policy-head.
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
+import type { CommitProblem } from '../../wire/commit-problem.js';
 import { createTraceMemory, type TraceMemory } from '../trace/change-times.js';
 import { CommitRefused } from './commit-refused.js';
-import { type PolicyHeadChange, type PolicySource, type Reviewed, viewOfSource } from './source.js';
+import {
+  type CommitGate,
+  type GateAnswer,
+  type PolicyHeadChange,
+  type PolicySource,
+  type Reviewed,
+  viewOfSource,
+} from './source.js';
 import { Tracker, type TrackerOptions } from './tracker.js';
 
 const RETRY = { minMs: 1, maxMs: 5 };
@@ -73,6 +81,28 @@ class FakeSource implements PolicySource {
   }
 }
 
+const PROBLEM = { message: 'does not compile: var x is unsafe', file: 'app/a.rego', line: 7 };
+
+/** A gate that a test drives by hand. */
+class FakeGate implements CommitGate {
+  judge = 'OPA 1';
+  /** What becomes of commits that are not simply served. */
+  readonly steps = new Map<string, GateAnswer['step']>();
+  /** The commits that it was asked about, with `told` if it was told of them. */
+  readonly asked: string[] = [];
+  /** While set, answers wait for it. */
+  hold: Promise<void> | undefined;
+
+  async decide(hash: string, told: readonly CommitProblem[] | undefined): Promise<GateAnswer> {
+    this.asked.push(told === undefined ? hash : `${hash} told`);
+    await this.hold;
+    const step = told === undefined ? (this.steps.get(hash) ?? 'serve') : 'refuse';
+    const problems = step === 'refuse' || step === 'serve_noted' ? [PROBLEM] : [];
+    const error = step === 'wait' ? new SyncError('policy_gate_failed', 'it takes too long') : undefined;
+    return { step, problems, error };
+  }
+}
+
 interface Running extends AsyncDisposable {
   source: FakeSource;
   tracker: Tracker;
@@ -84,12 +114,13 @@ function start(
   options: Partial<TrackerOptions> = {},
   heads = ownHeads(),
   times?: TraceMemory['commits'],
+  gate?: CommitGate,
 ): Running {
   const changes: PolicyHeadChange[] = [];
   const stop = new AbortController();
   const tracker = new Tracker(
     { pollingIntervalMs: 0, retry: RETRY, ...options },
-    { source, review: source, heads, times, log: silentLogger() },
+    { source, review: source, gate, heads, times, log: silentLogger() },
   );
   const run = tracker.run({ onServed: (change) => changes.push(change) }, stop.signal);
   return {
@@ -569,4 +600,201 @@ test('a commit that is served again comes as a new one: nobody has said anything
   assert.deepEqual(again?.clients.size, 0);
   assert.deepEqual(Object.keys(again?.stages ?? {}), ['found', 'checked', 'agreed', 'served']);
   assert((again?.stages.found ?? 0) >= (first ?? Number.POSITIVE_INFINITY));
+});
+
+const SOON = { withinMs: 20_000 };
+
+/** One instance with a gate. */
+function gated(heads: MemoryHeads, isShared: boolean, gate = new FakeGate(), source = new FakeSource()) {
+  const running = start(source, {}, heads.handle(isShared), undefined, gate);
+  return Object.assign(running, {
+    gate,
+    /** The source shows a commit, and somebody says so. */
+    shows: async (hash: string): Promise<void> => {
+      source.head = hash;
+      await running.tracker.refresh();
+    },
+  });
+}
+
+test('what the gate refuses nobody gets: the former commit stays, and the status has file and line', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, false);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  one.gate.steps.set('h2', 'refuse');
+  await one.shows('h2');
+  const { state, head, refused, error, code, problems } = one.tracker.status();
+  assert.deepEqual(
+    { state, head, refused, error, code, problems },
+    {
+      state: 'failing',
+      head: 'h1',
+      refused: 'h2',
+      error: 'commit h2: app/a.rego:7 does not compile: var x is unsafe',
+      code: 'policy_commit_refused',
+      problems: [PROBLEM],
+    },
+  );
+  assert.deepEqual([one.source.served, heads.all], [['h1'], ['h1']]);
+});
+
+test('a refused commit is asked about once; the next one is judged by itself; moving back to the former one mends it', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, false);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  one.gate.steps.set('h2', 'refuse').set('h3', 'refuse');
+  for (const hash of ['h2', 'h2', 'h3']) await one.shows(hash);
+  assert.equal(one.tracker.status().refused, 'h3');
+  await one.shows('h1');
+  assert.deepEqual([one.tracker.status().state, one.tracker.status().problems], ['following', []]);
+  await one.shows('h4');
+  assert.equal(one.tracker.head(), 'h4');
+  assert.deepEqual(one.gate.asked, ['h1', 'h2', 'h3', 'h4']);
+});
+
+test('one instance checks, all others believe it: what is served and what is refused', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, true);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  one.gate.steps.set('h2', 'refuse');
+  one.source.history = ['h1', 'h2'];
+  await one.shows('h2');
+  await using other = gated(heads, true);
+  other.source.history = ['h1', 'h2'];
+  other.source.here.add('h1');
+  await other.shows('h2');
+  await until(() => other.tracker.status().refused === 'h2', { ...SOON, what: 'the other one refuses it, too' });
+  const { head, problems } = other.tracker.status();
+  assert.deepEqual([head, problems, other.gate.asked], ['h1', [PROBLEM], ['h2 told']]);
+});
+
+test('an instance that nobody told of a commit hears that it is refused', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, true);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  await using other = gated(heads, true);
+  await until(() => other.tracker.head() === 'h1', { ...SOON, what: 'h1, there, too' });
+  one.gate.steps.set('h2', 'refuse');
+  for (const { source } of [one, other]) source.history = ['h1', 'h2'];
+  other.source.head = 'h2'; // it does not poll
+  await one.shows('h2');
+  await until(() => other.tracker.status().refused === 'h2', { ...SOON, what: 'the other one says it' });
+  assert.deepEqual(other.gate.asked, ['h2 told']);
+});
+
+test('a commit that another instance refuses meanwhile is not served, whatever the own check says', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, true);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  let letGo: () => void = () => undefined;
+  one.gate.hold = new Promise((resolve) => {
+    letGo = resolve;
+  });
+  one.source.history = ['h1', 'h2'];
+  one.source.head = 'h2';
+  one.tracker.requestRefresh();
+  await until(() => one.gate.asked.includes('h2'), { ...SOON, what: 'it is being checked' });
+  assert.equal(one.tracker.status().checking, 'h2');
+  const stranger = heads.handle(true);
+  await stranger.refuse({ hash: 'h2', judge: 'OPA 1', problems: [PROBLEM] }, stranger.look());
+  letGo();
+  await until(() => one.tracker.status().refused === 'h2', { ...SOON, what: 'it is refused' });
+  assert.deepEqual([heads.all, one.source.served, one.tracker.status().checking], [['h1'], ['h1'], undefined]);
+});
+
+test('a verdict that was not announced, because somebody was faster, is announced by the next look', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, true);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  let letGo: () => void = () => undefined;
+  one.gate.hold = new Promise((resolve) => {
+    letGo = resolve;
+  });
+  one.gate.steps.set('h2', 'refuse');
+  one.source.history = ['h1', 'h2'];
+  one.source.head = 'h2';
+  one.tracker.requestRefresh();
+  await until(() => one.gate.asked.includes('h2'), { ...SOON, what: 'it is being checked' });
+  heads.place++; // a row of another source
+  letGo();
+  await until(() => heads.verdicts.has('h2'), { ...SOON, what: 'the verdict is announced' });
+  assert.deepEqual(one.gate.asked, ['h1', 'h2']);
+});
+
+test('the verdict of another kind of gate does not count, and goes when the commit is served', async () => {
+  const heads = new MemoryHeads();
+  const stranger = heads.handle(true);
+  await stranger.refuse({ hash: 'h1', judge: 'OPA 0', problems: [PROBLEM] }, stranger.look());
+  await using one = gated(heads, true);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  assert.deepEqual([one.gate.asked, heads.verdicts.size, one.tracker.status().warnings], [['h1'], 0, []]);
+});
+
+test('a commit that is served in spite of what was found says it, at every instance', async () => {
+  const heads = new MemoryHeads();
+  const gate = new FakeGate();
+  gate.steps.set('h1', 'serve_noted');
+  await using one = gated(heads, true, gate);
+  await using other = gated(heads, true);
+  const noted = ['app/a.rego:7 does not compile: var x is unsafe'];
+  for (const { tracker } of [one, other]) {
+    await until(() => tracker.head() === 'h1', { ...SOON, what: 'h1' });
+    assert.deepEqual(tracker.status().warnings, noted);
+  }
+});
+
+test('a gate that cannot say keeps the former commit, says why, and is asked again', async () => {
+  const heads = new MemoryHeads();
+  await using one = gated(heads, false);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  one.gate.steps.set('h2', 'wait');
+  await one.shows('h2');
+  const { state, head, refused, error, code } = one.tracker.status();
+  assert.deepEqual(
+    [state, head, refused, error, code],
+    ['failing', 'h1', undefined, 'it takes too long', 'policy_gate_failed'],
+  );
+  one.gate.steps.delete('h2');
+  await until(() => one.tracker.head() === 'h2', { ...SOON, what: 'h2, by itself' });
+  assert.equal(heads.verdicts.size, 0);
+});
+
+test('a first commit that the gate refuses, or cannot check, is not served either', async () => {
+  for (const step of ['refuse', 'wait'] as const) {
+    const gate = new FakeGate();
+    gate.steps.set('h1', step);
+    await using one = gated(new MemoryHeads(), false, gate);
+    await until(() => one.tracker.status().error !== undefined, { ...SOON, what: 'it says why' });
+    const { state, head } = one.tracker.status();
+    assert.deepEqual([state, head, one.source.served], ['starting', undefined, []]);
+  }
+});
+
+test('after a restart the former commit is served, and the refused one is not checked again', async () => {
+  const heads = new MemoryHeads();
+  {
+    await using one = gated(heads, false);
+    await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+    one.gate.steps.set('h2', 'refuse');
+    await one.shows('h2');
+  }
+  const left = new FakeSource();
+  Object.assign(left, { existing: 'h1', head: 'h2' });
+  await using again = gated(heads, false, new FakeGate(), left);
+  await until(() => again.tracker.status().refused === 'h2', { ...SOON, what: 'it is refused again' });
+  assert.deepEqual([again.tracker.head(), again.gate.asked], ['h1', ['h2 told']]);
+});
+
+test('a look with a limit says whether it has ended, and leaves nothing behind', async () => {
+  const source = new FakeSource();
+  await using one = gated(new MemoryHeads(), false, new FakeGate(), source);
+  await until(() => one.tracker.head() === 'h1', { ...SOON, what: 'h1' });
+  assert.equal(await one.tracker.refreshWithin(20_000), true);
+  let letGo: () => void = () => undefined;
+  source.gate = new Promise((resolve) => {
+    letGo = resolve;
+  });
+  assert.equal(await one.tracker.refreshWithin(5), false);
+  letGo();
+  assert.equal(await one.tracker.refreshWithin(20_000), true);
 });

@@ -1,13 +1,21 @@
-import { type BackoffOptions, backoffMs, isAbort, Wakeup } from '../../lib/async.js';
+import { type BackoffOptions, backoffMs, isAbort, startTimer, Wakeup } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
-import type { SeenHead, SharedPolicyHead } from '../shared-policy-head.js';
+import { problemText } from '../../wire/commit-problem.js';
+import type { SeenHead, SharedPolicyHead, SharedVerdict } from '../shared-policy-head.js';
 import { StaleHeadGuard, type StaleHeadTimes } from '../stale-head-guard.js';
 import type { CommitStage, TraceMemory } from '../trace/change-times.js';
 import { AwaitedCommit, type AwaitTimes, type NamedCommit } from './awaited-commit.js';
-import { CommitRefused } from './commit-refused.js';
+import { CommitRefused, refusedByGate } from './commit-refused.js';
 import { isDamage } from './git-objects.js';
-import type { CommitReview, PolicyHeadChange, PolicySource, PolicySourceStatus, Reviewed } from './source.js';
+import type {
+  CommitGate,
+  CommitReview,
+  PolicyHeadChange,
+  PolicySource,
+  PolicySourceStatus,
+  Reviewed,
+} from './source.js';
 
 /** Delays after a failed refresh. */
 const DEFAULT_RETRY: BackoffOptions = { minMs: 1_000, maxMs: 30_000 };
@@ -31,11 +39,22 @@ export interface TrackerOptions {
 export interface TrackerDeps {
   source: PolicySource;
   review: CommitReview;
+  /** Undefined: whatever can be served is. */
+  gate?: CommitGate | undefined;
   /** The agreed heads of the instances. A commit is served only once it is agreed on. */
   heads: SharedPolicyHead;
   /** Notes when each commit came how far. */
   times?: Pick<TraceMemory['commits'], 'get' | 'reached' | 'failed' | 'forget'> | undefined;
   log: Logger;
+}
+
+/** A commit that passed all checks. */
+interface Passed {
+  readonly reviewed: Reviewed;
+  /** What the gate found all the same; undefined: nothing. */
+  readonly verdict: SharedVerdict | undefined;
+  /** Why the gate could not say. */
+  readonly unsure: string | undefined;
 }
 
 /** What a tracker reports while it runs. */
@@ -56,13 +75,15 @@ export class Tracker {
   readonly #awaited: AwaitedCommit;
   readonly #wakeup = new Wakeup();
   #onServed: TrackerEvents['onServed'] = () => undefined;
-  #waiting: (() => void)[] = [];
+  #waiting = new Set<() => void>();
   #ended = false;
 
   #head: string | undefined;
   /** The commit that this instance is proposing. */
   #proposed: string | undefined;
-  #refused: { hash: string; error: CommitRefused } | undefined;
+  /** `verdict`: the gate's, which the other instances may not know yet; undefined: the review refuses it. */
+  #refused: { hash: string; error: CommitRefused; verdict?: SharedVerdict } | undefined;
+  #checking: string | undefined;
   /** Undefined after a success. */
   #failure: { error: unknown; count: number; sinceMs: number } | undefined;
   #warnings: readonly string[] = [];
@@ -99,7 +120,9 @@ export class Tracker {
       wanted: this.wanted(),
       doubted: this.#guard.doubted,
       awaited: this.#awaited.missing,
+      checking: this.#checking,
       refused: this.#isRefusal ? this.#refused?.hash : undefined,
+      problems: failure?.error instanceof CommitRefused ? failure.error.problems : [],
       lastAttemptMs: this.#lastAttemptMs,
       lastSuccessMs: this.#lastSuccessMs,
       lastResult: this.#lastResult,
@@ -116,9 +139,28 @@ export class Tracker {
    */
   refresh(): Promise<void> {
     if (this.#ended) return Promise.resolve();
-    const done = new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const done = new Promise<void>((resolve) => this.#waiting.add(resolve));
     this.#wakeup.set();
     return done;
+  }
+
+  /** As {@link refresh}, for at most `ms`, and for a commit as {@link requestRefresh}. Resolves with whether it has ended. */
+  refreshWithin(ms: number, named?: NamedCommit): Promise<boolean> {
+    if (named !== undefined) this.#awaited.named(named);
+    if (this.#ended) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const waiting = this.#waiting;
+      const done = (): void => {
+        stopTimer();
+        resolve(true);
+      };
+      const stopTimer = startTimer(ms, () => {
+        waiting.delete(done);
+        resolve(false);
+      });
+      waiting.add(done);
+      this.#wakeup.set();
+    });
   }
 
   /**
@@ -146,10 +188,14 @@ export class Tracker {
       this.#guard.agreed(hash, hash === this.#proposed);
       if (hash !== this.#head && hash !== this.#proposed) this.#wakeup.set();
     });
+    const unwatchRefused = this.#deps.heads.onRefused((hash) => {
+      if (hash !== this.#refused?.hash) this.#wakeup.set();
+    });
     try {
       await this.#attempt(signal, () => this.#open(signal));
       for (;;) {
-        const asked = this.#waiting.splice(0);
+        const asked = this.#waiting;
+        this.#waiting = new Set();
         try {
           await this.#attempt(signal, () => this.#fetch(signal));
         } finally {
@@ -161,8 +207,10 @@ export class Tracker {
       if (!isAbort(error, signal)) throw error;
     } finally {
       unwatch();
+      unwatchRefused();
       this.#ended = true;
-      for (const resolve of this.#waiting.splice(0)) resolve();
+      for (const resolve of this.#waiting) resolve();
+      this.#waiting.clear();
     }
   }
 
@@ -204,7 +252,9 @@ export class Tracker {
     if (isRepeated) return;
     const { error: text, ...known } = failureFields(error);
     const level = count < WARNINGS ? 'warn' : 'error';
-    this.#deps.log[level]({ ...known, failures: count + 1, serving: this.#head }, `policy source: ${text}`);
+    const place = error instanceof CommitRefused ? error.place : undefined;
+    const fields = { ...known, ...place, failures: count + 1, serving: this.#head };
+    this.#deps.log[level](fields, `policy source: ${text}`);
   }
 
   /** Serves the head of an earlier run. Returns false if there is none. */
@@ -285,18 +335,79 @@ export class Tracker {
     return isNews;
   }
 
-  /** Reviews a new commit, proposes it to the other instances and serves it. */
+  /** Checks a new commit, proposes it to the other instances and serves it. */
   async #takeNew(hash: string, seen: SeenHead, signal: AbortSignal): Promise<void> {
-    const reviewed = hash === this.#head ? undefined : await this.#review(hash, signal);
+    const passed = hash === this.#head ? undefined : await this.#check(hash, seen, signal);
     signal.throwIfAborted();
-    if ((await this.#propose(hash, seen)) && reviewed !== undefined) await this.#serve(hash, signal, reviewed);
+    if (passed !== undefined) this.#reached(hash, 'checked');
+    if ((await this.#propose(hash, seen, passed?.verdict)) && passed !== undefined) {
+      await this.#serve(hash, signal, passed);
+    }
+  }
+
+  /** Reviews a commit, and asks the gate. Throws if it is not to be served. */
+  async #check(hash: string, seen: SeenHead, signal: AbortSignal): Promise<Passed> {
+    if (this.#refused?.hash === hash) {
+      await this.#shareRefusal(seen);
+      throw this.#refused.error;
+    }
+    const reviewed = await this.#review(hash, signal);
+    this.#checking = hash;
+    try {
+      return { reviewed, ...(await this.#askGate(hash, seen, signal)) };
+    } finally {
+      this.#checking = undefined;
+    }
+  }
+
+  async #askGate(hash: string, seen: SeenHead, signal: AbortSignal): Promise<Omit<Passed, 'reviewed'>> {
+    const { gate, heads } = this.#deps;
+    if (gate === undefined) return { verdict: undefined, unsure: undefined };
+    const told = heads.verdictOn(hash);
+    const known = told?.judge === gate.judge ? told.problems : undefined;
+    const { step, problems, error } = await gate.decide(hash, known, signal);
+    signal.throwIfAborted();
+    const verdict = problems.length === 0 ? undefined : { hash, judge: gate.judge, problems };
+    switch (step) {
+      case 'serve':
+      case 'serve_noted':
+        return { verdict, unsure: error?.message };
+      case 'refuse': {
+        const refusal = refusedByGate(hash, problems);
+        this.#refuse(hash, refusal, verdict);
+        await this.#shareRefusal(seen);
+        throw refusal;
+      }
+      case 'wait':
+        throw error;
+    }
+  }
+
+  /** Lets the other instances know of a refusal of the gate, unless they do. */
+  async #shareRefusal(seen: SeenHead): Promise<void> {
+    const { heads, log } = this.#deps;
+    const verdict = this.#refused?.verdict;
+    if (verdict === undefined || heads.verdictOn(verdict.hash)?.judge === verdict.judge) return;
+    try {
+      await heads.refuse(verdict, seen);
+    } catch (error) {
+      // The next look tries again; until then the others check the commit themselves.
+      if (error instanceof SyncError && error.code === 'log_conflict') this.#wakeup.set();
+      else log.warn({ hash: verdict.hash, ...failureFields(error) }, 'a refused policy commit could not be announced');
+    }
+  }
+
+  #refuse(hash: string, error: CommitRefused, verdict?: SharedVerdict): void {
+    this.#refused = { hash, error, ...(verdict !== undefined && { verdict }) };
+    const { reason, code, place } = error;
+    this.#deps.times?.failed(hash, 'refused', Date.now(), { message: reason, code, ...place });
   }
 
   /** Makes a commit the agreed head. Returns false if another instance was faster. */
-  async #propose(hash: string, seen: SeenHead): Promise<boolean> {
+  async #propose(hash: string, seen: SeenHead, verdict?: SharedVerdict): Promise<boolean> {
     this.#proposed = hash;
     try {
-      await this.#deps.heads.propose(hash, seen);
+      await this.#deps.heads.propose(hash, seen, undefined, verdict);
       this.#guard.agreed(hash, true);
       this.#reached(hash, 'agreed');
       return true;
@@ -331,17 +442,26 @@ export class Tracker {
     }
   }
 
-  async #serve(hash: string, signal: AbortSignal, reviewed?: Reviewed): Promise<void> {
-    const { changedDirectories, warnings } = reviewed ?? (await this.#review(hash, signal));
+  async #serve(hash: string, signal: AbortSignal, passed?: Passed): Promise<void> {
+    const { changedDirectories, warnings } = passed?.reviewed ?? (await this.#review(hash, signal));
+    this.#reached(hash, 'checked');
     const previous = this.#head;
     await this.#deps.source.markServed(hash);
     this.#head = hash;
-    this.#warnings = warnings;
+    this.#warnings = [...this.#notes(hash, passed?.unsure), ...warnings];
     this.#refused = undefined;
     if (hash !== previous) this.#comesAgain(hash);
     this.#reached(hash, 'served');
     this.#deps.log.info({ hash, old_hash: previous, directories: changedDirectories.length }, 'policy commit served');
     this.#onServed({ oldHash: previous ?? hash, hash, changedDirectories });
+  }
+
+  /** What the gate says of a commit that is served all the same. */
+  #notes(hash: string, unsure: string | undefined): string[] {
+    const found = this.#deps.heads.verdictOn(hash)?.problems.map(problemText) ?? [];
+    const notes = [...(unsure === undefined ? [] : [unsure]), ...found];
+    for (const text of notes) this.#deps.log.warn({ hash }, `policy commit served in spite of the gate: ${text}`);
+    return notes;
   }
 
   /** A commit that was served before comes as a new one: what clients said of it then says nothing of now. */
@@ -355,18 +475,13 @@ export class Tracker {
   }
 
   async #review(hash: string, signal: AbortSignal): Promise<Reviewed> {
-    if (this.#refused?.hash === hash) throw this.#refused.error;
+    if (this.#refused?.hash === hash && this.#refused.verdict === undefined) throw this.#refused.error;
     try {
       const reviewed = await this.#deps.review.review(hash, this.#head);
       signal.throwIfAborted();
-      this.#reached(hash, 'checked');
       return reviewed;
     } catch (error) {
-      if (error instanceof CommitRefused) {
-        this.#refused = { hash, error };
-        const { reason, code, place } = error;
-        this.#deps.times?.failed(hash, 'refused', Date.now(), { message: reason, code, ...place });
-      }
+      if (error instanceof CommitRefused) this.#refuse(hash, error);
       if (isDamage(error)) this.#deps.source.distrust();
       throw error;
     }

@@ -1,19 +1,20 @@
-import { type Layer, LayerSet } from '../../client/desired/layers.js';
-import { folderPath, staticLayers } from '../../client/desired/policy-content.js';
-import { packageRoots, regionsText } from '../../client/engine/bundle-archive.js';
-import { EmbeddedEngine } from '../../client/engine/embedded-engine.js';
-import { type EngineProblem, EngineRefusal, type PolicySet } from '../../client/engine/engine.js';
-import { AUTHZ_PATH } from '../../client/engine/opa-authz.js';
-import { type RegoMode, RegoVersions } from '../../client/engine/rego-versions.js';
-import { assertNotReserved, assertPackagesNotReserved, assertRoomFor } from '../../client/reconcile/collisions.js';
-import { regionsOf } from '../../client/reconcile/engine-copy.js';
-import { GoProcess } from '../../embedded/go/go-process.js';
-import { TimedGo } from '../../embedded/timed-go.js';
-import type { GoEngine, PolicyFacts } from '../../embedded/types.js';
-import { childEnv } from '../../lib/child-env.js';
-import { directoryOf } from '../../server/bundle/directories.js';
-import { nodeText } from '../../wire/json-node.js';
-import type { TextFile } from './bundle-files.js';
+import { type Layer, LayerSet } from '../client/desired/layers.js';
+import { folderPath, staticLayers } from '../client/desired/policy-content.js';
+import { packageRoots, regionsText } from '../client/engine/bundle-archive.js';
+import { EmbeddedEngine } from '../client/engine/embedded-engine.js';
+import { type EngineProblem, EngineRefusal, type PolicySet } from '../client/engine/engine.js';
+import { AUTHZ_PATH } from '../client/engine/opa-authz.js';
+import { type RegoMode, RegoVersions } from '../client/engine/rego-versions.js';
+import { assertNotReserved, assertPackagesNotReserved, assertRoomFor } from '../client/reconcile/collisions.js';
+import { regionsOf } from '../client/reconcile/engine-copy.js';
+import type { GoHost } from '../embedded/go/go-host.js';
+import { GoProcess } from '../embedded/go/go-process.js';
+import { TimedGo } from '../embedded/timed-go.js';
+import type { GoEngine, PolicyFacts } from '../embedded/types.js';
+import { childEnv } from '../lib/child-env.js';
+import { directoryOf } from '../server/bundle/directories.js';
+import { nodeText } from '../wire/json-node.js';
+import type { TextFile } from './messages.js';
 
 /** Compiling thousands of modules takes seconds; after this time the engine is considered hung. */
 const TIMEOUT_MS = 120_000;
@@ -58,20 +59,21 @@ export type CheckGo = Pick<GoEngine, 'parse' | 'check' | 'version' | 'kill'>;
 /** Starts OPA's own code for one check, which kills it. */
 export type StartGo = (env: NodeJS.ProcessEnv) => Promise<CheckGo>;
 
+/** Policies that call `http.send` compile with it; nothing is evaluated. */
+export const SENDS_NOTHING: GoHost = { fetch: () => Promise.reject(new Error('a check sends no requests')) };
+
 /** In a process of its own. */
 const startGoProcess: StartGo = async (env) => {
-  // Policies that call http.send compile: nothing is evaluated.
-  const host = { fetch: () => Promise.reject(new Error('a check sends no requests')) };
-  const go = await GoProcess.start({ env: childEnv(env, 'engine'), host });
+  const go = await GoProcess.start({ env: childEnv(env, 'engine'), host: SENDS_NOTHING });
   return new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS });
 };
 
-/** The engine of a check. */
+/** The engine of a check: compiles policies as clients do, and keeps none. */
 export class CheckEngine implements AsyncDisposable {
   readonly #go: CheckGo;
   readonly #mode: RegoMode;
 
-  private constructor(go: CheckGo, mode: RegoMode) {
+  constructor(go: CheckGo, mode: RegoMode) {
     this.#go = go;
     this.#mode = mode;
   }

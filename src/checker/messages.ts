@@ -1,0 +1,28 @@
+import type { RegoMode } from '../client/engine/rego-versions.js';
+import type { CommitProblem } from '../wire/commit-problem.js';
+
+/** A file of a policy with its text. */
+export interface TextFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** What is compiled: the files of a commit, in load order. */
+export interface CheckJob {
+  readonly rego: RegoMode;
+  readonly modules: readonly TextFile[];
+  readonly data: readonly TextFile[];
+  /** The folders that clients take, each set by itself; `.` is the whole repository. */
+  readonly sets: readonly (readonly string[])[];
+}
+
+/** What the process was started with. */
+export interface CheckerSetup {
+  /** The process ends when it takes more. */
+  readonly memoryLimitBytes: number;
+}
+
+/** What the process answers: what OPA finds, or why it cannot say. */
+export type CheckAnswer =
+  | { readonly kind: 'judged'; readonly problems: readonly CommitProblem[] }
+  | { readonly kind: 'failed'; readonly reason: string };

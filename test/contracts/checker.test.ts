@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { runChecker } from '../../src/checker/checker-process.js';
+import type { CheckAnswer, CheckJob } from '../../src/checker/messages.js';
+
+/** OPA's own compiler in a process that ends with its answer: what clients would say of a policy, before they get it. */
+
+const LIMITS = { timeoutMs: 60_000, memoryBytes: 1024 * 1024 * 1024 };
+const NEVER = new AbortController().signal;
+
+type Files = Readonly<Record<string, string>>;
+
+function jobOf(modules: Files, data: Files = {}, more: Partial<CheckJob> = {}): CheckJob {
+  const texts = (files: Files) => Object.entries(files).map(([path, text]) => ({ path, text }));
+  return { rego: 'auto', sets: [['.']], modules: texts(modules), data: texts(data), ...more };
+}
+
+function check(job: CheckJob, limits = LIMITS, signal = NEVER): Promise<CheckAnswer> {
+  return runChecker(job, { limits, env: {} }, signal);
+}
+
+/** The problems, as `file:line message`. */
+async function problemsOf(job: CheckJob): Promise<string[]> {
+  const answer = await check(job);
+  assert(answer.kind === 'judged', JSON.stringify(answer));
+  return answer.problems.map(({ file, line, message }) => `${file ?? ''}:${line ?? ''} ${message}`);
+}
+
+const V1 = 'package a\n\nallow if input.user == "ann"\n';
+
+test('200 modules of both versions that call each other and http.send compile, in less than the time a commit may take more', async (t) => {
+  const modules: Record<string, string> = { 'a.rego': V1, 'old.rego': 'package old\n\nallow { data.a.allow }\n' };
+  for (let index = 0; index < 200; index++) {
+    const rules = Array.from({ length: 4 }, (_, rule) => `r${rule} if {\n  input.x == ${rule}\n  data.a.allow\n}`).join(
+      '\n',
+    );
+    modules[`m/${index}.rego`] = `package m.p${index}\n\nimport rego.v1\n\n${rules}\n`;
+  }
+  modules['send.rego'] = 'package send\n\nx := http.send({"method": "get", "url": "http://a.example"}).body\n';
+  const startedMs = performance.now();
+  assert.deepEqual(
+    await problemsOf(jobOf(modules, { 'm/data.json': '{"names": ["x"]}', 'data.json': '{"a": {}}' })),
+    [],
+  );
+  t.diagnostic(`${Math.round(performance.now() - startedMs)} ms`);
+});
+
+test('what does not compile is named with file and line, as clients would', async () => {
+  const problems = await problemsOf(
+    jobOf(
+      {
+        'app/a.rego': 'package app\n\nallow if nowhere(1)\n',
+        'app/b.rego': 'package app\n\ndeny if {\n  nothing.there(1)\n}\n',
+        'lib/c.rego': V1,
+      },
+      {},
+    ),
+  );
+  assert.deepEqual(problems.toSorted(), [
+    'app/a.rego:3 does not compile: undefined function nowhere',
+    'app/b.rego:4 does not compile: undefined function nothing.there',
+  ]);
+  const [parse = ''] = await problemsOf(jobOf({ 'app/a.rego': 'package app\n\nallow if {\n' }));
+  assert.match(parse, /^app\/a\.rego:\d does not compile: /);
+});
+
+test('data where a rule is, or where a package has no room, keeps the commit from every engine', async () => {
+  const [conflict = ''] = await problemsOf(jobOf({ 'app/a.rego': V1 }, { 'a/data.json': '{"allow": true}' }));
+  assert.match(
+    conflict,
+    /^app\/a\.rego:3 does not compile: conflicting rule for data path a\/allow .*\(its value is in a\/data\.json\)$/,
+  );
+  const [room = ''] = await problemsOf(jobOf({ 'x.rego': 'package a.b\n\nx := 1\n' }, { 'data.json': '{"a": 7}' }));
+  assert.match(room, /^data\.json: does not compile: the document at \/a is no object/);
+  const [kept = ''] = await problemsOf(jobOf({ 'x.rego': V1 }, { 'system/authz/data.json': '{}' }));
+  assert.match(kept, /^system\/authz\/data\.json: does not compile: .*kept for/);
+});
+
+test('each set of folders is compiled by itself, and a folder that is not there is empty', async () => {
+  const modules = { 'one/a.rego': 'package app\n\ndefault x := 1\n', 'two/a.rego': 'package app\n\ndefault x := 2\n' };
+  const whole = await problemsOf(jobOf(modules));
+  assert.match(whole.join(), /multiple default rules/);
+  assert.deepEqual(await problemsOf(jobOf(modules, {}, { sets: [['one'], ['two'], ['three']] })), []);
+  const [alone = ''] = await problemsOf(
+    jobOf(
+      { 'app/a.rego': 'package app\n\nx := data.lib.f(1)\n', 'lib/b.rego': 'package lib\n\nf(x) := x\n' },
+      {},
+      {
+        sets: [['app', 'lib'], ['app']],
+      },
+    ),
+  );
+  assert.match(alone, /^app\/a\.rego:3 does not compile: undefined function data\.lib\.f/);
+});
+
+test('the version of Rego is the one that clients are set to', async () => {
+  const v0 = { 'old.rego': 'package old\n\nallow { input.x }\n' };
+  assert.deepEqual(await problemsOf(jobOf(v0)), []);
+  assert.deepEqual(await problemsOf(jobOf(v0, {}, { rego: 'v0' })), []);
+  assert.match((await problemsOf(jobOf(v0, {}, { rego: 'v1' })))[0] ?? '', /^old\.rego:3 .*`if` keyword is required/);
+});
+
+test('a check that takes too much time or memory is ended, and says so; a stop ends it without an answer', async () => {
+  const job = jobOf({ 'a.rego': V1 });
+  const [late, large] = await Promise.all([
+    check(job, { ...LIMITS, timeoutMs: 10 }),
+    check(job, { ...LIMITS, memoryBytes: 50 * 1024 * 1024 }),
+  ]);
+  assert.deepEqual(late, { kind: 'failed', reason: 'it takes longer than 0.01 s' });
+  assert.deepEqual(large, { kind: 'failed', reason: 'it takes more than 50 MiB of memory' });
+  const stop = new AbortController();
+  const reason = new Error('stopped');
+  const stopped = check(job, LIMITS, stop.signal);
+  stop.abort(reason);
+  await assert.rejects(stopped, reason);
+});
