@@ -14,6 +14,8 @@ export interface Policy {
   back(): Promise<void>;
   /** Number and hash of the last good commit. */
   readonly last: { number: number; hash: string };
+  /** The commits that no engine takes. */
+  readonly broken: ReadonlySet<string>;
 }
 
 /** Static data of a commit, as it is in the engine. */
@@ -34,6 +36,7 @@ export async function startPolicy(dir: string): Promise<Policy & { url: string }
   await mkdir(path, { recursive: true });
   const repo = await gitRepoAt(path);
   let last = { number: 0, hash: '' };
+  const broken = new Set<string>();
   let isAway = false;
   const commit = async (): Promise<number> => {
     const number = last.number + 1;
@@ -53,9 +56,10 @@ export async function startPolicy(dir: string): Promise<Policy & { url: string }
     get last() {
       return last;
     },
+    broken,
     commit,
     commitBroken: async () => {
-      await repo.commit({ 'broken.rego': 'package broken\nimport rego.v1\nx := nothing(1)\n' });
+      broken.add(await repo.commit({ 'broken.rego': 'package broken\nimport rego.v1\nx := nothing(1)\n' }));
     },
     away: async () => {
       await rename(path, hidden);

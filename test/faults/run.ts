@@ -34,6 +34,7 @@ import {
 import { random } from './random.js';
 import { judgeWait, positionShown } from './said.js';
 import { type Sample, sampleEngine } from './sampler.js';
+import { judgeServed } from './served.js';
 import { type Timeline, timeline } from './timeline.js';
 import { account, entriesOf, judgeAll } from './verdict.js';
 import { DEAD, startWorld, type World } from './world.js';
@@ -229,6 +230,7 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   await newcomer.kill(true);
   time.say('the newcomer is judged');
   await lostLogStory(world, journal, log.epoch, last, time, failures);
+  await judgeServed(dir, world, failures);
   return { ...figures, converged_ms: { clients: Math.round(clientsMs), newcomer: Math.round(newcomerMs) } };
 }
 

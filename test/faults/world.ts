@@ -27,6 +27,8 @@ export interface World extends AsyncDisposable {
   /** Between each instance and the backbone; none without one. */
   readonly backboneCables: readonly Cable[];
   readonly policy: Policy;
+  /** Whether the servers refuse commits that do not compile; otherwise clients meet them. */
+  readonly hasGate: boolean;
   readonly sources: Sources;
   /** Between publishers and each instance. */
   readonly publishCables: readonly Cable[];
@@ -40,6 +42,7 @@ export interface World extends AsyncDisposable {
 
 /** How large. */
 export interface WorldOptions {
+  readonly seed: number;
   readonly dir: string;
   readonly instances: number;
   readonly clients: number;
@@ -92,6 +95,7 @@ export async function startWorld(
       options.engine === 'both' && at < MIXED_EMBEDDED ? undefined : opa;
     const sources = use(await startSources(draw.fork('sources')));
     const policy = await startPolicy(dir);
+    const hasGate = options.seed % 2 === 1;
     const backbone =
       options.backbone === undefined ? undefined : use(await (await backboneOffer(options.backbone)).start());
     let mayEnd = false;
@@ -115,6 +119,7 @@ export async function startWorld(
         SYNC_STATE_DIR: stateDir,
         SYNC_POLICY_REPO_URL: policy.url,
         SYNC_POLICY_REPO_POLLING_INTERVAL: '0.3',
+        SYNC_POLICY_GATE: hasGate ? 'on' : 'off',
         SYNC_HEARTBEAT_INTERVAL: '1',
         SYNC_DATA_CONFIG_SOURCES: JSON.stringify(baseConfig(sources)),
         SYNC_LOG_KEPT_RECORDS: String(options.keptRecords),
@@ -154,6 +159,7 @@ export async function startWorld(
       backbone,
       backboneCables,
       policy,
+      hasGate,
       sources,
       publishCables,
       newcomer: () => client(CLIENTS.length, NEWCOMER),
