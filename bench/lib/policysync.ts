@@ -33,6 +33,8 @@ export function policySync(name: string, { cliDir, opa, profileDir }: PolicySync
       const program = launch('server', dir, {
         SYNC_SERVER_BIND_PORT: String(port),
         SYNC_STATE_DIR: join(dir, 'state'),
+        // OPAL and R compile nothing before they serve it; the scenario webhook measures what that adds.
+        SYNC_POLICY_GATE: 'off',
         ...(repoUrl === undefined ? {} : { SYNC_POLICY_REPO_URL: repoUrl }),
         ...(entries.length === 0 ? {} : { SYNC_DATA_CONFIG_SOURCES: JSON.stringify({ config: { entries } }) }),
         ...prefixed('SYNC_', 'policysync', settings),
