@@ -15,6 +15,7 @@ import { logStart } from '../lib/start-lines.js';
 import { pemFile } from '../lib/tls.js';
 import { openTracing } from '../lib/tracing.js';
 import { packageVersion } from '../lib/version.js';
+import { docPathText } from '../wire/doc-path.js';
 import { AskedActions } from './asked/asked-actions.js';
 import { ownDetails } from './asked/own-details.js';
 import { authzenOffer } from './authzen/settings.js';
@@ -295,7 +296,11 @@ async function openEngine(
   );
   gate.protect('the policy engine of this client', endpointOf(new URL(settings.engineUrl)));
   for (const { what, place } of engine.listeners) gate.protect(what, place);
-  const applier = new Applier(meter.engine(engine.engine));
+  const applier = new Applier(meter.engine(engine.engine), {
+    takesPolicy: settings.policyUpdaterEnabled,
+    onCleared: (paths) =>
+      log.warn({ paths: paths.map(docPathText) }, 'documents of somebody else had the place of a rule: removed'),
+  });
   const mayResume = settings.offlineModeEnabled && engine.engine.seals !== undefined;
   const keeper = new EngineKeeper(
     { tellsStart: engine.kind !== 'external', probeEnabled, probeIntervalMs, probeTimeoutMs, mayResume, backoff },

@@ -20,6 +20,9 @@ export const policyBundle = z.object({
       policy_modules: list(z.string(), { max: MANY }).default([]),
     })
     .nullish(),
+  missing_directories: list(z.string(), { max: MANY })
+    .optional()
+    .describe('To clients of ours: requested directories that the commit does not have. They count as empty'),
 });
 export type PolicyBundle = z.infer<typeof policyBundle>;
 

@@ -10,7 +10,7 @@ export const clientTransaction = z.object({
   kind: z.enum(['policy', 'data']),
   id: z.string().describe('The commit, or the id of the update'),
   seq: z.number().nullable(),
-  outcome: z.string().describe('applied, refused, failing, unchanged, superseded'),
+  outcome: z.string().describe('applied, refused, withheld, failing, unchanged, superseded'),
   at: millis.describe('When it ended'),
   took_ms: z.number().nullable(),
   wrote: z.array(z.string()).describe('Paths or files, at most 5'),

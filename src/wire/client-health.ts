@@ -60,6 +60,10 @@ export const clientHealth = z.object({
     wanted: z.string().nullable().describe('The newest commit that the client has heard of'),
     error: policyError.nullable().describe('Why the wanted commit is not in'),
     since: z.string().nullable().describe('Since when that fails, or the commit is held'),
+    missing_directories: z
+      .array(z.string())
+      .optional()
+      .describe('Subscribed directories that the commit does not have: they count as empty. The first 50'),
     last_transaction: lastTransaction,
   }),
   data: z.object({
@@ -68,6 +72,10 @@ export const clientHealth = z.object({
       .array(z.object({ path: z.string(), error: z.string(), kind: z.enum(FAILURE_KINDS), since: z.string() }))
       .describe('The oldest 50, with texts of at most 500 characters'),
     failing_total: z.number(),
+    awaiting_policy: z
+      .object({ total: z.number(), paths: z.array(z.string()) })
+      .optional()
+      .describe('Documents that are here and are written with the first policy, not before: the first 100 paths'),
     /** Documents that no log and no configuration has any more; POST /orphans/prune removes them. */
     orphaned: z.array(z.string()),
     epoch: z.string().nullable(),

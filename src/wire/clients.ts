@@ -112,6 +112,10 @@ export const clientView = z.object({
     current: z.boolean().nullable(),
     error: policyError.nullish().describe('Why the newest commit is not held; null: nothing fails'),
     since: millis.nullish().describe('Since when that fails, or the commit is held'),
+    missing_directories: z
+      .array(z.string())
+      .optional()
+      .describe('Directories that it subscribes to and that the commit does not have: they count as empty'),
   }),
   data: z.object({
     newest: z.number().optional().describe('Last seq on any of its topics'),

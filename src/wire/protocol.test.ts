@@ -18,7 +18,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
   hashes: {
     'bundle.dataModule': '581efed9ccf51cb9',
     'bundle.opalPolicyNotice': '6ff3016b7ceeb5b6',
-    'bundle.policyBundle': 'f49d9719d5f98c6c',
+    'bundle.policyBundle': 'd7ab73544d6d6207',
     'bundle.policyModule': 'ed20ded57e6546ec',
     'bundle.policyNotice': 'c1e1abc3d2939ae1',
     'clientAsk.answer': '13a35f93342d1539',
@@ -41,7 +41,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'session.clientId': '130f89a894c648bd',
     'session.failure': '0a6756eb30f51753',
     'session.heartbeat': '1b40a43104e94a58',
-    'session.policyState': '335a1df6d00f8191',
+    'session.policyState': 'b30afcafbb06835c',
     'session.position': '6c7e4392c7cb1555',
     'session.sessionAnswer': '411d05ed909f7efa',
     'session.sessionReport': '5f589d99c901d3a4',

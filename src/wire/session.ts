@@ -131,6 +131,9 @@ export type Failure = z.infer<typeof failure>;
 
 const commit = z.string().max(200).nullable();
 
+/** Most directories that a report names as missing. */
+export const MAX_MISSING = 50;
+
 /** How the policy of a client stands. */
 export const policyState = z.object({
   /** The newest commit that the client has heard of; null: none. */
@@ -143,6 +146,8 @@ export const policyState = z.object({
     .nullable(),
   /** Since when it fails, or holds what it holds, in milliseconds since 1970; null: never yet. */
   since: millis.nullable(),
+  /** Directories that it subscribes to and that the commit does not have: they count as empty. Missing: none. */
+  missing: list(shortText, { max: MAX_MISSING }).optional(),
 });
 export type PolicyState = z.infer<typeof policyState>;
 

@@ -190,6 +190,14 @@ describe('an archive that is refused', () => {
       assert(!(await readdir(join(dir.path, 'repo'))).some((name) => name.startsWith('tmp_')));
     });
   }
+
+  test('the former one put back ends the failure', async () => {
+    const { hash } = await part.bundle();
+    await server.put(await bundleOf({ 'm.rego': 'package a' }));
+    await part.tracker.refresh();
+    const { state, error } = part.tracker.status();
+    assert.deepEqual([state, error, part.tracker.head(), part.changes.length], ['following', undefined, hash, 1]);
+  });
 });
 
 test('a broken bundle is not downloaded again while its ETag stays', async () => {
@@ -252,6 +260,10 @@ test('a commit that the review refuses is refused again from memory, not downloa
   for (let look = 0; look < 3; look++) await part.tracker.refresh();
   assert.match(part.tracker.status().error ?? '', /users\/data\.json is not valid JSON/);
   assert.deepEqual([part.tracker.head(), server.answered(200)], [good, 2]);
+  await server.put(await bundleOf({ 'm.rego': 'package a' }));
+  await part.tracker.refresh();
+  const { state, error } = part.tracker.status();
+  assert.deepEqual([part.tracker.head(), state, error], [good, 'following', undefined]);
 });
 
 test('a bundle over the limit as it is sent is not read to its end', async () => {

@@ -226,6 +226,33 @@ test('a client of a directory that was deleted is told so; a newcomer gets 404',
   await assert.rejects(server.part.bundle(['a']), { code: 'policy_path_unknown' });
 });
 
+test('for a client of ours a directory that is not there counts as empty, and the bundle names it', async () => {
+  await using server = await start({ 'app/a.rego': 'package app\n', 'team/t.rego': 'package team\n' });
+  const base = server.part.tracker.head() ?? '';
+  const ask = async (query: string): Promise<PolicyBundle> => {
+    const answer = await server.app.inject({ url: `/policy?path=app&${query}`, headers: { 'x-sync-protocol': '2' } });
+    assert.equal(answer.statusCode, 200);
+    return answer.json();
+  };
+  assert.equal('missing_directories' in (await ask('path=team')), false);
+  await server.commit({ team: null });
+  const delta = await ask(`path=team&base_hash=${base}`);
+  assert.deepEqual([delta.deleted_files?.policy_modules, delta.missing_directories], [['team/t.rego'], ['team']]);
+  const whole = await ask('path=team&path=no/such');
+  assert.deepEqual([whole.manifest, whole.missing_directories], [['app/a.rego'], ['no/such', 'team']]);
+  // Nobody else hears of it, whoever asked first.
+  const others = await server.app.inject('/policy?path=app&path=team');
+  assert.deepEqual(
+    [others.statusCode, others.json()],
+    [404, { detail: 'requested path team was not found in the policy repo!' }],
+  );
+  const deleted = await server.app.inject(`/policy?path=app&path=team&base_hash=${base}`);
+  assert.deepEqual([deleted.statusCode, 'missing_directories' in deleted.json()], [200, false]);
+  await server.commit({ 'team/t.rego': 'package team\n' });
+  const back = await ask('path=team');
+  assert.deepEqual([back.manifest, back.missing_directories], [['app/a.rego', 'team/t.rego'], undefined]);
+});
+
 test('names with spaces, quotes, newlines and other alphabets travel unharmed', async () => {
   const files = { 'a b/q"x.rego': '1', 'ä/日本.rego': '2', 'n\nl/data.json': '{"😀":1}', '\u{1f600}.rego': '3' };
   await using server = await start(files);

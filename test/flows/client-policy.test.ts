@@ -216,14 +216,79 @@ describe('the policy of a client of an inline engine, and of one of an external 
     await client.healthy();
   });
 
-  it('a subscription to a directory that does not exist is told, and starts when it appears', async () => {
-    await using client = await startClient({ serverUrl: server.url, env: { SYNC_POLICY_SUBSCRIPTION_DIRS: 'later' } });
-    const health = await client.tells('it says so', (json) => /answered 404 /.test(policyError(json)));
-    assert.match(policyError(health.json), /later/);
-    assert.equal((await client.ready()).status, 503);
-    await commit({ 'later/l.rego': 'package l\n\nx := 1\n' });
-    await client.healthy();
-    assert.equal(await client.query('/l/x'), 1);
+  it('a subscribed directory that is not there counts as empty and is named, until it appears', async () => {
+    const APP = { 'part/app/a.rego': 'package part.app\n\nx := 1\n' };
+    const TEAM = { 'part/team/t.rego': 'package part.team\n\nx := 1\n' };
+    await holdsPolicy(inline, await commit({ ...APP, ...TEAM }));
+    const start = (): Promise<StartedClient> =>
+      startClient({ serverUrl: server.url, env: { SYNC_POLICY_SUBSCRIPTION_DIRS: 'part/app:part/team' } });
+    const missing = (health: unknown): unknown => field(health, 'policy', 'missing_directories');
+    const packages = async (client: StartedClient): Promise<unknown> => client.data('/part');
+    await using running = await start();
+    await running.healthy();
+    assert.deepEqual(await packages(running), { app: { x: 1 }, team: { x: 1 } });
+
+    // Its last file goes, and what is beside it changes.
+    const gone = await commit({ 'part/team/t.rego': null, 'part/app/a.rego': 'package part.app\n\nx := 2\n' });
+    await holdsPolicy(running, gone);
+    await using restarted = await start();
+    for (const client of [running, restarted]) {
+      const { json } = await client.tells('it is named', (health) => missing(health) !== undefined);
+      assert.deepEqual(missing(json), ['part/team']);
+      await client.healthy();
+      assert.deepEqual(await packages(client), { app: { x: 2 } });
+      const warned = client.log.filter(({ msg }) => String(msg).startsWith('subscribed directories are not in'));
+      assert.deepEqual(
+        warned.map((line) => line.missing),
+        [['part/team']],
+      );
+    }
+    // OPAL's clients get OPAL's answer.
+    const opal = await request(`${server.url}/policy?path=part/app&path=part/team`);
+    assert.deepEqual(
+      [opal.status, opal.json],
+      [404, { detail: 'requested path part/team was not found in the policy repo!' }],
+    );
+
+    await commit(TEAM);
+    for (const client of [running, restarted]) {
+      await client.tells('it is there again', (health) => missing(health) === undefined);
+      await client.healthy();
+      assert.deepEqual(await packages(client), { app: { x: 2 }, team: { x: 1 } });
+    }
+  });
+
+  it('a document that was published decides nothing before there is a policy', async () => {
+    // The repository is broken: nobody who starts now gets a policy.
+    const broken = await commit({ 'first/f.rego': 'package first\n\nallow := nothing(1)\n' });
+    await inline.tells('it is refused', (health) => field(health, 'policy', 'last_transaction', 'id') === broken);
+    await publish(server.url, { dst_path: '/first/allow', data: true }, { dst_path: '/first/users', data: ['ann'] });
+    await using fresh = await startOpa();
+    await using ofExternal = await startClient({ serverUrl: server.url, engineUrl: fresh.url, env: ENV });
+    await using ofEmbedded = await startClient({ serverUrl: server.url, engine: 'embedded', env: ENV });
+    await using ofInline = await startClient({ serverUrl: server.url, env: ENV });
+    const clients = [ofExternal, ofEmbedded, ofInline];
+    for (const client of clients) {
+      const { json } = await client.tells('the documents wait', (health) => {
+        const paths = field(health, 'data', 'awaiting_policy', 'paths');
+        return Array.isArray(paths) && paths.includes('/first/allow') && paths.includes('/first/users');
+      });
+      assert.match(policyError(json), /first\/f\.rego/);
+      assert.equal((await client.ready()).status, 503);
+      assert.deepEqual([await client.query('/first/allow'), await client.data('/first')], [undefined, undefined]);
+    }
+    await commit({ 'first/f.rego': 'package first\n\ndefault allow := false\n' });
+    for (const client of clients) {
+      await client.tells('none waits', (health) => field(health, 'data', 'awaiting_policy') === undefined);
+      await client.tells('the one is withheld', (json) =>
+        failing(json).some((line) => line.startsWith('/first/allow:')),
+      );
+      await client.tells('it is ready', (health) => field(health, 'ready') === true);
+      await client.holds('/first', { allow: false, users: ['ann'] });
+    }
+    await commit({ 'first/f.rego': null });
+    await publish(server.url, { dst_path: '/first', save_method: 'DELETE' });
+    for (const client of both) await client.healthy();
   });
 
   it('while policies change, no published document is ever absent', async () => {

@@ -21,15 +21,22 @@ function patch(dst_path: string, ...data: object[]): object {
   return { dst_path, save_method: 'PATCH', data };
 }
 
+/** The servers here have no policy source. */
+const NO_POLICY = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+
 const append = (value: unknown): object => patch('/team', { op: 'add', path: '/members/-', value });
 
 test('what is appended is there once, for those who were there, who were away, who come later and after restarts', async () => {
   await using dir = await tempDir();
   const stateDir = dir.path;
-  const offline = { SYNC_OFFLINE_MODE_ENABLED: 'true', SYNC_STORE_BACKUP_PATH: `${dir.path}/backup.json` };
+  const offline = {
+    ...NO_POLICY,
+    SYNC_OFFLINE_MODE_ENABLED: 'true',
+    SYNC_STORE_BACKUP_PATH: `${dir.path}/backup.json`,
+  };
   let server = await startServer({}, { stateDir });
   const { port } = server;
-  await using there = await startClient({ serverUrl: server.url });
+  await using there = await startClient({ serverUrl: server.url, env: NO_POLICY });
   let away = await startClient({ serverUrl: server.url, env: offline });
   try {
     await taken(publish(server, [{ dst_path: '/team', data: { members: ['ann'] } }]));
@@ -39,7 +46,7 @@ test('what is appended is there once, for those who were there, who were away, w
     await away.stop();
     await taken(publish(server, [append('cid'), append('dan')]));
     const all = ['ann', 'bob', 'cid', 'dan'];
-    await using late = await startClient({ serverUrl: server.url });
+    await using late = await startClient({ serverUrl: server.url, env: NO_POLICY });
     away = await startClient({ serverUrl: server.url, env: offline });
     const each: StartedClient[] = [there, away, late];
     for (const client of each) await client.holds('/team/members', all);
@@ -48,7 +55,7 @@ test('what is appended is there once, for those who were there, who were away, w
     server = await startServer({ SYNC_SERVER_BIND_PORT: String(port) }, { stateDir });
     await taken(publish(server, [append('eve')]));
     for (const client of each) await client.holds('/team/members', [...all, 'eve']);
-    await using last = await startClient({ serverUrl: server.url });
+    await using last = await startClient({ serverUrl: server.url, env: NO_POLICY });
     await last.holds('/team/members', [...all, 'eve']);
   } finally {
     await away.stop();
@@ -95,7 +102,7 @@ test('an append that is repeated under its key is recorded once, also when the d
 
 test('what patches do where nothing or something else is there is the same for those who are there and who come later', async () => {
   await using server = await startServer();
-  await using there = await startClient({ serverUrl: server.url });
+  await using there = await startClient({ serverUrl: server.url, env: NO_POLICY });
   const cases: [path: string, before: unknown, op: object, after: unknown][] = [
     ['/c/missing', { a: 1 }, { op: 'replace', path: '/b', value: 2 }, { a: 1, b: 2 }],
     ['/c/parents', {}, { op: 'add', path: '/a/b', value: 1 }, { a: { b: 1 } }],
@@ -112,6 +119,6 @@ test('what patches do where nothing or something else is there is the same for t
     await taken(publish(server, [{ dst_path, data }]));
     await taken(publish(server, [patch(dst_path, op)]));
   }
-  await using late = await startClient({ serverUrl: server.url });
+  await using late = await startClient({ serverUrl: server.url, env: NO_POLICY });
   for (const client of [there, late]) for (const [path, , , after] of cases) await client.holds(path, after);
 });

@@ -62,7 +62,7 @@ export class DataStory {
     this.events.emit({ kind: 'forgotten', entry });
   }
 
-  configRead(entries: number): void {
-    this.events.emit({ kind: 'config_read', entries });
+  configRead(): void {
+    this.events.emit({ kind: 'config_read' });
   }
 }

@@ -52,6 +52,11 @@ export function parseStory(text: string): readonly Part[] {
   return parts;
 }
 
+/** A step outside of a file; nothing is expected of what it prints. */
+export function storyStep(text: string, input: readonly string[] = []): StoryStep {
+  return { line: 0, ...commandOf(text), input, expected: [] };
+}
+
 function commandOf(text: string): Pick<StoryStep, 'command' | 'words' | 'named' | 'rest'> {
   const [command = '', ...all] = text.split(' ');
   const isNamed = (word: string): boolean => /^[a-z]+=/.test(word);

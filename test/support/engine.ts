@@ -43,6 +43,8 @@ export async function startEngine(
     externalUrl?: string;
     kind?: 'inline' | 'embedded';
     env?: Record<string, string>;
+    /** Default: no, as of a client whose policy updater is disabled. */
+    takesPolicy?: boolean;
     /** Environment of the engine's process. Default: that of this process. */
     programEnv?: NodeJS.ProcessEnv;
     log?: Logger;
@@ -64,7 +66,7 @@ export async function startEngine(
     ...{ ...deps, choice: await chooseEngine(settings, deps) },
     reserved: healthPaths(settings.healthDocument),
   });
-  const applier = new Applier(running.engine);
+  const applier = new Applier(running.engine, { takesPolicy: options.takesPolicy ?? false });
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     {
@@ -119,7 +121,7 @@ export async function startEngine(
 export async function startMemoryEngine(): Promise<TestEngine> {
   const log = silentLogger();
   const engine = new MemoryEngine('bundle', { tell: () => undefined, turn: async () => undefined });
-  const applier = new Applier(engine);
+  const applier = new Applier(engine, { takesPolicy: false });
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     { tellsStart: true, probeEnabled: false, probeIntervalMs: 0, probeTimeoutMs: 0, backoff: { minMs: 1, maxMs: 10 } },

@@ -80,7 +80,7 @@ export async function enginelessFleet(
     const catchUps: CatchUp[] = [];
     let writes = 0;
     const engine: PolicyEngine = { ...ACCEPTING_ENGINE, write: async () => void writes++ };
-    const applier = new Applier(engine);
+    const applier = new Applier(engine, { takesPolicy: false });
     const keeper = new EngineKeeper(
       { tellsStart: false, probeEnabled: false, probeIntervalMs: 60_000, probeTimeoutMs: 1000, backoff },
       { engine, applier, status, log: logger },

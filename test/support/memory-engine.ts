@@ -3,7 +3,7 @@ import { bundleRoots } from '../../src/client/engine/bundle-archive.js';
 import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../../src/client/engine/engine.js';
 import { MemoryMarker } from '../../src/client/engine/memory-marker.js';
 import { SyncError } from '../../src/lib/errors.js';
-import { type DocPath, docPathText, isAtOrBelow } from '../../src/wire/doc-path.js';
+import { type DocPath, docPathText, isAtOrBelow, parseDocPath } from '../../src/wire/doc-path.js';
 import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../src/wire/json-node.js';
 import { regoPackage } from '../../src/wire/rego-package.js';
 
@@ -60,6 +60,11 @@ export class MemoryEngine implements PolicyEngine {
   /** All documents, as text. */
   get text(): string {
     return this.#root === undefined ? '{}' : nodeText(this.#root);
+  }
+
+  /** Another program, or an earlier life of the client, has written a document. */
+  has(path: string, text: string): void {
+    this.#root = withValue(this.#root, parseDocPath(path), leafOf(text));
   }
 
   /** The next call fails like this. */

@@ -31,6 +31,7 @@ export class Story implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #topics: readonly string[];
   readonly #isOpal: boolean;
+  readonly #takesPolicy: boolean;
   readonly #engine: MemoryEngine;
   readonly #applier: Applier;
   readonly #keeper: EngineKeeper;
@@ -44,8 +45,10 @@ export class Story implements AsyncDisposable {
   #lines: string[] = [];
   #said: Said = new Map();
 
-  /** `engine=bundle|modules`, `server=ours|opal`, `topics=a,b`. */
-  constructor({ engine = 'bundle', server = 'ours', topics = 'policy_data' }: StoryStep['named']) {
+  /** `engine=bundle|modules`, `server=ours|opal`, `topics=a,b`, `policy=on|off`. */
+  constructor({ engine = 'bundle', server = 'ours', topics = 'policy_data', policy: mode = 'on' }: StoryStep['named']) {
+    const takesPolicy = mode === 'on';
+    this.#takesPolicy = takesPolicy;
     if (engine !== 'bundle' && engine !== 'modules') throw new Error(`no engine: ${engine}`);
     this.#topics = topics.split(',');
     this.#isOpal = server === 'opal';
@@ -54,11 +57,14 @@ export class Story implements AsyncDisposable {
       tell: (call) => this.#lines.push(`engine: ${call}`),
       turn: () => this.#gates.pass('engine'),
     });
-    const applier = new Applier(this.#engine);
+    const applier = new Applier(this.#engine, {
+      takesPolicy,
+      onCleared: (paths) => this.#lines.push(`cleared: ${paths.map(docPathText).join(', ')}`),
+    });
     const told = ({ id, success, error }: { id: string; success: boolean; error: string }): void => {
       this.#lines.push(success ? `done: ${id}` : `failed: ${id}: ${error}`);
     };
-    const status = new Status({ policyEnabled: true, dataEnabled: true }, told);
+    const status = new Status({ policyEnabled: takesPolicy, dataEnabled: true }, told);
     const keeper = new EngineKeeper(
       { tellsStart: true, probeEnabled: true, ...PROBE, backoff: BACKOFF },
       { engine: this.#engine, applier, status, log },
@@ -78,7 +84,7 @@ export class Story implements AsyncDisposable {
     );
     [this.#applier, this.#status, this.#keeper, this.#data, this.#policy] = [applier, status, keeper, data, policy];
     const back = { onBack: () => [data, policy].forEach((each) => void each.engineBack()) };
-    this.#done = Promise.all([keeper.run(back, stop), data.run(stop), policy.run(stop)]);
+    this.#done = Promise.all([keeper.run(back, stop), data.run(stop), ...(takesPolicy ? [policy.run(stop)] : [])]);
     keeper.started();
   }
 
@@ -119,14 +125,14 @@ export class Story implements AsyncDisposable {
       case 'connect':
         this.#isConnected = true;
         this.#data.connected(this.#isOpal ? undefined : server.start(this.#topics, this.#data.logPosition));
-        this.#policy.request();
+        if (this.#takesPolicy) this.#policy.request();
         return;
       case 'disconnect':
         this.#isConnected = false;
         return;
       case 'heartbeat':
         this.#data.heartbeat(server.heads(this.#topics));
-        this.#policy.headIs(server.hash);
+        if (this.#takesPolicy) this.#policy.headIs(server.hash);
         return;
       // Sources.
       case 'answer':
@@ -146,7 +152,8 @@ export class Story implements AsyncDisposable {
         await this.#clock.pass(Number(first.replace(/s$/, '')) * 1000, rest);
         return;
       case 'engine':
-        this.#trouble(first);
+        if (first === 'has') this.#engine.has(words[1] ?? '', words.slice(2).join(' '));
+        else this.#trouble(first);
         return;
       // What people do.
       case 'prune': {
@@ -209,6 +216,11 @@ export class Story implements AsyncDisposable {
     }
   }
 
+  /** All that is said of the client now, as steps tell what is different of it. */
+  get said(): Said {
+    return this.#state();
+  }
+
   #tellChanges(): void {
     const said = this.#state();
     for (const [what, text] of said) if (this.#said.get(what) !== text) this.#lines.push(`${what}${text}`);
@@ -239,6 +251,17 @@ export class Story implements AsyncDisposable {
           ] as const)),
       ...(last === undefined || last.success ? [] : ([['policy refused: ', `${last.id}: ${last.error}`]] as const)),
       ...[...failing.values()].map(({ path, error }) => [`failing ${path}: `, error] as const),
+      ...(this.#data.awaitingPolicy.length === 0
+        ? []
+        : ([
+            [
+              'awaits the policy: ',
+              this.#data.awaitingPolicy
+                .map(({ path }) => docPathText(path))
+                .sort()
+                .join(', '),
+            ],
+          ] as const)),
       ...[...this.#applier.blocked.values()].map(
         ({ layer }) => [`withheld ${docPathText(layer.path)}: `, `the one of ${layer.rank.seq}`] as const,
       ),

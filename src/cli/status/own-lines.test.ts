@@ -56,6 +56,19 @@ describe('a client by its own word', () => {
     assert.equal(line({ access: 'open' }), shown(', open: everybody may write'));
   });
 
+  it('whose directories are not all there', () => {
+    const policy = { hash: HELD, wanted: HELD, error: null, since: ago(60), missing_directories: ['team', 'b/c'] };
+    assert.deepEqual(lines({ policy }).slice(1, 3), [
+      'Policy    5b1f0c93aa',
+      '          not in the repository, so empty: team, b/c',
+    ]);
+  });
+
+  it('whose documents wait for the first policy', () => {
+    const data = { failing: [], failing_total: 0, unresolved: 2, awaiting_policy: { total: 2, paths: ['/a', '/b'] } };
+    assert.equal(lines({ data }).at(-1), 'Waiting   2 documents for the first policy');
+  });
+
   it('that is not: each reason, since when, wanted and held commit, at 80 columns', () => {
     const error = { message: 'rego_parse_error: unexpected eof token', file: 'app/rbac.rego', line: 12 };
     const sick = {

@@ -4,7 +4,7 @@ import { clientHealth, clientPosition } from '../../wire/client-health.js';
 import { clientFailure } from '../../wire/clients.js';
 import type { Condition } from './client-state.js';
 import type { Page } from './fleet-lines.js';
-import { failureLine, policyText } from './reason-lines.js';
+import { failureLine, missingText, policyText } from './reason-lines.js';
 import { counted, printable, shortHash, since, wrapped } from './text.js';
 
 /** Converts a time of `GET /healthy` to milliseconds since 1970. */
@@ -17,9 +17,11 @@ export const ownHealth = z.object({
   ...clientHealth.pick({ ready: true, healthy: true }).shape,
   status: z.string(),
   now: time.optional(),
-  policy: policy.pick({ hash: true, wanted: true, error: true }).extend({ since: time.nullable() }),
+  policy: policy
+    .pick({ hash: true, wanted: true, error: true, missing_directories: true })
+    .extend({ since: time.nullable() }),
   data: data
-    .pick({ failing_total: true, unresolved: true })
+    .pick({ failing_total: true, unresolved: true, awaiting_policy: true })
     .extend({ failing: z.array(clientFailure.extend({ since: time })) }),
   engine: engine
     .pick({ online: true, error: true, policy_mode: true, version: true, rego: true })
@@ -44,8 +46,9 @@ const COLUMN = 10;
 /** Formats the state of a client as lines for a terminal. */
 export function ownLines(health: OwnHealth, position: Position, { nowMs, width }: Page): string[] {
   const { ready, data, engine, server, connectivity: { backup } = {} } = health;
-  const { failing, failing_total: count } = data;
+  const { failing, failing_total: count, awaiting_policy: waiting } = data;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
+  const missing = missingText(health.policy.missing_directories);
   const engineText = engine.online
     ? `answers (${printable(`${engine.kind === undefined ? '' : `${engine.kind} `}OPA ${engine.version ?? '?'}`, 40)}, policy by ${printable(engine.policy_mode, 40)}${regoText(engine.rego)}${engine.access === 'open' ? ', open: everybody may write' : ''})`
     : `does not answer${when(engine.since, nowMs)}: ${printable(engine.error ?? 'nothing is known of why')}`;
@@ -53,6 +56,7 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
   const rows: [string, string][] = [
     ['State', isWell(health) ? 'healthy' : ready ? 'unhealthy' : 'not ready'],
     ['Policy', ownPolicyText(health, nowMs)],
+    ...(missing === undefined ? [] : [['', missing] as [string, string]]),
     ['Position', positionText(position)],
     ['Engine', engineText],
     ['Server', server.connected ? 'connected' : away],
@@ -64,6 +68,9 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
       .slice(0, SHOWN_FAILING)
       .map((failure, index): [string, string] => [index === 0 ? 'Failing' : '', failureLine(failure, nowMs)]),
     ...(more > 0 ? [['', `and ${counted(more, 'more failing path')}`] as [string, string]] : []),
+    ...(waiting === undefined
+      ? []
+      : [['Waiting', `${counted(waiting.total, 'document')} for the first policy`] as [string, string]]),
   ];
   return rows.flatMap(([name, text]) => wrapped(text, width, ' '.repeat(COLUMN), name.padEnd(COLUMN)));
 }

@@ -54,8 +54,13 @@ function awaitedLine(
   return `${what}; it is not asked for it any more: if no later push replaced it, send the webhook again`;
 }
 
-/** Returns why a client is not healthy: one line for each refusal or failure. */
+/** Returns why a client is not healthy, one line for each refusal or failure, and which of its directories are not there. */
 export function reasonLines(client: ClientView, nowMs: number): string[] {
+  const missing = missingText(client.policy.missing_directories);
+  return [...(missing === undefined ? [] : [`policy directories: ${missing}`]), ...failureLines(client, nowMs)];
+}
+
+function failureLines(client: ClientView, nowMs: number): string[] {
   const { policy, engine, failing, failing_total: count = failing.length, duplicates, data } = client;
   const more = Math.max(count, failing.length) - Math.min(failing.length, SHOWN_FAILING);
   const lines = [
@@ -79,6 +84,16 @@ function unknownReason(client: ClientView): string[] {
   if (met.has('behind')) return [];
   if (client.ready === false) return ['not ready: policy and data were not loaded whole yet; nothing is known to fail'];
   return met.has('unhealthy') ? ['it names no reason; `policysync status client` beside it may'] : [];
+}
+
+/** Maximum missing directories to show. */
+const SHOWN_MISSING = 10;
+
+/** Names subscribed directories that are not there; undefined where all are. */
+export function missingText(missing: readonly string[] = []): string | undefined {
+  if (missing.length === 0) return undefined;
+  const shown = missing.slice(0, SHOWN_MISSING).map((directory) => printable(directory, 100));
+  return `not in the repository, so empty: ${shown.join(', ')}${missing.length > shown.length ? ', ...' : ''}`;
 }
 
 /** The policy state of a client. */

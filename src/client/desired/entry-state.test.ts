@@ -123,7 +123,7 @@ const EXPECTED: Record<Case, Record<StateKind, string>> = {
     fetching: 'gone: stop_reads tell_forgotten recheck',
     ready: 'ready: stop_reads',
     applied: 'applied: stop_reads',
-    blocked: 'blocked (a rule): stop_reads',
+    blocked: 'gone: stop_reads tell_forgotten',
     gone: '-',
   },
   dropped: {

@@ -117,7 +117,8 @@ export function transition(state: EntryState, event: EntryEvent): EntryOutcome {
     case 'admitted':
       return state.kind === 'blocked' ? settle(state, APPLIED) : stay(state);
     case 'unlisted': {
-      if (state.kind === 'fetching' && !event.isHeld) return drop(state);
+      // What the engine refuses is not held, and nobody would make room for it.
+      if ((state.kind === 'fetching' || state.kind === 'blocked') && !event.isHeld) return drop(state);
       const { effects, ...outcome } = state.kind === 'fetching' ? settle(state, APPLIED) : stay(state);
       return { ...outcome, effects: ['stop_reads', ...effects] };
     }

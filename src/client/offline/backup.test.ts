@@ -172,3 +172,21 @@ test('the backup lies in the state folder of the user', () => {
     '/home/a/.local/state/policysync/backup/opa.json',
   );
 });
+
+test('a failed write is over once the file has what the client holds, also without another write', async () => {
+  await using dir = await tempDir();
+  const { backup, path, now } = backupIn(dir);
+  now.content = content('1');
+  assert.equal(await backup.save(), 'saved');
+  now.content = content('2');
+  await rm(`${dir.path}`, { recursive: true });
+  await writeFile(dir.path, 'a file where the folder was');
+  await assert.rejects(backup.save(), { code: 'backup_unwritable' });
+  assert.notEqual(backup.state.error, undefined);
+  await rm(dir.path);
+  await mkdir(dir.path);
+  now.content = content('1');
+  await writeFile(path, 'the file of before');
+  assert.equal(await backup.save(), 'unchanged');
+  assert.equal(backup.state.error, undefined);
+});

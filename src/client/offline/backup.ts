@@ -135,7 +135,10 @@ export class Backup {
       const print = fingerprint(captured.content);
       const last = this.#last;
       const isSame = last !== undefined && last.policy === print.policy && last.rest === print.rest;
-      if (isSame && (await isThere(this.path))) return { result: 'unchanged', ...this.#sealable(captured) };
+      if (isSame && (await isThere(this.path))) {
+        this.#error = undefined; // the file has this state again
+        return { result: 'unchanged', ...this.#sealable(captured) };
+      }
       const content = { ...captured.content, id: randomUUID() };
       this.#fileSeal = undefined; // until the new one is there
       if (this.#isRefused) await setAside(this.path);

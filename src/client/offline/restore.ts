@@ -56,6 +56,10 @@ export async function restoreBackup(
     if (isEmpty(wanted)) {
       throw new SyncError('backup_invalid', 'the backup cannot be used: it has nothing for the topics of this client');
     }
+    if (settings.policyUpdaterEnabled && wanted.policy === undefined) {
+      const text = 'the backup cannot be used: it has no policy, before which no document is served';
+      throw new SyncError('backup_invalid', text);
+    }
     // Otherwise the engine holds more than is wanted, which this client could not track.
     if (isWhole) isHeld = await retryUntilAvailable(() => resumeFrom(wanted, deps, signal), backoff, deps.log, signal);
     keeper.begin();

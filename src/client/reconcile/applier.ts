@@ -112,7 +112,9 @@ export class Applier extends EngineCopy {
    * its own static data, is refused: then nothing changed.
    */
   async applyPolicy(policy: PolicySet, statics: readonly Layer[], signal: AbortSignal): Promise<void> {
-    await this.#judge(policy, statics, signal);
+    const own = new LayerSet();
+    for (const layer of statics) own.set(layer);
+    await this.#judge(policy, own, signal);
     const oldStatics = [...this.layers.all()].filter((layer) => layer.rank.era === STATIC_ERA);
     const waiting = [...this.withheld.values()];
     // No policy makes room for what lies where the client has its own documents.
@@ -121,6 +123,7 @@ export class Applier extends EngineCopy {
     const before = { policy: this.policy, roots: this.roots };
     // Documents that this commit removes and its rules collide with are removed first.
     let dataFirst = this.#isInTheWay(policy);
+    let isCleared = false;
     for (;;) {
       const step = this.#begin({
         set: [...statics, ...waiting.map((entry) => entry.layer).filter((layer) => !withheld.has(layer.id))],
@@ -139,8 +142,12 @@ export class Applier extends EngineCopy {
         // One module at a time, an engine refuses a rule where a document of the commit before still lies.
         const mayBeOld =
           error instanceof EngineRefusal && error.problems.some(({ conflictPath }) => conflictPath !== undefined);
-        if (mayBeOld && !dataFirst && this.engine.policyMode === 'modules') {
+        if (mayBeOld && !dataFirst && this.takesDocuments && this.engine.policyMode === 'modules') {
           dataFirst = true;
+          continue;
+        }
+        if (!isCleared && (await this.clearStrangers(error, own, signal))) {
+          isCleared = true;
           continue;
         }
         // The documents of this commit do not fit its own rules: the last good policy is restored.
@@ -178,11 +185,9 @@ export class Applier extends EngineCopy {
    * A policy is judged by itself: dynamic documents that stand over its static data must not decide whether it is
    * accepted, or engines would differ by what came first. The engine's own activation does it where there are none.
    */
-  async #judge(policy: PolicySet, statics: readonly Layer[], signal: AbortSignal): Promise<void> {
-    const alone = new LayerSet();
-    for (const layer of statics) alone.set(layer);
+  async #judge(policy: PolicySet, alone: LayerSet, signal: AbortSignal): Promise<void> {
     const places = packageRoots(policy);
-    assertNotReserved(statics, this.engine.reserved);
+    assertNotReserved([...alone.all()], this.engine.reserved);
     assertPackagesNotReserved(places, this.engine.reserved, this.engine.policyMode === 'bundle');
     this.assertRoom(alone, places);
     const regions = regionsOf(alone, places);
@@ -198,12 +203,13 @@ export class Applier extends EngineCopy {
     const ops = step.ops(this.closed(roots), new Map());
     this.assertRoom(this.layers, roots);
     // What is in the way of the policy has to go first; the roots that are still active take no such write.
-    const early = dataFirst ? step.ops(this.closed(outermost([...this.roots, ...roots])), new Map()) : [];
+    const isEarly = dataFirst && this.takesDocuments;
+    const early = isEarly ? step.ops(this.closed(outermost([...this.roots, ...roots])), new Map()) : [];
     await this.write(early, signal);
     try {
       await this.activate(policy, roots, signal);
     } catch (error) {
-      if (dataFirst) await this.write(step.reverseOps(this.closed(this.roots)), signal);
+      if (isEarly) await this.write(step.reverseOps(this.closed(this.roots)), signal);
       throw error;
     }
     const done = new Set(early.map(({ path }) => JSON.stringify(path)));

@@ -44,14 +44,12 @@ async function run(steps: readonly Step[]): Promise<{ fetched: Map<Body, number>
   let answers = true;
   let updates = 0;
   let tail: Promise<unknown> = Promise.resolve();
-  const applier = new Applier({
-    ...ACCEPTING_ENGINE,
-    write: async () => {
-      await turns(2);
-      if (engine === 'away') throw new SyncError('engine_unreachable', 'away', { retryable: true });
-      if (engine === 'refuses') throw new EngineRefusal('a rule is there', []);
-    },
-  });
+  const ended = async (): Promise<void> => {
+    await turns(2);
+    if (engine === 'away') throw new SyncError('engine_unreachable', 'away', { retryable: true });
+    if (engine === 'refuses') throw new EngineRefusal('a rule is there', []);
+  };
+  const applier = new Applier({ ...ACCEPTING_ENGINE, write: ended }, { takesPolicy: false });
   const updater = new DataUpdater(
     { topics: ['t'], backoff: { minMs: 1, maxMs: 2 } },
     {

@@ -41,7 +41,10 @@ function scripted(script: {
   /** The engine writes once this has settled. */
   engine?: () => Promise<void>;
 }) {
-  const applier = new Applier({ ...ACCEPTING_ENGINE, write: () => script.engine?.() ?? Promise.resolve() });
+  const applier = new Applier(
+    { ...ACCEPTING_ENGINE, write: () => script.engine?.() ?? Promise.resolve() },
+    { takesPolicy: false },
+  );
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
   const events = new DataEvents();
   events.subscribe(status.onData);
@@ -117,6 +120,35 @@ async function runs(updater: DataUpdater, story: () => Promise<void>): Promise<v
 }
 
 describe('catching up with updates', () => {
+  it('that failed is over with the first whole answer, also where that took two questions', async () => {
+    let [head, fails] = [1, 0];
+    const log = new Map([[1, { dst_path: '/a', data: 1 }]]);
+    let onAsked: (() => void) | undefined;
+    const { updater, status, value, connect, notify } = scripted({
+      pages: ({ after }) => {
+        if (fails > 0 && fails-- > 0) throw new SyncError('server_refused', 'answered 502', { retryable: true });
+        onAsked?.();
+        const updates = [...log].filter(([seq]) => seq > after).map(([seq, entry]) => [seq, entry] as const);
+        return { head, from: 'tail', updates };
+      },
+    });
+    await runs(updater, async () => {
+      connect(1);
+      await settled(() => value('/a') === 1 && updater.pending.length === 0);
+      // A notice shows that updates are missing; the first question fails, and during the second another notice shows more.
+      [head, fails] = [9, 1];
+      for (const seq of [3, 5, 7, 9]) log.set(seq, { dst_path: `/n${seq}`, data: seq });
+      onAsked = () => {
+        onAsked = undefined;
+        assert.equal(status.failing.size, 1, 'the failure is shown');
+        notify(9, 7, [{ dst_path: '/n9', data: 9 }]);
+      };
+      notify(5, 3, [{ dst_path: '/n5', data: 5 }]);
+      await settled(() => value('/n7') === 7 && updater.pending.length === 0);
+      assert.deepEqual([...status.failing.values()], []);
+    });
+  });
+
   it('removes nothing that came in a page of the tail after a page of the fold', async () => {
     let head = 0;
     const { updater, value, connect } = scripted({

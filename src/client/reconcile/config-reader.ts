@@ -88,7 +88,7 @@ export class ConfigReader {
       entries.removeMissing('update', config.head, seen);
     }
     this.#compare(config, seen);
-    load.wholeRead(seen.size);
+    load.wholeRead(config.epoch === undefined ? undefined : config.head);
   }
 
   /** The base entries of a server that keeps them apart, or of the external API that it leads to. */
@@ -104,7 +104,7 @@ export class ConfigReader {
     // What an external API lists ranks below every update (design D19).
     const seen = this.#learn(config, 0, asks);
     this.#compare(config, seen);
-    this.#deps.load.baseRead(seen.size, epoch);
+    this.#deps.load.baseRead(epoch);
   }
 
   async #ask(fetch: FetchConfig, signal: AbortSignal): Promise<{ config: PeerDataConfig; asks: boolean }> {

@@ -25,7 +25,8 @@ interface Parts {
 }
 
 function updaterWith(more: Parts = {}) {
-  const applier = new Applier({ ...ACCEPTING_ENGINE, ...(more.write === undefined ? {} : { write: more.write }) });
+  const engine = { ...ACCEPTING_ENGINE, ...(more.write === undefined ? {} : { write: more.write }) };
+  const applier = new Applier(engine, { takesPolicy: false });
   const status = new Status({ policyEnabled: false, dataEnabled: true }, () => undefined);
   const events = new DataEvents();
   events.subscribe(status.onData);

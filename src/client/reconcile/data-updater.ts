@@ -104,6 +104,11 @@ export class DataUpdater {
     return this.#entries.applyStatus(seq);
   }
 
+  /** See {@link DesiredEntries.awaitingPolicy}. */
+  get awaitingPolicy(): KnownEntry[] {
+    return this.#entries.awaitingPolicy;
+  }
+
   /** See {@link DesiredEntries.orphans}. */
   get orphans(): KnownEntry[] {
     return this.#entries.orphans;

@@ -84,6 +84,12 @@ export class DesiredEntries {
       );
   }
 
+  /** Entries whose content is here and waits for the first policy; see `EngineCopy.takesDocuments`. */
+  get awaitingPolicy(): KnownEntry[] {
+    if (this.#deps.applier.takesDocuments) return [];
+    return [...this.#table.all()].filter(({ state }) => state.kind === 'ready');
+  }
+
   /**
    * How the client stands to an update: `applied` when the engine has it, or what replaced it, and everything before it
    * that overlaps its paths (design D21). Of an update that does not concern this client it is `applied`, too.
@@ -267,12 +273,20 @@ export class DesiredEntries {
     const { applier } = this.#deps;
     this.#apply(entry, { kind: 'dropped' });
     if (applier.layers.get(entry.id) === undefined) {
-      applier.unblock(entry.id);
+      this.#unblock(entry.id);
       return true;
     }
     const isGone = await this.#writer.remove(entry);
     if (!isGone && this.#table.get(entry.id) === undefined) this.#apply(entry, { kind: 'kept' });
     return isGone;
+  }
+
+  /** Nobody wants a withheld document any more. */
+  #unblock(id: string): void {
+    const { applier } = this.#deps;
+    const content = applier.blocked.get(id)?.layer.content;
+    applier.unblock(id);
+    if (content?.kind === 'put') this.#writer.discard(content.body);
   }
 
   /**
@@ -294,13 +308,15 @@ export class DesiredEntries {
    * external API, an OPAL server): what the engine holds of them stays.
    */
   stopUnlisted(seen: ReadonlySet<string>): void {
+    const { applier } = this.#deps;
     for (const entry of [...this.#table.all()]) {
       if (entry.origin !== 'base' || seen.has(entry.id)) continue;
-      this.#apply(entry, { kind: 'unlisted', isHeld: this.#deps.applier.layers.get(entry.id) !== undefined });
+      this.#apply(entry, { kind: 'unlisted', isHeld: applier.layers.get(entry.id) !== undefined });
+      if (this.#table.get(entry.id) === undefined) this.#unblock(entry.id);
     }
   }
 
-  /** Policy has changed: which entries are withheld may have, too. */
+  /** Policy has changed: which entries are withheld may have, too, and the first one is what others wait for. */
   policyChanged(): void {
     const { applier } = this.#deps;
     for (const entry of this.#table.all()) {
@@ -308,6 +324,7 @@ export class DesiredEntries {
       if (withheld !== undefined) this.#apply(entry, { kind: 'withheld', error: withheld.reason });
       else if (entry.state.kind === 'blocked' && this.#isHeld(entry)) this.#apply(entry, { kind: 'admitted' });
     }
+    this.#writer.recheck();
   }
 
   /** True when the engine holds what was fetched last. */

@@ -21,6 +21,14 @@ export interface EngineContent {
   readonly blocked: readonly BlockedLayer[];
 }
 
+/** What the engine is for. */
+export interface EngineUse {
+  /** The engine takes policy: it holds no document before its first policy is active, since a document may lie where a rule comes. */
+  readonly takesPolicy: boolean;
+  /** Hears of documents that were removed since a rule has their place, and that were none of ours. */
+  readonly onCleared?: (paths: readonly DocPath[]) => void;
+}
+
 /** No policy at all. */
 export const NO_POLICY: PolicySet = { hash: '', modules: new Map() };
 
@@ -36,18 +44,25 @@ export class EngineCopy {
   /** Subtrees that are written with the policy only. */
   protected roots: readonly DocPath[] = [];
   protected areRegionsDoubtful = false;
+  readonly #use: EngineUse;
   #policy: PolicySet | undefined;
   #doubtful: DocPath[] = [];
   readonly #watchers: ((paths: readonly DocPath[]) => void)[] = [];
   readonly #policyWatchers: (() => void)[] = [];
 
-  constructor(engine: PolicyEngine) {
+  constructor(engine: PolicyEngine, use: EngineUse) {
     this.engine = engine;
+    this.#use = use;
   }
 
   /** The policy that the engine holds. */
   get policy(): PolicySet | undefined {
     return this.#policy;
+  }
+
+  /** False until the first policy is active: no document is written before. */
+  get takesDocuments(): boolean {
+    return !this.#use.takesPolicy || this.#policy !== undefined;
   }
 
   /** Layers that are withheld because the engine refuses them. */
@@ -56,7 +71,7 @@ export class EngineCopy {
   }
 
   /**
-   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Throws
+   * Fills an engine that holds nothing of ours but the marker with everything at once: policy, then documents. Throws
    * {@link EngineRefusal} when the engine refuses a part: then it, and this, hold nothing again.
    */
   async load(content: EngineContent, signal: AbortSignal): Promise<void> {
@@ -180,9 +195,36 @@ export class EngineCopy {
       ops.push(...diffNodes(undefined, this.layers.compose(path, refused), path, this.closed(this.roots)));
     }
     this.#doubtful = [];
+    // Policy first: an engine without its rules must not answer from documents.
+    if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
     await this.clear([...this.layers.all()], ops, signal);
     for (const chunk of inChunks(ops)) await this.write(chunk, signal);
-    if (this.#policy !== undefined) await this.activate(this.#policy, this.roots, signal);
+  }
+
+  async #activateAnew(policy: PolicySet, signal: AbortSignal): Promise<void> {
+    try {
+      await this.activate(policy, this.roots, signal);
+    } catch (error) {
+      if (!(await this.clearStrangers(error, this.layers, signal))) throw error;
+      await this.activate(policy, this.roots, signal);
+    }
+  }
+
+  /**
+   * An engine that outlives the client may have a document where a rule comes, that no layer of ours puts there: the rule wins
+   * (design D10). Returns whether the refusal named such documents, which are removed then. A bundle removes them by itself.
+   */
+  protected async clearStrangers(error: unknown, layers: LayerSet, signal: AbortSignal): Promise<boolean> {
+    if (!(error instanceof EngineRefusal) || this.engine.policyMode === 'bundle') return false;
+    const named = error.problems.flatMap(({ conflictPath }) => (conflictPath === undefined ? [] : [conflictPath]));
+    const strange = outermost(
+      named.filter((path) => [layers, this.layers].every((own) => own.compose(path) === undefined)),
+    );
+    if (strange.length === 0) return false;
+    const removals = strange.map((path): DataOp => ({ op: 'remove', path }));
+    await this.write(removals, signal);
+    this.#use.onCleared?.(strange);
+    return true;
   }
 
   /**
@@ -219,6 +261,9 @@ export class EngineCopy {
   }
 
   protected async write(wanted: readonly DataOp[], signal: AbortSignal): Promise<void> {
+    if (!this.takesDocuments && wanted.some(({ op }) => op === 'put')) {
+      throw new Error('a document was to be written before the first policy');
+    }
     const again = this.#doubtful.filter((path) => !wanted.some((op) => isAtOrBelow(path, op.path)));
     const fresh = wanted.filter((op) => !again.some((path) => isAtOrBelow(op.path, path)));
     const ops = [...fresh, ...again.flatMap((path) => this.#rewriteOps(path))];

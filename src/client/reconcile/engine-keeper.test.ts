@@ -70,7 +70,7 @@ for (const when of ['at the start', 'later'] as const) {
     let [refilled, back] = [0, 0];
     const keeper = new EngineKeeper(
       { tellsStart: false, probeEnabled: true, probeIntervalMs: 20, probeTimeoutMs: 10, backoff: LONG },
-      { engine, applier: new Applier(engine), status, log: silentLogger() },
+      { engine, applier: new Applier(engine, { takesPolicy: false }), status, log: silentLogger() },
     );
     if (when === 'at the start') off();
     const stop = new AbortController();
@@ -95,7 +95,7 @@ test('an engine counts as filled until it is known to have lost our state, and a
   const status = new Status({ policyEnabled: true, dataEnabled: true }, () => undefined);
   const keeper = new EngineKeeper(
     { tellsStart: true, probeEnabled: false, probeIntervalMs: 20, probeTimeoutMs: 10, backoff: LONG },
-    { engine, applier: new Applier(engine), status, log: silentLogger() },
+    { engine, applier: new Applier(engine, { takesPolicy: false }), status, log: silentLogger() },
   );
   const stop = new AbortController();
   const run = keeper.run({}, stop.signal);

@@ -15,7 +15,7 @@ import { DataUpdater } from './data-updater.js';
 function loading(count: number) {
   const transactions: number[] = [];
   const engine = { ...ACCEPTING_ENGINE, write: async (ops: readonly DataOp[]) => void transactions.push(ops.length) };
-  const applier = new Applier(engine);
+  const applier = new Applier(engine, { takesPolicy: false });
   const asked: { answer(): void; fail(): void }[] = [];
   const entries = Array.from({ length: count }, (_, n) => ({
     url: `http://source/${n}`,

@@ -75,7 +75,7 @@ export class EntryWriter {
     else this.#deps.tasks.add(body.dispose());
   }
 
-  /** Looks what can be written: an entry that a patch waited for has arrived, or is gone. */
+  /** Looks what can be written: an entry that a patch waited for has arrived, or is gone; or there is a first policy. */
   recheck(): void {
     if (this.#ready.size > 0) this.loop.request();
   }
@@ -102,7 +102,8 @@ export class EntryWriter {
 
   /** Writes what has arrived, in batches. A refused batch is halved until the refused entry is alone. */
   async #writeReady(stop: AbortSignal): Promise<void> {
-    for (;;) {
+    // Before the first policy it is not known where rules come: see `recheck`.
+    while (this.#deps.applier.takesDocuments) {
       await this.#gather(stop);
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
@@ -163,6 +164,7 @@ export class EntryWriter {
 
   async #writeBatch(batch: readonly KnownEntry[], signal: AbortSignal): Promise<void> {
     const { applier } = this.#deps;
+    if (!applier.takesDocuments) return; // the first policy was refused after all
     const writes = this.#writesOf(batch);
     if (writes.length === 0) return;
     const bodies = writes.flatMap(({ of }) => of.body ?? []);

@@ -29,7 +29,6 @@ export class Load {
   /** The log of which the server says that its base entries and its updates are a complete fold. */
   #foldEpoch: string | undefined;
   #transaction: string | undefined;
-  #entries = 0;
 
   constructor(deps: LoadDeps) {
     this.#deps = deps;
@@ -58,28 +57,28 @@ export class Load {
   }
 
   /** The base entries of this log were read. */
-  baseRead(entries: number, epoch: string | undefined): void {
+  baseRead(epoch: string | undefined): void {
     this.#foldEpoch = epoch;
-    this.#partRead('base', entries);
+    this.#partRead('base');
   }
 
-  /** What was missed of the updates was read; `entries` of these belong to the load. */
-  updatesRead(entries: number): void {
-    this.#partRead('updates', entries);
+  /** What was missed of the updates was read, up to this head of the log. */
+  updatesRead(head: number): void {
+    this.#deps.events.emit({ kind: 'log_read', head });
+    this.#partRead('updates');
   }
 
-  /** Base entries and updates were read together: nothing is missing. */
-  wholeRead(entries: number): void {
+  /** Base entries and updates were read together, up to this head of the log if there is one: nothing is missing. */
+  wholeRead(head: number | undefined): void {
     this.#missing.delete('base');
-    this.#entries += entries;
+    if (head !== undefined) this.#deps.events.emit({ kind: 'log_read', head });
     this.#finish();
   }
 
-  #partRead(part: LoadPart, entries: number): void {
+  #partRead(part: LoadPart): void {
     const { cursor, entries: desired, events } = this.#deps;
     const isOpen = this.isOpen;
     this.#missing.delete(part);
-    if (isOpen) this.#entries += entries;
     if (!isOpen || this.#missing.size > 0) {
       events.emit({ kind: 'position' });
       return;
@@ -94,12 +93,10 @@ export class Load {
   #finish(): void {
     const { transaction } = this;
     const { cursor, events } = this.#deps;
-    const entries = this.#entries;
     this.#transaction = undefined;
-    this.#entries = 0;
     cursor.fold = undefined;
     events.emit({ kind: 'sealed', transaction });
-    events.emit({ kind: 'config_read', entries });
+    events.emit({ kind: 'config_read' });
     events.emit({ kind: 'position' });
   }
 }

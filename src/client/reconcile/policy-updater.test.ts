@@ -26,12 +26,8 @@ function running(engine: Partial<PolicyEngine>) {
   const stop = new AbortController();
   const status = new Status({ policyEnabled: true, dataEnabled: false }, () => undefined);
   const calls = { activated: [] as string[] };
-  const applier = new Applier({
-    ...ACCEPTING_ENGINE,
-    isGuarded: false,
-    activate: async ({ hash }) => void calls.activated.push(hash),
-    ...engine,
-  });
+  const activate: PolicyEngine['activate'] = async ({ hash }) => void calls.activated.push(hash);
+  const applier = new Applier({ ...ACCEPTING_ENGINE, isGuarded: false, activate, ...engine }, { takesPolicy: true });
   const server = {
     bundle: bundle('c1', 'package a'),
     /** Throws what it refuses. */

@@ -16,6 +16,8 @@ const STRAYS_FOUND = 'modules in the engine were not those of the policy: restor
 
 /** Problems of a refusal that are named. */
 const SHOWN_PROBLEMS = 5;
+/** How many missing directories a line of the log names. */
+const NAMED_MISSING = 20;
 
 /** What the policy updater works with. */
 export interface PolicyUpdaterDeps {
@@ -38,6 +40,8 @@ export class PolicyUpdater {
   readonly #loop: RetryLoop;
   #held: PolicyContent | undefined;
   #refused: { hash: string; reason: string; place: PolicyProblem } | undefined;
+  /** Subscribed directories that the last bundle says its commit does not have. */
+  #missing: readonly string[] = [];
   /** The engine may have modules that are not ours. */
   #isUntidy = false;
   /** The engine refused to restore them. */
@@ -195,7 +199,9 @@ export class PolicyUpdater {
           outcome: 'refused',
           ...failureFields(new SyncError('engine_refused', reason)),
         },
-        'policy refused: the last good one keeps serving',
+        this.#held === undefined
+          ? 'policy refused: there is no good one yet, and documents wait for it'
+          : 'policy refused: the last good one keeps serving',
       );
       return;
     }
@@ -204,6 +210,7 @@ export class PolicyUpdater {
     this.#completeServed = asked;
     this.#refused = undefined;
     status.policyResult(content.hash, '');
+    this.#tellMissing();
     status.recent.policy({ id: content.hash, outcome: 'applied', startedMs, wrote });
     log.info(
       {
@@ -219,6 +226,29 @@ export class PolicyUpdater {
     this.#deps.onApplied(content.hash);
   }
 
+  /** The engine holds what the server has. After a failure, or another commit that was refused, that is news: all is well again. */
+  #isHeldAgain(hash: string): void {
+    const { status, log } = this.#deps;
+    const refused = this.#refused?.hash;
+    this.#refused = undefined;
+    if (refused !== undefined) {
+      status.recent.policy({ id: hash, outcome: 'unchanged', startedMs: Date.now() });
+      log.info({ hash, refused, outcome: 'unchanged' }, 'the server has gone back to the commit that the engine holds');
+    }
+    status.policyResult(hash, '');
+    this.#tellMissing();
+  }
+
+  /** A directory that is not there counts as empty. Most often its name is wrong, or its last file has gone: somebody should know. */
+  #tellMissing(): void {
+    const { status, log } = this.#deps;
+    const missing = this.#missing;
+    if (!status.policyLacks(missing)) return;
+    const line = { hash: this.#held?.hash ?? null, missing: missing.slice(0, NAMED_MISSING) };
+    if (missing.length === 0) log.info(line, 'all subscribed directories are in the policy repository again');
+    else log.warn(line, 'subscribed directories are not in the policy repository: they count as empty');
+  }
+
   /** Another commit has the same policy: what the engine holds is of that commit now. */
   async #rename(held: PolicyContent, hash: string, startedMs: number): Promise<void> {
     const { applier, exclusive, status, log } = this.#deps;
@@ -227,6 +257,7 @@ export class PolicyUpdater {
     this.#held = { ...held, hash };
     this.#refused = undefined;
     status.policyResult(hash, '');
+    this.#tellMissing();
     status.recent.policy({ id: hash, outcome: 'unchanged', startedMs });
     log.info({ hash, outcome: 'unchanged' }, 'this commit changes no policy: the engine holds it');
     this.#isUntidy ||= applier.mayHaveStrays.always;
@@ -274,9 +305,9 @@ export class PolicyUpdater {
   /** The content to apply; undefined when the engine holds it, or refused it, already. */
   async #nextContent(isComplete: boolean, signal: AbortSignal): Promise<PolicyContent | undefined> {
     const bundle = await this.#fetch(isComplete, signal);
+    this.#missing = bundle.missing_directories ?? [];
     if (bundle.hash === this.#held?.hash && (!isComplete || hasContent(this.#held, bundle))) {
-      this.#refused = undefined;
-      this.#deps.status.policyResult(bundle.hash, '');
+      this.#isHeldAgain(bundle.hash);
       return undefined;
     }
     if (bundle.hash === this.#refused?.hash) {

@@ -36,6 +36,8 @@ export interface UpdateReaderDeps extends ReaderDeps {
 export class UpdateReader {
   readonly loop: RetryLoop;
   readonly #deps: UpdateReaderDeps;
+  /** The last answer was a failure, which is shown until there is a whole answer or a whole load. */
+  #hasFailed = false;
   /** Updates without a place that arrived within {@link SAME_UPDATE_MS}, by the hash of their text. */
   readonly #recent = new Map<string, { readonly topics: Set<string>; readonly atMs: number }>();
 
@@ -45,7 +47,10 @@ export class UpdateReader {
       try {
         await this.#pull(signal);
       } catch (error) {
-        if (!(error instanceof SyncError && error.code === 'not_enabled')) throw error;
+        if (!(error instanceof SyncError && error.code === 'not_enabled')) {
+          this.#hasFailed = true;
+          throw error;
+        }
         this.#retainsNothing();
       }
     });
@@ -87,14 +92,13 @@ export class UpdateReader {
   }
 
   async #pull(signal: AbortSignal): Promise<void> {
-    const { fetchUpdates, session, cursor, entries, load, events, log } = this.#deps;
+    const { fetchUpdates, session, cursor, load, events, log } = this.#deps;
     if (fetchUpdates === undefined || !session.isApart) return;
     await session.turn(signal);
-    const hadFailed = this.loop.error !== undefined;
     const { pullAfter: after, epoch } = cursor.position;
     const { rewinds } = cursor;
     const ids = new Set<string>();
-    let [updates, loaded, isFold, isFromStart] = [0, 0, false, after === 0];
+    let [updates, head, isFold, isFromStart] = [0, 0, false, after === 0];
     const start = { epoch, after, topics: [...this.#deps.topics] };
     for await (const { page, isAnew, isLast } of pullPages(fetchUpdates, start, signal)) {
       if (isAnew && rewinds === cursor.rewinds) {
@@ -112,40 +116,44 @@ export class UpdateReader {
         return;
       }
       if (page.from === 'fold') isFold = true;
-      loaded += this.#takePage(page, ids);
+      this.#takePage(page, ids);
       updates += page.updates.length;
       cursor.position.pulled(isLast ? page.head : (page.updates.at(-1)?.seq ?? 0), isLast);
+      ({ head } = page);
       if (isLast) cursor.fold = isFold && isFromStart && load.isOpen ? { ids, head: page.head } : undefined;
       events.emit({ kind: 'position' });
     }
     cursor.isRead = true;
     if (updates > 0) log.info({ updates, after, from: isFold ? 'fold' : 'tail' }, 'caught up with data updates');
-    if (hadFailed && !load.isOpen) events.emit({ kind: 'config_read', entries: Math.max(1, entries.table.size) });
-    load.updatesRead(loaded);
+    this.#isRead(head);
     // Something arrived meanwhile before which an update is missing; where reading brings nothing, a heartbeat asks again.
     if (cursor.position.hasGap && cursor.position.through > after) this.loop.request();
   }
 
   /**
    * Who begins with nothing loads what there is, whatever form it comes in; who returns hears of what it missed. `ids` is
-   * given those of all entries: pages of one pull may have both forms. Returns how many were loaded.
+   * given those of all entries: pages of one pull may have both forms.
    */
-  #takePage(page: UpdatesPage, ids: Set<string>): number {
+  #takePage(page: UpdatesPage, ids: Set<string>): void {
     const { cursor, topics } = this.#deps;
     const isLoad = !cursor.isRead || page.from === 'fold';
-    let loaded = 0;
     for (const update of page.updates) {
       const own: LoadedEntry[] = [];
       for (const [at, entry] of update.entries.entries()) {
         if (concerns(entry, topics)) own.push({ entry, at, id: cursor.placedId(entry, update.seq) });
       }
       for (const { id } of own) ids.add(id);
-      if (isLoad) {
-        this.#takeLoaded(update.seq, own);
-        loaded += own.length;
-      } else this.#takeMissed(update);
+      if (isLoad) this.#takeLoaded(update.seq, own);
+      else this.#takeMissed(update);
     }
-    return loaded;
+  }
+
+  /** What was missed is here, or there is nothing to have: an earlier failure is over. The end of a load says the same. */
+  #isRead(head: number): void {
+    const { load, events } = this.#deps;
+    if (this.#hasFailed && !load.isOpen) events.emit({ kind: 'config_read' });
+    this.#hasFailed = false;
+    load.updatesRead(head);
   }
 
   /** An update of the tail is taken as if it had just arrived, unless it is known. */
@@ -173,10 +181,10 @@ export class UpdateReader {
 
   /** SYNC_DATA_UPDATES_RETAINED is false at the server: updates are placed in its log, but what was missed is gone. */
   #retainsNothing(): void {
-    const { session, cursor, load } = this.#deps;
+    const { session, cursor } = this.#deps;
     const { epoch, head = 0 } = session.start ?? {};
     if (epoch !== undefined && epoch !== cursor.epoch) cursor.enter(epoch);
     cursor.position.skipped(head);
-    load.updatesRead(0);
+    this.#isRead(head);
   }
 }

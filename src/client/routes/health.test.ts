@@ -11,7 +11,7 @@ function appOf(status: Status, drain = new Drain()): ReturnType<typeof createHtt
   const deps: HealthRoutesDeps = {
     status,
     policy: { hash: 'c1' },
-    data: { logPosition: undefined, orphans: [] },
+    data: { logPosition: undefined, orphans: [], awaitingPolicy: [] },
     drift: { state: { checkedMs: 0, documents: 1, repaired: 0, error: undefined } },
     follower: { server: { connected: true, error: undefined, code: undefined, connections: 1, sinceMs: 0 } },
     engine: {

@@ -20,7 +20,7 @@ import type { TransactionResult } from '../status/transactions.js';
 export interface HealthRoutesDeps {
   readonly status: Status;
   readonly policy: Pick<PolicyUpdater, 'hash'>;
-  readonly data: Pick<DataUpdater, 'logPosition' | 'orphans'>;
+  readonly data: Pick<DataUpdater, 'logPosition' | 'orphans' | 'awaitingPolicy'>;
   /** Undefined where it is off. */
   readonly drift: Pick<DriftCheck, 'state'> | undefined;
   readonly follower: Pick<Follower, 'server'>;
@@ -105,11 +105,13 @@ function servesOffline({ status, offline }: HealthRoutesDeps): boolean {
 
 /** Orphans that are listed; POST /orphans/prune returns all. */
 const SHOWN_ORPHANS = 100;
+/** Documents that are listed as waiting. */
+const SHOWN_AWAITING = 100;
 
 function healthOf(deps: HealthRoutesDeps): ClientHealth {
   const { status, policy, follower, reporter, healthWriter } = deps;
   const { connected, error, code, sinceMs } = follower.server;
-  const { wanted, error: policyError, since } = status.policy;
+  const { wanted, error: policyError, since, missing } = status.policy;
   const document = healthWriter?.state;
   return {
     now: timeOf(Date.now()),
@@ -121,6 +123,7 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
       wanted,
       error: policyError,
       since: timeOrNull(since),
+      ...(missing !== undefined && { missing_directories: missing }),
       last_transaction: lastOf(status.transactions.policy.last),
     },
     data: dataOf(deps),
@@ -138,13 +141,17 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
 }
 
 function dataOf({ status, data, drift }: HealthRoutesDeps): ClientHealth['data'] {
-  const { logPosition: position } = data;
+  const { logPosition: position, awaitingPolicy: awaiting } = data;
+  const pathsOf = (entries: typeof awaiting): string[] => entries.map(({ path }) => docPathText(path));
   const { checkedMs, documents = 0, repaired = 0, error = null } = drift?.state ?? {};
   return {
     last_transaction: lastOf(status.transactions.data.last),
     failing: status.failures.map(({ since, ...failure }) => ({ ...failure, since: timeOf(since) })),
     failing_total: status.failing.size,
-    orphaned: data.orphans.slice(0, SHOWN_ORPHANS).map(({ path }) => docPathText(path)),
+    ...(awaiting.length > 0 && {
+      awaiting_policy: { total: awaiting.length, paths: pathsOf(awaiting.slice(0, SHOWN_AWAITING)) },
+    }),
+    orphaned: pathsOf(data.orphans.slice(0, SHOWN_ORPHANS)),
     epoch: position?.epoch ?? null,
     applied_through: position?.applied_through ?? null,
     unresolved: position?.unresolved.length ?? 0,

@@ -37,12 +37,14 @@ export type DataEvent =
   | { readonly kind: 'left'; readonly entry: KnownEntry }
   /** All entries of the transaction have been named. */
   | { readonly kind: 'sealed'; readonly transaction: string }
+  /** The log of the server was read up to this place. */
+  | { readonly kind: 'log_read'; readonly head: number }
   /** An entry has another state. */
   | { readonly kind: 'settled'; readonly entry: KnownEntry }
   /** An entry is no longer desired, or was superseded. */
   | { readonly kind: 'forgotten'; readonly entry: KnownEntry }
-  /** The data configuration was read; it has this many entries. */
-  | { readonly kind: 'config_read'; readonly entries: number }
+  /** The data configuration was read. */
+  | { readonly kind: 'config_read' }
   /** The position may have changed, and with it what `GET /position?at-least=` waits for. */
   | { readonly kind: 'position' };
 

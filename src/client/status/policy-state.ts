@@ -1,4 +1,4 @@
-import type { PolicyState } from '../../wire/session.js';
+import { MAX_MISSING, type PolicyState } from '../../wire/session.js';
 import { cut } from './failures.js';
 
 /** A place in the policy repository, and what is wrong: in words of its own, so that nobody takes them apart. */
@@ -15,9 +15,24 @@ export class PolicyTracker {
   #held: string | null = null;
   #error: PolicyState['error'] = null;
   #sinceMs: number | null = null;
+  #missing: readonly string[] = [];
 
   get state(): PolicyState {
-    return { wanted: this.#wanted, held: this.#held, error: this.#error, since: this.#sinceMs };
+    const missing = this.#missing.slice(0, MAX_MISSING).map(cut);
+    return {
+      wanted: this.#wanted,
+      held: this.#held,
+      error: this.#error,
+      since: this.#sinceMs,
+      ...(missing.length > 0 && { missing }),
+    };
+  }
+
+  /** These subscribed directories are not in the commit that is held. Returns whether they are others than before. */
+  lacks(directories: readonly string[]): boolean {
+    const isNew = directories.join('\0') !== this.#missing.join('\0');
+    this.#missing = directories;
+    return isNew;
   }
 
   /** The server names a commit as its newest. Returns whether it differs from the one before. */

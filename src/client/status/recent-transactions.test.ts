@@ -7,7 +7,16 @@ let atMs = 1000;
 
 function transaction(id: string, more: Partial<DataTransaction> = {}): DataTransaction {
   const update = { id, reason: '', callbacks: [], isLoad: false, seq: 7 };
-  return { update, startedMs: 900, joined: 1, left: 0, replaced: 0, paths: new Set(['/a']), ...more };
+  return {
+    update,
+    startedMs: 900,
+    joined: 1,
+    left: 0,
+    replaced: 0,
+    withheld: new Set(),
+    paths: new Set(['/a']),
+    ...more,
+  };
 }
 
 /** Tells of effects, each one millisecond after the one before. */
@@ -50,7 +59,8 @@ describe('the last transactions', () => {
       ['superseded', { left: 1 }, [['end']], 'superseded', null],
       ['replaced', { replaced: 1 }, [['record'], ['finish']], 'superseded', null],
       ['partly replaced', { joined: 2, replaced: 1 }, [['record'], ['finish']], 'applied', null],
-      ['nothing to do', { joined: 0, paths: new Set() }, [['in_place'], ['end']], 'unchanged', null],
+      ['withheld', { withheld: new Set(['a']) }, [['record'], ['finish']], 'withheld', null],
+      ['nothing to do', { joined: 0, paths: new Set() }, [['end']], 'unchanged', null],
     ];
     for (const [what, more, effects, outcome, error] of TABLE) {
       const recent = new RecentTransactions();

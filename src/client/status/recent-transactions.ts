@@ -42,7 +42,6 @@ export class RecentTransactions {
   /** Takes what happens to a transaction of data. */
   readonly onData = (effect: TransactionEffect, result: TransactionResult, transaction: DataTransaction): void => {
     const outcome = dataOutcome(effect, result, transaction);
-    if (outcome === undefined) return;
     const { update, startedMs, paths, joined } = transaction;
     this.#note('data', update, {
       kind: 'data',
@@ -93,13 +92,7 @@ export class RecentTransactions {
   }
 }
 
-/** Undefined: nothing to tell. */
-function dataOutcome(
-  effect: TransactionEffect,
-  { success }: TransactionResult,
-  transaction: DataTransaction,
-): string | undefined {
-  if (effect === 'in_place') return undefined;
+function dataOutcome(effect: TransactionEffect, { success }: TransactionResult, transaction: DataTransaction): string {
   if (success) return successOf(transaction);
   return effect === 'count_failure' || effect === 'record' ? 'failing' : 'refused';
 }

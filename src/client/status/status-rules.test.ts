@@ -31,6 +31,13 @@ class Story extends DataStory {
     this.update(id, ...named);
   }
 
+  /** A load that names entries of another one, which keeps them. */
+  names(id: string, ...entries: string[]): void {
+    const transaction = this.begin(id);
+    for (const name of entries) this.named(transaction, this.#entry(name));
+    this.seal(transaction);
+  }
+
   applied = (name: string): void => this.settle(this.#entry(name), { kind: 'applied' });
   fails = (name: string, error = '404'): void => this.settle(this.#entry(name), { kind: 'fetching', error });
   blocked = (name: string): void => this.settle(this.#entry(name), { kind: 'blocked', error: 'a rule is there' });
@@ -39,14 +46,14 @@ class Story extends DataStory {
 
   policy = (id: string, error = ''): void => this.status.policyResult(id, error);
   engine = (online: boolean): void => this.status.engineSeen(online, online ? undefined : 'it is away');
-  config = (entries: number): void => this.configRead(entries);
+  config = (): void => this.configRead();
 
   /** Everything that makes a client with these initial entries healthy. */
   good(...entries: string[]): void {
     this.engine(true);
     this.policy('c1');
     this.brings('initial-load', ...entries);
-    this.config(entries.length);
+    this.config();
     for (const name of entries) this.applied(name.split(' ')[0] ?? '');
   }
 
@@ -80,7 +87,7 @@ const RULES: readonly {
       [(s) => s.engine(true), 'not ready'],
       [(s) => s.policy('c1'), 'not ready'],
       [(s) => s.brings('initial-load', 'a', 'b'), 'not ready'],
-      [(s) => s.config(2), 'not ready'],
+      [(s) => s.config(), 'not ready'],
       [(s) => s.applied('a'), 'not ready'],
       [(s) => s.applied('b'), 'healthy'],
     ],
@@ -100,7 +107,7 @@ const RULES: readonly {
       [(s) => s.engine(true), 'not ready'],
       [(s) => s.policy('c1'), 'not ready'],
       [(s) => s.brings('initial-load'), 'healthy'],
-      [(s) => s.config(0), 'healthy'],
+      [(s) => s.config(), 'healthy'],
     ],
   },
   {
@@ -116,6 +123,43 @@ const RULES: readonly {
     ],
   },
   {
+    rule: 'what the engine refuses of the initial sources is listed as failing, and holds up nothing',
+    story: [
+      [(s) => s.engine(true), 'not ready'],
+      [(s) => s.policy('c1'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a', 'b'), 'not ready'],
+      [(s) => s.config(), 'not ready'],
+      [(s) => s.blocked('a'), 'not ready'],
+      [(s) => s.fails('b'), 'not ready'],
+      [(s) => s.applied('b'), 'ready'],
+      [(s) => s.applied('a'), 'healthy'],
+    ],
+  },
+  {
+    rule: 'what came with an update before the load named it counts as what the load brings',
+    story: [
+      [(s) => s.engine(true), 'not ready'],
+      [(s) => s.policy('c1'), 'not ready'],
+      [(s) => s.brings('u1', 'a'), 'not ready'],
+      [(s) => s.names('initial-load', 'a'), 'not ready'],
+      [(s) => s.config(), 'not ready'],
+      [(s) => s.blocked('a'), 'ready'],
+      [(s) => s.forgotten('a'), 'healthy'],
+    ],
+  },
+  {
+    rule: 'what a load names fails, is refused, and has other content: ready is one that is settled',
+    story: [
+      [(s) => s.engine(true), 'not ready'],
+      [(s) => s.policy('c1'), 'not ready'],
+      [(s) => s.brings('initial-load', 'a', 'b'), 'not ready'],
+      [(s) => s.blocked('a'), 'not ready'],
+      [(s) => s.ready('a'), 'not ready'],
+      [(s) => s.applied('b'), 'not ready'],
+      [(s) => s.blocked('a'), 'ready'],
+    ],
+  },
+  {
     rule: 'an update whose entries only moved to another load is no success',
     story: [
       [(s) => s.engine(true), 'not ready'],
@@ -123,7 +167,7 @@ const RULES: readonly {
       [(s) => s.brings('initial-load', 'a'), 'not ready'],
       [(s) => s.fails('a'), 'not ready'],
       [(s) => s.brings('initial-load', 'a'), 'not ready'],
-      [(s) => s.config(1), 'not ready'],
+      [(s) => s.config(), 'not ready'],
       [(s) => s.applied('a'), 'healthy'],
     ],
   },
@@ -226,7 +270,7 @@ const RULES: readonly {
       [(s) => s.good('a'), 'healthy'],
       [(s) => s.status.configFailed('502'), 'ready'],
       [(s) => s.brings('initial-load'), 'ready'],
-      [(s) => s.config(1), 'healthy'],
+      [(s) => s.config(), 'healthy'],
     ],
   },
   {
@@ -350,6 +394,33 @@ describe('the health document', () => {
     assert.equal(s.status.failing.size, 0);
   });
 
+  it('a load of which the engine refuses a part did not fail: what is refused is listed', () => {
+    const s = new Story();
+    s.engine(true);
+    s.policy('c1');
+    s.brings('initial-load', 'a', 'b');
+    s.blocked('a');
+    s.applied('b');
+    const document = healthDocument(s.status);
+    assert.deepEqual([document.ready, document.healthy], [true, false]);
+    assert.deepEqual(document.last_data_transaction, {
+      id: 'initial-load',
+      success: true,
+      error: '',
+      actions: ['set_policy_data'],
+    });
+    assert.equal(document.transaction_data_statistics.failed, 0);
+    assert.deepEqual(
+      s.status.failures.map(({ path, kind }) => [path, kind]),
+      [['/p/a', 'refused']],
+    );
+    // A policy that comes later and blocks what was in says the same.
+    s.blocked('b');
+    assert.deepEqual(healthDocument(s.status).transaction_data_statistics, { successful: 1, failed: 0 });
+    assert.equal(healthDocument(s.status).last_data_transaction.success, true);
+    assert.equal(s.status.failing.size, 2);
+  });
+
   it('an error is never empty where something failed', () => {
     const s = new Story();
     s.good('a');
@@ -400,7 +471,7 @@ it('whoever watches hears of everything that may have changed what is told', () 
   hears(() => s.engine(true));
   hears(() => s.policy('c1'));
   hears(() => s.brings('initial-load', 'a'));
-  hears(() => s.config(1));
+  hears(() => s.config());
   hears(() => s.applied('a'));
   hears(() => s.status.configFailed('502'));
   hears(() => s.forgotten('a'));

@@ -47,7 +47,7 @@ describe('ready', () => {
         assert.equal(status.ready, !policy && !data);
         if (policy) status.policyResult('c1', '');
         assert.equal(status.ready, !data);
-        if (data) story.configRead(0);
+        if (data) story.update('initial-load');
         assert.equal(status.ready, true);
       }
     }
@@ -56,7 +56,7 @@ describe('ready', () => {
   it('stays when policy or data fail later', () => {
     const { status, story } = start();
     status.policyResult('c1', '');
-    story.configRead(0);
+    story.update('initial-load');
     status.policyResult('c2', 'does not compile');
     const [a] = transaction(story, 'u', 'a');
     settle(story, a, blocked('rule'));
@@ -74,7 +74,7 @@ describe('ready', () => {
   it('data is there when all initial sources are in', () => {
     const { status, story } = start({ policy: false });
     const [a, b] = transaction(story, 'initial-load', 'a', 'b');
-    story.configRead(2);
+    story.configRead();
     settle(story, a, APPLIED);
     assert.equal(status.ready, false);
     settle(story, b, failing('404'));
@@ -155,7 +155,7 @@ describe('healthy', () => {
   it('an entry that is no longer wanted does not fail', () => {
     const { status, story } = start();
     good(status);
-    story.configRead(0);
+    story.update('initial-load');
     const [a] = transaction(story, 'u1', 'a');
     settle(story, a, failing('404'));
     assert(a !== undefined);

@@ -2,6 +2,7 @@ import type { FailureKind, PolicyState } from '../../wire/session.js';
 import type { EntryState } from '../desired/entry-state.js';
 import type { KnownEntry } from '../desired/entry-table.js';
 import { type DataEvent, LOAD_ID } from './data-events.js';
+import { DataReadiness } from './data-readiness.js';
 import { type Failing, Failures } from './failures.js';
 import { type PolicyProblem, PolicyTracker } from './policy-state.js';
 import { RecentTransactions } from './recent-transactions.js';
@@ -38,8 +39,8 @@ export class Status {
   readonly #failures = new Failures();
   readonly #policy = new PolicyTracker();
   readonly #watchers: (() => void)[] = [];
+  readonly #data = new DataReadiness();
   #policyOnce = false;
-  #dataOnce = false;
   /** What was shown of {@link ready} and {@link healthy} last, and since when. */
   #shown = { ready: false, healthy: false, sinceMs: Date.now() };
   /** What reading the configuration recorded last. */
@@ -62,20 +63,20 @@ export class Status {
     this.#transactions = new Transactions((effect, result, transaction) => {
       this.recent.onData(effect, result, transaction);
       if (effect === 'count_failure') data.counts.failed++;
-      else if (effect === 'finish') onFinished(result, transaction);
-      else if (effect === 'end') onEnded(result, transaction);
-      else if (effect === 'in_place') this.#dataOnce ||= transaction.update.isLoad;
+      else if (effect === 'finish') {
+        if (result.success && !transaction.update.isLoad) this.#data.succeeded(transaction.update);
+        onFinished(result, transaction);
+      } else if (effect === 'end') onEnded(result, transaction);
       else {
         data.record(result);
         if (result.success) data.counts.successful++;
-        this.#dataOnce ||= result.success;
       }
     });
   }
 
-  /** Policy was synced once, and all initial data sources or a later update too (specification "Health states"). */
+  /** Policy was synced once, and data is ready, each only where it is enabled (specification "Health states"). */
   get ready(): boolean {
-    return (!this.#policyEnabled || this.#policyOnce) && (!this.#dataEnabled || this.#dataOnce);
+    return (!this.#policyEnabled || this.#policyOnce) && (!this.#dataEnabled || this.#data.isReady);
   }
 
   /** Ready, the latest policy and the last data update are in, no entry fails, and the engine answers. */
@@ -124,6 +125,13 @@ export class Status {
     if (this.#policy.wants(commit)) this.#changed();
   }
 
+  /** The commit that is held lacks these subscribed directories. Returns whether they are others than before. */
+  policyLacks(directories: readonly string[]): boolean {
+    const isNew = this.#policy.lacks(directories);
+    if (isNew) this.#changed();
+    return isNew;
+  }
+
   /** The engine holds a commit that did not come from the server; undefined: an unknown one. */
   policyHeld(commit: string | undefined): void {
     this.#policy.holds(commit);
@@ -139,7 +147,7 @@ export class Status {
   /** The engine was filled from a backup, which only a client that is ready makes; its client may have had no policy. */
   restored(backup: { hasPolicy: boolean }): void {
     if (backup.hasPolicy) this.#policyOnce = true;
-    this.#dataOnce = true;
+    this.#data.restored();
     this.#changed();
   }
 
@@ -165,7 +173,8 @@ export class Status {
   readonly onData = (event: DataEvent): void => {
     if (event.kind === 'settled') this.#entrySettled(event.entry);
     else if (event.kind === 'forgotten') this.#failures.recovered(event.entry.id);
-    else if (event.kind === 'config_read') this.#configRead(event.entries);
+    else if (event.kind === 'config_read') this.#configRead();
+    this.#data.onData(event);
     this.#transactions.onData(event);
     if (CHANGES.has(event.kind)) this.#changed();
   };
@@ -185,9 +194,8 @@ export class Status {
       this.#failures.failed(id, `/${path.join('/')}`, state.error, kindOf(state.kind));
   }
 
-  #configRead(entries: number): void {
+  #configRead(): void {
     this.#failures.recovered(CONFIG);
-    if (entries === 0) this.#dataOnce = true;
     const { last } = this.#histories.data;
     // With nothing to load, the read itself is the success that ends a failure to read the configuration.
     if (!this.#transactions.isLoading && last === this.#config) this.#recordConfig('');

@@ -13,7 +13,7 @@ const EXPECTED: Record<TransactionState, Record<TransactionEvent, TransactionOut
     all_applied: FINISHES,
     some_refused: { next: 'refused', effects: ['record', 'finish'] },
     some_left: TOLD,
-    nothing_to_do: { next: 'ended', effects: ['in_place', 'end'] },
+    nothing_to_do: { next: 'ended', effects: ['end'] },
   },
   failing: {
     entry_failed: { next: 'failing', effects: ['record'] },

@@ -2,7 +2,7 @@ import { failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { docPathText } from '../../wire/doc-path.js';
 import type { KnownEntry } from '../desired/entry-table.js';
-import type { BegunUpdate, DataEvent } from './data-events.js';
+import { type BegunUpdate, type DataEvent, isLoad } from './data-events.js';
 
 /** The state of a transaction of data. */
 export type TransactionState =
@@ -38,9 +38,7 @@ export type TransactionEffect =
   /** Report its end. */
   | 'finish'
   /** Tell that it has ended, with nothing to report. */
-  | 'end'
-  /** The engine holds all of it already. */
-  | 'in_place';
+  | 'end';
 
 /** One row of the table. */
 export interface TransactionOutcome {
@@ -64,7 +62,6 @@ const TABLE: Record<TransactionState, Record<TransactionEvent, TransactionOutcom
   running: {
     ...FINISHES,
     entry_failed: { next: 'failing', effects: ['count_failure', 'record'] },
-    nothing_to_do: ends('in_place', 'end'),
   },
   failing: FINISHES,
   refused: {
@@ -125,11 +122,13 @@ interface Transaction {
   left: number;
   /** How many of these were replaced before the engine had them, or while it refused them. */
   replaced: number;
+  /** Entries of a load that the engine refuses, by id. */
+  readonly withheld: Set<string>;
 }
 
 /** The part of a transaction that others read. */
 export type DataTransaction = Readonly<
-  Pick<Transaction, 'update' | 'startedMs' | 'joined' | 'left' | 'replaced' | 'paths'>
+  Pick<Transaction, 'update' | 'startedMs' | 'joined' | 'left' | 'replaced' | 'paths' | 'withheld'>
 >;
 
 /** What a write is called in `actions`, as OPAL calls it (opal-protocol P6.3). */
@@ -141,7 +140,7 @@ const NAMED_PATHS = 5;
 /** Logs one line at the end of each data transaction. */
 export function logFinished(log: Logger) {
   return ({ id, success, error }: TransactionResult, transaction: DataTransaction): void => {
-    const { update, joined, startedMs, paths } = transaction;
+    const { update, joined, startedMs, paths, withheld } = transaction;
     const outcome = success ? successOf(transaction) : 'failed';
     const line = {
       update_id: id,
@@ -149,6 +148,7 @@ export function logFinished(log: Logger) {
       reason: update.reason,
       entries: joined,
       paths: [...paths],
+      ...(withheld.size > 0 && { withheld: withheld.size }),
       duration_ms: Date.now() - startedMs,
       outcome,
     };
@@ -158,9 +158,15 @@ export function logFinished(log: Logger) {
 }
 
 /** What became of a transaction that did not fail. */
-export function successOf({ joined, left, replaced }: DataTransaction): 'unchanged' | 'superseded' | 'applied' {
+export function successOf({
+  joined,
+  left,
+  replaced,
+  withheld,
+}: DataTransaction): 'unchanged' | 'superseded' | 'withheld' | 'applied' {
   if (joined === 0) return 'unchanged';
-  return left > 0 || replaced === joined ? 'superseded' : 'applied';
+  if (left > 0 || replaced === joined) return 'superseded';
+  return withheld.size === joined ? 'withheld' : 'applied';
 }
 
 type OnEffect = (effect: TransactionEffect, result: TransactionResult, transaction: DataTransaction) => void;
@@ -206,6 +212,7 @@ export class Transactions {
         if (event.kind === 'left') transaction.left++;
         else if (transaction.open.has(event.entry.id) || transaction.errors.has(event.entry.id)) transaction.replaced++;
         transaction.errors.delete(event.entry.id);
+        transaction.withheld.delete(event.entry.id);
         transaction.open.delete(event.entry.id);
         this.#endIfSettled(transaction);
       }
@@ -214,15 +221,19 @@ export class Transactions {
 
   #settled(entry: KnownEntry): void {
     const { id, state } = entry;
-    const failed = state.error !== undefined;
-    const transaction = this.#open.get(entry.transaction) ?? (failed ? this.#reopen(entry) : undefined);
+    // A load applies what can be applied. What the engine refuses of it is listed as failing, and is no failure of the load.
+    const isWithheld = state.kind === 'blocked' && isLoad(entry.transaction);
+    const error = isWithheld ? undefined : state.error;
+    const transaction = this.#open.get(entry.transaction) ?? (error === undefined ? undefined : this.#reopen(entry));
     if (transaction === undefined) return;
-    if (state.error !== undefined) {
-      transaction.errors.set(id, state.error);
+    if (error !== undefined) {
+      transaction.errors.set(id, error);
       this.#apply(transaction, 'entry_failed');
     }
     if (state.kind !== 'applied' && state.kind !== 'blocked') return;
-    if (state.kind === 'applied') transaction.errors.delete(id);
+    if (error === undefined) transaction.errors.delete(id);
+    if (isWithheld) transaction.withheld.add(id);
+    else transaction.withheld.delete(id);
     transaction.open.delete(id);
     this.#endIfSettled(transaction);
   }
@@ -230,7 +241,7 @@ export class Transactions {
   /** Reopens the transaction of an entry that fails after the end. */
   #reopen(entry: KnownEntry): Transaction {
     const key = entry.transaction;
-    const update = { id: key.slice(0, key.lastIndexOf('#')), reason: '', callbacks: [], isLoad: false };
+    const update = { id: key.slice(0, key.lastIndexOf('#')), reason: '', callbacks: [], isLoad: isLoad(key) };
     const transaction = newTransaction(key, update, 'ended');
     transaction.isSealed = true;
     this.#open.set(key, transaction);
@@ -258,10 +269,10 @@ export class Transactions {
 
 function newTransaction(key: string, update: BegunUpdate, state: TransactionState): Transaction {
   const none = { actions: new Set<string>(), open: new Set<string>(), errors: new Map<string, string>() };
-  const paths = new Set<string>();
   return {
     ...none,
-    paths,
+    paths: new Set<string>(),
+    withheld: new Set<string>(),
     key,
     update,
     state,

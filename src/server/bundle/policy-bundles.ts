@@ -17,11 +17,16 @@ import type { Snapshot, Snapshots } from './snapshot.js';
 /** Retry-After before the first head. */
 const NOT_READY_RETRY_SECONDS = 2;
 
+/** How many missing directories a line of the log names. */
+const NAMED_MISSING = 20;
+
 export interface BundleRequest {
   /** Directories in any spelling; none: the whole repository. */
   directories: readonly string[];
   /** Commit that the caller holds. If it is unknown or no commit id, the bundle is complete. */
   baseHash?: string | undefined;
+  /** Directories that do not exist count as empty, and the bundle names them. Default: they are a mistake of the caller. */
+  allowsMissing?: boolean;
 }
 
 export interface PolicyBundlesDeps {
@@ -43,7 +48,10 @@ export class PolicyBundles {
     this.#ready = new ByteCache(options.cacheBytes, ({ size }) => size);
   }
 
-  /** Rejects with `policy_not_ready`, `policy_path_unknown` (neither the head nor the base has the directory) or `git_failed`. */
+  /**
+   * Rejects with `policy_not_ready`, `git_failed`, and unless missing directories are allowed with `policy_path_unknown`: neither the
+   * head nor the base has the directory.
+   */
   async get(request: BundleRequest): Promise<EncodedBundle> {
     const hash = this.#deps.tracker.head();
     if (hash === undefined) {
@@ -61,8 +69,8 @@ export class PolicyBundles {
     try {
       const head = await this.#deps.snapshots.get(hash);
       const base = await this.#base(request.baseHash);
-      checkDirectories(directories, head, base);
-      return await this.#bundle(head, base, directories);
+      if (request.allowsMissing !== true) checkDirectories(directories, head, base);
+      return await this.#bundle(head, base, directories, request.allowsMissing === true);
     } catch (error) {
       if (isDamage(error)) this.#deps.tracker.reportDamage();
       throw error;
@@ -84,11 +92,18 @@ export class PolicyBundles {
     }
   }
 
-  async #bundle(head: Snapshot, base: Snapshot | undefined, directories: readonly string[]): Promise<EncodedBundle> {
-    const key = [head.hash, base?.hash ?? '', ...directories].join('\0');
+  async #bundle(
+    head: Snapshot,
+    base: Snapshot | undefined,
+    directories: readonly string[],
+    namesMissing: boolean,
+  ): Promise<EncodedBundle> {
+    const missing = namesMissing ? directories.filter((directory) => !head.directories.has(directory)) : [];
+    // With nothing to name, the bytes are the same for all callers.
+    const key = [head.hash, base?.hash ?? '', missing.length > 0 ? 'missing' : '', ...directories].join('\0');
     const known = this.#ready.get(key) ?? this.#building.get(key);
     if (known !== undefined) return await known;
-    const building = this.#build(head, base, directories, (bundle) => this.#ready.measure(key, bundle));
+    const building = this.#build(head, base, { directories, missing }, (bundle) => this.#ready.measure(key, bundle));
     this.#building.set(key, building);
     try {
       const bundle = await building;
@@ -102,16 +117,24 @@ export class PolicyBundles {
   async #build(
     head: Snapshot,
     base: Snapshot | undefined,
-    directories: readonly string[],
+    { directories, missing }: { directories: readonly string[]; missing: readonly string[] },
     onGrown: (bundle: EncodedBundle) => void,
   ): Promise<EncodedBundle> {
     const startedMs = performance.now();
     const delta = base && planDelta(base, head, directories);
     const plan = delta ?? planComplete(head, directories);
     const contents = await this.#deps.objects.blobs(plan.files.map((file) => file.blob));
-    const bundle = new EncodedBundle(Buffer.from(JSON.stringify(buildBundle(plan, contents))), head.hash, onGrown);
+    const content: PolicyBundle = {
+      ...buildBundle(plan, contents),
+      ...(missing.length > 0 && { missing_directories: [...missing] }),
+    };
+    const bundle = new EncodedBundle(Buffer.from(JSON.stringify(content)), head.hash, onGrown);
     const fields = { hash: head.hash, base: delta?.oldHash, directories, bytes: bundle.json.length };
     this.#deps.log.debug({ ...fields, duration_ms: Math.round(performance.now() - startedMs) }, 'bundle built');
+    if (missing.length > 0) {
+      const asked = { hash: head.hash, missing: missing.slice(0, NAMED_MISSING) };
+      this.#deps.log.warn(asked, 'clients subscribe to directories that the commit does not have: they count as empty');
+    }
     return bundle;
   }
 }

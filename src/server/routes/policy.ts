@@ -34,7 +34,9 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
       responses: {
         200: { description: 'The bundle', schema: policyBundle },
         304: { description: 'Not modified (If-None-Match)' },
-        404: { description: 'A directory does not exist' },
+        404: {
+          description: 'A directory does not exist. For PolicySync clients it counts as empty, and the bundle names it',
+        },
         503: {
           description: 'The policy source has not been fetched yet, or other server instances are ahead: retry',
         },
@@ -42,9 +44,14 @@ export function policyRoutes(app: FastifyInstance, deps: Pick<Policy, 'bundles' 
     },
     async ({ query, request, reply }) => {
       const baseHash = [query.base_hash ?? []].flat().at(-1);
-      await deps.freshness.check(baseHash, request.headers[PROTOCOL_HEADER] !== undefined);
-      const bundle = await deps.bundles.get({ directories: [query.path ?? []].flat(), baseHash });
-      reply.header('vary', 'accept-encoding').header('cache-control', 'no-cache');
+      const isOurs = request.headers[PROTOCOL_HEADER] !== undefined;
+      await deps.freshness.check(baseHash, isOurs);
+      const bundle = await deps.bundles.get({
+        directories: [query.path ?? []].flat(),
+        baseHash,
+        allowsMissing: isOurs,
+      });
+      reply.header('vary', `accept-encoding, ${PROTOCOL_HEADER}`).header('cache-control', 'no-cache');
       const traceparent = deps.parentFor?.(bundle, baseHash);
       if (traceparent !== undefined) reply.header('traceparent', traceparent);
       const known = tagOfCaller(request, bundle);

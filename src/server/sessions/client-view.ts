@@ -65,6 +65,7 @@ function policyOf({ state }: KnownClient, policyHead: string | null): ClientView
     current: state === null || wanted === null ? null : held === wanted,
     error: state?.policy?.error ?? null,
     since: state?.policy?.since ?? null,
+    ...(state?.policy?.missing !== undefined && { missing_directories: state.policy.missing }),
   };
 }
 

@@ -347,6 +347,33 @@ test('a refused commit changes nothing, is not looked at again by itself, and a 
   assert.deepEqual(running.changes.at(-1), { oldHash: 'h1', hash: 'h2', changedDirectories: ['.', 'a'] });
 });
 
+test('a source that goes back to the served commit is well again, whatever failed in between', async () => {
+  for (const isShared of [false, true]) {
+    const heads = isShared ? new MemoryHeads().handle(true) : ownHeads();
+    await using running = start(new FakeSource(), {}, heads);
+    const { source, tracker } = running;
+    await until(() => tracker.head(), { withinMs: 20_000, what: 'the head' });
+    const away = new SyncError('git_failed', 'no route to host');
+    const refused = new SyncError('bundle_archive_refused', 'it is no archive');
+    source.refuse.add('bad');
+    source.history = ['h1', 'bad'];
+    for (const failures of [['bad'], [away], [refused], ['bad', away], [away, 'bad'], ['bad', refused, 'bad']]) {
+      for (const failure of failures) {
+        source.problem = failure instanceof Error ? failure : undefined;
+        if (typeof failure === 'string') source.head = failure;
+        await tracker.refresh();
+        assert.equal(tracker.status().state, 'failing');
+      }
+      source.problem = undefined;
+      source.head = 'h1';
+      await tracker.refresh();
+      const { state, error, refused: left, failingSinceMs, lastResult } = tracker.status();
+      const told = [tracker.head(), state, error, left, failingSinceMs, lastResult];
+      assert.deepEqual(told, ['h1', 'following', undefined, undefined, undefined, 'same'], failures.join(', '));
+    }
+  }
+});
+
 test('a commit with nothing relevant moves the head without a notice', async () => {
   await using running = start();
   await until(() => running.tracker.head(), { withinMs: 20_000, what: 'the head' });
