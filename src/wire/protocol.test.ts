@@ -44,7 +44,7 @@ const RECORDED: { version: number; hashes: Record<string, string> } = {
     'session.policyState': 'b30afcafbb06835c',
     'session.position': '6c7e4392c7cb1555',
     'session.sessionAnswer': '411d05ed909f7efa',
-    'session.sessionReport': '5f589d99c901d3a4',
+    'session.sessionReport': '9293561cbb21448c',
     'session.sessionSubscribe': '2a0a67af79bf36f8',
     'updates.loggedUpdate': '02456e9aa59ebda2',
     'updates.updatesPage': '44743ec08565a085',
