@@ -74,6 +74,9 @@ export class Follower {
   readonly #dial: Dial;
   readonly #log: Logger;
   readonly #askServerLoad: (signal: AbortSignal) => Promise<void>;
+  readonly #onCutOff: (sinceMs: number | undefined) => void;
+  /** Since when the server is cut off, by the clock of this client. */
+  #cutOffMs: number | undefined;
   #server: ServerState = {
     connected: false,
     error: undefined,
@@ -87,18 +90,28 @@ export class Follower {
   #period: Period | undefined;
   /** {@link run} has ended: nobody would stop what starts now. */
   #isOver = false;
+  /** It has ended because the client was asked to stop. */
+  #isEnding = false;
   /** Ends {@link run} with the failure of a part. */
   #fail: (error: unknown) => void = () => undefined;
 
   constructor(
     settings: ClientSettings,
-    deps: { keeper: EngineKeeper; askServerLoad: (signal: AbortSignal) => Promise<void>; dial: Dial; log: Logger },
+    deps: {
+      keeper: EngineKeeper;
+      askServerLoad: (signal: AbortSignal) => Promise<void>;
+      dial: Dial;
+      /** Called when the server says that it is cut off from the others, with since when, and when it is so no longer. */
+      onCutOff?: (sinceMs: number | undefined) => void;
+      log: Logger;
+    },
   ) {
     this.#settings = settings;
     this.#dial = deps.dial;
     this.#statId = settings.clientStatId ?? `CLIENT_${hexId()}`;
     this.#keeper = deps.keeper;
     this.#askServerLoad = deps.askServerLoad;
+    this.#onCutOff = deps.onCutOff ?? (() => undefined);
     this.#log = deps.log;
   }
 
@@ -161,6 +174,7 @@ export class Follower {
       });
     } finally {
       this.#isOver = true;
+      this.#isEnding = signal.aborted;
       await this.stop();
     }
   }
@@ -206,6 +220,7 @@ export class Follower {
           const { clientLabels: labels } = settings;
           return {
             client_id: reporter.clientId,
+            at: Date.now(),
             ...(Object.keys(labels).length > 0 && { labels }),
             ...(asked !== undefined && { asks: [...asked.kinds] }),
             ...(position === undefined ? {} : { position: wirePosition(position) }),
@@ -222,6 +237,7 @@ export class Follower {
           if (!beat.success) return false;
           spreadMs = beat.data.return_ms ?? 0;
           this.#isListedAs(beat.data.listed_as, reporter.clientId, log);
+          this.#isCutOff(beat.data.cut_off_ms, log);
           if (settings.dataUpdaterEnabled) data.heartbeat(beat.data);
           if (settings.policyUpdaterEnabled) policy.headIs(beat.data.policy_head);
           return true;
@@ -231,8 +247,10 @@ export class Follower {
           else policy.notified(dataText);
         },
         spreadMs: () => spreadMs,
+        isEnding: () => this.#isEnding,
         onDisconnected: (reason, sentAway) => {
           this.#server = { ...this.#server, connected: false, sinceMs: Date.now() };
+          this.#isCutOff(undefined, log);
           if (sentAway) return;
           this.#failed(reason, 'server_unreachable');
           if (signal.aborted) return;
@@ -255,10 +273,21 @@ export class Follower {
     const extensions = session.protocol ?? 'none';
     log.info({ server: redactUrl(serverUrl), extensions, session: answer !== undefined }, 'subscribed');
     this.#isListedAs(answer?.listed_as, reporter.clientId, log);
+    this.#isCutOff(answer?.cut_off_ms, log);
     if (policyUpdaterEnabled) policy.request();
     if (dataUpdaterEnabled)
       data.connected(answer === undefined ? undefined : { ...answer, spreadMs: answer.spread_ms });
     if (answer !== undefined) reporter.follow(session, answer.heartbeat_seconds * 1000);
+  }
+
+  /** `forMs`: how long the server has been cut off; undefined: it is not, or this client is not connected to it. Clocks may differ. */
+  #isCutOff(forMs: number | undefined, log: Logger): void {
+    if ((forMs === undefined) === (this.#cutOffMs === undefined)) return;
+    this.#cutOffMs = forMs === undefined ? undefined : Date.now() - Math.round(forMs);
+    this.#onCutOff(this.#cutOffMs);
+    if (forMs === undefined) return;
+    const since = new Date(Date.now() - Math.round(forMs)).toISOString();
+    log.warn({ since }, 'the sync server is cut off from its backbone: what is published elsewhere does not arrive');
   }
 
   /** The server lists a client under another name where another client has its id: an operator should know. */

@@ -3,6 +3,12 @@
 /** Its server stopped, or was killed. */
 export const SERVER_STOPPED = 'its server stopped';
 
+/**
+ * Close code by which one of our clients says goodbye: it was asked to stop, and nobody has to expect it back. Of the range for private use
+ * (RFC 6455); an older server takes it for any other code.
+ */
+export const GOODBYE_CODE = 4000;
+
 /** Close codes (RFC 6455) of a peer that goes: normal, going away, no code. */
 const GOODBYES = [1000, 1001, 1005];
 /** The connection ended without a closing handshake. */

@@ -14,7 +14,7 @@ import {
   textFrame,
   topicList,
 } from '../wire/frames.js';
-import { closedByPeer, SERVER_STOPPED } from './close-reason.js';
+import { closedByPeer, GOODBYE_CODE, SERVER_STOPPED } from './close-reason.js';
 import type { EventLoopTick } from './event-loop-tick.js';
 import { Heartbeat } from './heartbeat.js';
 import type { Hub, Subscriber } from './hub.js';
@@ -144,7 +144,7 @@ export class Connection implements Subscriber, SessionPeer {
     // Broken framing, an oversized message, a lost connection: ws closes it with the code that fits.
     ws.on('error', (error) => this.#log().info({ error: errorText(error) }, 'socket failed'));
     ws.on('close', (code) => {
-      this.#release(closedByPeer(code));
+      this.#release(closedByPeer(code), code === GOODBYE_CODE);
       options.onClosed(this);
     });
     deps.meter?.opened();
@@ -242,13 +242,13 @@ export class Connection implements Subscriber, SessionPeer {
   }
 
   /** Ends subscriptions and session; the closing handshake may take longer. */
-  #release(why: string): void {
+  #release(why: string, isGoodbye = false): void {
     this.#heartbeat.stop();
     this.#stopExpiry();
     this.#deps.hub.remove(this);
     if (this.#isReleased) return;
     this.#isReleased = true;
-    this.#deps.sessions?.closed(this, why);
+    this.#deps.sessions?.closed(this, why, isGoodbye);
   }
 
   /** The rest of this tick's messages reach the operating system in one call: bursts cost far less. */

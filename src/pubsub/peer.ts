@@ -128,6 +128,6 @@ export interface SessionHandler {
   takes(method: string): boolean;
   /** Runs one of its methods; returns false where it rejects the call. `bytes`: the size of the call as it came, if that matters. */
   call(peer: SessionPeer, method: string, args: Readonly<Record<string, unknown>>, bytes?: number): boolean;
-  /** The connection has ended, and why. Called once for each, with or without a session. */
-  closed(peer: SessionPeer, why?: string): void;
+  /** The connection has ended, and why; by a goodbye the client is not expected back. Called once for each, with or without a session. */
+  closed(peer: SessionPeer, why?: string, isGoodbye?: boolean): void;
 }

@@ -69,6 +69,8 @@ export interface SocketClientDeps extends LinkDeps {
   onDisconnected(reason: string, sentAway: boolean): void;
   /** Time over which the clients of this server spread their reconnects, as it said last. */
   spreadMs?(): number;
+  /** Whether the client itself ends when {@link SocketClient.run} does: then it says goodbye. Default: it does not. */
+  isEnding?(): boolean;
   /** Called before each wait for the next attempt, with why there is no connection. */
   onFailed?(reason: string, code: ErrorCode): void;
 }
@@ -113,7 +115,8 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
     const link = await Link.open(linkOptions, deps, signal);
     const opened = { protocol: link.protocol, signal: link.closed };
     let told = false;
-    const stop = onAbort(signal, () => link.close());
+    const close = (): Promise<void> => link.close(signal.aborted && deps.isEnding?.() === true);
+    const stop = onAbort(signal, close);
     const keepAlive = startKeepAlive(link, options.keepAliveIntervalMs, deps.log);
     try {
       signal.throwIfAborted();
@@ -131,7 +134,7 @@ export function createSocketClient(options: SocketClientOptions, deps: SocketCli
     } finally {
       clearInterval(keepAlive);
       await stop();
-      await link.close();
+      await close();
       if (told) deps.onDisconnected(errorText(link.closed.reason), link.sentAway);
     }
   }

@@ -112,7 +112,7 @@ export async function serverHttp(
   add(streams, (one) => one.end());
   addServerReadings(deps.metrics, {
     log: deps.updateLog,
-    logUp: () => deps.updateLog.status.up,
+    logUp: () => deps.updateLog.status.up && deps.sessions.cutOff === undefined,
     logWrites: () => deps.updateLog.writes.ok,
     sockets,
     sessions: () => deps.sessions.summary(),
@@ -170,7 +170,9 @@ async function addRoutes(
   const { tracker } = policy;
   if (!security.authenticator.enabled) openUiOnLoopbackOnly(app);
   rootRoutes(app);
-  healthRoutes(app, { policySource: tracker, log: updateLog, isShared, stateFiles: deps.stateFiles });
+  const { stateFiles } = deps;
+  const cutOff = (): Sessions['cutOff'] => sessions.cutOff;
+  healthRoutes(app, { policySource: tracker, log: updateLog, isShared, stateFiles, cutOff });
   readyRoutes(app, { policySource: tracker, log: updateLog, drain: deps.drain });
   policyRoutes(app, {
     bundles: meter.bundles(policy.bundles),

@@ -49,7 +49,7 @@ function setUp(logger: Logger = silentLogger()) {
   const log = new HeldLog();
   const delivered: { topics: readonly string[]; text: string; extendedText?: string }[] = [];
   const hub = { publish: (publication: (typeof delivered)[number]) => delivered.push(publication) };
-  const deps = { updateLog: log as unknown as UpdateLog, hub, log: logger };
+  const deps = { updateLog: log as unknown as UpdateLog, hub, subscriberCount: () => 3, log: logger };
   const publisher = createPublisher(deps, { inlineDataLimitBytes: 20, retainDefault: 60 });
   const ids = () => delivered.map(({ text }) => (JSON.parse(text) as { id: string }).id);
   return { log, delivered, publisher, ids };
@@ -142,10 +142,11 @@ test('a failed append delivers nothing', async () => {
 
 test('a repetition under an Idempotency-Key is answered as the first, and delivered once; keys are of one publisher', async () => {
   const { publisher, ids } = setUp();
-  const first = await publisher.publish(update('u'), 'me', { idempotencyKey: 'k' });
-  const again = await publisher.publish(update('u'), 'me', { idempotencyKey: 'k' });
-  assert.deepEqual([first.replayed, again], [false, { ...first, subscribers: 0, replayed: true }]);
-  assert.equal((await publisher.publish(update('u'), 'another', { idempotencyKey: 'k' })).replayed, false);
+  const first = await publisher.publish(update('u'), 'me', { once: { key: 'k', elsewhere: 2 } });
+  const again = await publisher.publish(update('u'), 'me', { once: { key: 'k', elsewhere: 0 } });
+  assert.deepEqual([first.replayed, first.subscribers, again], [false, 5, { ...first, replayed: true }]);
+  const other = await publisher.publish(update('u'), 'another', { once: { key: 'k', elsewhere: 0 } });
+  assert.equal(other.replayed, false);
   assert.deepEqual(ids(), ['u', 'u']);
 });
 

@@ -56,7 +56,10 @@ export interface Published {
   /** Its position in the log of this epoch. */
   seq: number;
   epoch: string;
-  /** Number of connections that it was delivered to; other clients catch up later. 0 for a repetition. */
+  /**
+   * Number of connections that it was delivered to; other clients catch up later. Under an `Idempotency-Key`: of subscribers that it concerned
+   * when it was recorded, with those of other instances, so that a repetition has the same number.
+   */
   subscribers: number;
   /** True if it was published before under the same `Idempotency-Key`: nothing was recorded or delivered now. */
   replayed: boolean;
@@ -70,8 +73,8 @@ export interface PublisherOptions {
 }
 
 export interface PublishOptions {
-  /** The `Idempotency-Key` (design D27). */
-  readonly idempotencyKey?: string | undefined;
+  /** The `Idempotency-Key` (design D27), with the number of subscribers of other instances that the update concerns. */
+  readonly once?: { readonly key: string; readonly elsewhere: number } | undefined;
   /** A subscriber that does not get the update: the publisher itself, if its protocol expects that. */
   readonly except?: Subscriber | undefined;
   /** The span of the publisher, if it has one. */
@@ -104,6 +107,8 @@ export function createPublisher(
   deps: {
     updateLog: UpdateLog;
     hub: Delivery;
+    /** Number of connections to this instance on these topics. */
+    subscriberCount: (topics: readonly string[]) => number;
     /** Notes when each update came how far. */
     times?: Pick<TraceMemory['updates'], 'reached'>;
     log: Logger;
@@ -111,7 +116,7 @@ export function createPublisher(
   },
   { retainDefault = true, inlineDataLimitBytes = Number.POSITIVE_INFINITY }: PublisherOptions = {},
 ): Publisher {
-  const { updateLog, hub, times, log, tracing } = deps;
+  const { updateLog, hub, subscriberCount, times, log, tracing } = deps;
   const ownEvents = new OwnEvents();
   updateLog.deliverTo((recorded) => {
     const span = notifySpan(tracing, recorded);
@@ -148,8 +153,8 @@ export function createPublisher(
   }
 
   function published(recorded: Recorded, replayed: boolean, startedMs: number): Published {
-    const { id, seq, subscribers = 0 } = recorded;
-    const result = { id, seq, epoch: updateLog.epoch, subscribers, replayed };
+    const { id, seq, concerned, subscribers = 0 } = recorded;
+    const result = { id, seq, epoch: updateLog.epoch, subscribers: concerned ?? subscribers, replayed };
     log.info({ ...logFields(recorded), ...result, duration_ms: elapsedMs(startedMs) }, 'data update published');
     return result;
   }
@@ -158,9 +163,10 @@ export function createPublisher(
     publish: async (update, publisher, options = {}) => {
       checkUpdate(update);
       checkInlineData(update, inlineDataLimitBytes);
-      const { idempotencyKey: key, traceparent: parent } = options;
-      const once = key === undefined ? undefined : { key: JSON.stringify([publisher, key]), digest: digestOf(update) };
+      const { once: asked, traceparent: parent } = options;
+      const once = asked && { key: JSON.stringify([publisher, asked.key]), digest: digestOf(update) };
       const fields = newRecord(update, publisher, retainDefault);
+      if (asked !== undefined) fields.concerned = subscriberCount(topicsOf(fields)) + asked.elsewhere;
       const attributes = { 'policysync.update_id': fields.id, 'policysync.entries': fields.entries.length };
       return await inSpan(tracing, 'publish', { parent, kind: 'server', attributes }, async (traceparent) => {
         if (traceparent !== undefined) fields.traceparent = traceparent;
@@ -204,7 +210,7 @@ function digestOf({ id, reason, entries, callback, retain }: DataUpdate): string
   return createHash('sha256').update(printJson({ id, reason, entries, callback, retain })).digest('hex');
 }
 
-function topicsOf(record: LogRecord): string[] {
+function topicsOf(record: Pick<NewRecord, 'entries'>): string[] {
   return [...new Set(record.entries.flatMap((entry) => entry.topics))];
 }
 

@@ -101,7 +101,10 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const memory = createTraceMemory();
   const publisher = meter.publisher(
     createPublisher(
-      { updateLog, hub: meter.delivery(hub), times: memory.updates, tracing, log: logOf('publish') },
+      {
+        ...{ updateLog, hub: meter.delivery(hub), subscriberCount: (topics) => hub.subscriberCount(topics) },
+        ...{ times: memory.updates, tracing, log: logOf('publish') },
+      },
       { retainDefault: options.updatesRetainDefault, inlineDataLimitBytes: options.inlineDataLimitBytes },
     ),
   );

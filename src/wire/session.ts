@@ -65,8 +65,19 @@ export const sessionSubscribe = z.object({
   labels: peerLabels.optional().catch(undefined),
   /** What it can be asked over this socket. Missing: nothing. */
   asks: asks.optional().catch(undefined),
+  /**
+   * When it says so, in milliseconds since 1970 by its own clock: one clock tells which of its connections to several servers is the newest.
+   * Missing: it is older.
+   */
+  at: z.number().nonnegative().optional().catch(undefined),
 });
 export type SessionSubscribe = z.infer<typeof sessionSubscribe>;
+
+/**
+ * For how long this server has been cut off from the backbone that it shares with others: what they publish since does not arrive. Missing:
+ * it is not, or is older.
+ */
+const cutOffMs = z.number().nonnegative().optional();
 
 /** The `result` of such a `subscribe`. A rejected client retries later, under the same id. */
 export const sessionAnswer = z.discriminatedUnion('accepted', [
@@ -87,6 +98,8 @@ export const sessionAnswer = z.discriminatedUnion('accepted', [
     heartbeat_seconds: z.number().positive(),
     /** Over how long the client should spread its catch-up; 0: at once. */
     spread_ms: z.number().nonnegative(),
+    /** As in {@link heartbeat}. */
+    cut_off_ms: cutOffMs,
     /** Its id belongs to the holder of another token: the client is served, and listed under this name. Missing: under its id. */
     listed_as: z.string().optional(),
   }),
@@ -104,6 +117,7 @@ export const heartbeat = z.object({
   policy_head: z.string().nullable(),
   /** As in the response to `subscribe`. */
   listed_as: z.string().optional(),
+  cut_off_ms: cutOffMs,
 });
 export type Heartbeat = z.infer<typeof heartbeat>;
 

@@ -11,6 +11,7 @@ import {
   type NewRow,
   PAGE_CHARS,
   type Presence,
+  type PresenceText,
   type RowKind,
   type StoredRow,
 } from '../log/log-store.js';
@@ -295,12 +296,13 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
     list: async () => {
       const { ts } = await keeper.call((session) => session.info(names.presence));
       const nowMs = ts === undefined ? Date.now() : Date.parse(ts); // the clock of the server, as in the times of messages
-      const texts = new Map<string, string>();
+      const texts = new Map<string, PresenceText>();
       for (let from = 1; ; ) {
         const page = await keeper.call((session) => session.messages(names.presence, from, PAGE));
         for (const { data, time } of page) {
           const { instance, text, ttlMs } = JSON.parse((await unpack(data)).toString('utf8')) as PresenceMessage;
-          if (time.getTime() + ttlMs > nowMs) texts.set(instance, text);
+          const leftMs = time.getTime() + ttlMs - nowMs;
+          if (leftMs > 0) texts.set(instance, { text, leftMs });
         }
         const last = page.at(-1);
         if (last === undefined) return texts;

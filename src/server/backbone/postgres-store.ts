@@ -145,11 +145,11 @@ function postgresPresence(keeper: SessionKeeper<PostgresSession>, table: string)
     },
     list: async () => {
       const rows = await keeper.call((session) =>
-        session.read<{ instance: string; body: string }>(
-          `SELECT instance, body FROM ${table} WHERE until_ms > ${NOW_MS}`,
+        session.read<{ instance: string; body: string; left_ms: number }>(
+          `SELECT instance, body, (until_ms - ${NOW_MS})::float8 AS left_ms FROM ${table} WHERE until_ms > ${NOW_MS}`,
         ),
       );
-      return new Map(rows.map(({ instance, body }) => [instance, body]));
+      return new Map(rows.map(({ instance, body, left_ms: leftMs }) => [instance, { text: body, leftMs }]));
     },
   };
 }

@@ -1,5 +1,14 @@
 import type { Logger } from '../../lib/log.js';
-import type { Appended, Expectation, LogStore, NewRow, Presence, RowKind, StoredRow } from '../log/log-store.js';
+import type {
+  Appended,
+  Expectation,
+  LogStore,
+  NewRow,
+  Presence,
+  PresenceText,
+  RowKind,
+  StoredRow,
+} from '../log/log-store.js';
 import { DEDUP_MS, shortKey } from './backbone-errors.js';
 import { BackboneStore } from './backbone-store.js';
 import { APPEND, DROP, LIST_PRESENCE, LIVE, PROBE, PUT_PRESENCE, READ, READ_BACK, RETIRE } from './redis-scripts.js';
@@ -111,8 +120,9 @@ function redisPresence(keeper: SessionKeeper<RedisSession>, { presence, presence
       const flat = (await keeper.call((session) =>
         session.run(LIST_PRESENCE, [presence, presenceEnds], []),
       )) as string[];
-      const texts = new Map<string, string>();
-      for (let at = 0; at + 1 < flat.length; at += 2) texts.set(flat[at] ?? '', flat[at + 1] ?? '');
+      const texts = new Map<string, PresenceText>();
+      for (let at = 0; at + 2 < flat.length; at += 3)
+        texts.set(flat[at] ?? '', { text: flat[at + 1] ?? '', leftMs: Number(flat[at + 2]) });
       return texts;
     },
   };

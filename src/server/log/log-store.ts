@@ -71,8 +71,14 @@ export type WriteStatus =
 export interface Presence {
   /** Replaces the text of this instance; it expires `ttlMs` later. Rejects with `backbone_unavailable`. */
   put(instance: string, text: string, ttlMs: number): Promise<void>;
-  /** The texts of all live instances, by instance. Rejects with `backbone_unavailable`. */
-  list(): Promise<ReadonlyMap<string, string>>;
+  /** The texts that have not expired, by instance. Rejects with `backbone_unavailable`. */
+  list(): Promise<ReadonlyMap<string, PresenceText>>;
+}
+
+export interface PresenceText {
+  readonly text: string;
+  /** How much is left of its time, in milliseconds, by the clock of the store: clocks of instances differ. */
+  readonly leftMs: number;
 }
 
 /** Short texts between instances, at once or not at all: nothing is kept, and nothing waits for it. */

@@ -19,6 +19,7 @@ const updateBody = z.object({
   retain: z.union([z.boolean(), z.number()]).optional(),
   traceparent: z.string().optional(),
   once: z.string().optional(),
+  concerned: z.number().optional(),
   /** {@link Idempotency.digest}. */
   digest: z.string().optional(),
 });
@@ -57,9 +58,9 @@ export interface Generation {
 
 /** The body of an update's row. Throws `RangeError` if it is nested too deep. */
 export function updateBodyText(record: NewRecord, once?: Idempotency): string {
-  const { id, publisher, reason, entries, callbacks, retain, traceparent } = record;
-  const digest = once?.digest;
-  return printJson({ id, publisher, reason, entries, callbacks, retain, traceparent, once: record.once, digest });
+  const { id, publisher, reason, entries, callbacks, retain, traceparent, concerned } = record;
+  const told = { once: record.once, concerned, digest: once?.digest };
+  return printJson({ id, publisher, reason, entries, callbacks, retain, traceparent, ...told });
 }
 
 /** Parses a row of kind `update`. Throws `log_damaged` if it is invalid. */

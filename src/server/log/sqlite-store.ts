@@ -137,8 +137,9 @@ function memoryPresence(): Presence {
       texts.set(instance, { text, untilMs: performance.now() + ttlMs });
     },
     list: async () => {
-      for (const [instance, { untilMs }] of texts) if (untilMs <= performance.now()) texts.delete(instance);
-      return new Map([...texts].map(([instance, { text }]) => [instance, text]));
+      const nowMs = performance.now();
+      for (const [instance, { untilMs }] of texts) if (untilMs <= nowMs) texts.delete(instance);
+      return new Map([...texts].map(([instance, { text, untilMs }]) => [instance, { text, leftMs: untilMs - nowMs }]));
     },
   };
 }

@@ -30,6 +30,8 @@ export interface NewRecord {
   traceparent?: string | undefined;
   /** Digest of the key of {@link UpdateLog.appendOnce}, which sets it. */
   once?: string | undefined;
+  /** Subscribers that it concerned when it was recorded, for the response to a repetition. */
+  concerned?: number | undefined;
 }
 
 /** A record in the log. */

@@ -40,6 +40,10 @@ const waitAnswer = z.object({
     .array(z.object({ client_id: z.string(), reason: z.string() }))
     .describe('Clients that have not; at most 100'),
   lagging_count: z.number(),
+  away: z
+    .array(z.object({ client_id: z.string(), reason: z.string() }))
+    .describe('Clients concerned that are away since before it was recorded, and do not have it; at most 100'),
+  away_count: z.number(),
   unknown: z.array(z.string()).describe('Concerned OPAL clients, which do not report what they hold'),
   incomplete: z.string().optional().describe('Why clients may be missing from the lists'),
 });
@@ -66,7 +70,11 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
       query: publishQuery,
       body: dataUpdate,
       responses: {
-        200: { description: 'Recorded and delivered', schema: publishedAnswer.extend(waitAnswer.partial().shape) },
+        200: {
+          description:
+            'Recorded and delivered. With wait=applied, all concerned clients have applied it but those in `away`',
+          schema: publishedAnswer.extend(waitAnswer.partial().shape),
+        },
         202: {
           description: 'Recorded and delivered, but with wait=applied not all concerned clients have applied it yet',
           schema: publishedAnswer.extend(waitAnswer.shape),
@@ -75,14 +83,17 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
     },
     async ({ query, body, caller, request, reply }) => {
       authorizeUpdate(body, caller);
+      const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
+      const key = idempotencyKey(request);
+      // What the response to a repetition says has to be in the record.
+      const once = key === undefined ? undefined : { key, elsewhere: await deps.sessions.countElsewhere(topics) };
       const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
-        idempotencyKey: idempotencyKey(request),
+        once,
         traceparent: validTraceparent(request.headers.traceparent),
       });
       if (replayed) reply.header('idempotency-replayed', 'true');
       const { seq } = published;
-      const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
-      const elsewhere = replayed ? 0 : await deps.sessions.countElsewhere(topics);
+      const elsewhere = once === undefined ? await deps.sessions.countElsewhere(topics) : 0;
       const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
       return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
     },

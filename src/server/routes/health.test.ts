@@ -14,7 +14,7 @@ async function said(writes: WriteStatus, stateFiles: StateFiles): Promise<unknow
   const app = createHttpApp({ bodyLimitBytes: 1000, authenticator }, { log: silentLogger() });
   const status = { up: true } as const;
   const log = { epoch: 'e', head: 7, durability: { level: 'durable' } as const, configDiffers: false, status, writes };
-  healthRoutes(app, { policySource: undefined, log, isShared: false, stateFiles });
+  healthRoutes(app, { policySource: undefined, log, isShared: false, stateFiles, cutOff: () => undefined });
   readyRoutes(app, { policySource: undefined, log, drain: { isBegun: false } });
   const answers = await Promise.all(['/healthcheck', '/ready'].map((url) => app.inject({ method: 'GET', url })));
   return answers.map((answer) => [answer.statusCode, answer.json<unknown>()]);

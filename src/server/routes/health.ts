@@ -7,6 +7,7 @@ import { clockDifference } from '../instances/clock-watch.js';
 import type { StoreStatus, WriteStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { FailingFile } from '../sessions/state-files.js';
+import type { CutOff } from '../sessions/lease.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 export interface HealthDeps {
@@ -20,6 +21,8 @@ export interface HealthDeps {
   stateFiles: { readonly failing: readonly FailingFile[] };
   /** Whether the log is in a backbone. */
   isShared: boolean;
+  /** Since when the backbone has not answered this instance; undefined: it does. */
+  cutOff: () => CutOff | undefined;
 }
 
 /** For the OpenAPI document alone. */
@@ -87,7 +90,8 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
     const { log, isShared, stateFiles } = deps;
     const { durability, writes } = log;
     const { failing } = stateFiles;
-    const isWell = log.status.up && writes.ok && policy.error == null && failing.length === 0;
+    const backbone = backboneState(log.status, deps.cutOff());
+    const isWell = backbone.up && writes.ok && policy.error == null && failing.length === 0;
     return {
       status: logFailure !== undefined ? 'error' : isWell ? 'ok' : 'degraded',
       policy,
@@ -96,7 +100,7 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
         head: log.head,
         durability: durability.level,
         ...(durability.level === 'weak' && { weakness: durability.reason }),
-        ...(isShared && { backbone: { ...backboneState(log.status), ...clockState(log.clockAheadMs) } }),
+        ...(isShared && { backbone: { ...backbone, ...clockState(log.clockAheadMs) } }),
         ...(!writes.ok && { refuses: refusalOf(writes) }),
         ...(log.configDiffers && { config_differs: true }),
         ...(logFailure !== undefined && { error: logFailure }),
@@ -116,9 +120,15 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function backboneState(status: StoreStatus): { up: boolean; since?: string; reason?: string } {
-  if (status.up) return { up: true };
-  return { up: false, since: new Date(status.sinceMs).toISOString(), reason: status.reason };
+/** A connection that hangs shows by the silence first. */
+function backboneState(
+  status: StoreStatus,
+  cutOff: CutOff | undefined,
+): { up: boolean; since?: string; reason?: string } {
+  if (status.up && cutOff === undefined) return { up: true };
+  const sinceMs = Math.min(...(status.up ? [] : [status.sinceMs]), cutOff?.sinceMs ?? Number.POSITIVE_INFINITY);
+  const reason = status.up ? 'it does not answer' : status.reason;
+  return { up: false, since: isoTime(sinceMs), reason };
 }
 
 function clockState(aheadMs = 0): { clock?: string } {

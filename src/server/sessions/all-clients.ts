@@ -1,12 +1,10 @@
+import { chosenClients } from './chosen-clients.js';
 import { distinctNames, type OwnerOf } from './client-view.js';
-import type { GoneInstance } from './gone-instances.js';
-import { type KnownClient, preferred } from './known-client.js';
+import { whyIncomplete, whyUnheard } from './fleet-picture.js';
+import type { KnownClient } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { InstanceView } from './presence-text.js';
 import type { WhyReturning } from './returning.js';
-
-/** Age after which an instance may be gone: it announces itself at least every five seconds. */
-const SILENT_MS = 7000;
 
 export interface AllClientsDeps {
   /** The clients of this instance. */
@@ -20,7 +18,7 @@ export interface AllClientsDeps {
 
 /** The clients of all instances. */
 export interface AllClients {
-  /** By name, in the order of the names. */
+  /** By name, in the order of the names. Those that said goodbye are not among them. */
   readonly named: readonly (readonly [string, KnownClient])[];
   /** The number of instances that a client is connected to, by its key. */
   readonly connected: ReadonlyMap<string, number>;
@@ -41,35 +39,15 @@ export async function allClients(
   maxAgeMs: number,
   awaiting: Awaiting = (work) => work,
 ): Promise<AllClients> {
-  const { views, gone, incomplete } = await awaiting(instances.others(maxAgeMs));
+  const others = await awaiting(instances.others(maxAgeMs));
   const connected = new Map<string, number>();
-  const chosen = new Map<string, KnownClient>();
-  for (const client of [...clients(), ...views.flatMap((view) => view.clients)]) {
-    // A ping is deciding whether it is alive.
-    if (client.isDoubtful) continue;
-    const before = chosen.get(client.key);
-    chosen.set(client.key, before === undefined ? client : preferred(before, client));
-    connected.set(client.key, (connected.get(client.key) ?? 0) + Number(client.awaySinceMs === null));
-  }
-  const named = [...distinctNames([...chosen.values()], ownerOf)].sort(([a], [b]) => (a < b ? -1 : 1));
-  const unheard = incomplete ?? silence(views, now()) ?? null;
-  const why = unheard ?? lost(gone, chosen) ?? whyReturning?.(connected, { nowMs: now(), isAlone: views.length === 0 });
-  return { named, connected, views, unheard, incomplete: why ?? null };
-}
-
-/**
- * Returns a warning if clients of an instance that is gone are nowhere else: they may still be there, at an instance that nobody hears. It has
- * no number: limited callers, too, are told.
- */
-function lost(gone: readonly GoneInstance[], known: ReadonlyMap<string, KnownClient>): string | undefined {
-  const left = gone.find(({ keys }) => keys.some((key) => !known.has(key)));
-  return left && `server instance ${left.instance} is gone, and not all of its clients have come to another one`;
-}
-
-/** Returns a warning if an instance may be gone: its clients may be elsewhere by now. */
-function silence(views: readonly InstanceView[], nowMs: number): string | undefined {
-  const silent = views.find(({ atMs }) => nowMs - atMs > SILENT_MS);
-  if (silent === undefined) return undefined;
-  const seconds = Math.round((nowMs - silent.atMs) / 1000);
-  return `server instance ${silent.instance} has said nothing for ${seconds} s: its clients may be elsewhere by now`;
+  const chosen = chosenClients([clients(), ...others.instances.map((one) => one.clients)], (client) =>
+    connected.set(client.key, (connected.get(client.key) ?? 0) + Number(client.awaySinceMs === null)),
+  );
+  const expected = [...chosen.values()].filter(({ saidGoodbye }) => !saidGoodbye);
+  const named = [...distinctNames(expected, ownerOf)].sort(([a], [b]) => (a < b ? -1 : 1));
+  const isBack = (key: string): boolean => (connected.get(key) ?? 0) > 0 || chosen.get(key)?.saidGoodbye === true;
+  const picture = { others, isBack, whyReturning, nowMs: now() };
+  const unheard = whyUnheard(others) ?? null;
+  return { named, connected, views: others.views, unheard, incomplete: whyIncomplete(picture) ?? null };
 }

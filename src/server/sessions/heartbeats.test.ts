@@ -3,16 +3,18 @@ import { test } from 'node:test';
 import type { SessionPeer } from '../../pubsub/peer.js';
 import { heartbeat } from '../../wire/session.js';
 import { sendHeartbeat } from './heartbeats.js';
+import type { CutOff } from './lease.js';
 
 /** What a client of a server with so many clients is told. */
-function told(peerCount: number): unknown {
+function told(peerCount: number, cutOff?: CutOff): unknown {
   const sent: unknown[] = [];
   const peer = {
     info: { topics: ['a'] },
     tell: (_method: string, beat: unknown) => void sent.push(beat),
   } as unknown as SessionPeer;
   const log = { epoch: 'e', head: 3, status: { up: true } as const, heads: () => ({ a: 3 }) };
-  sendHeartbeat(peer, { log, policyHead: () => 'c1', otherName: () => undefined, peerCount: () => peerCount });
+  const about = { policyHead: () => 'c1', otherName: () => undefined, peerCount: () => peerCount };
+  sendHeartbeat(peer, { log, ...about, cutOff: () => cutOff });
   return sent[0];
 }
 
@@ -20,4 +22,8 @@ test('a heartbeat of a server with many clients says over how long they should s
   assert.deepEqual(heartbeat.parse(told(50)), { epoch: 'e', heads: { a: 3 }, policy_head: 'c1' });
   assert.equal(heartbeat.parse(told(1000)).return_ms, 2000);
   assert.equal(heartbeat.parse(told(1_000_000)).return_ms, 30_000);
+});
+
+test('a heartbeat of a server that is cut off from its backbone says for how long: clocks may differ', () => {
+  assert.equal(heartbeat.parse(told(1, { sinceMs: 5, forMs: 8000 })).cut_off_ms, 8000);
 });

@@ -1,5 +1,6 @@
 import type { SessionPeer } from '../../pubsub/peer.js';
 import { HEARTBEAT_METHOD, type Heartbeat } from '../../wire/session.js';
+import type { CutOff } from './lease.js';
 import { reconnectJitterMs } from './reconnect-jitter.js';
 import type { SessionLog } from './session-handler.js';
 
@@ -11,6 +12,8 @@ export interface HeartbeatDeps {
   readonly peerCount: () => number;
   readonly log: SessionLog;
   readonly policyHead: () => string | undefined;
+  /** Since when this instance is cut off from the backbone; undefined: it is not. */
+  readonly cutOff: () => CutOff | undefined;
   /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
   /** Called with how late the timer is, in milliseconds: a sample of the delay of the event loop. */
@@ -41,12 +44,14 @@ export function runHeartbeats(intervalMs: number, deps: HeartbeatDeps, signal: A
 export function sendHeartbeat(peer: SessionPeer, deps: Omit<HeartbeatDeps, 'peers'>): void {
   const listedAs = deps.otherName(peer);
   const returnMs = reconnectJitterMs(deps.peerCount());
+  const cutOff = deps.cutOff();
   const beat: Heartbeat = {
     epoch: deps.log.epoch,
     heads: { ...deps.log.heads(peer.info.topics) },
     policy_head: deps.policyHead() ?? null,
     ...(returnMs > 0 && { return_ms: returnMs }),
     ...(listedAs !== undefined && { listed_as: listedAs }),
+    ...(cutOff !== undefined && { cut_off_ms: cutOff.forMs }),
   };
   peer.tell(HEARTBEAT_METHOD, beat);
 }

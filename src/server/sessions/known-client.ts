@@ -58,6 +58,10 @@ export interface KnownClient extends ClientIdentity {
   readonly awaySinceMs: number | null;
   /** Why it is away; undefined: that is not known. */
   readonly awayReason?: string | undefined;
+  /** It ended in order, and nobody expects it back: it is not away, and is remembered only against older views of other instances. */
+  readonly saidGoodbye?: true | undefined;
+  /** When it opened its last connection, by its own clock; undefined: an older client, or an OPAL one. */
+  readonly openedAtMs?: number | undefined;
   /** Null: it holds nothing of this log, or has not reported. */
   readonly position: Position | null;
   readonly state: ReportedState | null;
@@ -142,14 +146,30 @@ export function isConcerned({ topics, topicsLeftOut }: KnownClient, published: P
   return topicsLeftOut > 0 || concerns(topics, published);
 }
 
-/** Returns the better of two views of a client: the one where it is connected, or was last. */
+/**
+ * Returns the better of two views of a client: the one where it is connected, or was last. Its own clock tells which of its connections is the
+ * newest: those of instances may differ.
+ */
 export function preferred(a: KnownClient, b: KnownClient): KnownClient {
   if ((a.awaySinceMs === null) !== (b.awaySinceMs === null)) return a.awaySinceMs === null ? a : b;
+  const [first, second] = [a.openedAtMs, b.openedAtMs];
+  if (first !== undefined && second !== undefined && first !== second) return second > first ? b : a;
   return lastSeenMs(b) > lastSeenMs(a) ? b : a;
 }
 
 function lastSeenMs({ connectedAtMs, awaySinceMs }: KnownClient): number {
   return awaySinceMs ?? connectedAtMs;
+}
+
+/** What is remembered of a client that said goodbye. */
+export function goodbyeForm({ awayReason: _, ...client }: KnownClient): KnownClient {
+  const nothing = { topics: [], topicsLeftOut: 0, spans: [], position: null, state: null, reportedAtMs: null };
+  return { ...client, ...nothing, lastError: null, labels: NO_LABELS, asks: NO_ASKS, saidGoodbye: true };
+}
+
+/** Whether a client was known already when the record at `seq` was appended, connected or away. */
+export function wasKnown(spans: readonly Span[], seq: number): boolean {
+  return spans.some(({ from }) => from < seq);
 }
 
 /** Limits of a client that is away: characters of topics, failures, characters of a text, seqs of a list. */

@@ -4,20 +4,24 @@ import type { Logger } from '../../lib/log.js';
 import type { Vitals } from '../instances/vitals.js';
 import { isBackboneAway, type Presence } from '../log/log-store.js';
 import type { TraceMemory } from '../trace/change-times.js';
-import { type GoneInstance, GoneInstances } from './gone-instances.js';
+import { EXPECTED_MS, LEASE_MS } from './instance-presence.js';
 import { isConcerned, type KnownClient, type PublishedTopics } from './known-client.js';
+import { type CutOff, Lease } from './lease.js';
+import { InstanceMemory, NO_OTHERS, type OtherInstances, type ReadText } from './other-instances.js';
 import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
 import { viewInOurTime } from './view-times.js';
 
 export interface PeerInstancesOptions {
   /** Name of this instance. */
   readonly instance: string;
+  /** How long an instance that is not heard any more is remembered, with its clients, at least {@link EXPECTED_MS}. */
+  readonly memoryMs: number;
   /** The name that it had before this start, and when it was last there, if that is known. */
   readonly former?: Pick<InstanceView, 'instance' | 'atMs'> | undefined;
   /** Minimum time between two announcements. Default: 1 s. */
   readonly minIntervalMs?: number;
-  /** Lifetime of an announcement. Default: 10 s. */
-  readonly ttlMs?: number;
+  /** An announcement that is not renewed for so long makes the instance silent. Default: {@link LEASE_MS}. */
+  readonly leaseMs?: number;
 }
 
 export interface PeerInstancesDeps {
@@ -29,6 +33,8 @@ export interface PeerInstancesDeps {
   readonly head: () => number;
   /** Called with each client of another instance in a new announcement. */
   readonly onClient?: ((client: KnownClient) => void) | undefined;
+  /** Called when this instance is cut off from the others, and when it is so no longer. */
+  readonly onCutOff?: (() => void) | undefined;
   /** When the last changes came how far at this instance. */
   readonly memory?: TraceMemory | undefined;
   /** How this instance is. */
@@ -38,43 +44,49 @@ export interface PeerInstancesDeps {
   readonly log: Logger;
 }
 
-/** The announcements of the other instances. */
-export interface OtherInstances {
-  readonly views: readonly InstanceView[];
-  /** Those that were there until a while ago. */
-  readonly gone: readonly GoneInstance[];
-  /** Why some may be missing; undefined: it is complete. */
-  readonly incomplete: string | undefined;
-}
-
-type ReadViews = Map<string, { readonly text: string; readonly view: InstanceView }>;
-
 /** Changes within this time are announced together. */
 const GATHER_MS = 100;
 /** Maximum age of counts for publishers: instances announce changes at most once a second. */
 const COUNT_AGE_MS = 1000;
-/** How often an announcement is repeated within its lifetime. */
+/** How often an announcement is repeated within the lease. */
 const REPEATS = 3;
+/** A text with this time left is as good as removed. */
+const AT_ONCE_MS = 1;
 
 /** Announces the clients of this instance to the others, and reads theirs. */
 export class PeerInstances {
   readonly #options: Required<Omit<PeerInstancesOptions, 'former'>> & Pick<PeerInstancesOptions, 'former'>;
   readonly #deps: PeerInstancesDeps;
   readonly #changed = new Wakeup();
+  readonly #memory: InstanceMemory;
+  /** How long an announcement is kept by the backbone. */
+  readonly #ttlMs: number;
+  /** Undefined: there is only this instance. */
+  readonly #lease: Lease | undefined;
   #isFailing = false;
   #reading: Promise<OtherInstances> | undefined;
   #last: { readonly atMs: number; readonly others: OtherInstances } | undefined;
-  /** The last announcement of each instance with its parsed form: most announcements are repetitions. */
-  #views: ReadViews = new Map();
-  readonly #gone = new GoneInstances();
 
   constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
-    this.#options = { minIntervalMs: 1000, ttlMs: 10_000, ...options };
+    this.#options = { minIntervalMs: 1000, leaseMs: LEASE_MS, ...options };
     this.#deps = deps;
+    this.#ttlMs = Math.max(options.memoryMs, EXPECTED_MS);
+    this.#memory = new InstanceMemory(this.#ttlMs);
+    if (deps.presence !== undefined) this.#lease = new Lease(this.#options.leaseMs, () => deps.onCutOff?.());
   }
 
   get isAlone(): boolean {
     return this.#deps.presence === undefined;
+  }
+
+  /** Since when the backbone has not answered this instance; undefined: it does. */
+  get cutOff(): CutOff | undefined {
+    return this.#lease?.cutOff;
+  }
+
+  /** What was read last of the others, however long ago. */
+  get lastRead(): OtherInstances {
+    return this.#last?.others ?? NO_OTHERS;
   }
 
   /** Schedules an announcement: a client of this instance, or the last seq that it has seen, has changed. */
@@ -83,35 +95,46 @@ export class PeerInstances {
   }
 
   /**
-   * Announces this instance before it accepts clients, so that a wait for all clients includes them, and withdraws what it said before
-   * it was killed. Never rejects: `run` retries while the backbone is unavailable.
+   * Announces this instance before it accepts clients, so that a wait for all clients includes them, and says that it has ended what it was
+   * before it was killed. Never rejects: `run` retries while the backbone is unavailable.
    */
   async join(): Promise<void> {
     const { former } = this.#options;
-    if (former !== undefined) await this.#withdraw(former);
+    if (former !== undefined) await this.#end(former, []);
     await this.#announce();
   }
 
   /** Announces the clients of this instance until the signal aborts. Does not reject while the backbone is unavailable. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#deps.presence === undefined) return;
-    const { instance, ttlMs, minIntervalMs } = this.#options;
+    const { instance, leaseMs, minIntervalMs } = this.#options;
     try {
       for (;;) {
-        await this.#changed.wait(signal, ttlMs / REPEATS);
+        await this.#changed.wait(signal, leaseMs / REPEATS);
         await sleep(Math.min(GATHER_MS, minIntervalMs), signal);
         await this.#announce();
-        await sleep(minIntervalMs, signal);
+        await sleep(Math.min(minIntervalMs, leaseMs / REPEATS), signal);
       }
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
+    } finally {
+      this.#lease?.close();
     }
-    // Waits must not depend on this instance from now on.
-    await this.#withdraw({ instance, atMs: Date.now() });
+    // Waits must not depend on this instance from now on. Whoever has come elsewhere already is not away.
+    const here = new Set(
+      this.lastRead.instances.flatMap(({ clients }) =>
+        clients.flatMap((one) => (one.awaySinceMs === null ? one.key : [])),
+      ),
+    );
+    await this.#end(
+      { instance, atMs: Date.now() },
+      this.#deps.clients().filter(({ key }) => !here.has(key)),
+    );
   }
 
-  /** Returns the announcements of the other instances, at most `maxAgeMs` old. Never rejects. */
+  /** Returns what is known of the other instances, at most `maxAgeMs` old. Never rejects. */
   async others(maxAgeMs: number): Promise<OtherInstances> {
+    if (this.isAlone) return NO_OTHERS;
     if (this.#last !== undefined && performance.now() - this.#last.atMs <= maxAgeMs) return this.#last.others;
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -119,47 +142,41 @@ export class PeerInstances {
     return this.#reading;
   }
 
-  /**
-   * Calls `take` with every client of another instance. Returns why clients may be missing that were subscribed when the record
-   * at `seq` was appended; undefined: none is.
-   */
-  async lookFor(seq: number, take: (client: KnownClient) => void): Promise<string | undefined> {
-    if (this.isAlone) return undefined;
-    const { views, incomplete } = await this.others(0);
-    for (const { clients } of views) for (const client of clients) take(client);
-    if (incomplete !== undefined) return incomplete;
-    const behind = views.find(({ seen }) => seen < seq);
-    return behind === undefined ? undefined : `server instance ${behind.instance} has not said who is connected to it`;
-  }
-
   /** Counts the connected clients of other instances that subscribe to any of these topics, as of at most a second ago. */
   async countConcerned(topics: PublishedTopics): Promise<number> {
-    if (this.isAlone) return 0;
-    const { views } = await this.others(COUNT_AGE_MS);
+    const { instances } = await this.others(COUNT_AGE_MS);
     const isHere = (client: KnownClient): boolean => client.awaySinceMs === null && isConcerned(client, topics);
-    return views.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
+    return instances.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
   }
 
-  /** Ends an announcement. If this fails, it expires. */
-  async #withdraw({ instance, atMs }: Pick<InstanceView, 'instance' | 'atMs'>): Promise<void> {
-    const { presence, log } = this.#deps;
-    const text = await printView({ ...this.#own(), instance, atMs, clients: [] });
-    await presence
-      ?.put(instance, text, 1)
+  /** Says that an instance has ended in order, with these clients away until they come elsewhere. If this fails, it is silent for the others. */
+  async #end(
+    { instance, atMs }: Pick<InstanceView, 'instance' | 'atMs'>,
+    clients: readonly KnownClient[],
+  ): Promise<void> {
+    const { head, log } = this.#deps;
+    const text = await printView({
+      ...{ instance, atMs, clients, seen: head(), leftOut: 0, hasEnded: true, ttlMs: this.#ttlMs },
+    });
+    await this.#deps.presence
+      ?.put(instance, text, this.#ttlMs)
       .catch((error: unknown) =>
-        log.debug({ error: errorText(error) }, 'cannot withdraw the announcement of an instance'),
+        log.debug({ error: errorText(error) }, 'the other instances cannot be told that an instance has ended'),
       );
   }
 
   async #announce(): Promise<void> {
     const { presence, log } = this.#deps;
-    const { instance, ttlMs } = this.#options;
+    const sentMs = performance.now();
     try {
-      await presence?.put(instance, await printView(this.#own()), ttlMs);
+      await presence?.put(this.#options.instance, await printView(this.#own()), this.#ttlMs);
+      this.#lease?.answered(sentMs);
       if (this.#isFailing) log.info({}, 'other instances see the clients of this one again');
       this.#isFailing = false;
     } catch (error) {
-      const isNews = !this.#isFailing && !isBackboneAway(error);
+      const isAway = isBackboneAway(error);
+      if (!isAway) this.#lease?.answered(sentMs);
+      const isNews = !this.#isFailing && !isAway;
       if (isNews) log.warn(failureFields(error), 'cannot announce the clients of this instance to the others');
       this.#isFailing = true;
     }
@@ -169,7 +186,7 @@ export class PeerInstances {
     const { clients, head, memory, vitals } = this.#deps;
     const { instance } = this.#options;
     const about = { memory, ...(vitals !== undefined && { vitals: vitals() }) };
-    return { instance, atMs: Date.now(), seen: head(), clients: clients(), leftOut: 0, ...about };
+    return { instance, atMs: Date.now(), seen: head(), clients: clients(), leftOut: 0, ttlMs: this.#ttlMs, ...about };
   }
 
   async #read(): Promise<OtherInstances> {
@@ -177,8 +194,8 @@ export class PeerInstances {
     try {
       others = await this.#readAll();
     } catch (error) {
-      const views = [...this.#views.values()].map(({ view }) => view);
-      others = { views, gone: [], incomplete: `other server instances cannot be asked: ${errorText(error)}` };
+      const unread = `other server instances cannot be asked: ${errorText(error)}`;
+      others = { ...this.lastRead, unread };
     }
     this.#last = { atMs: performance.now(), others };
     return others;
@@ -193,25 +210,42 @@ export class PeerInstances {
   }
 
   async #readAll(): Promise<OtherInstances> {
-    const texts = (await this.#deps.presence?.list()) ?? new Map<string, string>();
-    const views: ReadViews = new Map();
-    let incomplete: string | undefined;
-    for (const [instance, text] of texts) {
+    const { presence, clients, onClient, log } = this.#deps;
+    const sentMs = performance.now();
+    const texts = (await presence?.list()) ?? new Map<string, never>();
+    const readMs = performance.now();
+    this.#lease?.answered(sentMs);
+    const read = new Map<string, ReadText>();
+    for (const [instance, { text, leftMs }] of texts) {
       if (instance === this.#options.instance) continue;
-      const known = this.#views.get(instance);
-      try {
-        const isNew = known?.text !== text;
-        const view = isNew ? this.#byOurClock(await readView(text)) : known.view;
-        if (isNew && this.#deps.onClient !== undefined) view.clients.forEach(this.#deps.onClient);
-        views.set(instance, { text, view });
-        if (view.leftOut > 0) incomplete = `server instance ${instance} has more clients than it can tell of`;
-      } catch (error) {
-        this.#deps.log.debug({ instance, error: errorText(error) }, 'cannot read the announcement of another instance');
-        incomplete = `what server instance ${instance} says cannot be read: it may be of another version`;
+      let view = this.#memory.viewOf(instance, text);
+      if (view === undefined) {
+        view = await readView(text)
+          .then((said) => this.#byOurClock(said))
+          .catch((error: unknown) => {
+            log.debug({ instance, error: errorText(error) }, 'cannot read the announcement of another instance');
+            return undefined;
+          });
+        if (onClient !== undefined) view?.clients.forEach(onClient);
       }
+      read.set(instance, { text, leftMs, view });
     }
-    this.#views = views;
-    const others = [...views.values()].map(({ view }) => view);
-    return { views: others, gone: this.#gone.look(others), incomplete };
+    const others = this.#memory.take(read, clients(), readMs);
+    for (const { instance, state } of others.instances)
+      if (state === 'gone') this.#remove(instance, read.get(instance));
+    return others;
+  }
+
+  /** Removes what is left of an instance whose clients have all come elsewhere: others would read it for as long as it is kept. */
+  #remove(instance: string, found: ReadText | undefined): void {
+    if (found === undefined) return;
+    this.#deps.presence
+      ?.put(instance, found.text, AT_ONCE_MS)
+      .catch((error: unknown) =>
+        this.#deps.log.debug(
+          { instance, error: errorText(error) },
+          'cannot remove the announcement of an instance that is gone',
+        ),
+      );
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { createTraceMemory } from '../trace/change-times.js';
-import { clientKey, type KnownClient } from './known-client.js';
+import { clientKey, goodbyeForm, type KnownClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
 
 function client(index: number, more: Partial<KnownClient> = {}): KnownClient {
@@ -43,6 +43,18 @@ it('what one instance says is what the others read, small or large', async () =>
     const said = view([...Array.from({ length: count }, (_, index) => client(index)), away]);
     assert.deepEqual(await readView(await printView(said)), said);
   }
+});
+
+it('goodbyes are read as they were said; the newest of them count, and none as left out', async () => {
+  const [here, away] = [client(1, { openedAtMs: 3 }), client(2, { awaySinceMs: 7 })];
+  const goodbyes = Array.from({ length: 1500 }, (_, at) =>
+    goodbyeForm(client(10 + at, { awaySinceMs: at, openedAtMs: at })),
+  );
+  const read = await readView(await printView({ ...view([...goodbyes, here, away]), hasEnded: true, ttlMs: 5 }));
+  assert.deepEqual([read.hasEnded, read.ttlMs, read.leftOut, read.clients.length], [true, 5, 0, 1002]);
+  assert.deepEqual(read.clients.slice(0, 3), [here, away, goodbyes.at(-1)]);
+  const small = await readView(await printView(view([...goodbyes, here, away]), 4000));
+  assert.deepEqual([small.leftOut, small.clients.slice(0, 2)], [0, [here, away]]);
 });
 
 it('a text has a bound: who is away is left out first, and how many were left out is said', async () => {

@@ -20,6 +20,10 @@ export interface InstanceView {
   readonly clients: readonly KnownClient[];
   /** Number of clients left out for size. */
   readonly leftOut: number;
+  /** It has ended in order: nobody is connected to it any more, and its clients are away until they come elsewhere. */
+  readonly hasEnded?: true | undefined;
+  /** How long the announcement is kept; undefined: it is of an older version, and that kept it {@link OLDER_TTL_MS}. */
+  readonly ttlMs?: number | undefined;
   /** When the last changes came how far there; undefined: it does not say. */
   readonly memory?: OtherMemory | undefined;
   /** How the instance is; undefined: it does not say. */
@@ -32,6 +36,10 @@ export interface OwnView extends Omit<InstanceView, 'memory'> {
 }
 
 const MAX_TEXT = 512 * 1024;
+/** How long older versions keep an announcement. */
+export const OLDER_TTL_MS = 10_000;
+/** Most clients that said goodbye: the newest. The older a goodbye is, the less likely somebody still takes the client for away. */
+const MAX_GOODBYES = 1000;
 /** Prefix of compressed texts. */
 const COMPRESSED = 'gzip:';
 const COMPRESS_FROM = 16 * 1024;
@@ -71,6 +79,8 @@ const clientText = z.object({
   awaySinceMs: z.number().nullable(),
   /** Missing from older versions, and where it is not known. */
   awayReason: z.string().max(300).optional().catch(undefined),
+  saidGoodbye: z.literal(true).optional().catch(undefined),
+  openedAtMs: z.number().optional().catch(undefined),
   position: position.nullable(),
   state: sessionReport.omit({ client_id: true, position: true }).nullable(),
   reportedAtMs: z.number().nullable(),
@@ -86,17 +96,23 @@ const viewText = z.object({
   topics: z.array(z.array(z.string())),
   clients: z.array(clientText),
   leftOut: z.number(),
+  hasEnded: z.literal(true).optional().catch(undefined),
+  ttlMs: z.number().positive().optional().catch(undefined),
   /** Missing from older versions. */
   changes: sharedTimes.optional(),
   vitals: vitalsText.optional().catch(undefined),
 });
 
-/** Prints a view. If the text is too long, leaves out times of changes, then clients, those that are away first. */
+/** Prints a view. If the text is too long, leaves out times of changes, then clients: those that said goodbye first, then those that are away. */
 export async function printView(view: OwnView, maxText = MAX_TEXT): Promise<string> {
-  const sorted = [...view.clients].sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
-  let times = timesFor(sorted.length);
+  const expected = view.clients.filter(({ saidGoodbye }) => !saidGoodbye);
+  const goodbyes = view.clients.filter(({ saidGoodbye }) => saidGoodbye);
+  goodbyes.sort((a, b) => (b.awaySinceMs ?? 0) - (a.awaySinceMs ?? 0));
+  expected.sort((a, b) => Number(a.awaySinceMs !== null) - Number(b.awaySinceMs !== null));
+  const sorted = [...expected, ...goodbyes.slice(0, MAX_GOODBYES)];
+  let times = timesFor(expected.length);
   for (let kept = sorted.length; ; ) {
-    const leftOut = view.leftOut + sorted.length - kept;
+    const leftOut = view.leftOut + Math.max(0, expected.length - kept);
     const text = await pack(JSON.stringify(plain({ ...view, clients: sorted.slice(0, kept), leftOut }, times)));
     if (text.length <= maxText || kept === 0) return text;
     if (times > 0 && view.memory !== undefined) times = 0;

@@ -3,7 +3,16 @@ import { type Labels, NO_LABELS } from '../../wire/labels.js';
 import type { AskKind, Position, SessionReport } from '../../wire/session.js';
 import { AwayClients } from './away-clients.js';
 import type { IdClaims } from './id-claims.js';
-import { clientKey, type KnownClient, NO_ASKS, newClient, smallForm, withSpan, withTimes } from './known-client.js';
+import {
+  clientKey,
+  goodbyeForm,
+  type KnownClient,
+  NO_ASKS,
+  newClient,
+  smallForm,
+  withSpan,
+  withTimes,
+} from './known-client.js';
 
 export interface RegistryOptions {
   /** Name of this server instance. */
@@ -27,11 +36,13 @@ interface Subscribed {
   readonly position: Position | null;
   readonly labels?: Labels | undefined;
   readonly asks?: readonly AskKind[] | undefined;
+  /** When it says so, by its own clock. */
+  readonly atMs?: number | undefined;
 }
 
 interface Entry {
   client: KnownClient;
-  /** Undefined: it is away. */
+  /** Undefined: it is away, or said goodbye. */
   peer: SessionPeer | undefined;
   /** It has not come back since this server started. */
   isRestored?: boolean;
@@ -55,6 +66,7 @@ export class ClientRegistry {
   /** Older connections by the key of the client, oldest first. */
   readonly #twins = new Map<string, Set<SessionPeer>>();
   readonly #away = new AwayClients();
+  readonly #goodbyes = new AwayClients();
   readonly #watchers = new Set<Watcher>();
 
   constructor(options: RegistryOptions, deps: RegistryDeps) {
@@ -66,7 +78,7 @@ export class ClientRegistry {
   restore(clients: readonly KnownClient[]): void {
     for (const client of clients) {
       this.#byKey.set(client.key, { client, peer: undefined, isRestored: true });
-      this.#away.add(client.key, client.subject);
+      this.#listOf(client).add(client.key, client.subject);
     }
     this.#forgetOld();
   }
@@ -98,7 +110,7 @@ export class ClientRegistry {
   connected(
     peer: SessionPeer,
     clientId: string,
-    { position, labels = NO_LABELS, asks = NO_ASKS }: Subscribed,
+    { position, labels = NO_LABELS, asks = NO_ASKS, atMs: openedAtMs }: Subscribed,
   ): SessionPeer | undefined {
     const { subject } = peer.info;
     const key = this.#keyOf.get(peer) ?? clientKey({ kind: 'session', subject, clientId });
@@ -111,7 +123,7 @@ export class ClientRegistry {
     // What it held before the start of this server, or its own, may be gone: it says anew what it holds.
     const isNew = known?.isRestored === true || (!isSame && position === null);
     const { state = null, reportedAtMs = null } = isNew ? {} : before;
-    this.#away.delete(key);
+    this.#expected(key);
     this.#keyOf.set(peer, key);
     const now = this.#deps.now();
     const spans = known === undefined ? [] : isSame ? known.client.spans : withTimes(known.client, now);
@@ -125,7 +137,7 @@ export class ClientRegistry {
       },
     );
     if (known?.isRestored) this.#byKey.delete(key);
-    this.#set(peer, { ...client, labels, asks, position, state, reportedAtMs, lastError });
+    this.#set(peer, { ...client, openedAtMs, labels, asks, position, state, reportedAtMs, lastError });
     return older;
   }
 
@@ -153,8 +165,11 @@ export class ClientRegistry {
     return true;
   }
 
-  /** Records that a connection has closed, and why. If it was the client's, a doubtful twin becomes the client again. */
-  left(peer: SessionPeer, awayReason?: string): void {
+  /**
+   * Records that a connection has closed, and why; by a goodbye the client is not expected back. If it was the client's, a doubtful twin becomes
+   * the client again.
+   */
+  left(peer: SessionPeer, awayReason?: string, isGoodbye = false): void {
     const client = this.clientAt(peer);
     this.#keyOf.delete(peer);
     if (client === undefined) return;
@@ -162,19 +177,20 @@ export class ClientRegistry {
     const now = this.#deps.now();
     const ended = { until: this.#deps.head() };
     const spans = withTimes(client, now).map((span) => (span.until === null ? { ...span, ...ended } : span));
-    const left = { ...client, topics: peer.info.topics, spans, awaySinceMs: now, awayReason };
+    const gone = { ...client, topics: peer.info.topics, spans, awaySinceMs: now, awayReason };
+    const left = isGoodbye ? goodbyeForm(gone) : smallForm(gone);
     if (twin !== undefined) {
       // A live twin is a client of its own: waits must see that it is away.
       if (client.isDoubtful === false) this.#set(undefined, left);
       this.#twinEnds(peer, client);
       return;
     }
-    this.#set(undefined, smallForm(left));
-    this.#away.add(key, subject);
+    this.#set(undefined, left);
+    this.#listOf(left).add(key, subject);
     this.#forgetOld();
     const twins = [...(this.#twins.get(key) ?? [])];
     const heir = twins.find((each) => this.clientAt(each)?.isDoubtful);
-    if (heir !== undefined) this.#takeOver(heir, left);
+    if (heir !== undefined) this.#takeOver(heir, gone);
     else if (twins.length === 0) this.#deps.claims.release(clientId, subject, this.#deps.now());
   }
 
@@ -193,7 +209,7 @@ export class ClientRegistry {
     return entry === undefined ? undefined : current(entry);
   }
 
-  /** Returns all clients, connected and away. */
+  /** Returns all clients: connected, away, and those that said goodbye. */
   list(): KnownClient[] {
     this.#forgetOld();
     return [...this.#byKey.values()].map(current);
@@ -221,7 +237,7 @@ export class ClientRegistry {
   #takeOver(peer: SessionPeer, { key, spans }: KnownClient): void {
     const twin = this.clientAt(peer);
     if (twin === undefined) return;
-    this.#away.delete(key);
+    this.#expected(key);
     this.#keyOf.set(peer, key);
     const last = twin.spans.at(-1);
     const client = { ...twin, key, twin: undefined, isDoubtful: false };
@@ -249,12 +265,25 @@ export class ClientRegistry {
     for (const { onChange } of this.#watchers) onChange(client, before);
   }
 
+  /** The list of those that left as this client did. */
+  #listOf({ saidGoodbye }: KnownClient): AwayClients {
+    return saidGoodbye ? this.#goodbyes : this.#away;
+  }
+
+  /** A client is here. */
+  #expected(key: string): void {
+    this.#away.delete(key);
+    this.#goodbyes.delete(key);
+  }
+
   #forgetOld(): void {
     const tooOldMs = this.#deps.now() - this.#options.memoryMs;
-    this.#away.trim(
-      (key) => (this.#byKey.get(key)?.client.awaySinceMs ?? 0) <= tooOldMs,
-      (key) => this.#byKey.delete(key),
-    );
+    for (const left of [this.#away, this.#goodbyes]) {
+      left.trim(
+        (key) => (this.#byKey.get(key)?.client.awaySinceMs ?? 0) <= tooOldMs,
+        (key) => this.#byKey.delete(key),
+      );
+    }
   }
 }
 

@@ -5,13 +5,17 @@ import { SERVER_STOPPED } from '../../pubsub/close-reason.js';
 import type { SessionPeer } from '../../pubsub/peer.js';
 import { allClients } from './all-clients.js';
 import type { StoredClients } from './clients-file.js';
-import { type KnownClient, newClient, wasThere } from './known-client.js';
+import { goodbyeForm, type KnownClient, newClient, wasThere } from './known-client.js';
 import { ClientRegistry } from './registry.js';
 import { awayAtStart, returning } from './returning.js';
 
 const STORED_MS = 1000;
 const START_MS = 5000;
-const NONE = new Map<string, number>();
+const NONE = (): boolean => false;
+const only =
+  ({ key }: KnownClient) =>
+  (asked: string): boolean =>
+    asked === key;
 
 function client(clientId: string, more: Partial<KnownClient> = {}): KnownClient {
   const peer = { host: 'h', port: 1, topics: ['t'], connectedAtMs: 10 };
@@ -62,6 +66,15 @@ it('of another log, or one that went back, nothing counts as held or heard', () 
   }
 });
 
+it('who said goodbye before the start is nobody to expect, and the goodbye is remembered', () => {
+  const gone = goodbyeForm(client('gone', { awaySinceMs: 900 }));
+  const file = stored(gone);
+  const why = returning(file, { startMs: START_MS, isNewLog: false });
+  assert.equal(why(NONE, { nowMs: START_MS, isAlone: true }), undefined);
+  const [restored] = awayAtStart(file, FACTS);
+  assert.deepEqual([restored?.saidGoodbye, restored?.awaySinceMs], [true, 900]);
+});
+
 it('they are expected for a minute, wherever they connect; nobody is expected where nobody was', () => {
   const [a, b] = [client('a'), client('b')];
   const left = client('left', { awaySinceMs: 900, awayReason: 'it closed the connection' });
@@ -69,9 +82,9 @@ it('they are expected for a minute, wherever they connect; nobody is expected wh
   const why = returning(stored(a, b, left), start);
   const after = (seconds: number) => ({ nowMs: START_MS + seconds * 1000, isAlone: true });
   assert.equal(why(NONE, after(4)), 'this server started 4 s ago: clients are still coming back');
-  assert.match(why(new Map([[a.key, 1]]), after(5)) ?? '', /still coming back$/);
-  assert.match(why(new Map([[a.key, 0]]), after(6)) ?? '', /still coming back$/, 'the other one is missing');
-  assert.equal(why(new Map([[b.key, 1]]), after(7)), undefined);
+  assert.match(why(only(a), after(5)) ?? '', /still coming back$/);
+  assert.match(why(NONE, after(6)) ?? '', /still coming back$/, 'the other one is missing');
+  assert.equal(why(only(b), after(7)), undefined);
   assert.equal(returning(stored(a), start)(NONE, after(61)), undefined);
   assert.equal(returning(stored(left), start)(NONE, after(0)), undefined);
 });
@@ -146,10 +159,11 @@ it('a client that is connected to another instance is listed once, and expected 
   const clients = registry();
   const moved = client('a', { instance: 'other', connectedAtMs: 1500 });
   const view = { instance: 'other', atMs: START_MS, seen: 6, clients: [moved], leftOut: 0 };
+  const other = { instance: 'other', state: 'live', view, clients: view.clients, why: undefined } as const;
   const found = await allClients(
     {
       clients: () => clients.list(),
-      instances: { others: async () => ({ views: [view], gone: [], incomplete: undefined }) },
+      instances: { others: async () => ({ instances: [other], views: [view], unread: undefined }) },
       ownerOf: () => undefined,
       whyReturning: returning(stored(client('a')), { startMs: START_MS, isNewLog: false }),
       now: () => START_MS,
@@ -162,18 +176,4 @@ it('a client that is connected to another instance is listed once, and expected 
     ['b', 'now', STORED_MS],
   ]);
   assert.deepEqual([found.connected.get(moved.key), found.incomplete], [1, null]);
-});
-
-it('clients of an instance that is gone may still be there, until each of them is known elsewhere', async () => {
-  const clients = registry();
-  const asked = (...keys: string[]): ReturnType<typeof allClients> => {
-    const others = { views: [], gone: [{ instance: 'other', keys }], incomplete: undefined };
-    const from = { clients: () => clients.list(), ownerOf: () => undefined, now: () => START_MS };
-    return allClients({ ...from, instances: { others: async () => others } }, 0);
-  };
-  const [here, lost, also] = [client('a').key, client('lost').key, client('also').key];
-  const text = 'server instance other is gone, and not all of its clients have come to another one';
-  assert.equal((await asked(here, lost)).incomplete, text);
-  assert.equal((await asked(also, lost)).incomplete, text);
-  assert.equal((await asked(here)).incomplete, null);
 });

@@ -38,11 +38,11 @@ export function awayAtStart(stored: StoredClients, facts: StartFacts): KnownClie
 }
 
 /**
- * Why more clients may be there than are connected; undefined: all that were are back, or the start is a while ago. `isAlone`: no other
- * instance is there.
+ * Why more clients may be there than are connected; undefined: all that were are back, or the start is a while ago. `isBack`: whether a
+ * client, by its key, is connected, or has said goodbye. `isAlone`: no other instance is there.
  */
 export type WhyReturning = (
-  connected: ReadonlyMap<string, number>,
+  isBack: (key: string) => boolean,
   now: { readonly nowMs: number; readonly isAlone: boolean },
 ) => string | undefined;
 
@@ -56,9 +56,9 @@ export function returning(
 ): WhyReturning {
   const missing = new Set(stored?.clients.filter((client) => wasCutOff(client, stored.atMs)).map(({ key }) => key));
   const isUnknown = stored === undefined && !isNewLog;
-  return (connected, { nowMs, isAlone }) => {
+  return (isBack, { nowMs, isAlone }) => {
     if (nowMs - startMs > RETURN_MS) missing.clear();
-    for (const key of missing) if ((connected.get(key) ?? 0) > 0) missing.delete(key);
+    for (const key of missing) if (isBack(key)) missing.delete(key);
     const ago = `this server started ${Math.round((nowMs - startMs) / 1000)} s ago`;
     if (missing.size > 0) return `${ago}: clients are still coming back`;
     return isUnknown && isAlone && nowMs - startMs <= RETURN_MS
@@ -68,6 +68,7 @@ export function returning(
 }
 
 /** Whether the end of the server was why a client left. */
-function wasCutOff({ awaySinceMs, awayReason }: KnownClient, atMs: number): boolean {
+function wasCutOff({ awaySinceMs, awayReason, saidGoodbye }: KnownClient, atMs: number): boolean {
+  if (saidGoodbye) return false;
   return awaySinceMs === null || (awayReason === SERVER_STOPPED && atMs - awaySinceMs < RETURN_MS);
 }

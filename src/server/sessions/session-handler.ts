@@ -18,6 +18,7 @@ import type { StoreStatus } from '../log/log-store.js';
 import { waitForSeq } from '../log/wait-for-seq.js';
 import type { ClientAsks } from './client-asks.js';
 import type { KnownClient } from './known-client.js';
+import type { CutOff } from './lease.js';
 import { createCatchUpJitter } from './reconnect-jitter.js';
 import type { ClientRegistry } from './registry.js';
 import { inOurTime } from './report-times.js';
@@ -50,6 +51,8 @@ export interface SessionHandlerDeps {
   readonly policyHead: () => string | undefined;
   /** The name under which the client at a connection is listed, if that is not its id. */
   readonly otherName: (peer: SessionPeer) => string | undefined;
+  /** Since when this instance is cut off from the backbone; undefined, or left out: it is not. */
+  readonly cutOff?: (() => CutOff | undefined) | undefined;
   /** Called with what a client says of its last changes, by our clock, before its state is noted. */
   readonly onSteps?: ((client: KnownClient, steps: readonly ChangeStep[]) => void) | undefined;
   /** Milliseconds since 1970. Default: the clock. */
@@ -80,7 +83,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
 
   async function admit(
     peer: SessionPeer,
-    { client_id: clientId, topics, position, labels, asks }: SessionSubscribe,
+    { client_id: clientId, topics, position, labels, asks, at: atMs }: SessionSubscribe,
     subscribe: () => boolean,
   ): Promise<SessionAnswer> {
     const place = position === undefined ? 'other' : await placeOf(position);
@@ -91,7 +94,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
     const here = registry.clientAt(peer)?.clientId;
     if (here !== undefined && here !== clientId) return refused(`this connection is that of client ${here}`);
     if (!subscribe()) return refused('the subscription was not carried out: see the log of the server');
-    const older = registry.connected(peer, clientId, { position: (resumes && position) || null, labels, asks });
+    const older = registry.connected(peer, clientId, { position: (resumes && position) || null, labels, asks, atMs });
     const listedAs = otherName(peer);
     if (here === undefined && listedAs !== undefined) {
       logger.warn(
@@ -104,6 +107,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
         logger.error(failureFields(error, 'stack'), 'cannot check an older connection of a client'),
       );
     }
+    const cutOff = deps.cutOff?.();
     return {
       accepted: true,
       epoch: log.epoch,
@@ -113,6 +117,7 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
       policy_head: deps.policyHead() ?? null,
       heartbeat_seconds: options.heartbeatMs / 1000,
       spread_ms: spread(Date.now()),
+      ...(cutOff !== undefined && { cut_off_ms: cutOff.forMs }),
       ...(listedAs !== undefined && { listed_as: listedAs }),
     };
   }
@@ -171,8 +176,8 @@ export function createSessionHandler(options: SessionHandlerOptions, deps: Sessi
       if (steps.length > 0) deps.onSteps?.(client, steps);
       return registry.reported(peer, ofThisLog(report));
     },
-    closed(peer, why) {
-      registry.left(peer, why);
+    closed(peer, why, isGoodbye) {
+      registry.left(peer, why, isGoodbye);
       deps.asks?.left(peer);
     },
   };

@@ -8,6 +8,7 @@ import type { UpdateLog } from '../log/update-log.js';
 import type { TraceMemory } from '../trace/change-times.js';
 import { type AllClients, type Awaiting, allClients } from './all-clients.js';
 import { AskRelay } from './ask-relay.js';
+import { chosenClients } from './chosen-clients.js';
 import { type ClientAnswerDeps, type ClientAnswers, createClientAnswers } from './client-answer.js';
 import { ClientAsks } from './client-asks.js';
 import { ClientTimesKeeper } from './client-times.js';
@@ -16,7 +17,9 @@ import type { ClientsFileDeps, StoredClients } from './clients-file.js';
 import { type ClientsQuery, createClientsView } from './clients-view.js';
 import { type HeartbeatDeps, runHeartbeats, sendHeartbeat } from './heartbeats.js';
 import type { IdClaims } from './id-claims.js';
+import { COUNTED_AS } from './instance-presence.js';
 import { type KnownClient, newClient, type PublishedTopics } from './known-client.js';
+import type { CutOff } from './lease.js';
 import { PeerInstances } from './peer-instances.js';
 import type { RecentUpdate, RecentUpdates } from './recent-updates.js';
 import { ClientRegistry } from './registry.js';
@@ -65,7 +68,7 @@ export interface SessionsDeps {
   readonly logger: Logger;
 }
 
-/** {@link Sessions.summary}; all but `away` count connected clients. */
+/** {@link Sessions.summary}; all but `away` count connected clients. Over all instances a client that is away counts once. */
 export interface SessionsSummary {
   readonly connected: number;
   readonly plain: number;
@@ -126,6 +129,7 @@ export class Sessions {
       {
         ...{ presence: deps.presence, clients, head, onClient, memory: deps.memory, vitals: deps.vitals, log: logger },
         clockAheadMs: () => log.clockAheadMs,
+        onCutOff: () => this.#tellCutOff(),
       },
     );
     this.#instances = instances;
@@ -135,9 +139,10 @@ export class Sessions {
       return name === client?.clientId ? undefined : name;
     };
     const { onLate } = deps;
-    this.#heartbeat = { log, policyHead, otherName, peerCount: () => registry.peerCount, onLate };
+    const cutOff = (): CutOff | undefined => instances.cutOff;
+    this.#heartbeat = { log, policyHead, otherName, cutOff, peerCount: () => registry.peerCount, onLate };
     const waiters = new Waiters({
-      ...{ registry, instances, clients },
+      ...{ registry, instances, clients, whyReturning, now: Date.now },
       epoch: () => log.epoch,
       nameOf: (client) => nameOf(client, ownerOf),
     });
@@ -151,7 +156,8 @@ export class Sessions {
     const clientOf = (key: string): KnownClient | undefined => registry.byKey(key);
     const relay = new AskRelay(options, { mail: deps.mail, asks, clientOf, log: logger });
     this.#relay = relay;
-    this.handler = createSessionHandler(options, { registry, asks, log, policyHead, otherName, onSteps, logger });
+    const handled = { registry, asks, log, policyHead, otherName, cutOff, onSteps, logger };
+    this.handler = createSessionHandler(options, handled);
     const from = { clients, instances, ownerOf, whyReturning, now: Date.now };
     this.clients = createClientsView({ ...deps, ...from, instance, clockAheadMs: () => log.clockAheadMs });
     this.client = createClientAnswers({ ...deps, ...from, asks: relay });
@@ -196,7 +202,12 @@ export class Sessions {
     this.#instances.changed();
   }
 
-  /** Counts the clients of this instance by state. */
+  /** Since when the backbone has not answered this instance; undefined: it does, or there is none. */
+  get cutOff(): CutOff | undefined {
+    return this.#instances.cutOff;
+  }
+
+  /** Counts the clients of this instance by state, as of the last call: who is connected elsewhere is asked for the next one. */
   summary(): SessionsSummary {
     const { log, recent, policyHead } = this.#deps;
     const about = { name: '', connected: 1, policyHead: policyHead() ?? null };
@@ -207,7 +218,7 @@ export class Sessions {
     return {
       connected: here.filter(({ kind }) => kind === 'session').length,
       plain: here.filter(({ kind }) => kind === 'plain').length,
-      away: clients.length - here.length,
+      away: this.#countAway(clients),
       unhealthy: here.filter(({ healthy }) => healthy === false).length,
       lagging: here.filter(({ data }) => (data.lag_updates ?? 0) > 0).length,
       maxLagUpdates: Math.max(0, ...here.map(({ data }) => data.lag_updates ?? 0)),
@@ -245,6 +256,39 @@ export class Sessions {
     this.#relay.run(signal);
     signal.addEventListener('abort', () => this.#waiters.close(), { once: true });
     await this.#instances.run(signal);
+  }
+
+  /**
+   * The clients that are away and that this instance counts: those that it saw last, and, for all instances together the one with the first name,
+   * those of instances that have ended or are not heard any more.
+   */
+  #countAway(own: readonly KnownClient[]): number {
+    void this.#instances.others(OTHERS_AGE_MS);
+    const { instance } = this.#options;
+    const others = this.#instances.lastRead.instances;
+    const isFirst = others.every((one) => COUNTED_AS[one.state] !== 'as_said' || instance < one.instance);
+    const leftBehind = new Set(others.flatMap(({ instance: id, state }) => (COUNTED_AS[state] === 'away' ? [id] : [])));
+    let count = 0;
+    for (const client of chosenClients([own, ...others.map(({ clients }) => clients)]).values()) {
+      if (client.awaySinceMs === null || client.saidGoodbye) continue;
+      if (client.instance === instance || (isFirst && leftBehind.has(client.instance))) count++;
+    }
+    return count;
+  }
+
+  /** Clients learn at once whether what they hold may be old. */
+  #tellCutOff(): void {
+    const { cutOff } = this;
+    const { logger } = this.#deps;
+    if (cutOff === undefined) logger.info({}, 'this instance reaches the backbone again: its clients are told');
+    else {
+      const since = new Date(cutOff.sinceMs).toISOString();
+      logger.warn(
+        { since },
+        'this instance is cut off from the backbone: its clients are told that what they hold may be old',
+      );
+    }
+    for (const peer of this.#registry.peers) sendHeartbeat(peer, this.#heartbeat);
   }
 
   /** The clients of this instance. Those without a session count as always subscribed: since when is not known. */

@@ -4,7 +4,7 @@ import { WELL } from '../../../test/support/session-report.js';
 import type { SessionReport } from '../../wire/session.js';
 import { ALL_TOPICS } from '../../wire/topics.js';
 import { concerns, type KnownClient, wasThere, withSpan } from './known-client.js';
-import { applyStatusOf } from './wait-rules.js';
+import { applyStatusOf, isKnownBefore, mayBeAllApplied, standingInWait } from './wait-rules.js';
 
 const UPDATE = { seq: 7, topics: ['users'], paths: ['/users/ann'] };
 
@@ -75,6 +75,64 @@ describe('how a client stands with an update that is waited for', () => {
       if (reason !== undefined) assert.match(status.kind === 'applied' ? '' : status.reason, reason);
     });
   }
+});
+
+describe('whom a wait is for', () => {
+  const LATER = { spans: [{ from: 7, until: null }] };
+  const LEFT = { spans: [{ from: 0, until: 5 }], awaySinceMs: 5, awayReason: 'its connection broke' };
+  const BACK = { spans: [{ from: 0, until: 5 }, ...LATER.spans] };
+  const EMPTY = { position: null, state: null };
+  const OPEN = { isOpen: true };
+  const table: [string, KnownClient, string, { isOpen?: boolean; isKnown?: boolean }?, RegExp?][] = [
+    ['there, and has it', client(), 'applied'],
+    ['there, and has it not', client(at(6)), 'open'],
+    ['there, and refuses it', client({}, { blocked: [7] }), 'blocked'],
+    [
+      'there, and left since',
+      client({ ...at(6), awaySinceMs: 5, spans: [{ from: 0, until: 7 }] }),
+      'open',
+      {},
+      /^away/,
+    ],
+    ['left before', client({ ...at(5), ...LEFT }), 'away', {}, /^away since 1970\S+: its connection broke$/],
+    ['left before, and never said what it holds', client({ ...LEFT, ...EMPTY }), 'away', {}, /^away since/],
+    ['left before, came back, and has it not', client({ ...at(5), ...BACK }), 'open'],
+    ['left before, came back, and has it', client(BACK), 'applied'],
+    ['left before, came back with nothing', client({ ...BACK, ...EMPTY }), 'open'],
+    ['known elsewhere as of before, and here with nothing', client({ ...LATER, ...EMPTY }), 'open', { isKnown: true }],
+    ['came during the wait, and left again', client({ ...at(5), ...LATER, awaySinceMs: 5 }), 'open', OPEN, /^away/],
+    ['came after it, with what was before it', client({ ...at(5), ...LATER }), 'open'],
+    ['came after it, and has it', client(LATER), 'later'],
+    ['came after it with nothing: it loads it first', client({ ...LATER, ...EMPTY }), 'later'],
+    ['came after it, and left', client({ ...LATER, ...EMPTY, awaySinceMs: 5 }), 'later'],
+    ['of OPAL', client({ kind: 'plain', ...EMPTY }), 'unknown'],
+    ['of OPAL, and came after it', client({ kind: 'plain', ...LATER, ...EMPTY }), 'later'],
+    ['said goodbye', client({ ...at(6), awaySinceMs: 5, saidGoodbye: true }), 'stopped', { isKnown: true, ...OPEN }],
+    ['of other topics', client({ ...at(6), topics: ['x'] }), 'undefined'],
+    ['of other topics, and away', client({ ...at(6), ...LEFT, topics: ['x'] }), 'undefined'],
+    [
+      'with more topics than are remembered, and away',
+      client({ ...at(6), ...LEFT, topics: [], topicsLeftOut: 1 }),
+      'away',
+    ],
+  ];
+  for (const [name, known, kind, so = {}, reason] of table) {
+    it(`${kind}: one that is ${name}`, () => {
+      const { isOpen = false, isKnown = isKnownBefore(known, UPDATE) } = so;
+      const standing = standingInWait(known, { update: UPDATE, epoch: 'e' }, { isKnown, isOpen });
+      assert.equal(String(standing?.kind), kind);
+      if (reason !== undefined)
+        assert.match(standing !== undefined && 'reason' in standing ? standing.reason : '', reason);
+    });
+  }
+
+  it('all have it only if none is open or blocked, and none may be missing', () => {
+    const counts = { applied: 3, blocked: 0, open: 0, away: 2, unknown: 1, later: 1, stopped: 1 };
+    assert.equal(mayBeAllApplied(counts, undefined), true);
+    assert.equal(mayBeAllApplied(counts, 'an instance is silent'), false);
+    assert.equal(mayBeAllApplied({ ...counts, open: 1 }, undefined), false);
+    assert.equal(mayBeAllApplied({ ...counts, blocked: 1 }, undefined), false);
+  });
 });
 
 it('a client was there for what was appended while it was subscribed, and for nothing else', () => {

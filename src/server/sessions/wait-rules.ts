@@ -1,6 +1,6 @@
 import { parseDocPath } from '../../wire/doc-path.js';
 import { hasApplied } from '../../wire/session.js';
-import { type KnownClient, kindText, type PublishedTopics } from './known-client.js';
+import { isConcerned, type KnownClient, kindText, type PublishedTopics, wasKnown, wasThere } from './known-client.js';
 
 export interface AwaitedUpdate {
   readonly seq: number;
@@ -26,8 +26,8 @@ export type ApplyStatus =
 
 /** Returns the status of one client (design D21). A superseded update counts as applied: positions advance past it. */
 export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch: string): ApplyStatus {
-  const { position: at, state, awaySinceMs } = client;
-  const away = awaySinceMs === null ? undefined : `away since ${new Date(awaySinceMs).toISOString()}`;
+  const { position: at, state } = client;
+  const away = awayText(client);
   if (at === null) return { kind: 'open', reason: away ?? 'it has not reported yet' };
   if (at.epoch !== epoch) return { kind: 'open', reason: away ?? 'its position is in another log' };
   if (state?.blocked.includes(update.seq)) {
@@ -41,6 +41,61 @@ export function applyStatusOf(client: KnownClient, update: AwaitedUpdate, epoch:
     return { kind: 'open', reason: `failing: ${sentence(failure)}`, failure };
   }
   return { kind: 'open', reason: `it has applied up to ${at.applied_through}` };
+}
+
+/**
+ * How a client stands in a wait. `away`: it was not connected when the update was recorded, and is not now: it is named, and not waited for.
+ * `unknown`: it never says what it holds. `later`: it came after the update, and has it or loads it first. `stopped`: it said goodbye, and is
+ * nobody to wait for.
+ */
+export type WaitStanding =
+  | ApplyStatus
+  | { readonly kind: 'away'; readonly reason: string }
+  | { readonly kind: 'unknown' | 'later' | 'stopped' };
+
+/** Whether a view of a client shows that it was known when the update was recorded, connected or away. */
+export function isKnownBefore(client: KnownClient, { seq, topics }: AwaitedUpdate): boolean {
+  return wasKnown(client.spans, seq) && isConcerned(client, topics);
+}
+
+/**
+ * The standing of one client. `client`: the best view of it. `isKnown`: by {@link isKnownBefore}, of any view. `isOpen`: so far the wait waits for
+ * it. Undefined: the update does not concern it.
+ */
+export function standingInWait(
+  client: KnownClient,
+  { update, epoch }: { readonly update: AwaitedUpdate; readonly epoch: string },
+  { isKnown, isOpen }: { readonly isKnown: boolean; readonly isOpen: boolean },
+): WaitStanding | undefined {
+  const { kind, spans, position, awaySinceMs } = client;
+  // What other instances remember of it counts for nothing.
+  if (client.saidGoodbye) return { kind: 'stopped' };
+  if (!isKnown && !isConcerned(client, update.topics)) return undefined;
+  if (kind === 'plain') return { kind: isKnown ? 'unknown' : 'later' };
+  const status = applyStatusOf(client, update, epoch);
+  if (status.kind === 'applied') return isKnown || isOpen ? status : { kind: 'later' };
+  if (awaySinceMs !== null && !isOpen && !wasThere(spans, update.seq)) {
+    return isKnown ? { kind: 'away', reason: awayText(client) ?? '' } : { kind: 'later' };
+  }
+  // One that comes after the update with what was before it decides by that until it has caught up.
+  return isKnown || isOpen || position?.epoch === epoch ? status : { kind: 'later' };
+}
+
+/**
+ * Whether a wait may say that all clients concerned have applied the update. Nothing else decides it. `incomplete`: why there may be clients that
+ * nobody hears of (`fleet-picture.ts`).
+ */
+export function mayBeAllApplied(
+  counts: Readonly<Record<WaitStanding['kind'], number>>,
+  incomplete: string | undefined,
+): boolean {
+  return counts.open === 0 && counts.blocked === 0 && incomplete === undefined;
+}
+
+function awayText({ awaySinceMs, awayReason }: KnownClient): string | undefined {
+  if (awaySinceMs === null) return undefined;
+  const since = `away since ${new Date(awaySinceMs).toISOString()}`;
+  return awayReason === undefined ? since : `${since}: ${awayReason}`;
 }
 
 /** Returns the failure that the client reports at the paths of the update. */

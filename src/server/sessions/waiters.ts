@@ -1,18 +1,29 @@
 import { isAbort, Wakeup, withAnySignal } from '../../lib/async.js';
-import { isConcerned, type KnownClient, preferred, wasThere } from './known-client.js';
+import { backAmong, whyIncomplete } from './fleet-picture.js';
+import { type KnownClient, preferred } from './known-client.js';
 import type { PeerInstances } from './peer-instances.js';
 import type { ClientRegistry } from './registry.js';
-import { type ApplyStatus, type AwaitedUpdate, applyStatusOf } from './wait-rules.js';
+import type { WhyReturning } from './returning.js';
+import { type AwaitedUpdate, isKnownBefore, mayBeAllApplied, standingInWait, type WaitStanding } from './wait-rules.js';
+
+/** A client that a wait names, and why. */
+export interface NamedClient {
+  readonly client_id: string;
+  readonly reason: string;
+}
 
 /** The outcome of a wait. */
 export interface WaitAnswer {
-  /** All clients concerned have applied the update: 200. Otherwise 202. */
+  /** All clients concerned that were connected have applied the update: 200. Otherwise 202. */
   readonly done: boolean;
   /** Clients that have applied it. */
   readonly applied: number;
   /** Clients that have not applied it, as far as is known: at most {@link MAX_LISTED}. */
-  readonly lagging: readonly { readonly client_id: string; readonly reason: string }[];
+  readonly lagging: readonly NamedClient[];
   readonly lagging_count: number;
+  /** Clients that are away since before it was recorded, and do not have it: at most {@link MAX_LISTED}. */
+  readonly away: readonly NamedClient[];
+  readonly away_count: number;
   /** Clients that never report (OPAL's), which the wait ignores: at most {@link MAX_LISTED}. */
   readonly unknown: readonly string[];
   /** Why clients of other instances may be missing. */
@@ -21,16 +32,19 @@ export interface WaitAnswer {
 
 export const MAX_LISTED = 100;
 /** How often the announcements of other instances are read during a wait; they change at most once a second. */
-const INSTANCES_LOOK_MS = 250;
+const LOOK_MS = 250;
 
 interface WaitersDeps {
   readonly registry: Pick<ClientRegistry, 'watch'>;
-  readonly instances: Pick<PeerInstances, 'isAlone' | 'lookFor'>;
+  readonly instances: Pick<PeerInstances, 'isAlone' | 'others'>;
   readonly epoch: () => string;
   /** The clients of this instance. */
   readonly clients: () => readonly KnownClient[];
   /** The name under which a client is listed. */
   readonly nameOf: (client: KnownClient) => string;
+  /** Undefined: nobody is expected. */
+  readonly whyReturning?: WhyReturning | undefined;
+  readonly now: () => number;
 }
 
 /** Waits until clients have applied an update. */
@@ -67,9 +81,10 @@ export class Waiters {
     const untilDone = async (end: AbortSignal): Promise<void> => {
       try {
         for (;;) {
-          wait.incomplete = await instances.lookFor(update.seq, (client) => wait.take(client));
-          if (end.aborted || (wait.open === 0 && wait.incomplete === undefined)) return;
-          await changed.wait(end, instances.isAlone ? undefined : INSTANCES_LOOK_MS);
+          wait.incomplete = await this.#lookFor(wait, update.seq);
+          if (end.aborted || wait.isOver) return;
+          const isAlone = instances.isAlone && wait.incomplete === undefined;
+          await changed.wait(end, isAlone ? undefined : LOOK_MS);
         }
       } catch (error) {
         if (!isAbort(error, end)) throw error;
@@ -79,47 +94,65 @@ export class Waiters {
     await withAnySignal(ends, untilDone, timeoutMs).finally(unwatch);
     return wait.answer(nameOf);
   }
+
+  /** Takes in the clients of the other instances. Returns why clients may be missing; undefined: none is. */
+  async #lookFor(wait: Wait, seq: number): Promise<string | undefined> {
+    const { instances, clients, whyReturning, now } = this.#deps;
+    const others = await instances.others(0);
+    for (const one of others.instances) wait.takeAll(one.instance, one.clients);
+    return whyIncomplete({ others, isBack: backAmong(clients, others), whyReturning, nowMs: now() }, seq);
+  }
 }
 
-/** One wait: the clients concerned and their status. */
+/** A client of a wait. */
+interface Awaited {
+  /** The best view of it. */
+  readonly client: KnownClient;
+  readonly standing: WaitStanding;
+  readonly isKnown: boolean;
+}
+
+/** One wait: the clients concerned and how they stand. */
 class Wait {
-  incomplete: string | undefined;
-  #open = 0;
-  readonly #update: AwaitedUpdate;
-  readonly #epoch: string;
-  readonly #known = new Map<string, { client: KnownClient; status: ApplyStatus }>();
-  readonly #unknown = new Map<string, KnownClient>();
+  /** Until the first look at the other instances. */
+  incomplete: string | undefined = 'the wait ended before the server instances were asked';
+  readonly #context: { readonly update: AwaitedUpdate; readonly epoch: string };
+  readonly #known = new Map<string, Awaited>();
+  readonly #counts = { applied: 0, blocked: 0, open: 0, away: 0, unknown: 0, later: 0, stopped: 0 };
+  /** The clients of the other instances that were taken in last. */
+  readonly #taken = new Map<string, readonly KnownClient[]>();
 
   constructor(update: AwaitedUpdate, epoch: string) {
-    this.#update = update;
-    this.#epoch = epoch;
+    this.#context = { update, epoch };
   }
 
-  /** Clients whose status may still change. */
-  get open(): number {
-    return this.#open;
+  /** Nothing can change any more that the wait is for. */
+  get isOver(): boolean {
+    return this.#counts.open === 0 && this.incomplete === undefined;
   }
 
-  /** Updates the status of a client. True: no client is open any more. */
+  /** Takes in the clients of another instance, unless they are those that it had before. */
+  takeAll(instance: string, clients: readonly KnownClient[]): void {
+    if (this.#taken.get(instance) === clients) return;
+    this.#taken.set(instance, clients);
+    for (const client of clients) this.take(client);
+  }
+
+  /** Updates the standing of a client. True: no client is open any more. */
   take(client: KnownClient): boolean {
-    const { key, kind, spans, instance } = client;
-    const before = this.#known.get(key);
+    const before = this.#known.get(client.key);
     // An applied update stays applied, even if the client restarts with an empty engine.
-    if (before?.status.kind === 'applied') return false;
-    if (before === undefined && !(wasThere(spans, this.#update.seq) && isConcerned(client, this.#update.topics))) {
-      return false;
-    }
-    if (kind === 'plain') {
-      this.#unknown.set(key, client);
-      return false;
-    }
+    if (before?.standing.kind === 'applied') return false;
     // The view of another instance may be older.
-    const isNewer = before === undefined || before.client.instance === instance;
-    if (!isNewer && preferred(before.client, client) !== client) return false;
-    const status = applyStatusOf(client, this.#update, this.#epoch);
-    this.#known.set(key, { client, status });
-    this.#open += Number(status.kind === 'open') - Number(before?.status.kind === 'open');
-    return this.#open === 0;
+    const isOther = before !== undefined && before.client.instance !== client.instance;
+    const best = isOther ? preferred(before.client, client) : client;
+    const isKnown = before?.isKnown === true || isKnownBefore(client, this.#context.update);
+    const standing = standingInWait(best, this.#context, { isKnown, isOpen: before?.standing.kind === 'open' });
+    if (standing === undefined) return false;
+    if (before !== undefined) this.#counts[before.standing.kind]--;
+    this.#counts[standing.kind]++;
+    this.#known.set(client.key, { client: best, standing, isKnown });
+    return this.#counts.open === 0;
   }
 
   /** Removes a duplicate connection that is no longer a client of its own. True: no client is open any more. */
@@ -127,20 +160,28 @@ class Wait {
     const known = this.#known.get(key);
     if (known === undefined) return false;
     this.#known.delete(key);
-    this.#open -= Number(known.status.kind === 'open');
-    return this.#open === 0;
+    this.#counts[known.standing.kind]--;
+    return this.#counts.open === 0;
   }
 
   answer(nameOf: (client: KnownClient) => string): WaitAnswer {
-    const behind = [...this.#known.values()].flatMap(({ client, status }) =>
-      status.kind === 'applied' ? [] : [{ client_id: nameOf(client), reason: status.reason }],
-    );
+    const all = [...this.#known.values()];
+    const named = (...kinds: readonly WaitStanding['kind'][]): NamedClient[] => {
+      const found = all.filter(({ standing }) => kinds.includes(standing.kind)).slice(0, MAX_LISTED);
+      return found.map(({ client, standing }) => ({
+        client_id: nameOf(client),
+        reason: 'reason' in standing ? standing.reason : '',
+      }));
+    };
+    const { applied, open, blocked, away } = this.#counts;
     return {
-      done: behind.length === 0 && this.incomplete === undefined,
-      applied: this.#known.size - behind.length,
-      lagging: behind.slice(0, MAX_LISTED),
-      lagging_count: behind.length,
-      unknown: [...this.#unknown.values()].slice(0, MAX_LISTED).map(nameOf),
+      done: mayBeAllApplied(this.#counts, this.incomplete),
+      applied,
+      lagging: named('open', 'blocked'),
+      lagging_count: open + blocked,
+      away: named('away'),
+      away_count: away,
+      unknown: named('unknown').map(({ client_id: id }) => id),
       ...(this.incomplete !== undefined && { incomplete: this.incomplete }),
     };
   }
