@@ -42,7 +42,7 @@ function timing(histogram: Histogram) {
 
 /** The parts whose figures are read. */
 export interface ClientReadings {
-  readonly status: Pick<Status, 'ready' | 'healthy' | 'failing' | 'engine' | 'transactions'>;
+  readonly status: Pick<Status, 'ready' | 'healthy' | 'failing' | 'engine' | 'transactions' | 'serverCutOffSinceMs'>;
   readonly follower: Pick<Follower, 'server'>;
   readonly data: Pick<DataUpdater, 'logPosition'>;
   readonly reporter: Pick<Reporter, 'details'>;
@@ -75,6 +75,10 @@ export function addClientReadings(
   metrics.gauge('policysync_connected', '1 while the socket to the server is open', () =>
     Number(follower.server.connected),
   );
+  metrics.gauge('policysync_server_cut_off_seconds', 'How long the server has been cut off from its backbone', () => {
+    const since = status.serverCutOffSinceMs;
+    return since === undefined ? 0 : Math.max(0, Date.now() - since) / 1000;
+  });
   metrics.total('policysync_connections_total', 'Connections to the server that were established', () => {
     return follower.server.connections;
   });

@@ -181,7 +181,8 @@ async function compose(
   const { spool, fetcher } = await openFetcher(common, providers, parts);
   const { api, reporter } = openServerSide(common, parts);
   const askServerLoad = (signal: AbortSignal): Promise<void> => api.loadLimit(signal);
-  const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, log });
+  const onCutOff = (sinceMs: number | undefined): void => status.serverCutOff(sinceMs);
+  const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, onCutOff, log });
   const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
   const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
   attachDecisions(deps.decider, common, { engine, applier, keeper, data });
@@ -237,7 +238,7 @@ async function openCommon(
   const { traces, policyTraces } = await openTraces(settings, parts);
   const logEnd = logFinished(logOf('data'));
   const status = new Status(
-    { policyEnabled, dataEnabled },
+    { policyEnabled, dataEnabled, cutOffIsUnhealthy: settings.cutOffIsUnhealthy },
     (result, transaction) => {
       logEnd(result, transaction);
       traces?.finished(transaction.update);
@@ -461,6 +462,7 @@ function attachDecisions(
     isFilled: () => (engine.decisions.keepsContent === true ? keeper.wasFilled : keeper.isFilled),
     reason: () => status.engine.error ?? engine.getting(),
     policy: () => applier.policy?.hash || undefined,
+    serverCutOffSinceMs: () => status.serverCutOffSinceMs,
     position: () => {
       if (!isKnown) {
         const at = data.logPosition;

@@ -109,6 +109,11 @@ export const CLIENT_SETTINGS = {
       min: 0.1,
     }),
 
+    cutOffIsUnhealthy: flagSetting(
+      'SYNC_SERVER_CUT_OFF_UNHEALTHY',
+      'Be unhealthy (GET /healthy is 503) while the server is cut off from its backbone. false: GET /healthy only says so, with since when.',
+      { opal: null },
+    ),
     serverAnswerLimitBytes: bytesSetting(
       'SYNC_SERVER_ANSWER_LIMIT_BYTES',
       'Maximum size of a server response: a policy bundle, or a list of entries with inline data.',

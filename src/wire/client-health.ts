@@ -96,6 +96,10 @@ export const clientHealth = z.object({
     error: z.string().nullable(),
     code: z.string().nullable().describe('The code of that error (docs/errors.md)'),
     since: z.string(),
+    cut_off_since: z
+      .string()
+      .nullable()
+      .describe('Since when the server is cut off from its backbone: what was published elsewhere since is missing'),
   }),
   connectivity: z.object({
     sync_server_connectivity_disabled: z.boolean(),

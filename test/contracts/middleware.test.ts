@@ -34,7 +34,7 @@ function world() {
       },
     },
     ...{ isReady: () => true, isFilled: () => true, reason: () => undefined },
-    ...{ policy: () => 'p', position: () => undefined },
+    ...{ policy: () => 'p', position: () => undefined, serverCutOffSinceMs: () => undefined },
   });
   return { state, client: decisions as Decider };
 }

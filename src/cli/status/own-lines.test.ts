@@ -97,6 +97,15 @@ describe('a client by its own word', () => {
     for (const line of lines(sick, 120)) assert(line.length <= 120, line);
   });
 
+  it('whose server is cut off says since when, and is away from the truth', () => {
+    const server = { connected: true, error: null, since: ago(600), cut_off_since: ago(75) };
+    assert.equal(
+      lines({ server })[4],
+      'Server    connected, but it is cut off from its backbone since 18:02:08 UTC (75 s): what was published elsewhere is missing here',
+    );
+    assert.deepEqual([...ownConditions(health({ server }))], ['away']);
+  });
+
   it('that serves without its server on purpose is well, and away', () => {
     const offline = { healthy: false, server: { connected: false, error: null, since: null } };
     assert.equal(lines(offline)[0], 'State     healthy');

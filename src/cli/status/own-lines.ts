@@ -27,7 +27,9 @@ export const ownHealth = z.object({
     .pick({ online: true, error: true, policy_mode: true, version: true, rego: true })
     .partial({ rego: true })
     .extend({ access: z.string().optional(), kind: z.string().optional(), since: time }),
-  server: server.partial({ code: true }).extend({ since: time.nullable() }),
+  server: server
+    .partial({ code: true })
+    .extend({ since: time.nullable(), cut_off_since: time.nullable().default(null) }),
   connectivity: connectivity.pick({ backup: true }).optional(),
 });
 type OwnHealth = z.infer<typeof ownHealth>;
@@ -59,7 +61,7 @@ export function ownLines(health: OwnHealth, position: Position, { nowMs, width }
     ...(missing === undefined ? [] : [['', missing] as [string, string]]),
     ['Position', positionText(position)],
     ['Engine', engineText],
-    ['Server', server.connected ? 'connected' : away],
+    ['Server', server.connected ? connectedText(server.cut_off_since, nowMs) : away],
     ...(server.connected ? [] : remedyOf(server.code).map((text): [string, string] => ['', text])),
     ...(backup?.error == null
       ? []
@@ -81,7 +83,7 @@ export function ownConditions(health: OwnHealth): ReadonlySet<Condition> {
   if (!isWell(health)) met.add('unhealthy');
   const { policy, data } = health;
   if ((policy.wanted !== null && policy.wanted !== policy.hash) || data.unresolved > 0) met.add('behind');
-  if (!health.server.connected) met.add('away');
+  if (!health.server.connected || health.server.cut_off_since !== null) met.add('away');
   return met;
 }
 
@@ -106,6 +108,11 @@ function positionText(at: Position): string {
   if (at.epoch === null) return '-';
   const open = at.unresolved.length === 0 ? '' : `, ${at.unresolved.length} open`;
   return `${at.applied_through} of update log ${printable(at.epoch, 100)}${open}`;
+}
+
+function connectedText(cutOffSince: number | null, nowMs: number): string {
+  if (cutOffSince === null) return 'connected';
+  return `connected, but it is cut off from its backbone${when(cutOffSince, nowMs)}: what was published elsewhere is missing here`;
 }
 
 function when(atMs: number | null, nowMs: number): string {

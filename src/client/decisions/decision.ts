@@ -16,6 +16,11 @@ interface DecisionFacts {
   readonly policy: string | undefined;
   /** Undefined without an update log (data updates are off, or the server is OPAL's). */
   readonly position: DecisionPosition | undefined;
+  /**
+   * Since when the server of the client has been cut off from its backbone, in milliseconds since 1970: what was published elsewhere since is
+   * missing. Undefined: it is not, as far as the client knows.
+   */
+  readonly serverCutOffSinceMs: number | undefined;
   /** True for the last good answer in place of one that cannot be had now (`onUnavailable: 'last'`). */
   readonly stale: boolean;
   /** Age of a stale answer in milliseconds; otherwise 0. */

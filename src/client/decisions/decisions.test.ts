@@ -14,7 +14,10 @@ type Reply = string | undefined | SyncError;
 
 /** Decisions over an engine that answers what the test says. */
 function world(defaults: DecisionDefaults = {}) {
-  const state = { ready: true, filled: true, reply: 'true' as Reply, asked: [] as EngineQuestion[] };
+  const state = {
+    ...{ ready: true, filled: true, reply: 'true' as Reply, asked: [] as EngineQuestion[] },
+    cutOffSinceMs: undefined as number | undefined,
+  };
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
   const engine: DecisionEngine = {
@@ -32,6 +35,7 @@ function world(defaults: DecisionDefaults = {}) {
     reason: () => 'it sleeps',
     policy: () => 'of the client',
     position: () => ({ epoch: 'e', seq: 7 }),
+    serverCutOffSinceMs: () => state.cutOffSinceMs,
   };
   const decisions = new Decisions(defaults, { log });
   const attached = (): Decisions => {
@@ -42,6 +46,17 @@ function world(defaults: DecisionDefaults = {}) {
 }
 
 describe('a decision', () => {
+  it('says since when the server of the client has been cut off, whatever it decides', async () => {
+    const { state, attached } = world();
+    const decisions = attached();
+    assert.equal((await decisions.decide('app/allow')).serverCutOffSinceMs, undefined);
+    state.cutOffSinceMs = 5;
+    for (const reply of ['true', 'false', '{"allow":true}', undefined]) {
+      state.reply = reply;
+      assert.equal((await decisions.decide('app/allow')).serverCutOffSinceMs, 5, reply);
+    }
+  });
+
   it('tells result, policy, position and what decided, under an id of its own', async () => {
     const { state, attached } = world();
     const decisions = attached();
@@ -49,7 +64,7 @@ describe('a decision', () => {
     assert.match(id, UUID);
     assert.deepEqual(yes, {
       ...{ kind: 'result', result: true, text: 'true', allowed: true, by: 'compiled', policy: 'of the engine' },
-      ...{ position: { epoch: 'e', seq: 7 }, stale: false, ageMs: 0, error: undefined },
+      ...{ position: { epoch: 'e', seq: 7 }, serverCutOffSinceMs: undefined, stale: false, ageMs: 0, error: undefined },
     });
     assert.deepEqual(state.asked, [{ path: 'app/rbac/allow', input: '{"user":"ann"}' }]);
     assert.notEqual((await decisions.decide('app/rbac/allow')).id, id);
@@ -193,7 +208,8 @@ describe('without an answer', () => {
     assert.match(id, UUID);
     assert.deepEqual(denied, {
       ...{ kind: 'unavailable', result: undefined, text: undefined, allowed: false, by: 'deny' },
-      ...{ policy: undefined, position: undefined, stale: false, ageMs: 0, error: AWAY },
+      ...{ policy: undefined, position: undefined, serverCutOffSinceMs: undefined },
+      ...{ stale: false, ageMs: 0, error: AWAY },
     });
     await assert.rejects(decisions.decide('a/b', 1, { onUnavailable: 'error' }), AWAY, 'a call goes before the client');
   });
@@ -238,7 +254,8 @@ describe('without an answer', () => {
     assert.match(id, UUID);
     assert.deepEqual(decision, {
       ...{ kind: 'result', result: { allow: true, reason: 'read only' }, text: '{"allow":true,"reason":"read only"}' },
-      ...{ allowed: true, by: 'fallback', policy: undefined, position: undefined, stale: false, ageMs: 0, error: AWAY },
+      ...{ allowed: true, by: 'fallback', policy: undefined, position: undefined, serverCutOffSinceMs: undefined },
+      ...{ stale: false, ageMs: 0, error: AWAY },
     });
     assert.deepEqual(seen, [{ path: 'a/b', input: { user: 'ann' }, error: AWAY, last: true }]);
     const refuse = (): never => {

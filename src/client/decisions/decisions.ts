@@ -34,6 +34,7 @@ export interface DecidingClient {
   /** Hash of the policy that the engine holds. */
   readonly policy: () => string | undefined;
   readonly position: () => DecisionPosition | undefined;
+  readonly serverCutOffSinceMs: () => number | undefined;
 }
 
 const NO_OPTIONS: DecideOptions<never> = {};
@@ -136,10 +137,11 @@ export class Decisions implements Decider {
       // Taken before the question: what the engine held at least.
       const position = client.position();
       const policy = client.policy();
+      const cutOffSinceMs = client.serverCutOffSinceMs();
       const asked = client.engine.decide(question);
       const answer = asked instanceof Promise ? await asked : asked;
       if (this.#missing > 0) this.#answersAgain();
-      decision = decisionOf(answer, policy, position);
+      decision = decisionOf(answer, policy, position, cutOffSinceMs);
     } catch (error) {
       return this.#withoutAnswer(question, failureOf(question, error), onUnavailable, options);
     }
@@ -230,6 +232,7 @@ function decisionOf(
   { text, by, policy, id }: EngineAnswer,
   heldPolicy: string | undefined,
   position: DecisionPosition | undefined,
+  serverCutOffSinceMs: number | undefined,
 ): Decision {
   // Literals, since this is done for each decision: to spread what both have costs as much as all the rest.
   if (text === undefined) {
@@ -242,6 +245,7 @@ function decisionOf(
       id: id ?? randomUUID(),
       policy: (policy ?? heldPolicy) || undefined,
       position,
+      serverCutOffSinceMs,
       stale: false,
       ageMs: 0,
       error: undefined,
@@ -257,6 +261,7 @@ function decisionOf(
     id: id ?? randomUUID(),
     policy: (policy ?? heldPolicy) || undefined,
     position,
+    serverCutOffSinceMs,
     stale: false,
     ageMs: 0,
     error: undefined,
@@ -269,15 +274,21 @@ function isYes(result: unknown): boolean {
   return typeof result === 'object' && result !== null && 'allow' in result && result.allow === true;
 }
 
+/** Of an answer that no engine has given. */
+function noFacts(error: SyncError) {
+  const nothing = { policy: undefined, position: undefined, serverCutOffSinceMs: undefined };
+  return { id: randomUUID(), ...nothing, stale: false, ageMs: 0, error };
+}
+
 function denied(error: SyncError): Decision<never> {
-  const facts = { id: randomUUID(), policy: undefined, position: undefined, stale: false, ageMs: 0, error };
+  const facts = noFacts(error);
   return { kind: 'unavailable', result: undefined, text: undefined, allowed: false, by: 'deny', ...facts };
 }
 
 /** What a function of `onUnavailable` returned, as a decision. */
 function fallback<T>(result: T, error: SyncError): Decision<T> {
   const text = JSON.stringify(result) as string | undefined;
-  const facts = { id: randomUUID(), policy: undefined, position: undefined, stale: false, ageMs: 0, error };
+  const facts = noFacts(error);
   return text === undefined
     ? { kind: 'undefined', result: undefined, text, allowed: false, by: 'fallback', ...facts }
     : { kind: 'result', result, text, allowed: isYes(result), by: 'fallback', ...facts };

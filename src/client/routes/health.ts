@@ -133,6 +133,7 @@ function healthOf(deps: HealthRoutesDeps): ClientHealth {
       error: error ?? null,
       code: error === undefined ? null : (code ?? null),
       since: timeOf(sinceMs),
+      cut_off_since: timeOrNull(status.serverCutOffSinceMs),
     },
     connectivity: connectivityOf(deps.offline),
     reports: reporter.details,

@@ -34,6 +34,7 @@ export class Status {
   readonly recent = new RecentTransactions();
   readonly #policyEnabled: boolean;
   readonly #dataEnabled: boolean;
+  readonly #cutOffIsUnhealthy: boolean;
   readonly #transactions: Transactions;
   readonly #histories = { policy: new History(), data: new History() };
   readonly #failures = new Failures();
@@ -50,15 +51,20 @@ export class Status {
     error: undefined,
     sinceMs: Date.now(),
   };
+  #serverCutOffSinceMs: number | undefined;
 
-  /** `onFinished` is called at the end of each data transaction; `onEnded` at that of one with nothing to report. */
+  /**
+   * `cutOffIsUnhealthy`: SYNC_SERVER_CUT_OFF_UNHEALTHY. `onFinished` is called at the end of each data transaction; `onEnded` at that of one
+   * with nothing to report.
+   */
   constructor(
-    options: { policyEnabled: boolean; dataEnabled: boolean },
+    options: { policyEnabled: boolean; dataEnabled: boolean; cutOffIsUnhealthy?: boolean },
     onFinished: (result: TransactionResult, transaction: DataTransaction) => void,
     onEnded: typeof onFinished = () => undefined,
   ) {
     this.#policyEnabled = options.policyEnabled;
     this.#dataEnabled = options.dataEnabled;
+    this.#cutOffIsUnhealthy = options.cutOffIsUnhealthy ?? false;
     const { data } = this.#histories;
     this.#transactions = new Transactions((effect, result, transaction) => {
       this.recent.onData(effect, result, transaction);
@@ -83,7 +89,13 @@ export class Status {
   get healthy(): boolean {
     const { policy, data } = this.#histories;
     const isCurrent = policy.last?.success !== false && data.last?.success !== false;
-    return this.ready && this.#engine.online && isCurrent && this.failing.size === 0;
+    const isHeard = !this.#cutOffIsUnhealthy || this.#serverCutOffSinceMs === undefined;
+    return this.ready && this.#engine.online && isCurrent && isHeard && this.failing.size === 0;
+  }
+
+  /** Since when the server says that it is cut off from its backbone, in milliseconds since 1970 by our clock; undefined: it does not. */
+  get serverCutOffSinceMs(): number | undefined {
+    return this.#serverCutOffSinceMs;
   }
 
   /** Since when {@link ready} and {@link healthy} are what they are (milliseconds since 1970). */
@@ -118,6 +130,12 @@ export class Status {
   /** Calls `onChange` after everything that may change the status. It must return at once. */
   watch(onChange: () => void): void {
     this.#watchers.push(onChange);
+  }
+
+  /** The server says that it is cut off from its backbone since then; undefined: that it is not. */
+  serverCutOff(sinceMs: number | undefined): void {
+    this.#serverCutOffSinceMs = sinceMs;
+    this.#changed();
   }
 
   /** The server says which commit is its newest. */
