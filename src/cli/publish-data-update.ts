@@ -9,7 +9,7 @@ import { SAVE_METHODS } from '../wire/data.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { withConfig } from './program-settings.js';
 import { readInput } from './read-input.js';
-import { UsageError } from './run-program.js';
+import { EXIT, ExitError, UsageError } from './run-program.js';
 import { askServer, type ServerRequest } from './server-fetch.js';
 import { addTargetOptions, serverTarget, type TargetOptions } from './server-target.js';
 import { counted } from './status/text.js';
@@ -35,6 +35,8 @@ const publishAnswer = z.object({
   applied: z.number().optional(),
   lagging: z.array(z.object({ client_id: z.string(), reason: z.string() })).optional(),
   lagging_count: z.number().optional(),
+  away: z.array(z.object({ client_id: z.string(), reason: z.string() })).optional(),
+  away_count: z.number().optional(),
   unknown: z.array(z.string()).optional(),
   incomplete: z.string().optional(),
 });
@@ -65,7 +67,7 @@ export function addPublishCommand(program: Command, io: CommandIo, name = 'publi
     )
     .option(
       '--wait [seconds]',
-      'wait until all concerned clients have applied it; exit with 1 on a timeout (default: 5)',
+      'wait until all concerned clients have applied it (default: 5); exit with 1 on a timeout, with 5 if clients are away that do not have it',
     )
     .optionsGroup('Where:');
   addTargetOptions(command, 'datasource')
@@ -105,30 +107,39 @@ function readWait(wait: string | true | undefined): number | undefined {
   throw new UsageError(`--wait must be a number of seconds, at most ${MAX_WAIT_SECONDS} (is ${String(wait)})`);
 }
 
-/** Prints how many clients have applied the update; throws `not_applied` with those that have not. */
+/** Prints how many clients have applied the update; throws `not_applied` with those that have not, and those that are away. */
 function tellWait(
-  { applied, lagging = [], lagging_count, unknown = [], incomplete }: PublishAnswer,
+  { applied, lagging = [], lagging_count, away = [], away_count, unknown = [], incomplete }: PublishAnswer,
   seconds: number,
   say: Say,
 ): void {
   if (applied === undefined)
     throw new SyncError('not_applied', 'this server does not tell what its clients have applied');
-  const concerned = applied + lagging.length + unknown.length;
+  const concerned = applied + lagging.length + away.length + unknown.length;
   say(
     concerned === 0 && incomplete === undefined
       ? 'Applied by 0 clients: no client is concerned, so there was nothing to wait for.'
       : `Applied by ${applied} ${applied === 1 ? 'client' : 'clients'}.`,
   );
   if (unknown.length > 0) say(`Not known of: ${unknown.join(', ')} (they do not say what they hold).`);
-  const more = (lagging_count ?? lagging.length) - lagging.length;
-  const behind = [
-    ...lagging.map(({ client_id, reason }) => `${client_id}: ${reason}`),
+  const behind = [...namedLines(lagging, lagging_count), ...(incomplete === undefined ? [] : [incomplete])];
+  const gone = namedLines(away, away_count);
+  const list = [...behind, ...gone].map((line) => `\n  ${line}`).join('');
+  if (behind.length > 0)
+    throw new SyncError('not_applied', `published, but not applied everywhere within ${seconds} s:${list}`);
+  if (gone.length === 0) return;
+  const count = away_count ?? away.length;
+  const who = `${counted(count, 'client')} that ${count === 1 ? 'is' : 'are'} away`;
+  throw new ExitError('not_applied', `published, but not applied by ${who}:${list}`, EXIT.away);
+}
+
+/** The lines of clients, and how many there are beyond those that are named. */
+function namedLines(clients: readonly { client_id: string; reason: string }[], count = clients.length): string[] {
+  const more = count - clients.length;
+  return [
+    ...clients.map(({ client_id, reason }) => `${client_id}: ${reason}`),
     ...(more > 0 ? [`and ${more} more`] : []),
-    ...(incomplete === undefined ? [] : [incomplete]),
   ];
-  if (behind.length === 0) return;
-  const list = behind.map((line) => `\n  ${line}`).join('');
-  throw new SyncError('not_applied', `published, but not applied everywhere within ${seconds} s:${list}`);
 }
 
 /** Returns the text of `--data`, which may refer to a file; JSON never begins with `@`. */
@@ -160,9 +171,10 @@ function answerText(answer: PublishAnswer, entries: readonly EntrySummary[]): st
       ? ''
       : `; ${subscribers} ${subscribers === 1 ? 'subscriber is' : 'subscribers are'} connected for these topics now`;
   const topics = [...new Set(entries.flatMap((entry) => entry.topics))].join(', ');
+  const isNobody = (answer.away_count ?? 0) === 0 && answer.incomplete === undefined;
   const nobody =
     subscribers === 0
-      ? `\nNo client is concerned: none that is connected subscribes to ${topics}. Those that come later get it all the same.`
+      ? `\n${isNobody ? 'No client is concerned: none' : 'None'} that is connected subscribes to ${topics}. Those that come later get it all the same.`
       : '';
   return `Published successfully${id}${seq}${reach}.${nobody}`;
 }

@@ -6,8 +6,8 @@ import { type CommandIo, printLine } from './command-io.js';
 import { useCompileCache } from './compile-cache.js';
 import { unreadConfig } from './unread-config.js';
 
-/** Exit codes of all programs; the last three are those of `status --fail-on`. */
-export const EXIT = { ok: 0, failed: 1, usage: 2, unhealthy: 3, behind: 4, away: 5 } as const;
+/** Exit codes of all programs; the last four are those of `status --fail-on`. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, unhealthy: 3, behind: 4, away: 5, incomplete: 6 } as const;
 
 /** What each means, for docs/commands.md. */
 export const EXIT_MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
@@ -19,7 +19,9 @@ export const EXIT_MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   unhealthy:
     '`status --fail-on unhealthy`: a client is not healthy or not ready, its engine does not answer, the policy source fails, or the update log takes no updates.',
   behind: '`status --fail-on behind`: a connected client lacks a commit or an update.',
-  away: '`status --fail-on away`: a client is away; of `status client`: it is not connected to its server.',
+  away: '`status --fail-on away`: a client is away; of `status client`: it is not connected to its server, or that is cut off. `publish --wait`: all that are connected have applied the update, and a client that is away does not have it.',
+  incomplete:
+    '`status --fail-on`: no client that is known meets a condition, and there may be others, as the output says with the reason.',
 };
 
 /** What the exit code of a signal means, for docs/commands.md: of commands that do not end with 0 when they are stopped. */
@@ -92,7 +94,7 @@ export async function runCommandLine(program: Command, argv: readonly string[], 
     // The parser has already printed help, version and usage errors.
     if (!(error instanceof CommanderError)) {
       if (!(error instanceof ExitError && error.isQuiet)) printLine(io.stderr, failureText(program.name(), error));
-      if (code <= EXIT.away) hintAtConfig(called, io);
+      if (code <= EXIT.incomplete) hintAtConfig(called, io);
     }
     return code === EXIT.usage && WITHOUT_USAGE_CODE.has(called.name()) ? EXIT.failed : code;
   }

@@ -96,7 +96,10 @@ async function serverStatus(options: StatusOptions, given: CommandIo): Promise<v
     // Loaded only where it is needed.
     const { watchFleet } = await import('./live/watch-fleet.js');
     const judge = ({ fleet, rows }: FleetState): void =>
-      failOnRows(conditions, rows.values(), fleet.source ?? undefined);
+      failOnRows(conditions, rows.values(), {
+        source: fleet.source ?? undefined,
+        incomplete: fleet.summary.incomplete,
+      });
     if (await watchFleet({ target, env, output: stdout, judge })) return;
   }
   await show(options, stdout, async () => {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
 import { ExitError, UsageError } from '../run-program.js';
 import type { Condition } from './client-state.js';
-import { failOnClient, failOnFleet, parseFailOn } from './fail-on.js';
+import { failOnClient, failOnFleet, failOnRows, parseFailOn } from './fail-on.js';
 
 const WELL: ClientView = {
   client_id: 'c',
@@ -33,8 +33,12 @@ const DOWN = { ...WELL, client_id: 'down', engine: { kind: 'opa', version: null,
 const AWAY = { ...SICK, client_id: 'away', connected: false, away_since: 0 };
 const OPAL = { ...WELL, kind: 'plain' as const, healthy: null, ready: null, engine: null };
 
-function answer(clients: readonly ClientView[], source?: ClientsAnswer['policy_source']): ClientsAnswer {
-  const rest = { epoch: 'e', head: 0, policy_head: null, instance: 'i', incomplete: null };
+function answer(
+  clients: readonly ClientView[],
+  source?: ClientsAnswer['policy_source'],
+  incomplete: string | null = null,
+): ClientsAnswer {
+  const rest = { epoch: 'e', head: 0, policy_head: null, instance: 'i', incomplete };
   return { ...rest, clients: [...clients], ...(source && { policy_source: source }) };
 }
 
@@ -55,6 +59,25 @@ describe('--fail-on', () => {
     assert.deepEqual(parseFailOn(undefined), []);
     assert.deepEqual(parseFailOn('away, unhealthy'), ['unhealthy', 'away']);
     for (const wrong of ['', 'sick', 'away,', 'Unhealthy']) assert.throws(() => parseFailOn(wrong), UsageError);
+  });
+
+  it('fails on a picture that is not whole, with a code of its own, unless what is known fails already', () => {
+    const part = (clients: readonly ClientView[]): ClientsAnswer =>
+      answer(clients, undefined, 'an instance is silent\u0007');
+    const ask = (asked: readonly Condition[], of: ClientsAnswer) => end(() => failOnFleet(asked, of));
+    assert.deepEqual(ask(['unhealthy', 'away'], part([WELL])), [
+      6,
+      'no client that is known is unhealthy or away, but there may be more clients: an instance is silent',
+    ]);
+    assert.equal(ask(['unhealthy', 'away'], part([WELL, AWAY]))?.[0], 5);
+    assert.equal(ask([], part([WELL])), undefined, 'nobody asked');
+    assert.equal(ask(['away'], answer([WELL])), undefined);
+    const beside = { source: undefined, incomplete: 'an instance is silent' };
+    assert.equal(end(() => failOnRows(['away'], [], beside))?.[0], 6);
+    assert.equal(
+      end(() => failOnRows(['away'], [], { ...beside, incomplete: null })),
+      undefined,
+    );
   });
 
   it('has an exit code for each condition', () => {

@@ -3,7 +3,7 @@ import type { FleetRow } from '../../wire/fleet.js';
 import { EXIT, ExitError, UsageError } from '../run-program.js';
 import { CONDITIONS, type Condition, conditionsOf, conditionsOfRow } from './client-state.js';
 import { sourceFails } from './reason-lines.js';
-import { counted, shortName } from './text.js';
+import { counted, printable, shortName } from './text.js';
 
 /** Maximum clients in the message. */
 const NAMED = 5;
@@ -23,31 +23,34 @@ export function parseConditions(option: string, text: string): readonly Conditio
 
 /**
  * Throws {@link ExitError} with the exit code of the worst condition that a client meets. A failing policy source, or one whose
- * head is refused, counts as `unhealthy`; so does an update log that takes no updates.
+ * head is refused, counts as `unhealthy`; so does an update log that takes no updates. If none is met, and there may be clients that are not
+ * known, that has a code of its own.
  */
 export function failOnFleet(conditions: readonly Condition[], answer: ClientsAnswer): void {
-  const { clients, policy_source: source, log_refuses: refusal } = answer;
+  const { clients, policy_source: source, log_refuses: refusal, incomplete } = answer;
   const met = clients.map((client) => ({ id: client.client_id, conditions: conditionsOf(client) }));
-  failOnAny(conditions, met, { source, refuses: refusal !== undefined });
+  failOnAny(conditions, met, { source, refuses: refusal !== undefined, incomplete });
 }
 
 /** {@link failOnFleet} for the rows of the stream. */
-export function failOnRows(
-  conditions: readonly Condition[],
-  rows: Iterable<FleetRow>,
-  source: ClientsAnswer['policy_source'],
-): void {
-  failOnAny(
-    conditions,
-    [...rows].map((row) => ({ id: row.id, conditions: conditionsOfRow(row) })),
-    { source, refuses: false },
-  );
+export function failOnRows(conditions: readonly Condition[], rows: Iterable<FleetRow>, beside: Beside): void {
+  const met = [...rows].map((row) => ({ id: row.id, conditions: conditionsOfRow(row) }));
+  failOnAny(conditions, met, beside);
+}
+
+/** What is known beside the clients. */
+interface Beside {
+  readonly source: ClientsAnswer['policy_source'];
+  /** The update log takes no updates; left out: nothing is known of that. */
+  readonly refuses?: boolean;
+  /** Why there may be other clients than these; null: there are none. */
+  readonly incomplete: string | null;
 }
 
 function failOnAny(
   conditions: readonly Condition[],
   clients: readonly { readonly id: string; readonly conditions: ReadonlySet<Condition> }[],
-  { source, refuses }: { readonly source: ClientsAnswer['policy_source']; readonly refuses: boolean },
+  { source, refuses = false, incomplete }: Beside,
 ): void {
   for (const condition of conditions) {
     const ids = clients.filter((client) => client.conditions.has(condition)).map(({ id }) => id);
@@ -64,6 +67,9 @@ function failOnAny(
     ];
     throw conditionMet(condition, parts.join('; '));
   }
+  if (conditions.length === 0 || incomplete === null) return;
+  const text = `no client that is known is ${conditions.join(' or ')}, but there may be more clients: ${printable(incomplete)}`;
+  throw new ExitError('condition_met', text, EXIT.incomplete);
 }
 
 /** {@link failOnFleet} for the state that one client reports of itself. */
