@@ -43,23 +43,25 @@ describe('a publisher that waits until all clients have applied its update', () 
   let otherOpa: TestOpa;
   /** A client in a process of its own, which can be frozen. */
   let other: StartedCommand;
+  const noPolicy = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
+  const clientProgram = (id: string): StartedCommand =>
+    startCommand('client', ['run'], {
+      ...FAST,
+      ...noPolicy,
+      SYNC_SERVER_URL: server.url,
+      SYNC_CLIENT_ID: id,
+      SYNC_ENGINE: 'external',
+      SYNC_POLICY_STORE_URL: otherOpa.url,
+      SYNC_CLIENT_API_SERVER_PORT: '0',
+    });
   before(async () => {
     server = await startServer();
-    const noPolicy = { SYNC_POLICY_UPDATER_ENABLED: 'false' };
     one = await startClient({
       serverUrl: server.url,
       env: { ...noPolicy, SYNC_CLIENT_ID: 'one', SYNC_INLINE_ENGINE_OPEN: 'true' },
     });
     otherOpa = await startOpa();
-    other = startCommand('client', ['run'], {
-      ...FAST,
-      ...noPolicy,
-      SYNC_SERVER_URL: server.url,
-      SYNC_CLIENT_ID: 'other',
-      SYNC_ENGINE: 'external',
-      SYNC_POLICY_STORE_URL: otherOpa.url,
-      SYNC_CLIENT_API_SERVER_PORT: '0',
-    });
+    other = clientProgram('other');
     await settled(server, 'one', 'other');
   });
   after(async () => {
@@ -132,6 +134,39 @@ describe('a publisher that waits until all clients have applied its update', () 
     assert(performance.now() - startedMs < 20_000, 'not when the time was up');
     assert.equal(answer.status, 202, answer.text);
     assert.match(String(field(answer.json, 'lagging', 0, 'reason')), /^blocked: /);
+  });
+
+  it('is told who vanished; of clients that were stopped nothing is left, and a repetition answers the same', async () => {
+    await using ended = clientProgram('ended');
+    await settled(server, 'ended');
+    const headers = { 'idempotency-key': 'once' };
+    const body = { entries: [{ url: '', topics: [TOPIC], dst_path: '/once', data: 1 }], reason: 'test' };
+    const first = await postJson(`${server.url}/data/config`, body, headers);
+    ended.process.kill('SIGTERM');
+    await ended.result;
+    await one.stop();
+    other.process.kill('SIGKILL');
+    await other.result;
+    const listed = async (): Promise<string> => {
+      const { json } = await request(`${server.url}/clients`);
+      const clients = field(json, 'clients') as unknown[];
+      return clients.map((each) => `${field(each, 'client_id')} ${field(each, 'connected')}`).join();
+    };
+    await until(async () => (await listed()) === 'other false', { withinMs: 20_000, what: 'one client is left, away' });
+    assert.match((await request(`${server.url}/metrics`)).text, /^policysync_clients\{state="away"\} 1$/m);
+
+    const answer = await publishWaiting(server, '10s');
+    const { applied, away, away_count: count } = answer.json as { applied: number; away: unknown; away_count: number };
+    assert.deepEqual([answer.status, applied, count, field(away, 0, 'client_id')], [200, 0, 1, 'other'], answer.text);
+    assert.match(String(field(away, 0, 'reason')), /^away since \S+: its connection broke: its program was killed/);
+    const args = ['publish-data-update', '--server-url', server.url, '-t', TOPIC, '--dst-path', '/x', '--data', '1'];
+    const told = await runCommand('client', [...args, '--wait', '10']);
+    assert.equal(told.code, 5, told.stdout);
+    assert.doesNotMatch(told.stdout, /No client is concerned/);
+    assert.match(told.stderr, /published, but not applied by 1 client that is away:\n {2}other: away since /);
+
+    const again = await postJson(`${server.url}/data/config`, body, headers);
+    assert.deepEqual([field(first.json, 'subscribers'), again.json], [3, first.json]);
   });
 });
 
