@@ -4,7 +4,7 @@ import type { Logger } from '../../lib/log.js';
 import type { Vitals } from '../instances/vitals.js';
 import { isBackboneAway, type Presence } from '../log/log-store.js';
 import type { TraceMemory } from '../trace/change-times.js';
-import { EXPECTED_MS, LEASE_MS } from './instance-presence.js';
+import { COUNTED_AS, EXPECTED_MS, LEASE_MS } from './instance-presence.js';
 import { isConcerned, type KnownClient, type PublishedTopics } from './known-client.js';
 import { type CutOff, Lease } from './lease.js';
 import { InstanceMemory, NO_OTHERS, type OtherInstances, type ReadText } from './other-instances.js';
@@ -146,7 +146,8 @@ export class PeerInstances {
   async countConcerned(topics: PublishedTopics): Promise<number> {
     const { instances } = await this.others(COUNT_AGE_MS);
     const isHere = (client: KnownClient): boolean => client.awaySinceMs === null && isConcerned(client, topics);
-    return instances.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
+    const heard = instances.filter(({ state }) => COUNTED_AS[state] === 'as_said');
+    return heard.reduce((sum, { clients }) => sum + clients.filter(isHere).length, 0);
   }
 
   /** Says that an instance has ended in order, with these clients away until they come elsewhere. If this fails, it is silent for the others. */
