@@ -9,7 +9,7 @@ import { isConcerned, type KnownClient, type PublishedTopics } from './known-cli
 import { type CutOff, Lease } from './lease.js';
 import { InstanceMemory, NO_OTHERS, type OtherInstances, type ReadText } from './other-instances.js';
 import { type InstanceView, type OwnView, printView, readView } from './presence-text.js';
-import { viewInOurTime } from './view-times.js';
+import { OtherClocks } from './view-times.js';
 
 export interface PeerInstancesOptions {
   /** Name of this instance. */
@@ -66,6 +66,7 @@ export class PeerInstances {
   #isFailing = false;
   #reading: Promise<OtherInstances> | undefined;
   #last: { readonly atMs: number; readonly others: OtherInstances } | undefined;
+  readonly #clocks = new OtherClocks();
 
   constructor(options: PeerInstancesOptions, deps: PeerInstancesDeps) {
     this.#options = { minIntervalMs: 1000, leaseMs: LEASE_MS, ...options };
@@ -202,27 +203,20 @@ export class PeerInstances {
     return others;
   }
 
-  #byOurClock(view: InstanceView): InstanceView {
-    return viewInOurTime(view, {
-      theirs: view.vitals?.clockAheadMs,
-      ours: this.#deps.clockAheadMs?.(),
-      seenMs: Date.now(),
-    });
-  }
-
   async #readAll(): Promise<OtherInstances> {
     const { presence, clients, onClient, log } = this.#deps;
     const sentMs = performance.now();
     const texts = (await presence?.list()) ?? new Map<string, never>();
     const readMs = performance.now();
     this.#lease?.answered(sentMs);
+    const ours = this.#deps.clockAheadMs?.();
     const read = new Map<string, ReadText>();
     for (const [instance, { text, leftMs }] of texts) {
       if (instance === this.#options.instance) continue;
       let view = this.#memory.viewOf(instance, text);
       if (view === undefined) {
         view = await readView(text)
-          .then((said) => this.#byOurClock(said))
+          .then((said) => this.#clocks.inOurTime(said, { ours, seenMs: Date.now() }))
           .catch((error: unknown) => {
             log.debug({ instance, error: errorText(error) }, 'cannot read the announcement of another instance');
             return undefined;

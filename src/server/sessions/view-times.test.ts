@@ -4,9 +4,13 @@ import { WELL } from '../../../test/support/session-report.js';
 import { createTraceMemory } from '../trace/change-times.js';
 import { newClient } from './known-client.js';
 import { printView, readView } from './presence-text.js';
-import { viewInOurTime } from './view-times.js';
+import { OtherClocks, viewInOurTime } from './view-times.js';
 
 const HOUR = 3_600_000;
+const VITALS = {
+  ...{ name: 'a', version: '1', startedMs: 0, memory: 1, loopMs: null, isUp: true, backboneMs: null },
+  ...{ isDraining: false, source: 'none' },
+};
 const INFO = { host: 'h', port: 1, topics: ['t'] };
 
 /** The announcement of an instance at a time by its own clock. */
@@ -39,20 +43,29 @@ test('what another instance says is the same by our clock, whatever clock it has
   const NOW = 50 * HOUR;
   const wanted = await announcement(NOW);
   for (const ahead of [0, HOUR, -HOUR]) {
-    const theirs = await announcement(NOW + ahead);
-    // The clock of the log is 5 s ahead of ours.
-    const seen = viewInOurTime(theirs, { theirs: 5000 - ahead, ours: 5000, seenMs: NOW + 900 });
+    const seen = viewInOurTime(await announcement(NOW + ahead), { by: -ahead, seenMs: NOW + 900 });
     assert.deepEqual(seen, wanted, `${ahead} ms ahead`);
   }
 });
 
+test('how clocks differ follows from that of the log, and stays while it changes by little', async () => {
+  const NOW = 50 * HOUR;
+  const clocks = new OtherClocks();
+  /** When an announcement counts as made whose instance knows the clock of the log to be that far ahead. */
+  const made = async (theirs: number | undefined, ours: number | undefined): Promise<number> => {
+    const view = { ...(await announcement(NOW)), vitals: { ...VITALS, clockAheadMs: theirs } };
+    return clocks.inOurTime(view, { ours, seenMs: NOW + 2 * HOUR }).atMs - NOW;
+  };
+  assert.equal(await made(undefined, 5), 2 * HOUR, 'when it was seen');
+  assert.equal(await made(5, undefined), 2 * HOUR);
+  assert.equal(await made(HOUR + 5, 5), HOUR);
+  assert.equal(await made(HOUR + 15, 0), HOUR);
+  assert.equal(await made(HOUR + 30, 0), HOUR + 30);
+  assert.equal(await made(-HOUR, HOUR), -2 * HOUR);
+});
+
 test('an announcement counts as made when it was seen where clocks are not known, and never later', async () => {
   const NOW = 50 * HOUR;
-  for (const clocks of [
-    { theirs: undefined, ours: 5 },
-    { theirs: 5, ours: undefined },
-  ]) {
-    assert.equal(viewInOurTime(await announcement(NOW - HOUR), { ...clocks, seenMs: NOW }).atMs, NOW);
-  }
-  assert.equal(viewInOurTime(await announcement(NOW + 30), { theirs: 0, ours: 0, seenMs: NOW }).atMs, NOW);
+  assert.equal(viewInOurTime(await announcement(NOW - HOUR), { by: undefined, seenMs: NOW }).atMs, NOW);
+  assert.equal(viewInOurTime(await announcement(NOW + 30), { by: 0, seenMs: NOW }).atMs, NOW);
 });

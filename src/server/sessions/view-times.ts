@@ -3,22 +3,40 @@ import type { OtherMemory } from '../trace/shared-times.js';
 import type { KnownClient } from './known-client.js';
 import type { InstanceView } from './presence-text.js';
 
-/** What is known of the clocks of two instances: how far that of the log, which both see, is ahead of each. */
-export interface TwoClocks {
-  /** Of the other one; undefined: it does not say. */
-  readonly theirs: number | undefined;
-  readonly ours: number | undefined;
-  /** When its announcement was first seen, by our clock. */
-  readonly seenMs: number;
+/** A difference is known to some milliseconds: one that changes by less stays, so that times are the same as before. */
+const SAME_MS = 20;
+/** Most instances whose difference is remembered. */
+const MAX_REMEMBERED = 256;
+
+/** The clocks of the other instances: they and this one see that of the log, and know how far it is ahead of theirs. */
+export class OtherClocks {
+  /** By instance: what one of its times plus this is by our clock. */
+  readonly #by = new Map<string, number>();
+
+  /** The announcement of another instance as {@link viewInOurTime}. `ours`: how far the clock of the log is ahead of this one. */
+  inOurTime(view: InstanceView, { ours, seenMs }: { ours: number | undefined; seenMs: number }): InstanceView {
+    const theirs = view.vitals?.clockAheadMs;
+    if (theirs === undefined || ours === undefined) return viewInOurTime(view, { by: undefined, seenMs });
+    const known = this.#by.get(view.instance);
+    const now = theirs - ours;
+    const by = known !== undefined && Math.abs(now - known) <= SAME_MS ? known : now;
+    this.#by.delete(view.instance);
+    this.#by.set(view.instance, by);
+    const [oldest] = this.#by.keys();
+    if (this.#by.size > MAX_REMEMBERED && oldest !== undefined) this.#by.delete(oldest);
+    return viewInOurTime(view, { by, seenMs });
+  }
 }
 
 /**
- * The announcement of another instance with all its times by our clock. Where it is not known how the clocks differ, its times are taken as
- * they are, and it counts as made when it was first seen: a clock that is wrong must not make an instance silent.
+ * The announcement of another instance with all its times by our clock; `by`: what one of them plus this is by ours. Where that is not known
+ * its times are taken as they are, and it counts as made when it was first seen: a clock that is wrong must not make an instance silent.
  */
-export function viewInOurTime(view: InstanceView, { theirs, ours, seenMs }: TwoClocks): InstanceView {
-  if (theirs === undefined || ours === undefined) return { ...view, atMs: seenMs };
-  const by = theirs - ours;
+export function viewInOurTime(
+  view: InstanceView,
+  { by, seenMs }: { readonly by: number | undefined; readonly seenMs: number },
+): InstanceView {
+  if (by === undefined) return { ...view, atMs: seenMs };
   const atMs = Math.min(view.atMs + by, seenMs);
   if (by === 0) return { ...view, atMs };
   const { clients, memory, vitals } = view;
