@@ -34,6 +34,11 @@ it('tells a master token from a token, in both directions, and shows neither', (
 it('says when a token expired, and that another key signed it', () => {
   const old = token({ exp: Date.UTC(2026, 0, 2, 3, 4) / 1000 });
   assert.equal(refusedTokenText('Access token is expired', old, false), 'the token expired on 2026-01-02 03:04 UTC');
+  const before = Date.UTC(2026, 0, 2, 3, 3);
+  assert.equal(
+    refusedTokenText('Access token is expired', old, false, before),
+    'the token expired on 2026-01-02 03:04 UTC by the clock of the server: that of this machine is behind it',
+  );
   assert.match(refusedTokenText('Access token is expired', token({ exp: 1e300 }), false) ?? '', /unknown day/);
   assert.match(refusedTokenText('Could not decode access token', old, false) ?? '', /not signed with the key/);
 });

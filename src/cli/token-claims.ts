@@ -10,7 +10,12 @@ export function claimsOf(token: string): Readonly<Record<string, unknown>> | und
 }
 
 /** Why a server rejected a token (401), in words; undefined where its own text says all. `isMaster`: a master token was asked for. */
-export function refusedTokenText(said: string, token: Secret | undefined, isMaster: boolean): string | undefined {
+export function refusedTokenText(
+  said: string,
+  token: Secret | undefined,
+  isMaster: boolean,
+  nowMs = Date.now(),
+): string | undefined {
   if (token === undefined) return undefined;
   const claims = claimsOf(token.reveal());
   if (isMaster) {
@@ -22,8 +27,10 @@ export function refusedTokenText(said: string, token: Secret | undefined, isMast
   if (has !== undefined) return `the token is of type ${has}, and this needs one of type ${needed}`;
   if (claims === undefined)
     return 'what was given is not a token (a JWT); perhaps it is the master token, for which `policysync token` issues one';
-  if (typeof claims.exp === 'number' && said === 'Access token is expired')
-    return `the token expired on ${dayOf(claims.exp)}`;
+  if (typeof claims.exp === 'number' && said === 'Access token is expired') {
+    const isOver = claims.exp * 1000 <= nowMs;
+    return `the token expired on ${dayOf(claims.exp)}${isOver ? '' : ' by the clock of the server: that of this machine is behind it'}`;
+  }
   return said === 'Could not decode access token' ? 'the token was not signed with the key of this server' : undefined;
 }
 
