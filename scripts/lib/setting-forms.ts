@@ -27,7 +27,7 @@ export function valueForms({ domain, form: forPeople }: Setting<unknown>): JsonO
     case 'flag':
       return { anyOf: [{ type: 'boolean' }, ...anyCase([...FLAG_WORDS.truthy, ...FLAG_WORDS.falsy], '\\s*')] };
     case 'choice': {
-      const choices = { enum: domain.choices.flatMap(choiceForms) };
+      const choices = { enum: [...new Set([...domain.choices.flatMap(choiceForms), ...booleansIn(domain.anyCase)])] };
       return domain.anyCase.length === 0 ? choices : { anyOf: [choices, ...anyCase(domain.anyCase)] };
     }
     case 'list':
@@ -38,6 +38,13 @@ export function valueForms({ domain, form: forPeople }: Setting<unknown>): JsonO
       return { anyOf: [value, { type: 'string', ...text }] };
     }
   }
+}
+
+/** Words that YAML reads as booleans. */
+function booleansIn(words: readonly string[]): boolean[] {
+  return words
+    .map((word) => word.toLowerCase())
+    .flatMap((word) => (/^(?:true|false)$/.test(word) ? [word === 'true'] : []));
 }
 
 /** The words true and false are written as booleans, too. */
