@@ -7,6 +7,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { socketDial } from '../../src/lib/connect.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { readProxies } from '../../src/lib/proxy.js';
+import { GOODBYE_CODE } from '../../src/pubsub/close-reason.js';
 import {
   createSocketClient,
   type SocketClientDeps,
@@ -72,9 +73,10 @@ const likeOpal: Play = (ws, { method, id }) => {
   if (method === 'subscribe') reply(ws, id, true);
 };
 
-async function playServer(play: Play): Promise<PlayedServer> {
+async function playServer(play: Play, isOurs = false): Promise<PlayedServer> {
   const wss = new WebSocketServer({ port: 0, host: '127.0.0.1', perMessageDeflate: true });
   await once(wss, 'listening');
+  if (isOurs) wss.on('headers', (headers) => void headers.push(`x-sync-protocol: ${PROTOCOL_VERSION}`));
   const server: PlayedServer = {
     url: `ws://127.0.0.1:${(wss.address() as AddressInfo).port}/ws`,
     peers: [],
@@ -260,6 +262,27 @@ describe('the socket client', () => {
     const seen = startClient(server.url);
     await until(() => seen.lines.length > 0, 'it is connected');
     assert.deepEqual([seen.lines, subscribes], [['connected'], 2]);
+  });
+
+  test('a client that ends says goodbye to a server of ours; one that disconnects, and one of an OPAL server, does not', async () => {
+    for (const [isEnding, isOurs, wanted] of [
+      [true, true, GOODBYE_CODE],
+      [false, true, 1000],
+      [true, false, 1000],
+    ] as const) {
+      const codes: number[] = [];
+      stop = new AbortController();
+      await using server = await playServer((ws, call) => {
+        likeOpal(ws, call);
+        if (call.method === 'subscribe') ws.on('close', (code) => codes.push(code));
+      }, isOurs);
+      const seen = startClient(server.url, {}, { isEnding: () => isEnding });
+      await until(() => seen.lines.includes('connected'), 'it is connected');
+      stop.abort();
+      await running;
+      await until(() => codes.length === 1, 'the server sees the end');
+      assert.deepEqual(codes, [wanted], `${isEnding} ${isOurs}`);
+    }
   });
 
   test('what cannot be read or handled ends the connection, so that the next one catches up', async () => {

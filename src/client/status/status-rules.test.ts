@@ -476,3 +476,22 @@ it('whoever watches hears of everything that may have changed what is told', () 
   hears(() => s.status.configFailed('502'));
   hears(() => s.forgotten('a'));
 });
+
+describe('a server that is cut off from its backbone', () => {
+  for (const isUnhealthy of [false, true]) {
+    it(`${isUnhealthy ? 'makes a client unhealthy where that is set' : 'leaves a client healthy, which says since when'}`, () => {
+      const status = new Status(
+        { policyEnabled: false, dataEnabled: false, cutOffIsUnhealthy: isUnhealthy },
+        () => undefined,
+      );
+      let changes = 0;
+      status.watch(() => changes++);
+      status.engineSeen(true);
+      assert.deepEqual([status.healthy, status.serverCutOffSinceMs], [true, undefined]);
+      status.serverCutOff(5);
+      assert.deepEqual([status.ready, status.healthy, status.serverCutOffSinceMs], [true, !isUnhealthy, 5]);
+      status.serverCutOff(undefined);
+      assert.deepEqual([status.healthy, status.serverCutOffSinceMs, changes], [true, undefined, 3]);
+    });
+  }
+});

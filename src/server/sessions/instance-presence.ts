@@ -1,3 +1,5 @@
+import { SILENT_AFTER_MS } from '../instances/instance-rules.js';
+
 /** How this instance knows another one, as a table of pure rules: what follows for its clients, and whether some may be missing. */
 
 /** What the state follows from. */
@@ -24,7 +26,7 @@ export interface PresenceFacts {
 export type PresenceState = 'live' | 'crowded' | 'silent' | 'gone' | 'ended' | 'unreadable';
 
 /** An announcement that is older than this has not been renewed in time: for the others and for the instance itself. */
-export const LEASE_MS = 7000;
+export const LEASE_MS = SILENT_AFTER_MS;
 /** After this time an instance that was not heard, and had no client, counts as gone. */
 export const EXPECTED_MS = 900_000;
 
