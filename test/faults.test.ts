@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { type Judged, judge } from './faults/checks.js';
 import { lagOf } from './faults/figures.js';
 import { Journal } from './faults/journal.js';
-import { applied, differences, type Json, type PlacedEntry, pruned } from './faults/model.js';
+import { applied, type Json, type PlacedEntry } from './faults/model.js';
 import { readOptions } from './faults/options.js';
 import { random } from './faults/random.js';
 import type { Sample } from './faults/sampler.js';
@@ -104,8 +104,19 @@ describe('the model of test:faults', () => {
     );
     assert.deepEqual(root, { t: { a: { y: 2 } } });
     const deleted = applied(root, { n: 9, path: '/t/a', topics: [], what: { method: 'DELETE' } });
-    assert.equal(pruned(deleted), undefined);
-    assert.deepEqual(differences(root, deleted), ['/t/a: should be {"y":2}, is absent']);
+    assert.deepEqual(deleted, {}, 'what is there for nothing else goes, too');
+  });
+
+  it('keeps an object that a document or a patch has made', () => {
+    const own = applied({}, { n: 1, path: '/t', topics: [], what: { method: 'PUT', value: {} } });
+    const deep = applied(own, { n: 2, path: '/t/a/b', topics: [], what: { method: 'PUT', value: 1 } });
+    assert.deepEqual(applied(deep, { n: 3, path: '/t/a/b', topics: [], what: { method: 'DELETE' } }), { t: {} });
+    const made: PlacedEntry['what'][] = [
+      { method: 'PATCH', ops: [{ op: 'add', path: '/y/z', value: 2 }] },
+      { method: 'PATCH', ops: [{ op: 'remove', path: '/y/z' }] },
+    ];
+    const left = made.reduce<Json>((value, what, n) => applied(value, { n, path: '/t/a', topics: [], what }), {});
+    assert.deepEqual(left, { t: { a: { y: {} } } });
   });
 
   it('draws the same with the same seed', () => {

@@ -172,6 +172,11 @@ export class PathIndex<T extends Placed> {
     return [...this.#byPath.below(path)];
   }
 
+  /** {@link atOrBelow}, one by one: for who needs few of many. The index must not change during the iteration. */
+  below(path: readonly string[]): Iterable<T> {
+    return this.#byPath.below(path);
+  }
+
   /** Items at, above or below `path`. */
   overlapping(path: readonly string[]): T[] {
     const found = this.atOrAbove(path).filter((item) => item.path.length < path.length);

@@ -104,6 +104,14 @@ test('our form: keeps DELETE, says whether data is present whatever was claimed,
   );
 });
 
+test('what patches have made on their way in a document is told to our clients, and to no OPAL client', () => {
+  const worked = { ...entry({ data: JsonText.parse('{"a":{"b":1}}') }), implied: ['/a'] };
+  const fold = [{ seq: 1, origin: 'update' as const, entry: worked }];
+  const [found] = peerDataConfig.parse(parseKeepingData(extendedConfigText(fold, { baseSet: false }))).entries;
+  assert.deepEqual(found?.implied, ['/a']);
+  assert(!opalConfigText(fold).includes('implied'));
+});
+
 test('the span that announces an update is told to our clients, and to no OPAL client', () => {
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   const traced = { ...record(entry({})), traceparent };

@@ -116,6 +116,7 @@ function extendedEntry(entry: Entry): object {
     save_method: entry.save_method,
     inline_data: isPresent(entry.data),
     data: entry.data ?? undefined,
+    implied: 'implied' in entry ? entry.implied : undefined,
     // A base entry that clients fetch again keeps its place among the base entries.
     ...('origin' in entry && entry.origin === 'base' && { origin: 'base' }),
   };

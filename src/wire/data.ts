@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { MAX_JSON_DEPTH } from '../lib/json-check.js';
 import { JsonText } from '../lib/json-text.js';
-import { isDocPath } from './doc-path.js';
+import { isDocPath, isPointer } from './doc-path.js';
 import { dict, list, MANY } from './lists.js';
 
 /**
@@ -127,6 +127,8 @@ export const peerEntry = z.object({
   seq: z.number().int().nonnegative().optional(),
   /** With `seq`: whether the operator configured it, or somebody published it. */
   origin: z.enum(['base', 'update']).optional(),
+  /** Pointers to objects of `data` that patches have made on their way: one goes with the last of its members. */
+  implied: list(z.string().refine(isPointer), { max: MANY }).optional(),
 });
 export type PeerEntry = z.infer<typeof peerEntry>;
 

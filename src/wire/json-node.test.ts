@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { parsePointer } from './doc-path.js';
 import {
+  asOwn,
   bodyOfText,
+  impliedIn,
   isObject,
   leafOf,
   leafOfBody,
@@ -11,6 +14,7 @@ import {
   nodeAt,
   nodeText,
   sameNode,
+  withImplied,
   withValue,
 } from './json-node.js';
 
@@ -129,6 +133,37 @@ describe('nodes compare', () => {
       leafOfBody({ ...bodyOfText('1'), hash, text: () => assert.fail('the text was read') });
     assert(sameNode(unread('h'), unread('h')));
     assert(!sameNode(unread('h'), unread('i')));
+  });
+});
+
+describe('an object that nothing says is there', () => {
+  const at = (...names: string[]): string[] => names;
+
+  it('goes with the last of its members', () => {
+    const one = withValue(undefined, at('a', 'b', 'c'), leafOf('1'));
+    const two = withValue(one, at('a', 'd'), leafOf('2'));
+    assert.equal(text(withValue(two, at('a', 'b', 'c'), undefined)), '{"a":{"d":2}}');
+    assert.equal(withValue(one, at('a', 'b', 'c'), undefined), undefined);
+  });
+
+  it('stays where a document has it', () => {
+    const deep = withValue(leafOf('{"a":{}}'), at('a', 'b', 'c'), leafOf('1'));
+    assert.equal(text(withValue(deep, at('a', 'b', 'c'), undefined)), '{"a":{}}');
+    assert.equal(
+      text(withValue(withValue(deep, at('a', 'b'), leafOf('{}')), at('a', 'x'), undefined)),
+      '{"a":{"b":{}}}',
+    );
+  });
+
+  it('is found in a node, and made of a text again', () => {
+    const node = withValue(leafOf('{"a":{}}'), at('a', 'b/c', 'd', 'e'), leafOf('1'));
+    assert(node !== undefined);
+    assert.deepEqual(impliedIn(node), ['/a/b~1c', '/a/b~1c/d']);
+    const again = withImplied(leafOf(nodeText(node)), impliedIn(node).map(parsePointer));
+    assert.deepEqual(impliedIn(again), impliedIn(node));
+    assert.equal(text(withValue(again, at('a', 'b/c', 'd', 'e'), undefined)), '{"a":{}}');
+    assert.equal(text(withImplied(leafOf('{"a":1}'), [at('a'), at('b', 'c')])), '{"a":1}', 'what is no object is not');
+    assert.deepEqual(impliedIn(asOwn(node)), []);
   });
 });
 

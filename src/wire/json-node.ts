@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { elements, jsonKind, members, objectText } from '../lib/json-text.js';
-import type { DocPath } from './doc-path.js';
+import { type DocPath, docPathPointer } from './doc-path.js';
 
 /** A document's bytes: in memory, or in a spool file. `hash` is the hex SHA-256 of the bytes. */
 export interface Body {
@@ -33,6 +33,8 @@ export interface Leaf {
 export interface Branch {
   readonly kind: 'branch';
   readonly members: ReadonlyMap<string, Node>;
+  /** Nothing says that it is there but what lies below it: it goes with its last member. */
+  readonly isImplied?: boolean;
 }
 
 /** A leaf around a JSON text. */
@@ -77,8 +79,9 @@ export function nodeAt(node: Node | undefined, path: DocPath): Node | undefined 
 }
 
 /**
- * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are created; a parent that is no
- * object becomes one (a later write below it wins, design D6). Removing what is not there changes nothing.
+ * The node with the value at `path` replaced, or removed for `undefined`. Missing parents are created, and implied; a parent that is no
+ * object becomes one (a later write below it wins, design D6). Removing what is not there changes nothing. An implied parent goes with its
+ * last member.
  */
 export function withValue(node: Node | undefined, path: DocPath, value: Node | undefined): Node | undefined {
   const [segment, ...rest] = path;
@@ -90,7 +93,45 @@ export function withValue(node: Node | undefined, path: DocPath, value: Node | u
   const child = withValue(before.get(segment), rest, value);
   if (child === undefined) after.delete(segment);
   else after.set(segment, child);
-  return { kind: 'branch', members: after };
+  return branchOf(after, !isObject(node) || isImplied(node));
+}
+
+/** The object with these members; none where it would be implied and has no member. */
+export function branchOf(members: ReadonlyMap<string, Node>, isImplied: boolean): Branch | undefined {
+  if (!isImplied) return { kind: 'branch', members };
+  return members.size === 0 ? undefined : { kind: 'branch', members, isImplied };
+}
+
+/** True for an object that goes with its last member. */
+export function isImplied(node: Node): boolean {
+  return node.kind === 'branch' && node.isImplied === true;
+}
+
+/** The node as a value of its own: nothing in it is implied. */
+export function asOwn(node: Node): Node {
+  if (node.kind === 'leaf') return node;
+  return { kind: 'branch', members: new Map([...node.members].map(([key, member]) => [key, asOwn(member)])) };
+}
+
+/** The paths of the implied objects in a node, as RFC 6901 pointers. */
+export function impliedIn(node: Node, path: DocPath = []): string[] {
+  if (node.kind === 'leaf') return [];
+  const below = [...node.members].flatMap(([key, member]) => impliedIn(member, [...path, key]));
+  return isImplied(node) ? [docPathPointer(path), ...below] : below;
+}
+
+/** The node with the objects at these paths implied; see {@link impliedIn}. */
+export function withImplied(node: Node, paths: readonly DocPath[]): Node {
+  return paths.reduce((at, path) => impliedAt(at, path) ?? at, node);
+}
+
+function impliedAt(node: Node | undefined, [segment, ...rest]: DocPath): Node | undefined {
+  if (!isObject(node)) return node;
+  const members = new Map(membersOf(node));
+  if (segment === undefined) return { kind: 'branch', members, isImplied: true };
+  const child = impliedAt(members.get(segment), rest);
+  if (child !== undefined) members.set(segment, child);
+  return { kind: 'branch', members, isImplied: isImplied(node) };
 }
 
 /** The node as JSON text. */

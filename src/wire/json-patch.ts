@@ -2,7 +2,18 @@ import * as z from 'zod';
 import { errorText } from '../lib/errors.js';
 import { elements, JsonText, jsonKind, members } from '../lib/json-text.js';
 import { type DocPath, parsePointer } from './doc-path.js';
-import { isObject, leafOf, membersOf, type Node, nodeText } from './json-node.js';
+import {
+  asOwn,
+  branchOf,
+  isImplied,
+  isObject,
+  leafOf,
+  membersOf,
+  type Node,
+  nodeAt,
+  nodeText,
+  withValue,
+} from './json-node.js';
 import { sameJson } from './same-json.js';
 
 /** One operation of a JSON patch (RFC 6902), its value as written. */
@@ -67,6 +78,11 @@ export function applyPatch(node: Node | undefined, ops: readonly PatchOp[]): Nod
   let at = node;
   for (const op of ops) at = applyOp(at, op, draft);
   return at;
+}
+
+/** The node with a patch applied to what is at `path`; see {@link applyPatch}. */
+export function patchedAt(node: Node | undefined, path: DocPath, ops: readonly PatchOp[]): Node | undefined {
+  return withValue(node, path, applyPatch(nodeAt(node, path), ops));
 }
 
 /**
@@ -206,7 +222,7 @@ function applyOp(node: Node | undefined, op: PatchOp, draft: Draft): Node | unde
         throw new PatchRefused(`move from ${JSON.stringify(op.from.join('/'))} into itself`);
       }
       if (op.op === 'copy') return edit(node, op.path, draft.copyOf(found), 'add', draft);
-      return edit(edit(node, op.from, undefined, 'replace', draft), op.path, found, 'add', draft);
+      return edit(edit(node, op.from, undefined, 'replace', draft), op.path, asOwn(found), 'add', draft);
     }
   }
 }
@@ -265,5 +281,6 @@ function placed(node: Node | undefined, path: DocPath, value: Node | undefined, 
   const child = placed(members.get(segment), rest, value, draft);
   if (child === undefined) members.delete(segment);
   else members.set(segment, child);
-  return { kind: 'branch', members };
+  // What a patch sets a member of is an object of its own from then on.
+  return branchOf(members, value === undefined && node !== undefined && isImplied(node));
 }

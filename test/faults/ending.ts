@@ -1,14 +1,13 @@
 import { sleep } from '../../src/lib/async.js';
 import { field, request } from '../support/http.js';
 import { until } from '../support/until.js';
-import { type Client, documents } from './client.js';
+import type { Client } from './client.js';
 import type { Journal } from './journal.js';
-import { applied, type Json } from './model.js';
-import { ruleResults } from './policy-repo.js';
+import type { Json } from './model.js';
 import { type PublishDeps, publishTree, readLog } from './publishers.js';
 import { atRest } from './rest.js';
 import type { Timeline } from './timeline.js';
-import { compare, desired, entriesOf } from './verdict.js';
+import { compare, desired, entriesOf, published, withRules } from './verdict.js';
 import { emptyDisk, type World } from './world.js';
 
 /** Longest wait for a client to be at rest after everything works again: a machine with other work takes long to start one. */
@@ -48,7 +47,7 @@ export async function judgeEnd(
       return REST_MS;
     });
     longest = Math.max(longest, takenMs);
-    await judgeDocuments(client, desired(entries, number), failures);
+    await judgeDocuments(client, withRules(desired(entries, number), number), failures);
   }
   return longest;
 }
@@ -76,7 +75,8 @@ export async function lostLogStory(
 ): Promise<void> {
   const [first] = world.instances;
   if (first === undefined) return;
-  const before = await Promise.all(world.clients.map(documents));
+  const last = world.policy.last.number;
+  const before = world.clients.map((client) => desired(entriesOf(journal, epochBefore, client), last));
   const epoch = await loseLog(world, epochBefore, first.url, time);
   const { number, hash } = world.policy.last;
   const rest = async (client: Client, entries: Parameters<typeof atRest>[1]['entries']): Promise<void> => {
@@ -86,7 +86,7 @@ export async function lostLogStory(
   };
   for (const [at, client] of world.clients.entries()) {
     await rest(client, []);
-    await judgeDocuments(client, before[at] ?? {}, failures);
+    await judgeDocuments(client, withRules(before[at] ?? {}, number), failures);
   }
   time.say('nothing was lost with the log');
   const publishing = new AbortController();
@@ -104,8 +104,7 @@ export async function lostLogStory(
     const entries = entriesOf(journal, epoch, client);
     await rest(client, entries);
     // What is published wins over all that was there, whatever its place was in the log that is gone.
-    const expected = entries.reduce<Json>(applied, before[at] ?? {});
-    await judgeDocuments(client, { ...(expected as object), app: ruleResults(number) }, failures);
+    await judgeDocuments(client, withRules(published(entries, before[at] ?? {}), number), failures);
   }
   time.say('what was published since then has won');
 }

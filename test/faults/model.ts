@@ -37,42 +37,42 @@ export function applied(root: Json, { path, what }: Entry): Json {
   const at = segments(path);
   switch (what.method) {
     case 'PUT':
-      return withValue(root, at, what.value);
+      return withValue(root, at, what.value, at.length) ?? {};
     case 'DELETE':
-      return withValue(root, at, undefined);
+      return withValue(root, at, undefined, at.length) ?? {};
     case 'PATCH':
-      return what.ops.reduce<Json>(
-        (value, op) => withValue(value, [...at, ...segments(op.path)], op.op === 'remove' ? undefined : op.value),
-        root,
-      );
+      return what.ops.reduce<Json>((value, op) => {
+        const place = [...at, ...segments(op.path)];
+        if (op.op === 'remove') return withValue(value, place, undefined, place.length) ?? {};
+        return withValue(value, place, op.value, at.length) ?? {};
+      }, root);
   }
 }
 
-function withValue(node: Json | undefined, path: readonly string[], value: Json | undefined): Json {
+/** Marks an object that is there because of what is in it: it goes with its last member. */
+const IMPLIED = Symbol('implied');
+type Marked = JsonObject & { [IMPLIED]?: true };
+
+/** `from`: the depth from which objects on the way are a part of what is written: they stay whatever becomes of it. */
+function withValue(
+  node: Json | undefined,
+  path: readonly string[],
+  value: Json | undefined,
+  from: number,
+): Json | undefined {
   const [key, ...rest] = path;
-  if (key === undefined) return value ?? {};
-  const before = isObject(node) ? node : {};
-  if (value === undefined && !isObject(node)) return node ?? {};
-  const { [key]: child, ...others } = before;
-  if (rest.length > 0) {
-    if (value === undefined && child === undefined) return before;
-    return { ...others, [key]: withValue(child, rest, value) };
-  }
-  return value === undefined ? others : { ...others, [key]: value };
+  if (key === undefined) return value;
+  if (value === undefined && (!isObject(node) || !(key in node))) return node;
+  const after: Marked = isObject(node) ? { ...node } : { [IMPLIED]: true };
+  if (from <= 0) delete after[IMPLIED];
+  const child = withValue(after[key], rest, value, from - 1);
+  if (child === undefined) delete after[key];
+  else after[key] = child;
+  return after[IMPLIED] === true && Object.keys(after).length === 0 ? undefined : after;
 }
 
 export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Without objects that have nothing in them: whether an emptied parent stays is nobody's promise. */
-export function pruned(value: Json): Json | undefined {
-  if (!isObject(value)) return value;
-  const kept = Object.entries(value).flatMap(([key, member]) => {
-    const left = pruned(member);
-    return left === undefined ? [] : [[key, left] as const];
-  });
-  return kept.length === 0 ? undefined : Object.fromEntries(kept.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** Which entry each place comes from: the `n` of the objects that have one, by path. */
@@ -81,27 +81,6 @@ export function marks(value: Json | undefined, at = '', found = new Map<string, 
   if (typeof value.n === 'number') found.set(at, value.n);
   for (const [key, member] of Object.entries(value)) marks(member, `${at}/${key}`, found);
   return found;
-}
-
-/** Paths at which two values differ, and how; the first `limit`. */
-export function differences(expected: Json | undefined, actual: Json | undefined, limit = 12): string[] {
-  const found: string[] = [];
-  const look = (a: Json | undefined, b: Json | undefined, at: string): void => {
-    if (found.length >= limit) return;
-    if (isObject(a) && isObject(b)) {
-      for (const key of [...new Set([...Object.keys(a), ...Object.keys(b)])].sort())
-        look(a[key], b[key], `${at}/${key}`);
-    } else if (JSON.stringify(a) !== JSON.stringify(b)) {
-      found.push(`${at === '' ? '/' : at}: should be ${shown(a)}, is ${shown(b)}`);
-    }
-  };
-  look(expected, actual, '');
-  return found;
-}
-
-function shown(value: Json | undefined): string {
-  const text = value === undefined ? 'absent' : JSON.stringify(value);
-  return text.length > 160 ? `${text.slice(0, 160)}... (${text.length} characters)` : text;
 }
 
 /** True where `path` is `above` or below it. */

@@ -18,10 +18,13 @@ export interface Policy {
   readonly broken: ReadonlySet<string>;
 }
 
-/** Static data of a commit, as it is in the engine. */
-export function staticData(number: number): Json {
+/** Static data of a commit, by folder. */
+export function staticData(number: number): readonly { readonly path: string; readonly value: Json }[] {
   const leaf = { s: number };
-  return { static: { commit: number }, t: { r9: { a: { 0: leaf, 1: leaf }, b: { 0: leaf }, z: leaf } } };
+  return [
+    { path: '/static', value: { commit: number } },
+    { path: '/t/r9', value: { a: { 0: leaf, 1: leaf }, b: { 0: leaf }, z: leaf } },
+  ];
 }
 
 /** What the rules of a commit answer. */
@@ -40,11 +43,10 @@ export async function startPolicy(dir: string): Promise<Policy & { url: string }
   let isAway = false;
   const commit = async (): Promise<number> => {
     const number = last.number + 1;
-    const { static: own, t } = staticData(number) as { static: object; t: { r9: object } };
+    const data = staticData(number).map(({ path, value }) => [`${path.slice(1)}/data.json`, JSON.stringify(value)]);
     const hash = await repo.commit({
       'app.rego': `package app\nimport rego.v1\ncommit := ${number}\nseen := data.static.commit\n`,
-      'static/data.json': JSON.stringify(own),
-      't/r9/data.json': JSON.stringify(t.r9),
+      ...Object.fromEntries(data),
       'broken.rego': '# nothing is broken\npackage broken\n',
     });
     last = { number, hash };

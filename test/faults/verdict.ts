@@ -1,42 +1,38 @@
+import { documentDifferences } from '../support/same-documents.js';
 import type { Judged, Violation } from './checks.js';
 import { judge } from './checks.js';
 import { type Client, documents } from './client.js';
 import type { Journal } from './journal.js';
-import { applied, concerns, differences, isObject, type Json, type PlacedEntry, pruned } from './model.js';
+import { applied, concerns, type Json, type PlacedEntry } from './model.js';
 import { ruleResults, staticData } from './policy-repo.js';
-import { BASE_DOCUMENTS, DEAD } from './world.js';
+import { BASE_DOCUMENTS, isDead } from './world.js';
 
-/** The desired state of a client, by the plain model: static data, base entries, updates in order. */
-export function desired(entries: readonly PlacedEntry[], commit: number, start: Json = {}): Json {
-  const withStatic = merge(start, staticData(commit));
-  const withBase = BASE_DOCUMENTS.reduce<Json>(
-    (value, { path, value: document }) =>
-      applied(value, { n: 0, path, topics: [], what: { method: 'PUT', value: document } }),
-    withStatic,
+/**
+ * The documents that a client is to have, by the plain model: static data, base entries, updates in order. Nothing is there of a source
+ * that is down for the whole run.
+ */
+export function desired(entries: readonly PlacedEntry[], commit: number): Json {
+  const given = [...staticData(commit), ...BASE_DOCUMENTS];
+  const withBase = given.reduce<Json>(
+    (root, { path, value }) => applied(root, { n: 0, path, topics: [], what: { method: 'PUT', value } }),
+    {},
   );
-  const whole = entries.reduce<Json>(applied, withBase);
-  return merge(whole, { app: ruleResults(commit) });
+  return published(entries, withBase);
 }
 
-/** What differs in an engine; nothing below {@link DEAD} counts, and nothing that the bundle itself answers. */
+/** Documents with updates applied to them. */
+export function published(entries: readonly PlacedEntry[], documents: Json): Json {
+  return entries.filter(({ path }) => !isDead(path)).reduce<Json>(applied, documents);
+}
+
+/** Documents with what the packages of a commit answer. */
+export function withRules(documents: Json, commit: number): Json {
+  return { ...(documents as object), app: ruleResults(commit), broken: {} };
+}
+
+/** What differs in an engine; see `documentDifferences`. */
 export async function compare(client: Client, expected: Json): Promise<string[]> {
-  const own = (value: Json): Json | undefined => {
-    if (!isObject(value)) return value;
-    const { [DEAD.slice(1)]: _dead, broken: _broken, system: _system, ...rest } = value;
-    return pruned(rest);
-  };
-  return differences(own(expected), own(await documents(client)));
-}
-
-function merge(below: Json, above: Json): Json {
-  if (!isObject(below) || !isObject(above)) return above;
-  const keys = new Set([...Object.keys(below), ...Object.keys(above)]);
-  return Object.fromEntries([...keys].map((key) => [key, member(below[key], above[key])]));
-}
-
-function member(below: Json | undefined, above: Json | undefined): Json {
-  if (above === undefined) return below ?? {};
-  return below === undefined ? above : merge(below, above);
+  return documentDifferences(JSON.stringify(expected), await documents(client));
 }
 
 /**

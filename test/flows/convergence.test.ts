@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { startEngine, startMemoryEngine, type TestEngine } from '../support/engine.js';
-import { until } from '../support/until.js';
-import { type Commit, followWorld, type NewEntry, World, type WorldClient } from '../support/world.js';
+import { startEngine, startExternalEngine, startMemoryEngine, type TestEngine } from '../support/engine.js';
+import { assertSameDocuments } from '../support/same-documents.js';
+import { type Commit, followWorld, type NewEntry, settled, World, type WorldClient } from '../support/world.js';
 
 /** Runs of the property; each has an engine that is killed on the way, and a fresh one to compare with. */
 const RUNS = Number(process.env.SYNC_TEST_RUNS ?? (process.env.SYNC_TEST_LONG === '1' ? 200 : 12));
@@ -18,13 +18,14 @@ const REPLAY = {
   ...(process.env.SYNC_TEST_PATH === undefined ? {} : { path: process.env.SYNC_TEST_PATH }),
 };
 
-/** No rule looks at a document that may be an empty object: see {@link content}. */
+/** `seen` says of each member whether it is there at all, also as an object without members. */
 const MODULES: Record<string, string> = {
   'a.rego': 'package a\nx = 1',
   'a2.rego': 'package a\nimport data.b\ny { b.k }',
   'ab.rego': 'package a.b\nc = "rule"',
   'bk.rego': 'package b\nk = true\nm[v] { v := data.c[_].k }',
   'c.rego': 'package c.a\nallow { data.b.k }',
+  'd.rego': 'package d\nseen[y] { data.b[y] }\nseen[y] { data.c[y] }',
 };
 
 const segment = fc.constantFrom('a', 'b', 'c');
@@ -118,25 +119,6 @@ function commitOf(
   };
 }
 
-async function settled(client: WorldClient, engine: TestEngine): Promise<void> {
-  let open: string[] = [];
-  const atRest = (): boolean => {
-    open = [
-      ...client.data.pending,
-      ...(client.policy.settled ? [] : ['policy']),
-      ...(engine.status.engine.online ? [] : ['engine']),
-    ];
-    return open.length === 0;
-  };
-  try {
-    await until(atRest, { withinMs: 20_000, what: 'the client is at rest' });
-  } catch (cause) {
-    throw new Error(`still under way: ${open.join('; ')}`, { cause });
-  }
-  // Whoever was at rest may have been told of a restart meanwhile: one more step proves that the engine has our state.
-  await engine.keeper.exclusive(() => Promise.resolve());
-}
-
 async function play(world: World, client: WorldClient, engine: TestEngine, steps: readonly Step[]): Promise<void> {
   const base: Record<string, string> = { 1: 'b', 2: 'c/a' };
   for (const [number, at] of steps.entries()) {
@@ -173,25 +155,16 @@ async function play(world: World, client: WorldClient, engine: TestEngine, steps
   }
 }
 
-/**
- * Everything that the engine answers for, without empty objects: the parents of a removed document stay, since others
- * may have put something there that this client does not know of.
- */
-async function content(engine: TestEngine): Promise<unknown> {
-  return withoutShells(await engine.data([]));
-}
-
-function withoutShells(node: unknown): unknown {
-  if (typeof node !== 'object' || node === null || Array.isArray(node)) return node;
-  const members = Object.entries(node).map(([key, member]) => [key, withoutShells(member)] as const);
-  const kept = members.filter(([, member]) => member !== undefined);
-  return kept.length === 0 ? undefined : Object.fromEntries(kept);
-}
-
 /** Walks over an engine in memory cost nothing; those over real ones show that these keep the same rules. */
 const KINDS = [
   { what: 'an engine in memory', runs: 5 * RUNS, start: startMemoryEngine, startFresh: startMemoryEngine },
   { what: 'an inline engine', runs: Math.ceil(RUNS / 2), start: startEngine, startFresh: startEngine },
+  {
+    what: 'an external engine',
+    runs: Math.ceil(RUNS / 6),
+    start: startExternalEngine,
+    startFresh: startExternalEngine,
+  },
   {
     what: 'an embedded engine',
     runs: Math.ceil(RUNS / 6),
@@ -229,7 +202,7 @@ describe('whatever happened on the way', () => {
           assert.equal(outcome(engine.status), outcome(freshEngine.status));
           // A refused policy leaves each with the last good one, which only the older engine has.
           if (freshEngine.status.transactions.policy.last?.success !== true) return;
-          assert.deepEqual(await content(engine), await content(freshEngine));
+          assertSameDocuments(await engine.text([]), await freshEngine.text([]));
           assert.deepEqual([...engine.applier.blocked.keys()].sort(), [...freshEngine.applier.blocked.keys()].sort());
           assert.equal(client.policy.hash, fresh.policy.hash);
         }),

@@ -4,6 +4,7 @@ import type { PolicyEngine } from '../../src/client/engine/engine.js';
 export const ACCEPTING_ENGINE: PolicyEngine = {
   policyMode: 'modules',
   reserved: [],
+  occupied: [],
   marker: { begin: async () => undefined, isThere: async () => true, complete: async () => undefined },
   roots: () => [],
   check: async () => undefined,

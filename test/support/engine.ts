@@ -7,12 +7,13 @@ import { CLIENT_SETTINGS, type ClientSettings } from '../../src/client/options.j
 import { Applier } from '../../src/client/reconcile/applier.js';
 import { EngineKeeper } from '../../src/client/reconcile/engine-keeper.js';
 import { Status } from '../../src/client/status/status.js';
+import { members } from '../../src/lib/json-text.js';
 import { type Logger, silentLogger } from '../../src/lib/log.js';
 import { loadSettings } from '../../src/lib/options.js';
 import type { DocPath } from '../../src/wire/doc-path.js';
 import { killProcess } from './kill.js';
 import { MemoryEngine } from './memory-engine.js';
-import { freePort, testOpa } from './opa.js';
+import { freePort, startOpa, testOpa } from './opa.js';
 import { until } from './until.js';
 
 /** Client settings for a test: environment names and values over the defaults. */
@@ -33,6 +34,8 @@ export interface TestEngine extends AsyncDisposable {
   kill(): void;
   /** A document as the engine has it; undefined where there is none. */
   data(path: DocPath): Promise<unknown>;
+  /** {@link data} as text, as written. */
+  text(path: DocPath): Promise<string | undefined>;
   /** The result of a query. */
   query(path: string, input?: unknown): Promise<unknown>;
 }
@@ -100,6 +103,7 @@ export async function startEngine(
       const text = await rest.getData(path, stop.signal);
       return text === undefined ? undefined : (JSON.parse(text) as unknown);
     },
+    text: async (path) => resultTextOf(await running.engine.read(path, stop.signal)),
     query: async (path, input) => {
       if (running.embedded !== undefined) {
         const { text } = await running.embedded.decide({ path, input: JSON.stringify(input) });
@@ -113,6 +117,30 @@ export async function startEngine(
       await done;
       await running.close();
       await rest.close();
+    },
+  };
+}
+
+/** Follows an external engine, whose modules are read as Rego v0. Killed, it comes back at the same address, and holds nothing. */
+export async function startExternalEngine(): Promise<TestEngine> {
+  const options = { args: ['--v0-compatible'] };
+  let opa = await startOpa(options);
+  let back: Promise<void> = Promise.resolve();
+  const engine = await startEngine({ externalUrl: opa.url });
+  const restart = async (): Promise<void> => {
+    const { port } = opa;
+    await opa.kill();
+    opa = await startOpa({ ...options, port });
+  };
+  return {
+    ...engine,
+    kill: () => {
+      back = back.then(restart);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await back;
+      await engine[Symbol.asyncDispose]();
+      await opa[Symbol.asyncDispose]();
     },
   };
 }
@@ -141,12 +169,17 @@ export async function startMemoryEngine(): Promise<TestEngine> {
       keeper.started();
     },
     data: async (path) => resultOf(await engine.read(path)),
+    text: async (path) => resultTextOf(await engine.read(path)),
     query: () => Promise.reject(new Error('an engine in memory has no rules to ask')),
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await done;
     },
   };
+}
+
+function resultTextOf(text: string): string | undefined {
+  return members(text.trim()).get('result');
 }
 
 function resultOf(text: string): unknown {

@@ -4,7 +4,16 @@ import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '.
 import { MemoryMarker } from '../../src/client/engine/memory-marker.js';
 import { SyncError } from '../../src/lib/errors.js';
 import { type DocPath, docPathText, isAtOrBelow, parseDocPath } from '../../src/wire/doc-path.js';
-import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../src/wire/json-node.js';
+import {
+  asOwn,
+  isObject,
+  leafOf,
+  membersOf,
+  type Node,
+  nodeAt,
+  nodeText,
+  withValue,
+} from '../../src/wire/json-node.js';
 import { regoPackage } from '../../src/wire/rego-package.js';
 
 /** A rule, where it is defined, and the document path that it takes. */
@@ -19,10 +28,12 @@ type Trouble = 'unreachable' | 'unanswered';
 
 /**
  * An engine in memory that keeps the rules of OPA as far as documents and policies meet: a document and a rule never have the same
- * place, a policy with an unknown function does not compile, and a bundle owns what lies below its packages. `tell` hears of each call.
+ * place, a policy with an unknown function does not compile, a bundle owns what lies below its packages, and an object that was made on the
+ * way to a document stays until it is removed. `tell` hears of each call.
  */
 export class MemoryEngine implements PolicyEngine {
   readonly reserved = [];
+  readonly occupied = [];
   readonly isGuarded = true;
   readonly policyMode: PolicyEngine['policyMode'];
   readonly marker: PolicyEngine['marker'];
@@ -32,6 +43,7 @@ export class MemoryEngine implements PolicyEngine {
   readonly #turn: () => Promise<void>;
   #root: Node | undefined;
   #rules: readonly Rule[] = [];
+  #packages: readonly DocPath[] = [];
   #roots: readonly DocPath[] = [];
   #trouble: Trouble | undefined;
   #starts = 0;
@@ -77,6 +89,7 @@ export class MemoryEngine implements PolicyEngine {
     this.#starts++;
     this.#root = undefined;
     this.#rules = [];
+    this.#packages = [];
     this.#roots = [];
     this.#marker.clear();
   }
@@ -102,16 +115,22 @@ export class MemoryEngine implements PolicyEngine {
     assertRoom(rules, root);
     this.#root = root;
     this.#rules = rules;
+    this.#packages = [...policy.modules.values()].flatMap((rego) => [regoPackage(rego) ?? []]);
     this.#roots = roots;
     answered();
   }
 
-  async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+  async write(ops: readonly DataOp[], signal: AbortSignal, shells: readonly DocPath[]): Promise<void> {
     const line = ops.map((op) => `${op.op} ${docPathText(op.path)}${op.op === 'put' ? ` ${op.text()}` : ''}`);
+    if (shells.length > 0) line.push(`remove if empty ${shells.map(docPathText).join(' ')}`);
     const answered = await this.#called(line.join('; '), signal);
     let root = this.#root;
-    for (const op of ops) root = withValue(root, op.path, op.op === 'put' ? leafOf(op.text()) : undefined);
+    for (const op of ops) root = written(root, op.path, op.op === 'put' ? op.text() : undefined);
     assertRoom(this.#rules, root);
+    for (const path of [...shells].sort((a, b) => b.length - a.length)) {
+      const node = nodeAt(root, path);
+      if (isObject(node) && membersOf(node).size === 0) root = written(root, path, undefined);
+    }
     this.#root = root;
     answered();
   }
@@ -120,8 +139,11 @@ export class MemoryEngine implements PolicyEngine {
     return [];
   }
 
+  /** A package is an object, also where nothing of it has a value. */
   async read(path: DocPath): Promise<string> {
-    const node = nodeAt(this.#root, path);
+    let root = this.#root;
+    for (const place of this.#packages) if (!isObject(nodeAt(root, place))) root = written(root, place, '{}');
+    const node = path.length === 0 ? (root ?? leafOf('{}')) : nodeAt(root, path);
     return node === undefined ? '{}' : `{"result":${nodeText(node)}}`;
   }
 
@@ -177,10 +199,16 @@ function assertRoom(rules: readonly Rule[], root: Node | undefined): void {
 /** The documents with those at and below the roots replaced. */
 function withRegions(root: Node | undefined, roots: readonly DocPath[], regions: readonly Region[]): Node | undefined {
   let next = root;
-  for (const path of roots) next = withValue(next, path, undefined);
+  for (const path of roots) next = written(next, path, undefined);
   for (const { path, text } of regions) {
     if (roots.length > 0 && !roots.some((own) => isAtOrBelow(path, own))) throw new Error(`${path} is in no root`);
-    next = withValue(next, path, leafOf(text));
+    next = written(next, path, text);
   }
   return next;
+}
+
+/** The documents with a text at a path, or without one there: parents are made, and nothing else takes them away. */
+function written(root: Node | undefined, path: DocPath, text: string | undefined): Node | undefined {
+  const next = withValue(root, path, text === undefined ? undefined : leafOf(text));
+  return next === undefined ? undefined : asOwn(next);
 }

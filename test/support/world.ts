@@ -12,6 +12,7 @@ import type { PolicyBundle } from '../../src/wire/bundle.js';
 import type { PeerDataConfig, PeerEntry } from '../../src/wire/data.js';
 import { bodyOfText } from '../../src/wire/json-node.js';
 import type { TestEngine } from './engine.js';
+import { until } from './until.js';
 
 /** The topic that all clients of a {@link World} subscribe to. */
 export const TOPIC = 'policy_data';
@@ -155,4 +156,24 @@ export function followWorld(world: World, engine: TestEngine, log: Logger = sile
       await done;
     },
   };
+}
+
+/** Waits until the client is at rest, and the engine has its state. */
+export async function settled(client: WorldClient, engine: TestEngine): Promise<void> {
+  let open: string[] = [];
+  const atRest = (): boolean => {
+    open = [
+      ...client.data.pending,
+      ...(client.policy.settled ? [] : ['policy']),
+      ...(engine.status.engine.online ? [] : ['engine']),
+    ];
+    return open.length === 0;
+  };
+  try {
+    await until(atRest, { withinMs: 20_000, what: 'the client is at rest' });
+  } catch (cause) {
+    throw new Error(`still under way: ${open.join('; ')}`, { cause });
+  }
+  // Whoever was at rest may have been told of a restart meanwhile: one more step proves that the engine has our state.
+  await engine.keeper.exclusive(() => Promise.resolve());
 }

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { assertSameDocuments } from '../../../test/support/same-documents.js';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
 import { bodyOfText, nodeText } from '../../wire/json-node.js';
-import { type DataOp, diffNodes, type Layer, LayerSet } from './layers.js';
+import { parsePatch } from '../../wire/json-patch.js';
+import { type DataOp, diffNodes, type Layer, type LayerContent, LayerSet } from './layers.js';
 
 /** Few names, so that paths meet often. */
 const segment = fc.constantFrom('a', 'b', 'c');
@@ -17,52 +19,117 @@ const json = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 })).value;
 const object = fc.dictionary(segment, json, { maxKeys: 3 });
-
-const layers = fc.array(fc.record({ path, value: fc.option(json, { nil: undefined }), root: object }), {
-  maxLength: 8,
+const op = fc.record({
+  at: fc.array(segment, { minLength: 1, maxLength: 2 }),
+  isWhole: fc.boolean(),
+  value: fc.option(json, { nil: undefined }),
 });
-type Drawn = { path: string[]; value: unknown; root: Record<string, unknown> }[];
 
-function toLayers(drawn: Drawn): Layer[] {
-  return drawn.map((item, index) => {
-    const value = item.path.length === 0 ? item.root : item.value;
-    return {
-      id: String(index),
-      path: item.path,
-      rank: { era: 1, seq: index, index: 0 },
-      content: value === undefined ? { kind: 'delete' } : { kind: 'put', body: bodyOfText(JSON.stringify(value)) },
-    };
+interface Drawn {
+  readonly path: string[];
+  readonly what: 'put' | 'delete' | 'patch';
+  readonly value: unknown;
+  readonly root: Record<string, unknown>;
+  readonly ops: readonly { readonly at: string[]; readonly isWhole: boolean; readonly value: unknown }[];
+}
+
+const layers: fc.Arbitrary<Drawn[]> = fc.array(
+  fc.record({
+    path,
+    what: fc.constantFrom('put', 'put', 'delete', 'patch'),
+    value: json,
+    root: object,
+    ops: fc.array(op, { minLength: 1, maxLength: 3 }),
+  }),
+  { maxLength: 8 },
+);
+
+/** What an operation of a patch is about: the whole document where it takes one away that is not the root. */
+function pointer({ path: at }: Drawn, { at: member, isWhole, value }: Drawn['ops'][number]): string[] {
+  return isWhole && value === undefined && at.length > 0 ? [] : member;
+}
+
+function contentOf(drawn: Drawn): LayerContent {
+  const put = (value: unknown): LayerContent => ({ kind: 'put', body: bodyOfText(JSON.stringify(value)) });
+  if (drawn.what === 'put') return put(drawn.path.length === 0 ? drawn.root : drawn.value);
+  if (drawn.what === 'delete') return { kind: 'delete' };
+  const ops = drawn.ops.map((each) => {
+    const at = pointer(drawn, each)
+      .map((part) => `/${part}`)
+      .join('');
+    return each.value === undefined ? { op: 'remove', path: at } : { op: 'add', path: at, value: each.value };
   });
+  return { kind: 'patch', ops: parsePatch(JSON.stringify(ops)) };
 }
 
-/** The naive model: plain values, every layer written in order. */
-function model(drawn: Drawn): unknown {
-  let root: unknown = {};
-  for (const { path: at, value, root: rootValue } of drawn) root = write(root, at, at.length === 0 ? rootValue : value);
-  return root;
+function toLayers(list: readonly Drawn[]): Layer[] {
+  return list.map((drawn, index) => ({
+    id: String(index),
+    path: drawn.path,
+    rank: { era: 1, seq: index, index: 0 },
+    content: contentOf(drawn),
+  }));
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
+function setOf(list: readonly Drawn[]): LayerSet {
+  const set = new LayerSet();
+  for (const layer of toLayers(list)) set.set(layer);
+  return set;
+}
+
+/** Marks an object that is there because of what is in it. */
+const IMPLIED = Symbol('implied');
+
+/** The naive model: plain values, every layer that no later one replaces written in order. */
+function model(list: readonly Drawn[]): unknown {
+  const replaces = ({ what }: Drawn): boolean => what !== 'patch';
+  let root: unknown;
+  for (const [index, drawn] of list.entries()) {
+    const { path: at, what } = drawn;
+    if (list.slice(index + 1).some((later) => replaces(later) && isAtOrBelow(at, later.path))) continue;
+    if (what === 'put') root = write(root, at, at.length === 0 ? drawn.root : drawn.value);
+    if (what === 'delete') root = write(root, at, undefined);
+    if (what !== 'patch') continue;
+    // What a patch makes on the way to its document is implied, what it makes in there is not.
+    const document = drawn.ops.reduce(
+      (value, each) => {
+        return write(value, pointer(drawn, each), each.value, each.value === undefined ? Number.POSITIVE_INFINITY : 0);
+      },
+      read(root, at),
+    );
+    root = write(root, at, document);
+  }
+  return root ?? {};
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> & { [IMPLIED]?: true } {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function write(node: unknown, at: readonly string[], value: unknown): unknown {
+/** `own`: from this depth on, what is on the way is there for good. */
+function write(node: unknown, at: readonly string[], value: unknown, own = at.length): unknown {
   const [first, ...rest] = at;
-  if (first === undefined) return structuredClone(value);
+  if (first === undefined) return value;
   if (value === undefined && (!isPlain(node) || !(first in node))) return node;
-  const copy: Record<string, unknown> = isPlain(node) ? { ...node } : {};
-  const child = write(copy[first], rest, value);
+  const copy: Record<string, unknown> & { [IMPLIED]?: true } = isPlain(node) ? { ...node } : { [IMPLIED]: true };
+  if (own <= 0) delete copy[IMPLIED];
+  const child = write(copy[first], rest, value, own - 1);
   if (child === undefined) delete copy[first];
   else copy[first] = child;
-  return copy;
+  return copy[IMPLIED] === true && Object.keys(copy).length === 0 ? undefined : copy;
 }
 
 function read(node: unknown, at: DocPath): unknown {
   return at.reduce<unknown>((value, key) => (isPlain(value) ? value[key] : undefined), node);
 }
 
+/** What an engine makes of operations: a put makes parents, and they stay. */
 function apply(root: unknown, ops: readonly DataOp[]): unknown {
-  return ops.reduce((value, op) => write(value, op.path, op.op === 'put' ? JSON.parse(op.text()) : undefined), root);
+  return ops.reduce((value, op) => write(value, op.path, op.op === 'put' ? JSON.parse(op.text()) : undefined, 0), root);
+}
+
+function assertSame(actual: unknown, expected: unknown): void {
+  assertSameDocuments(JSON.stringify(actual), JSON.stringify(expected));
 }
 
 describe('layers', () => {
@@ -75,11 +142,33 @@ describe('layers', () => {
           .sort((a, b) => a.key - b.key);
         for (const { layer } of shuffled) set.set(layer);
         const composed = set.compose(at);
-        const expected = read(model(drawn), at);
-        const actual = composed === undefined ? undefined : JSON.parse(nodeText(composed));
-        assert.deepEqual(actual ?? (at.length === 0 ? {} : actual), expected);
+        const text = composed === undefined ? undefined : nodeText(composed);
+        const whole = model(drawn);
+        assertSameDocuments(text ?? (at.length === 0 ? '{}' : undefined), JSON.stringify(read(whole, at)));
+        const lengths = at
+          .map((_, index) => index + 1)
+          .filter((length) => read(whole, at.slice(0, length)) !== undefined);
+        assert.equal(set.reach(at), Math.max(0, ...lengths), 'how far the path leads');
       }),
-      { numRuns: 2000 },
+      { numRuns: 3000 },
+    );
+  });
+
+  it('compose to the same without those that a later one replaces', () => {
+    fc.assert(
+      fc.property(layers, (drawn) => {
+        const [all, left] = [setOf(drawn), setOf(drawn)];
+        for (const layer of toLayers(drawn)) {
+          const isReplaced = toLayers(drawn).some(
+            (later) =>
+              later.content.kind !== 'patch' && later.rank.seq > layer.rank.seq && isAtOrBelow(layer.path, later.path),
+          );
+          if (isReplaced) left.delete(layer.id);
+        }
+        const [one, other] = [all, left].map((set) => set.compose([]));
+        assertSameDocuments(one && nodeText(one), other && nodeText(other));
+      }),
+      { numRuns: 1000 },
     );
   });
 
@@ -93,11 +182,7 @@ describe('layers', () => {
           { maxLength: 2 },
         ),
         (before, after, closed) => {
-          const [old, next] = [before, after].map((drawn) => {
-            const set = new LayerSet();
-            for (const layer of toLayers(drawn)) set.set(layer);
-            return set.compose([]);
-          });
+          const [old, next] = [before, after].map((drawn) => setOf(drawn).compose([]));
           // The applier refuses values without members above closed paths before it comes to this.
           const ancestors = closed.flatMap((place) => place.map((_, index) => place.slice(0, index)));
           fc.pre(
@@ -116,10 +201,13 @@ describe('layers', () => {
             );
             assert.ok(!ops.some((other, at) => at !== index && isAtOrBelow(other.path, op.path)), 'operations overlap');
           }
-          const strip = (value: unknown): unknown =>
-            closed.reduce((root, place) => write(root, place, undefined), value);
-          const settled = prune(strip(apply(model(before), ops)));
-          assert.deepEqual(settled, prune(strip(model(after))));
+          // What stands in a closed path is written by other means, and that it stands there says that there is an object above it.
+          const open = (value: unknown): unknown =>
+            [...closed, ...ancestors.toSorted((a, b) => b.length - a.length)].reduce((root, place) => {
+              const isShell = isEmpty(read(root, place)) && place.length > 0;
+              return isShell || closed.includes(place) ? write(root, place, undefined) : root;
+            }, value);
+          assertSame(open(apply(model(before), ops)) ?? {}, open(model(after)) ?? {});
         },
       ),
       { numRuns: 2000 },
@@ -127,11 +215,6 @@ describe('layers', () => {
   });
 });
 
-/** Without empty objects: a parent that is closed around may stay as an empty shell. */
-function prune(value: unknown): unknown {
-  if (!isPlain(value)) return value;
-  const entries = Object.entries(value)
-    .map(([key, member]) => [key, prune(member)] as const)
-    .filter(([, member]) => !(isPlain(member) && Object.keys(member).length === 0));
-  return Object.fromEntries(entries);
+function isEmpty(value: unknown): boolean {
+  return isPlain(value) && Object.keys(value).length === 0;
 }

@@ -1,4 +1,4 @@
-import { PathIndex, type Placed } from '../../lib/path-tree.js';
+import { PathIndex, PathTree, type Placed } from '../../lib/path-tree.js';
 import { type DocPath, isAtOrBelow } from '../../wire/doc-path.js';
 import {
   type Body,
@@ -9,9 +9,10 @@ import {
   nodeAt,
   nodeText,
   sameNode,
+  withImplied,
   withValue,
 } from '../../wire/json-node.js';
-import { applyPatch, type PatchOp, PatchRefused } from '../../wire/json-patch.js';
+import { type PatchOp, PatchRefused, patchedAt } from '../../wire/json-patch.js';
 
 /**
  * Order of documents: compared part by part, the greater one is applied later and wins (design D6). Static data of the
@@ -33,7 +34,8 @@ export function compareRank(a: Rank, b: Rank): number {
 
 /** What a layer does at its path. */
 export type LayerContent =
-  | { readonly kind: 'put'; readonly body: Body }
+  /** `implied`: objects of the body that are there only because of what is in them. */
+  | { readonly kind: 'put'; readonly body: Body; readonly implied?: readonly DocPath[] }
   | { readonly kind: 'delete' }
   | { readonly kind: 'patch'; readonly ops: readonly PatchOp[] };
 
@@ -48,8 +50,25 @@ export function replaces(layer: Layer): boolean {
   return layer.content.kind !== 'patch';
 }
 
-/** A set of layers, composed at any path: the state of one engine's documents. */
+/**
+ * A set of layers, composed at any path: what a fresh engine would hold that is given these layers once, and so what every engine should
+ * hold. A layer that a later one replaces counts for nothing. An object is there because a document says so (also `{}`), because a patch
+ * made it in what it changes, or because of what lies below it; one that is there for the last reason alone goes with that (design D7).
+ */
 export class LayerSet extends PathIndex<Layer> {
+  readonly #patches = new PathTree<Layer>();
+
+  override set(layer: Layer): void {
+    super.set(layer);
+    if (layer.content.kind === 'patch') this.#patches.add(layer.path, layer);
+  }
+
+  override delete(id: string): void {
+    const layer = this.get(id);
+    if (layer?.content.kind === 'patch') this.#patches.remove(layer.path, layer);
+    super.delete(id);
+  }
+
   /**
    * The composed value of all layers at `path`. A patch that cannot be applied is left out and named in `refused`, if given.
    */
@@ -67,8 +86,43 @@ export class LayerSet extends PathIndex<Layer> {
       if (replaces(layer) && isAtOrBelow(path, layer.path)) from = index;
     }
     let node: Node | undefined;
-    for (const layer of layers.slice(from)) node = applyLayer(node, path, layer, refused);
+    for (const layer of layers.slice(from)) {
+      if (!this.#isReplaced(layer)) node = applyLayer(node, path, layer, refused);
+    }
     return node;
+  }
+
+  /** How many segments of a path lead to something: all of them where there is a value. */
+  reach(path: DocPath): number {
+    let length = path.length;
+    while (length > 0 && !this.#has(path.slice(0, length))) length--;
+    return length;
+  }
+
+  /** The object without members that is the last thing on the way to a path with nothing: a patch has made it. */
+  emptyAbove(path: DocPath): DocPath | undefined {
+    const above = path.slice(0, this.reach(path));
+    if (above.length === 0 || above.length === path.length) return undefined;
+    const node = this.compose(above);
+    return isObject(node) && membersOf(node).size === 0 ? above : undefined;
+  }
+
+  /** Whether there is a value at a path that is not the root. Composes only where a patch may decide. */
+  #has(path: DocPath): boolean {
+    const isPatched = (at: DocPath): boolean => this.#patches.above(at).length > 0;
+    const base = topOf(this.atOrAbove(path).filter(replaces));
+    if (base?.content.kind === 'put' && !isPatched(path)) {
+      if (nodeAt(leafOfBody(base.content.body), path.slice(base.path.length)) !== undefined) return true;
+    }
+    for (const layer of this.below(path)) {
+      if (layer.content.kind === 'put' && !isPatched(layer.path) && !this.#isReplaced(layer)) return true;
+    }
+    const mayBePatched = isPatched(path) || !isNone(this.#patches.below(path));
+    return mayBePatched && this.compose(path) !== undefined;
+  }
+
+  #isReplaced({ path, rank }: Layer): boolean {
+    return this.atOrAbove(path).some((other) => replaces(other) && compareRank(other.rank, rank) > 0);
   }
 }
 
@@ -80,23 +134,40 @@ function applyLayer(
 ): Node | undefined {
   const { content } = layer;
   if (layer.path.length < path.length) {
-    return content.kind === 'put' ? nodeAt(leafOfBody(content.body), path.slice(layer.path.length)) : undefined;
+    return content.kind === 'put' ? nodeAt(nodeOf(content), path.slice(layer.path.length)) : undefined;
   }
   const below = layer.path.slice(path.length);
   switch (content.kind) {
     case 'put':
-      return withValue(node, below, leafOfBody(content.body));
+      return withValue(node, below, nodeOf(content));
     case 'delete':
       return withValue(node, below, undefined);
     case 'patch':
       try {
-        return withValue(node, below, applyPatch(nodeAt(node, below), content.ops));
+        return patchedAt(node, below, content.ops);
       } catch (error) {
         if (!(error instanceof PatchRefused)) throw error;
         refused?.set(layer.id, error.message);
         return node;
       }
   }
+}
+
+function nodeOf({ body, implied }: LayerContent & { readonly kind: 'put' }): Node {
+  return implied === undefined ? leafOfBody(body) : withImplied(leafOfBody(body), implied);
+}
+
+/** The last one in order. */
+function topOf(layers: readonly Layer[]): Layer | undefined {
+  return layers.reduce<Layer | undefined>(
+    (top, layer) => (top === undefined || compareRank(layer.rank, top.rank) > 0 ? layer : top),
+    undefined,
+  );
+}
+
+function isNone(items: Iterable<unknown>): boolean {
+  for (const _ of items) return false;
+  return true;
 }
 
 /** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */

@@ -89,6 +89,7 @@ test('writes puts and removals as one list, and reserved documents by themselves
       { op: 'remove', path: ['b'] },
     ],
     signal,
+    [],
   );
   await engine.writeReserved(['system', 'sync'], '{}', signal);
   assert.deepEqual(writes, [

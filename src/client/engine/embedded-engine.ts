@@ -1,6 +1,7 @@
 import { DocumentRefusal } from '../../embedded/documents.js';
 import type { EmbeddedOpa } from '../../embedded/embedded-opa.js';
 import { type EmbeddedPolicy, GoRefusal } from '../../embedded/types.js';
+import { outermost } from '../../lib/path-tree.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/layers.js';
 import { bundleRoots } from './bundle-archive.js';
@@ -21,6 +22,7 @@ export class EmbeddedEngine implements PolicyEngine {
   readonly policyMode = 'bundle';
   readonly isGuarded = true;
   readonly reserved: readonly DocPath[];
+  readonly occupied: readonly DocPath[];
   readonly marker = new MemoryMarker();
   readonly #opa: EmbeddedWrites;
   readonly #versions: RegoVersions;
@@ -30,6 +32,7 @@ export class EmbeddedEngine implements PolicyEngine {
     this.#opa = opa;
     this.#versions = versions;
     this.reserved = [MARKER_PATH, ...reserved];
+    this.occupied = reserved;
   }
 
   roots(policy: PolicySet, held: readonly DocPath[]): readonly DocPath[] {
@@ -56,10 +59,12 @@ export class EmbeddedEngine implements PolicyEngine {
     return [];
   }
 
-  async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+  async write(ops: readonly DataOp[], signal: AbortSignal, shells: readonly DocPath[]): Promise<void> {
     signal.throwIfAborted();
     const changes = ops.map((op) => ({ path: op.path, text: op.op === 'put' ? op.text() : undefined }));
-    await refusing(this.#opa.write(changes));
+    // Nobody else writes here: a shell holds nothing.
+    const gone = outermost(shells).map((path) => ({ path, text: undefined }));
+    await refusing(this.#opa.write([...changes, ...gone]));
   }
 
   read(path: DocPath, signal: AbortSignal): Promise<string> {

@@ -92,6 +92,8 @@ export interface PolicyEngine {
    * of them, and writes above one leave it intact.
    */
   readonly reserved: readonly DocPath[];
+  /** Those of {@link reserved} that are documents of the engine. */
+  readonly occupied: readonly DocPath[];
   readonly marker: EngineMarker;
   /** Undefined for our own child, which never outlives the client. */
   readonly seals?: EngineSeals;
@@ -121,9 +123,10 @@ export interface PolicyEngine {
   readonly isGuarded: boolean;
   /**
    * Writes documents outside the roots: a single put as one request, several operations as one transaction. Creates missing
-   * parents. Removing a missing document succeeds. Rejects with {@link EngineRefusal}.
+   * parents. Removing a missing document succeeds. Afterwards removes those of `shells`, objects at these paths, that hold nothing but
+   * each other: others may have put something there. Rejects with {@link EngineRefusal}.
    */
-  write(ops: readonly DataOp[], signal: AbortSignal): Promise<void>;
+  write(ops: readonly DataOp[], signal: AbortSignal, shells: readonly DocPath[]): Promise<void>;
   /**
    * Starts to send a document that will probably be written. Takes effect only with {@link write}, which may never follow, and
    * which sends everything again if this failed. May run concurrently with another call.

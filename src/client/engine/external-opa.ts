@@ -138,10 +138,11 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     return new Map(list.filter((listed) => !isEnginesOwn(listed)).map(({ id, raw }) => [id, raw]));
   }
 
-  async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
+  async write(ops: readonly DataOp[], signal: AbortSignal, shells: readonly DocPath[]): Promise<void> {
     await this.seals.changes(signal);
     try {
       await this.rest.write(ops, signal);
+      await this.rest.removeShells(shells, signal);
     } catch (error) {
       if (!(error instanceof EngineRefusal)) this.seals.inDoubt();
       throw error;

@@ -113,8 +113,9 @@ export class InlineOpa extends OpaEngine implements PolicyEngine {
     return removeModules(strays, { rest: this.rest, log: this.#log }, signal);
   }
 
-  write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
-    return this.rest.write(ops, signal);
+  async write(ops: readonly DataOp[], signal: AbortSignal, shells: readonly DocPath[]): Promise<void> {
+    await this.rest.write(ops, signal);
+    await this.rest.removeShells(shells, signal);
   }
 
   startAfresh(): void {

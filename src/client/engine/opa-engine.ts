@@ -7,6 +7,8 @@ import type { OpaRest } from './opa-rest.js';
 export abstract class OpaEngine {
   /** See `PolicyEngine.reserved`. */
   readonly reserved: readonly DocPath[];
+  /** See `PolicyEngine.occupied`. */
+  readonly occupied: readonly DocPath[];
   readonly marker: Marker;
   protected readonly rest: OpaRest;
 
@@ -14,6 +16,7 @@ export abstract class OpaEngine {
   constructor(rest: OpaRest, options: { reserved?: readonly DocPath[] | undefined; doubtMs?: number | undefined }) {
     this.rest = rest;
     this.reserved = [MARKER_PATH, ...(options.reserved ?? [])];
+    this.occupied = this.reserved;
     this.marker = new Marker(rest, options);
   }
 

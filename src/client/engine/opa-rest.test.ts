@@ -73,6 +73,32 @@ const { signal } = new AbortController();
 const put = (path: string, value: string): DataOp => ({ op: 'put', path: parseDocPath(path), text: () => value });
 const remove = (path: string): DataOp => ({ op: 'remove', path: parseDocPath(path) });
 
+describe('objects that may be left', () => {
+  const shells = (...paths: string[]): string[][] => paths.map((path) => [...parseDocPath(path)]);
+
+  it('go where they hold nothing but each other, and others stay', async () => {
+    await using opa = await standIn((line) => {
+      if (line === 'GET /v1/data/a') return { status: 200, body: '{"result":{"b":{},"c":{"d":{}}}}' };
+      if (line === 'GET /v1/data/x') return { status: 200, body: '{"result":{"y":{},"foreign":{}}}' };
+      return line.startsWith('GET') ? { status: 200, body: '{}' } : undefined;
+    });
+    await opa.rest.removeShells(shells('/a/c/d', '/a/c', '/a/b', '/a', '/x/y', '/x', '/gone'), signal);
+    const [, , , ...deleted] = opa.requests;
+    assert.deepEqual(opa.requests.slice(0, 3).toSorted(), ['GET /v1/data/a', 'GET /v1/data/gone', 'GET /v1/data/x']);
+    assert.deepEqual(deleted, ['DELETE /v1/data/a', 'DELETE /v1/data/x/y']);
+  });
+
+  it('stay where the engine cannot say what they hold, or no URL has the path; a failure is one', async () => {
+    await using opa = await standIn((line) => {
+      if (line === 'GET /v1/data/rule') return { status: 500, body: '{"code":"internal_error","message":"eval"}' };
+      return line === 'GET /v1/data/away' ? { status: 502, body: 'a proxy' } : undefined;
+    });
+    await opa.rest.removeShells([['rule'], ['..']], signal);
+    assert.deepEqual(opa.requests, ['GET /v1/data/rule']);
+    await assert.rejects(opa.rest.removeShells(shells('/away'), signal), { code: 'engine_unreachable' });
+  });
+});
+
 describe('a write', () => {
   it('of nothing asks nothing', async () => {
     await using opa = await standIn(() => undefined);

@@ -6,9 +6,10 @@ import { tlsAdvice } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
 import { jsonOrUndefined } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
+import { outermost } from '../../lib/path-tree.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import { type DocPath, docPathPointer, docPathUrl, segmentProblem } from '../../wire/doc-path.js';
-import type { Body } from '../../wire/json-node.js';
+import { type Body, isObject, leafOf, membersOf, type Node, nodeAt } from '../../wire/json-node.js';
 import type { DataOp } from '../desired/layers.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { type EngineProblem, EngineRefusal } from './engine.js';
@@ -125,6 +126,40 @@ export class OpaRest {
     // A document to remove or a parent is missing: write one by one, each in its own transaction.
     if (answer.status === 404) await this.#writeEach(ops, signal);
     else this.#fail(answer, 'PATCH /v1/data');
+  }
+
+  /** See `PolicyEngine.write`: what others have put there, and what rules make of it, is asked for first. */
+  async removeShells(shells: readonly DocPath[], signal: AbortSignal): Promise<void> {
+    const known = new Set(shells.map(docPathPointer));
+    const isShell = (path: DocPath, node: Node | undefined): boolean =>
+      known.has(docPathPointer(path)) &&
+      isObject(node) &&
+      [...membersOf(node)].every(([name, member]) => isShell([...path, name], member));
+    const gone: DocPath[] = [];
+    const look = (path: DocPath, node: Node | undefined): void => {
+      if (isShell(path, node)) gone.push(path);
+      else if (known.has(docPathPointer(path)) && isObject(node))
+        for (const [name, member] of membersOf(node)) look([...path, name], member);
+    };
+    for (const path of outermost(shells)) {
+      // A path that no URL has was never written.
+      if (path.every((segment) => segmentProblem(segment) === undefined))
+        look(path, await this.#storedAt(path, signal));
+    }
+    for (const path of gone) {
+      this.#forgetParents(path);
+      await this.#writeOne({ op: 'remove', path }, signal);
+    }
+  }
+
+  /** What is at a path; undefined where there is nothing, or a rule below fails: then it is no shell. */
+  async #storedAt(path: DocPath, signal: AbortSignal): Promise<Node | undefined> {
+    const url = dataUrl(path);
+    const answer = await this.#call('GET', url, signal);
+    if (answer.status === 200) return nodeAt(leafOf(answer.text.trim()), ['result']);
+    const said = errorBody.safeParse(jsonOrUndefined(answer.text));
+    const isVerdict = answer.status !== 401 && answer.status !== 403 && said.data?.code !== undefined;
+    return isVerdict ? undefined : this.#fail(answer, `GET ${url}`);
   }
 
   /** See `PolicyEngine.prepareUpload`. */

@@ -18,10 +18,17 @@ async function spoolIn(dir: TempDir, name = 'spool'): Promise<Spool> {
   return createSpool({ dir: join(dir.path, name), limitBytes: 10_000_000, memoryLimitBytes: 100 });
 }
 
-async function put(spool: Spool, id: string, path: readonly string[], text: string): Promise<BackupDocument> {
+async function put(
+  spool: Spool,
+  id: string,
+  path: readonly string[],
+  text: string,
+  implied?: string[][],
+): Promise<BackupDocument> {
   const body = await spool.spool([Buffer.from(text)], signal);
+  const content = { kind: 'put' as const, body, ...(implied && { implied }) };
   return {
-    layer: { id, path, rank: { era: 1, seq: 3, index: 0 }, content: { kind: 'put', body } },
+    layer: { id, path, rank: { era: 1, seq: 3, index: 0 }, content },
     blocked: undefined,
     entry: {
       origin: 'base',
@@ -60,6 +67,7 @@ async function sample(spool: Spool): Promise<BackupContent> {
     documents: [
       await put(spool, 'numbers', ['a', '1', 'ü/~'], '{ "big": 12345678901234567890,\n "one": 1.0, "e": 1E400 }'),
       await put(spool, 'large', ['large'], large),
+      await put(spool, 'patched', ['p'], '{"a/b":{"c":1}}', [['a/b']]),
       { ...(await put(spool, 'blocked', ['b'], 'null')), blocked: 'a rule is there' },
       {
         layer: {
@@ -86,7 +94,10 @@ function plain(content: BackupContent): object {
     ...content,
     documents: content.documents.map(({ layer, ...rest }) => ({
       ...rest,
-      layer: { ...layer, content: layer.content.kind === 'put' ? layer.content.body.text() : layer.content },
+      layer: {
+        ...layer,
+        content: layer.content.kind === 'put' ? { ...layer.content, body: layer.content.body.text() } : layer.content,
+      },
     })),
   };
 }

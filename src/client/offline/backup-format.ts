@@ -102,6 +102,8 @@ export const backupHeader = z.strictObject({
       path: z.array(z.string()),
       rank,
       kind: z.enum(['put', 'patch', 'delete']),
+      /** Pointers to objects of the document that go with their last member. */
+      implied: z.array(z.string()).optional(),
       size: count.nonnegative(),
       hash: sha256.nullable(),
       blocked: z.string().nullable(),
@@ -188,6 +190,7 @@ export function headerOf(content: BackupContent, policySize: number): BackupHead
         path: [...layer.path],
         rank: [layer.rank.era, layer.rank.seq, layer.rank.index],
         kind: layer.content.kind,
+        implied: layer.content.kind === 'put' ? layer.content.implied?.map(docPathPointer) : undefined,
         size: body?.sizeBytes ?? Buffer.byteLength(text ?? ''),
         hash: body?.hash ?? null,
         blocked: blocked ?? null,

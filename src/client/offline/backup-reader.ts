@@ -2,6 +2,7 @@ import { constants } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import { errorText, firstIssue, SyncError } from '../../lib/errors.js';
 import { JsonText } from '../../lib/json-text.js';
+import { parsePointer } from '../../wire/doc-path.js';
 import { parsePatch } from '../../wire/json-patch.js';
 import type { Layer } from '../desired/layers.js';
 import type { PolicyContent } from '../desired/policy-content.js';
@@ -129,7 +130,7 @@ async function readDocument(
 }
 
 async function readContent(
-  { kind, size, hash, path }: BackupHeader['documents'][number],
+  { kind, size, hash, path, implied }: BackupHeader['documents'][number],
   reader: FileReader,
   spool: Spool,
   signal: AbortSignal,
@@ -143,7 +144,7 @@ async function readContent(
       return { kind, ops: parsePatch(JsonText.parse(await reader.text(size)).text) };
     case 'put': {
       const body = await spool.spool(reader.take(size), signal);
-      if (body.hash === hash) return { kind, body };
+      if (body.hash === hash) return { kind, body, ...(implied && { implied: implied.map(parsePointer) }) };
       await body.dispose();
       throw new Error(`the document at /${path.join('/')} is not the one that was saved`);
     }

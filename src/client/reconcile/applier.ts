@@ -152,6 +152,7 @@ export class Applier extends EngineCopy {
         }
         // The documents of this commit do not fit its own rules: the last good policy is restored.
         if (this.policy !== before.policy) await this.#putBack(before, signal);
+        if (error instanceof EngineRefusal) await this.settleDoubts(signal);
         throw error;
       }
     }
@@ -210,6 +211,7 @@ export class Applier extends EngineCopy {
       await this.activate(policy, roots, signal);
     } catch (error) {
       if (isEarly) await this.write(step.reverseOps(this.closed(this.roots)), signal);
+      this.leave(early.map(({ path }) => path.slice(0, -1)));
       throw error;
     }
     const done = new Set(early.map(({ path }) => JSON.stringify(path)));

@@ -46,7 +46,11 @@ export class EngineCopy {
   protected areRegionsDoubtful = false;
   readonly #use: EngineUse;
   #policy: PolicySet | undefined;
+  /** The packages of the policy. */
+  #packages: readonly DocPath[] = [];
   #doubtful: DocPath[] = [];
+  /** Places where the engine may have objects that are there for nothing, and above. */
+  #left: DocPath[] = [];
   readonly #watchers: ((paths: readonly DocPath[]) => void)[] = [];
   readonly #policyWatchers: (() => void)[] = [];
 
@@ -102,7 +106,7 @@ export class EngineCopy {
     const { policy, layers, blocked } = content;
     for (const layer of layers) this.layers.set(layer);
     for (const entry of blocked) this.withheld.set(entry.layer.id, entry);
-    this.#policy = policy;
+    this.#hold(policy);
     this.roots = policy === undefined ? [] : this.engine.roots(policy, []);
     this.areRegionsDoubtful = policy !== undefined;
     try {
@@ -118,17 +122,23 @@ export class EngineCopy {
     }
   }
 
+  #hold(policy: PolicySet | undefined): void {
+    this.#policy = policy;
+    this.#packages = policy === undefined ? [] : packageRoots(policy);
+  }
+
   #forget({ layers }: EngineContent): void {
     for (const layer of layers) this.layers.delete(layer.id);
     this.withheld.clear();
-    this.#policy = undefined;
+    this.leave(this.roots);
+    this.#hold(undefined);
     this.roots = [];
     this.areRegionsDoubtful = false;
   }
 
   /** True when the engine is known to hold exactly what this says. */
   get isCertain(): boolean {
-    return this.#doubtful.length === 0 && !this.areRegionsDoubtful;
+    return this.#doubtful.length === 0 && this.#left.length === 0 && !this.areRegionsDoubtful;
   }
 
   /** True while the engine holds nothing of ours. */
@@ -195,6 +205,7 @@ export class EngineCopy {
       ops.push(...diffNodes(undefined, this.layers.compose(path, refused), path, this.closed(this.roots)));
     }
     this.#doubtful = [];
+    this.#left = [];
     // Policy first: an engine without its rules must not answer from documents.
     if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
     await this.clear([...this.layers.all()], ops, signal);
@@ -254,9 +265,14 @@ export class EngineCopy {
       }
       throw error;
     }
-    this.#policy = policy;
+    const before = { roots: this.roots, packages: this.#packages };
+    this.#hold(policy);
     this.roots = roots;
     this.areRegionsDoubtful = false;
+    const lost = without(before.roots, roots);
+    this.leave([...lost, ...without(before.packages, this.#packages)]);
+    // An object without members above a root is not written: the root is there in its place.
+    this.doubt(lost.map((path) => this.layers.emptyAbove(path)).filter((path) => path !== undefined));
     for (const onActivated of this.#policyWatchers) onActivated();
   }
 
@@ -267,16 +283,49 @@ export class EngineCopy {
     const again = this.#doubtful.filter((path) => !wanted.some((op) => isAtOrBelow(path, op.path)));
     const fresh = wanted.filter((op) => !again.some((path) => isAtOrBelow(op.path, path)));
     const ops = [...fresh, ...again.flatMap((path) => this.#rewriteOps(path))];
-    if (ops.length === 0) return;
-    try {
-      await this.engine.write(ops, signal);
-    } catch (error) {
-      const changedNothing = error instanceof EngineRefusal && !error.partial;
-      if (!changedNothing) this.doubt(ops.map((op) => op.path));
-      throw error;
+    const shells = this.#shellsOf(ops);
+    if (ops.length + shells.length > 0) {
+      try {
+        await this.engine.write(ops, signal, shells);
+      } catch (error) {
+        const changedNothing = error instanceof EngineRefusal && !error.partial;
+        if (!changedNothing) this.doubt(ops.map((op) => op.path));
+        // Of several that are refused, the parents may have been made.
+        if (ops.length > 1) this.leave(ops.map((op) => op.path.slice(0, -1)));
+        throw error;
+      }
     }
     this.#doubtful = [];
+    this.#left = [];
+    if (ops.length === 0) return;
     for (const onWritten of this.#watchers) onWritten(ops.map(({ path }) => path));
+  }
+
+  /** The engine may have objects at and above these places that nothing says are there: the next write looks at that. */
+  protected leave(places: readonly DocPath[]): void {
+    const all = [...this.#left, ...places.filter((path) => path.length > 0)];
+    this.#left = [...new Map(all.map((path) => [JSON.stringify(path), path])).values()];
+  }
+
+  /**
+   * Objects that are to go if they hold nothing: those above places with nothing, as far as nothing says that they are there (see
+   * `LayerSet`). Those above a package stay: the package is below them, whatever is stored there.
+   */
+  #shellsOf(ops: readonly DataOp[]): DocPath[] {
+    const bared = ops.filter(({ op }) => op === 'remove').map(({ path }) => path.slice(0, -1));
+    const found = new Map<string, DocPath>();
+    for (const place of [...bared, ...this.#left]) {
+      for (let length = this.layers.reach(place) + 1; length <= place.length; length++) {
+        const shell = place.slice(0, length);
+        found.set(JSON.stringify(shell), shell);
+      }
+    }
+    if (found.size === 0) return [];
+    const kept = [...this.roots, ...this.#packages, ...this.engine.occupied];
+    return [...found.values()].filter(
+      (shell) =>
+        !kept.some((other) => isAtOrBelow(other, shell)) && !this.roots.some((root) => isAtOrBelow(shell, root)),
+    );
   }
 
   #rewriteOps(path: DocPath): DataOp[] {
@@ -288,7 +337,7 @@ export class EngineCopy {
 
   /** Where nothing is written as a document: the roots of the bundle, and what the client keeps for itself. */
   protected closed(roots: readonly DocPath[]): readonly DocPath[] {
-    return [...roots, ...this.engine.reserved];
+    return [...roots, ...this.engine.occupied];
   }
 
   /** Throws a refusal where a value without members is at or above a root, or where the client's own documents belong. */
@@ -308,12 +357,19 @@ export class EngineCopy {
     roots: readonly DocPath[],
     signal: AbortSignal,
   ): Promise<void> {
+    this.leave([...this.roots, ...this.#packages]);
     this.roots = roots;
-    this.#policy = policy;
+    this.#hold(policy);
     this.areRegionsDoubtful = true;
     await this.activate(policy ?? NO_POLICY, roots, signal);
-    this.#policy = policy;
+    this.#hold(policy);
   }
+}
+
+/** The places of a list that another one does not have. */
+function without(places: readonly DocPath[], others: readonly DocPath[]): DocPath[] {
+  const known = new Set(others.map((path) => JSON.stringify(path)));
+  return places.filter((path) => !known.has(JSON.stringify(path)));
 }
 
 /** The documents at and below the roots. */

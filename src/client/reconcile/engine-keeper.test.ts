@@ -20,6 +20,7 @@ function switchable(): { engine: PolicyEngine; fills: () => number; off(): void;
     engine: {
       policyMode: 'modules',
       reserved: [],
+      occupied: [],
       marker: {
         begin: reached,
         isThere: async () => {

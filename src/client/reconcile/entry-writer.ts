@@ -2,7 +2,7 @@ import { type BackoffOptions, sleep, type TaskSet } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { RetryLoop } from '../../lib/retry-loop.js';
-import { type DocPath, docPathText, pathsOverlap } from '../../wire/doc-path.js';
+import { type DocPath, docPathText, parsePointer, pathsOverlap } from '../../wire/doc-path.js';
 import type { Body } from '../../wire/json-node.js';
 import { PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import type { EntryEvent, ReadyState } from '../desired/entry-state.js';
@@ -311,7 +311,8 @@ function contentOf(entry: KnownEntry, body: Body | undefined): LayerContent {
   if (entry.path.length === 0 && !body.text().trimStart().startsWith('{')) {
     throw new EngineRefusal('the document of the root path must be an object', []);
   }
-  return { kind: 'put', body };
+  const { implied } = entry.entry;
+  return { kind: 'put', body, ...(implied === undefined ? {} : { implied: implied.map(parsePointer) }) };
 }
 
 /** A refusal of the engine, or a failure of the content itself; undefined for what may pass. */

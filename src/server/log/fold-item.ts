@@ -103,10 +103,10 @@ export function compactionOf(item: FoldItem): Compaction {
 /** The document with its patches applied; a DELETE if they removed the whole document. */
 function worked({ entry, path, patches }: FoldItem): PeerEntry {
   if (patches.length === 0) return entry;
-  const { data, ...rest } = entry;
+  const { data, implied, ...rest } = entry;
   const waiting = patches.map((patch) => ({ below: patch.path.slice(path.length), parts: patch.parts ?? [] }));
-  const document = data instanceof JsonText ? patched(data, waiting) : undefined;
-  return document === undefined ? { ...rest, save_method: 'DELETE' } : { ...rest, data: document };
+  const document = data instanceof JsonText ? patched({ data, implied }, waiting) : undefined;
+  return document === undefined ? { ...rest, save_method: 'DELETE' } : { ...rest, ...document };
 }
 
 /** Whether a document is due for compaction. */

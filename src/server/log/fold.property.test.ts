@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { NaiveClient } from '../../../test/support/naive-client.js';
+import { assertSameDocuments } from '../../../test/support/same-documents.js';
 import { JsonText } from '../../lib/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
-import { parseDocPath } from '../../wire/doc-path.js';
-import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
-import { applyPatch, PatchRefused, parsePatch } from '../../wire/json-patch.js';
 import { nextGeneration } from './base-config.js';
 import { FoldedState } from './folded-state.js';
 import type { StoredRow } from './log-store.js';
@@ -13,11 +12,7 @@ import type { Compaction } from './place.js';
 import { compactionText, updateBodyText } from './row.js';
 import type { NewRecord } from './update-log.js';
 
-/**
- * Fold, tail and compaction against a naive model: a client that applies every update in order, with nothing left out.
- * Members that are empty objects do not count: whether a parent that was made on the way is still there depends on what
- * made it.
- */
+/** Fold, tail and compaction against a naive model: a client that applies every update in order, with nothing left out. */
 
 const docPath = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 3 }).map((path) => `/${path.join('/')}`);
 const folder = fc.array(fc.constantFrom('a', 'b'), { minLength: 1, maxLength: 2 }).map((path) => `/${path.join('/')}`);
@@ -80,41 +75,9 @@ const anyRecords = fc.array(fc.array(anyEntry(plainPatch), { minLength: 1, maxLe
   size: 'max', // without it an array has ten elements at most
 });
 
-/** What a client of some topics holds after entries in order. */
-function held(entries: Iterable<PeerEntry>, of: readonly string[], start?: Node): Node | undefined {
-  let root: Node | undefined = start;
-  for (const entry of entries) if (entry.topics.some((topic) => of.includes(topic))) root = step(root, entry);
-  return root;
-}
-
-function step(root: Node | undefined, entry: PeerEntry): Node | undefined {
-  const path = parseDocPath(entry.dst_path);
-  switch (entry.save_method) {
-    case 'DELETE':
-      return withValue(root, path, undefined);
-    case 'PUT':
-      return withValue(root, path, leafOf(entry.data?.text ?? `{"a":{"url":${JSON.stringify(entry.url)}}}`));
-    case 'PATCH':
-      try {
-        return withValue(root, path, applyPatch(nodeAt(root, path), parsePatch(entry.data?.text ?? '[]')));
-      } catch (error) {
-        if (error instanceof PatchRefused) return root;
-        throw error;
-      }
-  }
-}
-
-function shown(node: Node | undefined): string {
-  return JSON.stringify(withoutEmpty(node === undefined ? undefined : JSON.parse(nodeText(node))) ?? null);
-}
-
-function withoutEmpty(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  const kept = Object.entries(value)
-    .map(([key, inner]) => [key, withoutEmpty(inner)] as const)
-    .filter(([, inner]) => inner !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1));
-  return kept.length === 0 ? undefined : Object.fromEntries(kept);
+/** A client of some topics that holds nothing yet. */
+function newClient(of: readonly string[]): NaiveClient {
+  return new NaiveClient(of, ({ url }) => `{"a":{"url":${JSON.stringify(url)}}}`);
 }
 
 const CLIENTS = [['x'], ['y'], ['x', 'y']];
@@ -135,14 +98,12 @@ test('property: who applies the fold holds what they hold who applied every upda
   fc.assert(
     fc.property(anyRecords, (lists) => {
       const state = new FoldedState();
-      const clients = CLIENTS.map((of) => ({ of, all: undefined as Node | undefined }));
+      const clients = CLIENTS.map((of) => ({ of, all: newClient(of) }));
       for (const [index, entries] of lists.entries()) {
         state.apply(updateRow(index + 1, entries));
         const fold = state.fold.entries().map(({ entry }) => entry);
-        for (const client of clients) {
-          client.all = held(entries, client.of, client.all);
-          assert.equal(shown(held(fold, client.of)), shown(client.all), client.of.join());
-        }
+        for (const { of, all } of clients)
+          assertSameDocuments(newClient(of).apply(fold).text, all.apply(entries).text, of.join());
       }
     }),
     { numRuns: 100 },
@@ -155,17 +116,13 @@ test('property: who was at any position, and applies what of the fold came after
       const state = new FoldedState();
       for (const [index, entries] of lists.entries()) state.apply(updateRow(index + 1, entries));
       for (const client of CLIENTS) {
-        const all = shown(held(lists.flat(), client));
-        let before: Node | undefined;
+        const all = newClient(client).apply(lists.flat()).text;
+        const before = newClient(client);
         for (let at = 0; at <= lists.length; at++) {
           const after = state.fold.entries().filter(({ seq }) => seq > at);
-          const now = held(
-            after.map(({ entry }) => entry),
-            client,
-            before,
-          );
-          assert.equal(shown(now), all, `${client.join()} from ${at}`);
-          before = held(lists[at] ?? [], client, before);
+          const now = before.copy().apply(after.map(({ entry }) => entry));
+          assertSameDocuments(now.text, all, `${client.join()} from ${at}`);
+          before.apply(lists[at] ?? []);
         }
       }
     }),
@@ -324,7 +281,8 @@ test('property: a log that was compacted, retired and read again at any moment i
         const [now = [], before = []] = states.map((one) => one.fold.entries().map(({ entry }) => entry));
         // Who applies the same holds the same.
         if (entriesText(now) !== entriesText(before))
-          for (const client of CLIENTS) assert.equal(shown(held(now, client)), shown(held(before, client)));
+          for (const client of CLIENTS)
+            assertSameDocuments(newClient(client).apply(now).text, newClient(client).apply(before).text, client.join());
         for (const topic of ['x', 'y']) assert.equal(states[0].topicHead(topic), states[1].topicHead(topic));
       }
     }),

@@ -1,8 +1,8 @@
 import { JsonText } from '../../lib/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, isAtOrBelow, parseDocPath, pathsOverlap } from '../../wire/doc-path.js';
-import { leafOf, type Node, nodeAt, withValue } from '../../wire/json-node.js';
-import { applyPatch, PatchRefused } from '../../wire/json-patch.js';
+import { leafOf, type Node } from '../../wire/json-node.js';
+import { PatchRefused, patchedAt } from '../../wire/json-patch.js';
 import { foldedOf, newItem } from './fold-item.js';
 import type { LiveItems } from './live-items.js';
 import { patchParts } from './patch-rules.js';
@@ -94,7 +94,7 @@ function applied(
 ): { node: Node | undefined; refused?: string } {
   const ops = (patchParts(data) ?? []).map(({ op }) => op);
   try {
-    return { node: withValue(node, below, applyPatch(nodeAt(node, below), ops)) };
+    return { node: patchedAt(node, below, ops) };
   } catch (error) {
     if (!(error instanceof PatchRefused)) throw error;
     return { node, refused: error.message };

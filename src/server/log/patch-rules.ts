@@ -1,7 +1,7 @@
 import { elements, JsonText } from '../../lib/json-text.js';
-import { type DocPath, docPathPointer } from '../../wire/doc-path.js';
-import { leafOf, type Node, nodeAt, nodeText, withValue } from '../../wire/json-node.js';
-import { applyPatch, type PatchOp, PatchRefused, parsePatch } from '../../wire/json-patch.js';
+import { type DocPath, docPathPointer, isPointer, parsePointer } from '../../wire/doc-path.js';
+import { impliedIn, leafOf, type Node, nodeText, withImplied } from '../../wire/json-node.js';
+import { type PatchOp, PatchRefused, parsePatch, patchedAt } from '../../wire/json-patch.js';
 
 /** How patches stack and fold (design D16): pure rules. */
 
@@ -67,26 +67,31 @@ export interface WaitingPatch {
   readonly parts: readonly PatchPart[];
 }
 
+/** A document, and the objects in it that are there only because of what is in them. */
+export interface WorkedDocument {
+  readonly data: JsonText;
+  readonly implied?: string[] | undefined;
+}
+
 /**
  * The document after the patches, in order; undefined if they removed all of it. A patch that does not apply is skipped, as by every
  * client.
  */
-export function patched(document: JsonText, patches: readonly WaitingPatch[]): JsonText | undefined {
+export function patched(document: WorkedDocument, patches: readonly WaitingPatch[]): WorkedDocument | undefined {
   if (patches.length === 0) return document;
-  let at: Node | undefined = leafOf(document.text);
+  let at: Node | undefined = withImplied(leafOf(document.data.text), (document.implied ?? []).map(parsePointer));
   for (const { below, parts } of patches) {
     try {
-      at = withValue(
+      at = patchedAt(
         at,
         below,
-        applyPatch(
-          nodeAt(at, below),
-          parts.map(({ op }) => op),
-        ),
+        parts.map(({ op }) => op),
       );
     } catch (error) {
       if (!(error instanceof PatchRefused)) throw error;
     }
   }
-  return at === undefined ? undefined : JsonText.trusted(nodeText(at));
+  if (at === undefined) return undefined;
+  const implied = impliedIn(at).filter(isPointer);
+  return { data: JsonText.trusted(nodeText(at)), ...(implied.length === 0 ? {} : { implied }) };
 }

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { startEngine, startExternalEngine, type TestEngine } from '../support/engine.js';
+import { request } from '../support/http.js';
+import { assertSameDocuments } from '../support/same-documents.js';
+import { followWorld, type NewEntry, settled, World, type WorldClient } from '../support/world.js';
+
+/** A decision that asks whether something is there at all. */
+const APP = { 'app.rego': 'package app\nimport rego.v1\nallow if data.tenants[input.t]\nallow if data.dyn[input.t]' };
+const DEEP = { 'deep.rego': 'package deep.er.still\nimport rego.v1\nk := 1' };
+const KEPT = { folder: 'kept', text: '{"empty":{}}' };
+
+const put = (path: string, text: string): NewEntry => ({ path, method: 'PUT', text, byUrl: false });
+const remove = (path: string): NewEntry => ({ path, method: 'DELETE', byUrl: false });
+const patch = (path: string, ...ops: object[]): NewEntry => ({
+  path,
+  method: 'PATCH',
+  text: JSON.stringify(ops),
+  byUrl: false,
+});
+
+/** An engine that follows a world of its own. */
+class Followed {
+  readonly world = new World();
+  readonly engine: TestEngine;
+  readonly client: WorldClient;
+  #commits = 0;
+
+  constructor(engine: TestEngine) {
+    this.engine = engine;
+    this.client = followWorld(this.world, engine);
+  }
+
+  async commit(modules: Record<string, string>, ...data: { folder: string; text: string }[]): Promise<void> {
+    this.world.commit = { hash: `c${++this.#commits}`, modules, data };
+    this.client.policy.request();
+    await settled(this.client, this.engine);
+    assert.equal(this.client.policy.hash, this.world.commit.hash);
+  }
+
+  async publish(...entries: NewEntry[]): Promise<void> {
+    for (const entry of entries) {
+      const update = this.world.publish([entry]);
+      this.client.data.receive(update, 'policy_data', JSON.stringify(update));
+      await settled(this.client, this.engine);
+    }
+  }
+
+  /** All that the engine answers for, beside `kept`. */
+  async holds(expected: object, what: string): Promise<void> {
+    const all = { app: {}, kept: { empty: {} }, ...expected };
+    assertSameDocuments(await this.engine.text([]), JSON.stringify(all), what);
+  }
+
+  allows(t: string): Promise<unknown> {
+    return this.engine.query('app/allow', { t });
+  }
+}
+
+const KINDS: { what: string; start: () => Promise<TestEngine> }[] = [
+  { what: 'an inline engine', start: startEngine },
+  { what: 'an external engine', start: startExternalEngine },
+  { what: 'an embedded engine', start: () => startEngine({ kind: 'embedded' }) },
+];
+
+describe('what a removed document leaves', () => {
+  for (const { what, start } of KINDS) {
+    it(`${what} holds what a fresh one holds, and decides alike`, async () => {
+      await using engine = await start();
+      const on = new Followed(engine);
+      await using client = on.client;
+      client.data.resync();
+      const config = { folder: 'tenants/a/config', text: '{"x":1}' };
+      await on.commit(APP, config, KEPT);
+      await on.holds({ tenants: { a: { config: { x: 1 } } } }, 'as committed');
+      assert.equal(await on.allows('a'), true);
+
+      await on.commit(APP, KEPT);
+      await on.holds({}, 'the data file is gone');
+      assert.equal(await on.allows('a'), undefined);
+
+      await on.publish(put('dyn/a/config', '{"x":1}'), put('dyn/b/config', '1'));
+      assert.equal(await on.allows('a'), true);
+      await on.publish(remove('dyn/a/config'));
+      await on.holds({ dyn: { b: { config: 1 } } }, 'one of two documents is gone');
+      assert.equal(await on.allows('a'), undefined);
+      await on.publish(remove('dyn/b/config'));
+      await on.holds({}, 'all documents are gone');
+
+      await on.publish(put('dyn', '{}'), put('dyn/a/config', '1'), remove('dyn/a/config'));
+      await on.holds({ dyn: {} }, 'a document that was published stays');
+      const made = patch('made/a', { op: 'add', path: '/x/y', value: 1 });
+      await on.publish(made, patch('made/a', { op: 'remove', path: '/x/y' }));
+      await on.holds({ dyn: {}, made: { a: { x: {} } } }, 'what a patch made stays');
+      await on.publish(remove('dyn'), remove('made/a'));
+      await on.holds({}, 'all is gone');
+
+      const deep = { deep: { er: { still: { k: 1 } } } };
+      await on.commit({ ...APP, ...DEEP }, { folder: 'deep/er/still/data', text: '1' }, KEPT);
+      await on.publish(put('deep/er/doc', '1'), remove('deep/er/doc'));
+      await on.commit({ ...APP, ...DEEP }, KEPT);
+      await on.holds(deep, 'a package lies below');
+      await on.commit(APP, KEPT);
+      await on.holds({}, 'the package is gone');
+      await on.publish(put('deep', '{}'));
+      await on.commit({ ...APP, ...DEEP }, KEPT);
+      engine.kill();
+      await on.commit({ ...APP, ...DEEP }, KEPT, { folder: 'last', text: '1' });
+      await on.commit(APP, KEPT);
+      await on.holds({ deep: {} }, 'a document above a package that is gone');
+
+      engine.kill();
+      await on.commit(APP, KEPT, { folder: 'last', text: '2' });
+      await on.holds({ deep: {}, last: 2 }, 'filled again');
+      await using fresh = await start();
+      await using other = followWorld(on.world, fresh);
+      other.data.resync();
+      other.policy.request();
+      await settled(other, fresh);
+      assertSameDocuments(await engine.text([]), await fresh.text([]));
+    });
+  }
+
+  it('what others have put into an external engine stays, and what is above it', async () => {
+    await using engine = await startExternalEngine();
+    const on = new Followed(engine);
+    await using client = on.client;
+    client.data.resync();
+    await on.commit(APP, KEPT);
+    await on.publish(put('dyn/a/config', '1'), put('dyn/b/config', '1'));
+    const foreign = { method: 'PUT', body: '{}', headers: { 'content-type': 'application/json' } };
+    assert.equal((await request(`${engine.url}/v1/data/dyn/a/foreign`, foreign)).status, 204);
+    await on.publish(remove('dyn/a/config'), remove('dyn/b/config'));
+    await on.holds({ dyn: { a: { foreign: {} } } }, 'the foreign one stays');
+  });
+});
