@@ -25,6 +25,7 @@ import type { FleetFeeds } from './fleet/feeds.js';
 import type { FleetSources } from './fleet/gather.js';
 import type { Instances } from './instances/instances.js';
 import type { UpdateLog } from './log/update-log.js';
+import type { MayHave } from './may-have.js';
 import type { ServerOptions } from './options.js';
 import type { Policy } from './policy.js';
 import type { Publisher } from './publish.js';
@@ -62,6 +63,7 @@ export interface ServerHttpDeps {
   readonly hub: Hub;
   readonly publisher: Publisher;
   readonly policy: Policy;
+  readonly mayHave: MayHave;
   readonly sessions: Sessions;
   readonly instances: Instances;
   readonly stateFiles: StateFiles;
@@ -193,7 +195,7 @@ async function addRoutes(
   const countElsewhere: Sessions['countElsewhere'] = (topics) => sessions.countElsewhere(topics);
   const measured = { countElsewhere, waitApplied: meter.waits(sessions.waitApplied) };
   dataRoutes(app, { publisher, sessions: measured, log: logOf('data') });
-  dataConfigRoute(app, options, { updateLog });
+  dataConfigRoute(app, options, { updateLog, mayHave: deps.mayHave, policyHead: () => tracker?.head() });
   dataUpdatesRoutes(app, { ...options, isShared }, { updateLog });
   dataLogRoutes(app, { updateLog, log: logOf('data') });
   documentsRoutes(app, documentsDeps(options, deps));

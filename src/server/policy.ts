@@ -4,6 +4,7 @@ import { SyncError } from '../lib/errors.js';
 import type { Logger } from '../lib/log.js';
 import type { Tracing } from '../lib/tracing.js';
 import type { OpalPolicyNotice } from '../wire/bundle.js';
+import type { DocPath } from '../wire/doc-path.js';
 import { opalPolicyTopic, policyTopic } from '../wire/topics.js';
 import { createModuleText, type ModuleText } from './bundle/module-text.js';
 import { PolicyBundles } from './bundle/policy-bundles.js';
@@ -56,6 +57,8 @@ export interface Policy {
   /** The commits of this source. */
   readonly commits: PolicyCommits;
   readonly moduleText: ModuleText;
+  /** Where the served commit has data; undefined while that is not known. */
+  dataPlaces(): readonly DocPath[] | undefined;
   /** See {@link PolicyTraces.parentFor}; undefined without tracing. */
   readonly parentFor?: PolicyTraces['parentFor'] | undefined;
   /**
@@ -137,6 +140,10 @@ export function createPolicy(
         return head === undefined ? [] : [head.hash, ...head.earlier];
       },
       about: (asked) => source.views.facts(asked),
+    },
+    dataPlaces: () => {
+      const head = tracker.head();
+      return head === undefined ? undefined : snapshots.dataPlaces(head);
     },
     bundles: traces?.bundles(bundles) ?? bundles,
     parentFor: traces?.parentFor.bind(traces),
@@ -250,6 +257,7 @@ const NO_POLICY: Policy = {
   freshness: ALWAYS_FRESH,
   commits: { served: () => [], about: async () => new Map() },
   moduleText: async () => undefined,
+  dataPlaces: () => [],
   run: async () => undefined,
 };
 

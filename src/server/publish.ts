@@ -8,6 +8,7 @@ import type { DataUpdate } from '../wire/data.js';
 import { expandTopics } from '../wire/topics.js';
 import { byOurClock } from './log/log-clock.js';
 import type { FoldedEntry, LogRecord, NewRecord, Recorded, Retain, UpdateLog } from './log/update-log.js';
+import type { MayHave } from './may-have.js';
 import type { RefreshPart } from './refresh.js';
 import type { TraceMemory } from './trace/change-times.js';
 import { checkInlineData, checkUpdate } from './update-rules.js';
@@ -109,6 +110,8 @@ export function createPublisher(
     hub: Delivery;
     /** Number of connections to this instance on these topics. */
     subscriberCount: (topics: readonly string[]) => number;
+    /** Default: something may be anywhere. */
+    mayHave?: MayHave;
     /** Notes when each update came how far. */
     times?: Pick<TraceMemory['updates'], 'reached'>;
     log: Logger;
@@ -116,16 +119,17 @@ export function createPublisher(
   },
   { retainDefault = true, inlineDataLimitBytes = Number.POSITIVE_INFINITY }: PublisherOptions = {},
 ): Publisher {
-  const { updateLog, hub, subscriberCount, times, log, tracing } = deps;
+  const { updateLog, hub, mayHave = () => true, subscriberCount, times, log, tracing } = deps;
   const ownEvents = new OwnEvents();
   updateLog.deliverTo((recorded) => {
     const span = notifySpan(tracing, recorded);
     const record = span === undefined ? recorded : { ...recorded, traceparent: span.traceparent };
-    const whole = updateTexts(record, updateLog.epoch);
+    const texts = (of: LogRecord): PublicationData => updateTexts(of, updateLog.epoch, mayHave);
+    const whole = texts(record);
     const durableMs = Date.now();
     const subscribers = hub.publish({
       topics: topicsOf(record),
-      limitedTo: limitedTexts(record, updateLog.epoch),
+      limitedTo: limitedTexts(record, texts),
       except: ownEvents.publisherOf(recorded),
       get text() {
         return whole.text;
@@ -215,12 +219,12 @@ function topicsOf(record: Pick<NewRecord, 'entries'>): string[] {
 }
 
 /** Both texts, each printed when it is first needed. */
-function updateTexts(record: LogRecord, epoch: string): PublicationData {
+function updateTexts(record: LogRecord, epoch: string, mayHave: MayHave): PublicationData {
   let opal: string | undefined;
   let extended: string | undefined;
   return {
     get text() {
-      opal ??= opalUpdateText(record);
+      opal ??= opalUpdateText(record, mayHave);
       return opal;
     },
     get extendedText() {
@@ -234,13 +238,13 @@ function updateTexts(record: LogRecord, epoch: string): PublicationData {
  * The texts for subscribers that are limited to some topics: only with entries on these topics. Undefined if all entries have the same
  * topics, so that a subscriber may see all or none.
  */
-function limitedTexts(record: LogRecord, epoch: string): Publication['limitedTo'] {
+function limitedTexts(record: LogRecord, texts: (of: LogRecord) => PublicationData): Publication['limitedTo'] {
   if (new Set(record.entries.map(({ topics }) => topics.toSorted().join('\n'))).size <= 1) return undefined;
   const known = new Map<string, PublicationData>();
   return (permitted) => {
     const kept = record.entries.map(({ topics }) => topics.some((topic) => permitted.has(topic)));
     const key = kept.map(Number).join('');
-    const data = known.get(key) ?? updateTexts(partOf(record, kept), epoch);
+    const data = known.get(key) ?? texts(partOf(record, kept));
     known.set(key, data);
     return data;
   };

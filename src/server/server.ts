@@ -25,6 +25,7 @@ import { serverHttp } from './http.js';
 import { Hour } from './instances/hour.js';
 import { createInstances, type Instances } from './instances/instances.js';
 import type { UpdateLog } from './log/update-log.js';
+import { mayHaveBy } from './may-have.js';
 import { type OpenedUpdateLog, openUpdateLog } from './open-update-log.js';
 import type { ServerOptions } from './options.js';
 import { createPolicy, type Policy } from './policy.js';
@@ -99,10 +100,14 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const meter = createServerMetrics(metrics, hour);
   const hub = createHub(logOf('pubsub'));
   const memory = createTraceMemory();
+  const { dataSources, updatesRetained } = options;
+  const isAll = updatesRetained && !(dataSources !== undefined && 'external_source_url' in dataSources);
+  const mayHave = mayHaveBy({ updateLog, isAll, dataPlaces: () => policy.dataPlaces() });
   const publisher = meter.publisher(
     createPublisher(
       {
-        ...{ updateLog, hub: meter.delivery(hub), subscriberCount: (topics) => hub.subscriberCount(topics) },
+        ...{ updateLog, mayHave, hub: meter.delivery(hub) },
+        ...{ subscriberCount: (topics: readonly string[]) => hub.subscriberCount(topics) },
         ...{ times: memory.updates, tracing, log: logOf('publish') },
       },
       { retainDefault: options.updatesRetainDefault, inlineDataLimitBytes: options.inlineDataLimitBytes },
@@ -142,7 +147,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   const { app, sockets, streams } = await serverHttp(
     options,
     {
-      ...{ security, tls, updateLog, isShared, hub, publisher, policy, sessions, instances, stateFiles },
+      ...{ security, tls, updateLog, mayHave, isShared, hub, publisher, policy, sessions, instances, stateFiles },
       ...{ connections, peers, metrics, meter, drain, fleet, feeds, log },
     },
     parts,

@@ -15,13 +15,14 @@ function record(...entries: DataSourceEntry[]): LogRecord {
 }
 
 function opalEntryOf(fields: object): unknown {
-  return (JSON.parse(opalUpdateText(record(entry(fields)))) as { entries: unknown[] }).entries[0];
+  return (JSON.parse(opalUpdateText(record(entry(fields)), () => true)) as { entries: unknown[] }).entries[0];
 }
 
 test('OPAL form: its fields in its order, nothing of ours, data as written', () => {
   const data = JsonText.parse('{"n": 12345678901234567890, "f": 1.0}');
   const text = opalUpdateText(
     record(entry({ url: 'http://x', config: { headers: { a: 'b' } }, inline_data: true, data })),
+    () => true,
   );
   assert.equal(
     text,
@@ -78,12 +79,41 @@ test('OPAL form: what it does not know becomes a patch of the folder above', () 
     const { dst_path, save_method, data } = opalEntryOf(given) as Record<string, unknown>;
     assert.deepEqual({ dst_path, save_method, data }, expected);
   }
-  assert.match(opalUpdateText(record(entry({ data: JsonText.parse('1.50') }))), /"value":1\.50\}/);
+  assert.match(
+    opalUpdateText(record(entry({ data: JsonText.parse('1.50') })), () => true),
+    /"value":1\.50\}/,
+  );
+});
+
+test('OPAL form: a DELETE removes what is above and empty, once, and as far as nobody may have anything', () => {
+  const held = new Set(['a', 'b']);
+  const mayHave = (path: readonly string[]): boolean => held.has(path.join('/'));
+  const gone = (dst_path: string, topics = ['t']): DataSourceEntry =>
+    entry({ save_method: 'DELETE', dst_path, topics });
+  const given = [gone('/a/x/y/z'), gone('/b/y'), gone('/c/x/y'), gone('/c/z/y'), gone('/c/z', ['u']), gone('/c')];
+  const { entries } = JSON.parse(opalUpdateText(record(...given), mayHave)) as {
+    entries: { dst_path: string; data: unknown; topics: string[] }[];
+  };
+  const remove = (path: string): object[] => [{ op: 'remove', path }];
+  assert.deepEqual(
+    entries.map(({ dst_path, data, topics: [topic] }) => [dst_path, data, topic]),
+    [
+      ['/a', remove('/x'), 't'],
+      ['/b', remove('/y'), 't'],
+      ['/', remove('/c'), 't'],
+      ['/', remove('/c'), 'u'],
+    ],
+  );
+  const between = record(gone('/c/x/y'), entry({ url: 'http://x', dst_path: '/c/x/z' }), gone('/c/x/z'));
+  const texts = (JSON.parse(opalUpdateText(between, mayHave)) as { entries: object[] }).entries;
+  assert.equal(texts.length, 3, 'what came in between goes, too');
 });
 
 test('OPAL form: a patch of nothing but null values is left out, the rest of the update stays', () => {
   const nulls = entry({ save_method: 'PATCH', data: JsonText.parse('[{"op":"add","path":"/n","value":null}]') });
-  const update = JSON.parse(opalUpdateText(record(nulls, entry({ url: 'http://x' })))) as { entries: unknown[] };
+  const update = JSON.parse(opalUpdateText(record(nulls, entry({ url: 'http://x' })), () => true)) as {
+    entries: unknown[];
+  };
   assert.equal(update.entries.length, 1);
 });
 
@@ -109,7 +139,7 @@ test('what patches have made on their way in a document is told to our clients, 
   const fold = [{ seq: 1, origin: 'update' as const, entry: worked }];
   const [found] = peerDataConfig.parse(parseKeepingData(extendedConfigText(fold, { baseSet: false }))).entries;
   assert.deepEqual(found?.implied, ['/a']);
-  assert(!opalConfigText(fold).includes('implied'));
+  assert(!opalConfigText(fold, () => true).includes('implied'));
 });
 
 test('the span that announces an update is told to our clients, and to no OPAL client', () => {
@@ -117,7 +147,7 @@ test('the span that announces an update is told to our clients, and to no OPAL c
   const traced = { ...record(entry({})), traceparent };
   assert.equal((JSON.parse(extendedUpdateText(traced, 'e')) as { traceparent?: string }).traceparent, traceparent);
   assert(!extendedUpdateText(record(entry({})), 'e').includes('traceparent'));
-  assert(!opalUpdateText(traced).includes('traceparent'));
+  assert(!opalUpdateText(traced, () => true).includes('traceparent'));
 });
 
 test('configuration: both forms have the polling interval, only ours has positions', () => {
@@ -125,7 +155,7 @@ test('configuration: both forms have the polling interval, only ours has positio
     { seq: 2, origin: 'base', entry: { ...entry({ url: 'http://b' }), periodic_update_interval: 5 } },
     { seq: 9, origin: 'update', entry: entry({ save_method: 'DELETE' }) },
   ] as const;
-  const opal = JSON.parse(opalConfigText(fold)) as { entries: Record<string, unknown>[] };
+  const opal = JSON.parse(opalConfigText(fold, () => true)) as { entries: Record<string, unknown>[] };
   assert.deepEqual(Object.keys(opal), ['entries']);
   assert.deepEqual(
     opal.entries.map((each) => [each.save_method, each.periodic_update_interval, each.seq]),
@@ -149,9 +179,9 @@ test('an interval in a data update counts for nobody, whether he was there or co
   const polled = { ...entry({ url: 'http://b' }), periodic_update_interval: 5 };
   const fold = [{ seq: 1, origin: 'update' as const, entry: polled }];
   for (const text of [
-    opalConfigText(fold),
+    opalConfigText(fold, () => true),
     extendedConfigText(fold, { baseSet: false }),
-    opalUpdateText(record(polled)),
+    opalUpdateText(record(polled), () => true),
     extendedUpdateText(record(polled), 'e'),
   ]) {
     const { entries } = JSON.parse(text) as { entries: { periodic_update_interval?: number | null }[] };

@@ -1,7 +1,8 @@
 import { elements, JsonText, jsonKind, members, printJson } from '../lib/json-text.js';
 import type { DataSourceEntry, PeerEntry } from '../wire/data.js';
-import { docPathPointer, docPathText, parseDocPath } from '../wire/doc-path.js';
+import { type DocPath, docPathPointer, docPathText, parseDocPath, pathsOverlap } from '../wire/doc-path.js';
 import type { FoldedEntry, LogRecord } from './log/update-log.js';
+import type { MayHave } from './may-have.js';
 
 /**
  * Data updates and entries as JSON text, in two forms: the one for OPAL peers (opal-protocol P4.1, field order of 4.2), and
@@ -26,10 +27,11 @@ interface Write {
 }
 
 /** A data update for OPAL peers. */
-export function opalUpdateText(record: LogRecord): string {
+export function opalUpdateText(record: LogRecord, mayHave: MayHave): string {
+  const asOpal = opalEntries(mayHave);
   return printJson({
     id: record.id,
-    entries: record.entries.flatMap(opalEntry),
+    entries: record.entries.flatMap(asOpal),
     reason: record.reason,
     callback: { callbacks: record.callbacks },
   });
@@ -50,10 +52,11 @@ export function extendedUpdateText(record: LogRecord, epoch: string): string {
 }
 
 /** Response of `GET /data/config` for OPAL peers. */
-export function opalConfigText(fold: readonly FoldedEntry[]): string {
+export function opalConfigText(fold: readonly FoldedEntry[], mayHave: MayHave): string {
+  const asOpal = opalEntries(mayHave);
   return printJson({
     entries: fold.flatMap((folded) =>
-      opalEntry(folded.entry).map((known) => ({ ...known, periodic_update_interval: intervalOf(folded) })),
+      asOpal(folded.entry).map((known) => ({ ...known, periodic_update_interval: intervalOf(folded) })),
     ),
   });
 }
@@ -122,9 +125,38 @@ function extendedEntry(entry: Entry): object {
   };
 }
 
-/** The entry for OPAL peers; none if it contains nothing that they could apply. */
-function opalEntry(entry: Entry): object[] {
-  const write = opalWrite(entry);
+/**
+ * Makes the entries of one text for OPAL peers; none of an entry that contains nothing that they could apply. A DELETE also removes what is
+ * above and has nothing left in it, once: OPA refuses a second time.
+ */
+function opalEntries(mayHave: MayHave): (entry: Entry) => object[] {
+  const known = new Map<string, boolean>();
+  const isHeld = (path: DocPath): boolean => {
+    const key = JSON.stringify(path);
+    const held = known.get(key) ?? mayHave(path);
+    known.set(key, held);
+    return held;
+  };
+  const removed = new Map<string, DocPath>();
+  return (entry) => {
+    const path = parseDocPath(entry.dst_path);
+    if (entry.save_method !== 'DELETE') {
+      for (const [key, top] of removed) if (pathsOverlap(top, path)) removed.delete(key);
+      return opalEntry(entry, path);
+    }
+    let length = path.length;
+    while (length > 1 && !isHeld(path.slice(0, length - 1))) length--;
+    const top = path.slice(0, length);
+    const key = JSON.stringify([top, entry.topics.toSorted()]);
+    if (removed.has(key)) return [];
+    removed.set(key, top);
+    return opalEntry(entry, top);
+  };
+}
+
+/** `path`: its own, or for a DELETE one above. */
+function opalEntry(entry: Entry, path: DocPath): object[] {
+  const write = opalWrite(entry, path);
   if (write === undefined) return [];
   const known = {
     url: entry.url,
@@ -142,7 +174,7 @@ function opalEntry(entry: Entry): object[] {
  * Returns the write that has the same effect on an OPAL peer. It supports neither DELETE nor inline scalars, and drops an update
  * that has one; both become patches of the parent (design D32).
  */
-function opalWrite(entry: Entry): Write | undefined {
+function opalWrite(entry: Entry, path: DocPath): Write | undefined {
   const same: Write = { dst_path: entry.dst_path, save_method: entry.save_method, data: entry.data ?? undefined };
   const isDelete = entry.save_method === 'DELETE';
   const isScalar = entry.save_method === 'PUT' && isPresent(entry.data) && jsonKind(entry.data.text) === 'scalar';
@@ -151,7 +183,6 @@ function opalWrite(entry: Entry): Write | undefined {
     return data === undefined ? undefined : { ...same, data };
   }
   if (!isDelete && !isScalar) return same;
-  const path = parseDocPath(entry.dst_path);
   if (path.length === 0) return isDelete ? { ...same, save_method: 'PUT', data: JsonText.of({}) } : same;
   const pointer = docPathPointer(path.slice(-1));
   const operation = isDelete ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: entry.data };

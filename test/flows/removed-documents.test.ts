@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { DriftCheck } from '../../src/client/drift/drift-check.js';
+import { silentLogger } from '../../src/lib/log.js';
 import { startEngine, startExternalEngine, type TestEngine } from '../support/engine.js';
 import { request } from '../support/http.js';
 import { assertSameDocuments } from '../support/same-documents.js';
@@ -9,6 +11,9 @@ import { followWorld, type NewEntry, settled, World, type WorldClient } from '..
 const APP = { 'app.rego': 'package app\nimport rego.v1\nallow if data.tenants[input.t]\nallow if data.dyn[input.t]' };
 const DEEP = { 'deep.rego': 'package deep.er.still\nimport rego.v1\nk := 1' };
 const KEPT = { folder: 'kept', text: '{"empty":{}}' };
+
+/** How another program writes into an engine. */
+const FOREIGN = { method: 'PUT', body: '{}', headers: { 'content-type': 'application/json' } };
 
 const put = (path: string, text: string): NewEntry => ({ path, method: 'PUT', text, byUrl: false });
 const remove = (path: string): NewEntry => ({ path, method: 'DELETE', byUrl: false });
@@ -128,9 +133,29 @@ describe('what a removed document leaves', () => {
     client.data.resync();
     await on.commit(APP, KEPT);
     await on.publish(put('dyn/a/config', '1'), put('dyn/b/config', '1'));
-    const foreign = { method: 'PUT', body: '{}', headers: { 'content-type': 'application/json' } };
-    assert.equal((await request(`${engine.url}/v1/data/dyn/a/foreign`, foreign)).status, 204);
+    assert.equal((await request(`${engine.url}/v1/data/dyn/a/foreign`, FOREIGN)).status, 204);
     await on.publish(remove('dyn/a/config'), remove('dyn/b/config'));
     await on.holds({ dyn: { a: { foreign: {} } } }, 'the foreign one stays');
+  });
+
+  it('what the drift check takes away again leaves nothing either', async () => {
+    await using engine = await startExternalEngine();
+    const on = new Followed(engine);
+    await using client = on.client;
+    client.data.resync();
+    const { applier, keeper } = engine;
+    const parts = { applier, engine: engine.engine, exclusive: keeper.exclusive, log: silentLogger() };
+    const drift = new DriftCheck({ intervalMs: 3_600_000, recordDelayMs: 0 }, parts);
+    const stop = new AbortController();
+    const done = drift.run(stop.signal);
+    await on.commit(APP, KEPT);
+    await on.publish(put('dyn/a/config', '1'), remove('dyn/a/config'));
+    await drift.check();
+    assert.equal((await request(`${engine.url}/v1/data/dyn/a/config`, FOREIGN)).status, 204);
+    const { repaired, error } = await drift.check();
+    assert.deepEqual([repaired, error], [1, undefined]);
+    await on.holds({}, 'as if nobody had written');
+    stop.abort();
+    await done;
   });
 });

@@ -125,7 +125,7 @@ test('answers base entries and published updates in order; numbers survive as wr
     '{"entries":[' +
       '{"url":"http://base/","config":null,"topics":["policy_data"],"dst_path":"/base","save_method":"PUT","data":null,"periodic_update_interval":null},' +
       '{"url":"","config":null,"topics":["a","a/b"],"dst_path":"/n","save_method":"PUT","data":{"n":12345678901234567890,"f":1.0},"periodic_update_interval":null},' +
-      '{"url":"","config":null,"topics":["policy_data"],"dst_path":"/x","save_method":"PATCH","data":[{"op":"remove","path":"/y"}],"periodic_update_interval":null}]}',
+      '{"url":"","config":null,"topics":["policy_data"],"dst_path":"/","save_method":"PATCH","data":[{"op":"remove","path":"/x"}],"periodic_update_interval":null}]}',
   );
   const ours = await request(url, { headers: OURS });
   assert.equal(ours.headers.get(PROTOCOL_HEADER), String(PROTOCOL_VERSION));

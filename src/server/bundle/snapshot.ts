@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import type { DocPath } from '../../wire/doc-path.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import type { GitObjects, TreeFile } from '../source/git-objects.js';
 import { directoryOf, nameOf, properAncestors, withAncestors } from './directories.js';
@@ -133,6 +134,8 @@ export interface Snapshots {
   get(commit: string): Promise<Snapshot>;
   /** Whether the commit is cached, so that git need not check that it exists. */
   isKept(commit: string): boolean;
+  /** The folders with data of a commit, as places of documents; undefined unless it is cached. */
+  dataPlaces(commit: string): readonly DocPath[] | undefined;
 }
 
 /** Creates {@link Snapshots}. */
@@ -142,6 +145,7 @@ export function createSnapshots(
 ): Snapshots {
   const { keep = KEPT_SNAPSHOTS } = deps;
   const kept = new Map<string, Promise<Snapshot>>();
+  const places = new Map<string, readonly DocPath[]>();
 
   async function read(hash: string): Promise<Snapshot> {
     const tree = await deps.objects.files(hash);
@@ -161,7 +165,9 @@ export function createSnapshots(
 
   async function readAndKeep(hash: string): Promise<Snapshot> {
     try {
-      return await read(hash);
+      const snapshot = await read(hash);
+      if (kept.has(hash)) places.set(hash, placesOf(snapshot));
+      return snapshot;
     } catch (error) {
       kept.delete(hash); // the next caller reads again
       throw error;
@@ -170,14 +176,23 @@ export function createSnapshots(
 
   return {
     isKept: (hash) => kept.has(hash),
+    dataPlaces: (hash) => places.get(hash),
     get: (hash) => {
       const snapshot = kept.get(hash) ?? readAndKeep(hash);
       // Least recently used first.
       kept.delete(hash);
       kept.set(hash, snapshot);
       const [oldest] = kept.keys();
-      if (kept.size > keep && oldest !== undefined) kept.delete(oldest);
+      if (kept.size > keep && oldest !== undefined) {
+        kept.delete(oldest);
+        places.delete(oldest);
+      }
       return snapshot;
     },
   };
+}
+
+function placesOf({ files }: Snapshot): DocPath[] {
+  const folders = new Set(files.filter(({ kind }) => kind === 'data').map(({ path }) => directoryOf(path)));
+  return [...folders].map((folder) => (folder === '.' ? [] : folder.split('/')));
 }

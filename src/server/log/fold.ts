@@ -1,5 +1,7 @@
+import { JsonText } from '../../lib/json-text.js';
 import type { PeerEntry } from '../../wire/data.js';
 import { type DocPath, parseDocPath, pathsOverlap } from '../../wire/doc-path.js';
+import { leafOf, nodeAt } from '../../wire/json-node.js';
 import { baseIdentity } from './base-entry.js';
 import {
   byPlace,
@@ -42,6 +44,8 @@ export class Fold {
   /** Number of entries in each row of a record that is still needed. */
   readonly #entryCounts = new Map<number, number>();
   #compactable = new Set<FoldItem>();
+  /** First segments of what {@link passed}; the root is the empty one. */
+  readonly #passing = new Set<string>();
   #snapshot: readonly FoldedEntry[] | undefined = [];
 
   constructor(refs = new RowRefs()) {
@@ -117,6 +121,34 @@ export class Fold {
       else found.set(placeKey(place), { place, topics });
     }
     return [...found.values()];
+  }
+
+  /**
+   * Whether some client may have something at a path because of this log: also where a source decides it, and where it is of an update that
+   * newcomers do not get.
+   */
+  mayHave(path: DocPath): boolean {
+    if (this.#passing.has('') || this.#passing.has(path[0] ?? '')) return true;
+    const gone = this.#live.above(path).filter(({ entry, expiresMs }) => isDelete(entry) && expiresMs === undefined);
+    /** Later ones have removed what it has there, for all who have it. */
+    const isHidden = (item: FoldItem): boolean =>
+      [...item.open].every((topic) =>
+        gone.some((other) => other.open.has(topic) && comparePlace(lastOf(item).place, other.place) < 0),
+      );
+    for (const item of this.#live.overlapping(path)) {
+      const { entry } = item;
+      if (isDelete(entry) || isHidden(item)) continue;
+      const isBelow = item.path.length > path.length;
+      const { data } = foldedOf(item).entry;
+      if (isBelow || entry.save_method === 'PATCH' || !(data instanceof JsonText)) return true;
+      if (nodeAt(leafOf(data.text), path.slice(item.path.length)) !== undefined) return true;
+    }
+    return false;
+  }
+
+  /** An update was delivered that newcomers do not get, or will not get at some time. */
+  passed(entries: readonly PeerEntry[]): void {
+    for (const { dst_path } of entries) this.#passing.add(parseDocPath(dst_path)[0] ?? '');
   }
 
   /** Removes expired entries. Returns whether there were any. */
@@ -250,6 +282,10 @@ export class Fold {
 
 function isPatch({ entry, origin }: FoldItem): boolean {
   return entry.save_method === 'PATCH' && origin === 'update';
+}
+
+function isDelete({ save_method: method }: PeerEntry): boolean {
+  return method === 'DELETE';
 }
 
 /** A patch that is not linked to a document. */

@@ -5,6 +5,7 @@ import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { withOverrides } from '../../lib/with-overrides.js';
 import type { PeerEntry } from '../../wire/data.js';
+import type { DocPath } from '../../wire/doc-path.js';
 import { AppendQueue, type OwnRow, type Placed } from './append-queue.js';
 import { BaseConfig } from './base-config.js';
 import { Compactor } from './compactor.js';
@@ -135,6 +136,10 @@ export class FoldedLog implements UpdateLog {
   fold(): readonly FoldedEntry[] {
     if (this.#state.fold.expire(this.#now())) this.#retention.take(this.#state.takeUnused());
     return this.#state.fold.entries();
+  }
+
+  mayHave(path: DocPath): boolean {
+    return this.#state.fold.mayHave(path);
   }
 
   heads(topics: readonly string[]): Readonly<Record<string, number>> {

@@ -82,6 +82,7 @@ export class FoldedState {
     const { seq, timeMs, id, publisher, reason, entries, retain = true, once } = record;
     const expiresMs = typeof retain === 'number' ? timeMs + retain * 1000 : undefined;
     const update = { id, reason, timeMs, once, publisher };
+    if (retain !== true) this.fold.passed(entries);
     if (retain !== false) this.fold.applyRecord({ seq, entries, update, expiresMs });
     const prev: Record<string, number> = {};
     for (const topic of new Set(entries.flatMap((entry) => entry.topics))) {

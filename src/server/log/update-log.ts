@@ -141,6 +141,8 @@ export interface UpdateLog {
    * Base entries and updates that are not superseded, in order. The array never changes; calls return the same one until the fold changes.
    */
   fold(): readonly FoldedEntry[];
+  /** See `Fold.mayHave`. */
+  mayHave(path: DocPath): boolean;
   /** Last seq of an update on each of these topics; 0 if there was none. */
   heads(topics: readonly string[]): Readonly<Record<string, number>>;
   /**

@@ -11,6 +11,7 @@ import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../wire/frames.js';
 import { ByteCache } from '../bundle/byte-cache.js';
 import { baseIdentity } from '../log/base-entry.js';
 import type { FoldedEntry, UpdateLog } from '../log/update-log.js';
+import type { MayHave } from '../may-have.js';
 import type { ServerOptions } from '../options.js';
 import { extendedConfigText, opalConfigText } from '../update-text.js';
 import { isShown, topicsQuery } from './paging.js';
@@ -28,9 +29,9 @@ type ConfigQuery = z.infer<typeof configQuery>;
 export function dataConfigRoute(
   app: FastifyInstance,
   options: DataConfigOptions,
-  { updateLog }: { updateLog: ReadLog },
+  { updateLog, mayHave, policyHead }: { updateLog: ReadLog; mayHave: MayHave; policyHead: () => string | undefined },
 ): void {
-  const texts = new ConfigTexts(options, updateLog);
+  const texts = new ConfigTexts(options, { log: updateLog, mayHave, policyHead });
   addRoute(
     app,
     {
@@ -75,14 +76,22 @@ const PARTIAL_TEXTS_BYTES = 32 * 1024 * 1024;
 class ConfigTexts {
   readonly #options: DataConfigOptions;
   readonly #log: ReadLog;
+  readonly #mayHave: MayHave;
+  readonly #policyHead: () => string | undefined;
   #head = -1;
+  #commit: string | undefined;
   #fold: readonly FoldedEntry[] = [];
   readonly #whole = new Map<boolean, Buffer>();
   #partial = partialTexts();
 
-  constructor(options: DataConfigOptions, log: ReadLog) {
+  constructor(
+    options: DataConfigOptions,
+    deps: { log: ReadLog; mayHave: MayHave; policyHead: () => string | undefined },
+  ) {
     this.#options = options;
-    this.#log = log;
+    this.#log = deps.log;
+    this.#mayHave = deps.mayHave;
+    this.#policyHead = deps.policyHead;
   }
 
   /** `permitted`: the topics that the caller is limited to; leaves out entries of other topics. */
@@ -108,7 +117,9 @@ class ConfigTexts {
     const { head } = this.#log;
     // The fold can change without the head: updates expire.
     const fold = this.#log.fold();
-    if (this.#head === head && this.#fold === fold) return;
+    const commit = this.#policyHead();
+    if (this.#head === head && this.#fold === fold && this.#commit === commit) return;
+    this.#commit = commit;
     this.#whole.clear();
     this.#partial = partialTexts();
     this.#head = head;
@@ -126,7 +137,7 @@ class ConfigTexts {
   }
 
   #print(extended: boolean, fold: readonly FoldedEntry[]): Buffer {
-    if (!extended) return Buffer.from(opalConfigText(fold));
+    if (!extended) return Buffer.from(opalConfigText(fold, this.#mayHave));
     const baseSet = this.#options.dataSources !== undefined;
     const { epoch, head } = this.#log;
     // Without updates this is not a complete fold. Without an epoch, clients compare nothing and so remove nothing (design D11).
