@@ -1,8 +1,10 @@
 import { SerialQueue } from '../lib/async.js';
 import { failureFields, SyncError } from '../lib/errors.js';
+import { elements, members } from '../lib/json-text.js';
 import type { Logger } from '../lib/log.js';
 import { outermost } from '../lib/path-tree.js';
-import { type DocPath, docPathUrl } from '../wire/doc-path.js';
+import type { DocPath } from '../wire/doc-path.js';
+import { dataRef } from '../wire/rego-ref.js';
 import { CompileLoop } from './compile-loop.js';
 import { Documents } from './documents.js';
 import { EntrypointTable, entrypointName, type GoEntrypoint } from './entrypoints.js';
@@ -174,8 +176,9 @@ export class EmbeddedOpa implements DecisionSource {
       const held = await this.#serving.read(path);
       if (held !== 'none') return held.text === undefined ? '{}' : `{"result":${held.text}}`;
     }
-    // Not by REST: OPA's whole server would be made for it.
-    const text = await this.#asked((go) => go.decide(docPathUrl(path).slice(1), undefined));
+    // Not by REST: OPA's whole server would be made for it. Nor as a decision, whose paths have not all names.
+    const [row] = elements(await this.#asked((go) => go.query(`x = ${dataRef(path)}`, undefined, false)));
+    const text = row === undefined ? undefined : members(row).get('x');
     return text === undefined ? '{}' : `{"result":${text}}`;
   }
 

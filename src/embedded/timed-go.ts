@@ -98,6 +98,12 @@ export class TimedGo implements GoEngine {
     );
   }
 
+  query(text: string, input: string | undefined, isStrict: boolean): Promise<string> {
+    return this.#timed(this.#decisions, this.#limits.decisionMs, 'a query', () =>
+      this.#go.query(text, input, isStrict),
+    );
+  }
+
   async http(request: OpaRequest): Promise<OpaResponse> {
     this.#serving ??= this.#working(() => this.#go.http(FIRST_REQUEST));
     await this.#serving;

@@ -133,6 +133,8 @@ export interface GoEngine {
   /** Compiles entrypoints of the active or the prepared policy. Never rejects because of one entrypoint. */
   compile(entrypoints: readonly string[], of: 'active' | 'prepared'): Promise<CompiledSet>;
   decide(path: string, input: string | undefined): Promise<string | undefined>;
+  /** Evaluates a query that is no path; see `GoOpa.query`. */
+  query(text: string, input: string | undefined, isStrict: boolean): Promise<string>;
   /** OPA's own REST API. */
   http(request: OpaRequest): Promise<OpaResponse>;
   readonly memoryBytes: number;

@@ -172,6 +172,15 @@ export class FakeGo implements GoEngine {
     return this.#documents.read(segments(this.#rules.get(path)?.reads ?? decodeURIComponent(path)));
   }
 
+  /** Queries for one reference: `x = data["a"]`. */
+  async query(text: string): Promise<string> {
+    await this.#begin('query');
+    const path = [...text.matchAll(/\[("[^"]*")\]/g)].map(([, name = '']) => JSON.parse(name) as string);
+    const reads = this.#rules.get(path.join('/'))?.reads;
+    const found = this.#documents.read(reads === undefined ? path : segments(reads));
+    return found === undefined ? '[]' : `[{"x":${found}}]`;
+  }
+
   async http({ method, url }: OpaRequest): Promise<OpaResponse> {
     await this.#begin('http');
     const path = decodeURIComponent(url.replace('/v1/data', ''));

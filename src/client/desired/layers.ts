@@ -216,6 +216,11 @@ function walk(
   if (path.length > 0 && before !== undefined && !isObject(before)) ops.push({ op: 'remove', path });
   const old = membersOf(before);
   const next = membersOf(after);
+  // OPA's REST API cannot name a member without a name: the object around it is written whole.
+  if (!split && after !== undefined && (old.has('') || next.has(''))) {
+    ops.push(putOp(path, after));
+    return;
+  }
   for (const key of new Set([...old.keys(), ...next.keys()])) {
     walk(old.get(key), next.get(key), [...path, key], inside, ops);
   }

@@ -108,16 +108,28 @@ describe('a write', () => {
 
   it('of one document is one put, its bytes as they are', async () => {
     await using opa = await standIn(() => undefined);
-    await opa.rest.write([put('/a b/c%2Fd', '{"n":1.0}')], signal);
+    await opa.rest.write([put('/a b/c%25d', '{"n":1.0}')], signal);
     const body = bodyOfText('[12345678901234567890]');
     await opa.rest.write([{ op: 'put', path: ['x'], text: () => assert.fail('read whole'), body }], signal);
-    assert.deepEqual(opa.requests, ['PUT /v1/data/a%20b/c%2Fd {"n":1.0}', 'PUT /v1/data/x [12345678901234567890]']);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/a%20b/c%25d {"n":1.0}', 'PUT /v1/data/x [12345678901234567890]']);
   });
 
   it('of one removal is one, and what is not there is removed', async () => {
     await using opa = await standIn(() => ({ status: 404, body: '{"code":"resource_not_found"}' }));
     await opa.rest.write([remove('/a')], signal);
     assert.deepEqual(opa.requests, ['DELETE /v1/data/a']);
+  });
+
+  it('at a path that no URL leads to is a patch, with the parents that are missing', async () => {
+    await using opa = await standIn((line) =>
+      line.startsWith('POST') ? { status: 200, body: '{"result":[{"x":0}]}' } : undefined,
+    );
+    await opa.rest.write([{ op: 'put', path: ['%', 'a/b', '~%41'], text: () => '1.0' }], signal);
+    await opa.rest.write([{ op: 'remove', path: ['a/b'] }], signal);
+    assert.deepEqual(opa.requests.slice(-2), [
+      'PATCH /v1/data [{"op":"add","path":"/%25","value":{"a/b":{"~%41":1.0}}}]',
+      'PATCH /v1/data [{"op":"remove","path":"/a~1b"}]',
+    ]);
   });
 
   it('of several is one transaction, after their parents were made, which is done once', async () => {
@@ -188,6 +200,13 @@ describe('an answer that is no success', () => {
     });
     assert.deepEqual(opa.requests, ['PUT /v1/policies/a/b%20c.rego x']);
   });
+
+  for (const status of [301, 404, 405, 413, 414]) {
+    it(`of ${status} is a refusal, whoever answers it`, async () => {
+      await using opa = await standIn(() => ({ status, body: '<html>' }));
+      await assert.rejects(opa.rest.write([put('/a', '1')], signal), EngineRefusal);
+    });
+  }
 
   for (const status of [401, 409, 429, 500, 503]) {
     it(`of ${status} is tried again, and shows what a proxy said`, async () => {

@@ -4,16 +4,18 @@ import { withAnySignal } from '../../lib/async.js';
 import { httpConnector } from '../../lib/connect.js';
 import { tlsAdvice } from '../../lib/connect-failure.js';
 import { SyncError } from '../../lib/errors.js';
-import { jsonOrUndefined } from '../../lib/json-text.js';
+import { elements, jsonOrUndefined, members, objectText } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import { outermost } from '../../lib/path-tree.js';
 import type { OutgoingTls } from '../../lib/tls.js';
-import { type DocPath, docPathPointer, docPathUrl, segmentProblem } from '../../wire/doc-path.js';
+import { type DocPath, docPathPointer, docPathText } from '../../wire/doc-path.js';
 import { type Body, isObject, leafOf, membersOf, type Node, nodeAt } from '../../wire/json-node.js';
+import { dataRef } from '../../wire/rego-ref.js';
 import type { DataOp } from '../desired/layers.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { type EngineProblem, EngineRefusal } from './engine.js';
 import { type EngineAuth, fixedAuth } from './engine-auth.js';
+import { dataUrl, patchPointer, readUrl, writeProblem } from './opa-places.js';
 import { Upload } from './upload.js';
 
 /** One error of OPA, in responses, in bundle status and on the command line. */
@@ -52,7 +54,7 @@ function conflictOf(message: string): { conflictPath?: DocPath } {
   return found?.[1] === undefined ? {} : { conflictPath: found[1].split('/') };
 }
 
-type Method = 'GET' | 'PUT' | 'PATCH' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** One response of the engine. */
 interface Answer {
@@ -111,17 +113,17 @@ export class OpaRest {
   async write(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
     const [first, ...more] = ops;
     if (first === undefined) return;
+    for (const op of ops) assertWritable(op.path);
     for (const op of ops) this.#forgetParents(op.path);
     if (more.length === 0) {
       await this.#writeOne(first, signal);
       return;
     }
     await this.#ensureParents(ops, signal);
-    const parts = ops.map((op) => {
-      const path = JSON.stringify(docPathPointer(op.path));
-      return op.op === 'put' ? `{"op":"add","path":${path},"value":${op.text()}}` : `{"op":"remove","path":${path}}`;
-    });
-    const answer = await this.#call('PATCH', '/v1/data', signal, `[${parts.join(',')}]`, 'application/json-patch+json');
+    const answer = await this.#patch(
+      ops.map((op) => patchOp(op.op === 'put' ? 'add' : 'remove', op.path, op.op === 'put' ? op.text() : undefined)),
+      signal,
+    );
     if (answer.status === 204) return;
     // A document to remove or a parent is missing: write one by one, each in its own transaction.
     if (answer.status === 404) await this.#writeEach(ops, signal);
@@ -143,8 +145,7 @@ export class OpaRest {
     };
     for (const path of outermost(shells)) {
       // A path that no URL has was never written.
-      if (path.every((segment) => segmentProblem(segment) === undefined))
-        look(path, await this.#storedAt(path, signal));
+      if (writeProblem(path) === undefined) look(path, await this.#storedAt(path, signal));
     }
     for (const path of gone) {
       this.#forgetParents(path);
@@ -154,18 +155,18 @@ export class OpaRest {
 
   /** What is at a path; undefined where there is nothing, or a rule below fails: then it is no shell. */
   async #storedAt(path: DocPath, signal: AbortSignal): Promise<Node | undefined> {
-    const url = dataUrl(path);
-    const answer = await this.#call('GET', url, signal);
-    if (answer.status === 200) return nodeAt(leafOf(answer.text.trim()), ['result']);
-    const said = errorBody.safeParse(jsonOrUndefined(answer.text));
-    const isVerdict = answer.status !== 401 && answer.status !== 403 && said.data?.code !== undefined;
-    return isVerdict ? undefined : this.#fail(answer, `GET ${url}`);
+    try {
+      return nodeAt(leafOf((await this.getText(path, signal)).trim()), ['result']);
+    } catch (error) {
+      if (error instanceof EngineRefusal) return undefined;
+      throw error;
+    }
   }
 
   /** See `PolicyEngine.prepareUpload`. */
   prepareUpload(path: DocPath, arriving: ArrivingBody): void {
-    if (this.#upload !== undefined) return;
     const url = dataUrl(path);
+    if (this.#upload !== undefined || url === undefined) return;
     const request = new Upload(arriving, async (body, signal) => {
       const authorization = await this.#auth.authorization(signal);
       return this.#send('PUT', url, signal, body, headersOf(authorization, 'application/json'));
@@ -198,40 +199,72 @@ export class OpaRest {
   }
 
   async #writeOne(op: DataOp, signal: AbortSignal): Promise<void> {
-    const path = dataUrl(op.path);
+    const url = dataUrl(op.path);
+    if (url === undefined) {
+      await this.#patchOne(op, signal);
+      return;
+    }
     if (op.op === 'remove') {
-      const answer = await this.#call('DELETE', path, signal);
-      if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, `DELETE ${path}`);
+      const answer = await this.#call('DELETE', url, signal);
+      if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, `DELETE ${url}`);
       return;
     }
     const { body } = op;
     const content = body === undefined ? op.text() : () => body.stream();
     const answer =
-      (body && (await this.#finishUpload(path, body, signal))) ??
-      (await this.#call('PUT', path, signal, content, 'application/json'));
-    if (answer.status !== 204) this.#fail(answer, `PUT ${path}`);
+      (body && (await this.#finishUpload(url, body, signal))) ??
+      (await this.#call('PUT', url, signal, content, 'application/json'));
+    if (answer.status !== 204) this.#fail(answer, `PUT ${url}`);
+  }
+
+  /** Writes at a path that no URL leads to. */
+  async #patchOne(op: DataOp, signal: AbortSignal): Promise<void> {
+    if (op.op === 'put') {
+      await this.#add(op.path, op.text(), signal);
+      return;
+    }
+    const answer = await this.#patch([patchOp('remove', op.path)], signal);
+    if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, `PATCH ${docPathText(op.path)}`);
+  }
+
+  /** Adds a value, and with it the parents that are missing, which PATCH does not create. */
+  async #add(path: DocPath, text: string, signal: AbortSignal): Promise<void> {
+    let depth = path.length;
+    while (depth > 1 && !(await this.#isThere(path.slice(0, depth - 1), signal))) depth--;
+    const value = path.slice(depth).reduceRight((inner, segment) => objectText([[segment, inner]]), text);
+    const answer = await this.#patch([patchOp('add', path.slice(0, depth), value)], signal);
+    if (answer.status !== 204) this.#fail(answer, `PATCH ${docPathText(path)}`);
   }
 
   /** Creates missing parents of a transaction's documents, which PATCH would refuse. */
   async #ensureParents(ops: readonly DataOp[], signal: AbortSignal): Promise<void> {
-    const wanted = new Map(
-      ops.filter((op) => op.op === 'put' && op.path.length > 1).map((op) => [dataUrl(op.path.slice(0, -1)), true]),
-    );
-    for (const parent of wanted.keys()) {
-      if (this.#parents.has(parent)) continue;
-      // 304: it exists. 400, 404: it cannot be a document (a rule, a bundle root, a list): the write reports it.
-      const answer = await this.#call('PUT', parent, signal, '{}', 'application/json', {
-        'if-none-match': '*',
-      });
-      if (answer.status === 204 || answer.status === 304) this.#parents.add(parent);
-      else if (answer.status >= 500) this.#fail(answer, `PUT ${parent}`);
+    const parents = ops.filter((op) => op.op === 'put' && op.path.length > 1).map((op) => op.path.slice(0, -1));
+    for (const [name, path] of new Map(parents.map((parent) => [docPathPointer(parent), parent]))) {
+      if (this.#parents.has(name)) continue;
+      if (await this.#ensureParent(path, signal)) this.#parents.add(name);
     }
   }
 
+  /** Creates a parent if it is missing; false if it cannot be a document (a rule, a bundle root, a list): the write reports it. */
+  async #ensureParent(path: DocPath, signal: AbortSignal): Promise<boolean> {
+    const url = dataUrl(path);
+    if (url === undefined) {
+      if (!(await this.#isThere(path, signal))) await this.#add(path, '{}', signal);
+      return true;
+    }
+    const answer = await this.#call('PUT', url, signal, '{}', 'application/json', { 'if-none-match': '*' });
+    if (answer.status >= 500) this.#fail(answer, `PUT ${url}`);
+    return answer.status === 204 || answer.status === 304; // 304: it exists
+  }
+
   #forgetParents(path: DocPath): void {
-    const removed = dataUrl(path);
+    const removed = docPathPointer(path);
     for (const parent of this.#parents)
       if (parent === removed || parent.startsWith(`${removed}/`)) this.#parents.delete(parent);
+  }
+
+  #patch(ops: readonly string[], signal: AbortSignal): Promise<Answer> {
+    return this.#call('PATCH', '/v1/data', signal, `[${ops.join(',')}]`, 'application/json-patch+json');
   }
 
   /**
@@ -239,19 +272,45 @@ export class OpaRest {
    * one transaction.
    */
   async replace(path: DocPath, text: string, signal: AbortSignal, guard = path): Promise<boolean> {
-    const op = (at: DocPath, value: string): string =>
-      `{"op":"replace","path":${JSON.stringify(docPathPointer(at))},"value":${value}}`;
-    const body = `[${guard === path ? '' : `${op(guard, 'true')},`}${op(path, text)}]`;
-    const answer = await this.#call('PATCH', '/v1/data', signal, body, 'application/json-patch+json');
+    const guarded = guard === path ? [] : [patchOp('replace', guard, 'true')];
+    const answer = await this.#patch([...guarded, patchOp('replace', path, text)], signal);
     if (answer.status !== 204 && answer.status !== 404) this.#fail(answer, 'PATCH /v1/data');
     return answer.status === 204;
   }
 
-  /** Returns OPA's response for a path, as text. */
+  /** Returns OPA's response for a path, as text; of a query where no URL is read as exactly this path. */
   async getText(path: DocPath, signal: AbortSignal): Promise<string> {
-    const answer = await this.#call('GET', dataUrl(path), signal);
-    if (answer.status !== 200) this.#fail(answer, 'GET /v1/data');
+    const url = readUrl(path);
+    if (url === undefined) {
+      const value = await this.#evaluate(dataRef(path), signal);
+      return value === undefined ? '{}' : `{"result":${value}}`;
+    }
+    const answer = await this.#call('GET', url, signal);
+    if (answer.status !== 200) this.#failRead(answer, `GET ${url}`);
     return answer.text;
+  }
+
+  /** OPA itself cannot evaluate what is at this path: that is no failure of the engine. */
+  #failRead(answer: Answer, what: string): never {
+    const { code, message } = errorBody.safeParse(jsonOrUndefined(answer.text)).data ?? {};
+    if (answer.status !== 500 || code === undefined) this.#fail(answer, what);
+    const text = `${what} answered ${answer.status}: ${message ?? code}`;
+    throw new EngineRefusal(text, [{ message: text }]);
+  }
+
+  /** Whether there is a document, which a put below it needs. */
+  async #isThere(path: DocPath, signal: AbortSignal): Promise<boolean> {
+    return (await this.#evaluate(`count([found | found = ${dataRef(path)}])`, signal)) !== '0';
+  }
+
+  /** Returns the value of an expression as OPA prints it; undefined if it is undefined. */
+  async #evaluate(expression: string, signal: AbortSignal): Promise<string | undefined> {
+    const query = JSON.stringify({ query: `x = ${expression}` });
+    const answer = await this.#call('POST', '/v1/query', signal, query, 'application/json');
+    if (answer.status !== 200) this.#failRead(answer, `POST /v1/query of ${expression}`);
+    const result = members(answer.text.trim()).get('result');
+    const [bindings] = result === undefined ? [] : elements(result);
+    return bindings === undefined ? undefined : members(bindings).get('x');
   }
 
   /** Returns the document at a path, as text; undefined if there is none. */
@@ -358,8 +417,7 @@ export class OpaRest {
         retryable: true,
       });
     }
-    if (answer.status !== 400 && answer.status !== 404)
-      throw new SyncError('engine_unreachable', message, { retryable: true });
+    if (!isVerdict(answer.status)) throw new SyncError('engine_unreachable', message, { retryable: true });
     throw new EngineRefusal(
       message,
       body.errors === undefined ? problemsInText(body.message ?? message) : opaProblems(body.errors),
@@ -377,16 +435,27 @@ export function problemsInText(text: string): EngineProblem[] {
   );
 }
 
-/** Throws {@link EngineRefusal} for a path that a URL cannot express unchanged: it is never written. */
-function dataUrl(path: DocPath): string {
-  for (const segment of path) {
-    const problem = segmentProblem(segment);
-    if (problem === undefined) continue;
-    const message = `the path ${JSON.stringify(docPathPointer(path))} ${problem}`;
-    throw new EngineRefusal(message, [{ message }]);
-  }
-  return `/v1/data${docPathUrl(path)}`;
+/** Throws {@link EngineRefusal} for a path that OPA would read as another one: it is never written. */
+function assertWritable(path: DocPath): void {
+  const problem = writeProblem(path);
+  if (problem === undefined) return;
+  const message = `the path ${JSON.stringify(docPathPointer(path))} ${problem}`;
+  throw new EngineRefusal(message, [{ message }]);
 }
+
+/** One operation of a JSON patch, its value as written. */
+function patchOp(op: 'add' | 'remove' | 'replace', path: DocPath, value?: string): string {
+  const at = `{"op":"${op}","path":${JSON.stringify(patchPointer(path))}`;
+  return value === undefined ? `${at}}` : `${at},"value":${value}}`;
+}
+
+/** Whether another attempt with the same request would end alike: 429, 5xx and others may pass. */
+function isVerdict(status: number): boolean {
+  return (status >= 300 && status < 400) || VERDICTS.has(status);
+}
+
+/** Refusals of OPA, and of a proxy: the request, its path or its body is nothing for it. */
+const VERDICTS: ReadonlySet<number> = new Set([400, 404, 405, 411, 413, 414, 415, 422, 431]);
 
 function headersOf(authorization: string | undefined, contentType: string | undefined): Record<string, string> {
   return {
