@@ -184,6 +184,7 @@ async function compose(
   const onCutOff = (sinceMs: number | undefined): void => status.serverCutOff(sinceMs);
   const follower = new Follower(settings, { keeper, askServerLoad, dial: outbound.dial, onCutOff, log });
   const { policy, data } = makeUpdaters(common, { applier, follower, fetcher, api, reporter });
+  applier.watchWithheld(() => data.policyChanged());
   const { waits, stateReporter } = makePosition(common, clientId, { engine, policy, data });
   attachDecisions(deps.decider, common, { engine, applier, keeper, data });
   const asked = makeAsked(common, { policy, data, engine, drift, startedMs, log });

@@ -4,6 +4,7 @@ import { silentLogger } from '../../lib/log.js';
 import { type DocPath, docPathText, parseDocPath } from '../../wire/doc-path.js';
 import { bodyOfText } from '../../wire/json-node.js';
 import { LayerSet } from '../desired/layers.js';
+import { EngineRefusal } from '../engine/engine.js';
 import { DriftCheck, Places } from './drift-check.js';
 
 test('what somebody writes right after a repair is found by the next comparison', async () => {
@@ -52,6 +53,56 @@ test('what somebody writes right after a repair is found by the next comparison'
   await check.run(stop.signal);
   clearTimeout(limit);
   assert.deepEqual(rewrites, ['foreign', 'foreign again']);
+});
+
+test('a document that cannot be read, or written again, keeps no other from being compared, and is named', async () => {
+  const layers = layersOf({ '/a"b': 1, '/ok': 1, '/stuck': 1 });
+  const stop = new AbortController();
+  const held = new Map(['/ok', '/stuck'].map((name) => [name, '1']));
+  const refuse = (what: string): never => {
+    throw new EngineRefusal(what, []);
+  };
+  let mends = true;
+  const rewritten: string[] = [];
+  const check = new DriftCheck(
+    { intervalMs: 60_000, recordDelayMs: 0 },
+    {
+      engine: {
+        reserved: [],
+        read: async (path) => held.get(docPathText(path)) ?? refuse('no such name'),
+      },
+      applier: {
+        layers,
+        policy: undefined,
+        watch: () => undefined,
+        tidy: async () => (mends ? [] : refuse('a module stays')),
+        rewrite: async (path) => {
+          const name = docPathText(path);
+          if (name === '/stuck') refuse('not again');
+          rewritten.push(name);
+          held.set(name, '1');
+        },
+      },
+      exclusive: (step) => step(stop.signal),
+      log: silentLogger(),
+    },
+  );
+  const running = check.run(stop.signal);
+  const first = await check.check();
+  assert.deepEqual([first.documents, first.repaired], [2, 0]);
+  assert.equal(first.error, '1 of 3 documents could not be compared: /a%22b: no such name');
+  for (const name of held.keys()) held.set(name, 'foreign');
+  const second = await check.check();
+  assert.deepEqual([rewritten, second.repaired, second.documents], [['/ok'], 1, 1]);
+  assert.match(second.error ?? '', /^2 of 3 documents could not be compared: .*; \/stuck: not again$/);
+  // What could not be mended is not taken for what was written.
+  assert.match((await check.check()).error ?? '', /\/stuck: not again$/);
+  held.set('/stuck', '1').set('/a%22b', '1');
+  assert.equal((await check.check()).error, undefined);
+  mends = false;
+  assert.equal((await check.check()).error, 'modules: a module stays');
+  stop.abort();
+  await running;
 });
 
 function layersOf(documents: Record<string, unknown>): LayerSet {

@@ -7,7 +7,7 @@ import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire
 import { membersOf } from '../../wire/json-node.js';
 import type { LayerSet } from '../desired/layers.js';
 import { packageRoots } from '../engine/bundle-archive.js';
-import type { PolicyEngine } from '../engine/engine.js';
+import { EngineRefusal, type PolicyEngine } from '../engine/engine.js';
 import type { Applier } from '../reconcile/applier.js';
 import type { Exclusive } from '../reconcile/entry-writer.js';
 
@@ -27,6 +27,7 @@ export interface DriftState {
   readonly documents: number;
   /** Number of documents and modules repaired since the start. */
   readonly repaired: number;
+  /** Why the last check failed, or which documents it could not compare. */
   readonly error: string | undefined;
 }
 
@@ -34,6 +35,8 @@ export interface DriftState {
 const RECORD_DELAY_MS = 200;
 /** Beyond this many written paths, everything is read back: matching them would cost more. */
 const MANY_PATHS = 200;
+/** Most places that an error names. */
+const SHOWN = 5;
 
 /**
  * Detects documents that others have changed in the engine (design D35): records the hash of OPA's response after each write,
@@ -50,6 +53,8 @@ export class DriftCheck {
   #checkedMs: number | undefined;
   #repaired = 0;
   #error: string | undefined;
+  /** Places that could not be compared, by name: why not. */
+  readonly #failed = new Map<string, string>();
   /** Called at the end of the next check. */
   #asked: (() => void)[] = [];
 
@@ -66,7 +71,7 @@ export class DriftCheck {
   get state(): DriftState {
     return {
       checkedMs: this.#checkedMs,
-      documents: this.#hashes.size,
+      documents: this.#hashes.size - [...this.#failed.keys()].filter((name) => this.#hashes.has(name)).length,
       repaired: this.#repaired,
       error: this.#error,
     };
@@ -107,16 +112,17 @@ export class DriftCheck {
     try {
       const places = this.#placesOf(written);
       const known = new Set(places.map(docPathText));
-      for (const place of [...this.#hashes.keys()]) if (!known.has(place)) this.#hashes.delete(place);
+      for (const names of [this.#hashes, this.#failed])
+        for (const name of [...names.keys()]) if (!known.has(name)) names.delete(name);
       // One place at a time, so that writers never wait for more than one response.
       for (const place of places) {
         const isWritten = overlapsOne(written, place) || !this.#hashes.has(docPathText(place));
         if (isWritten || isCheck) await this.#deps.exclusive((step) => this.#look(place, isWritten, step));
         signal.throwIfAborted();
       }
-      if (isCheck) await this.#lookAtModules();
+      const modulesFailed = isCheck ? await this.#lookAtModules(signal) : undefined;
       if (isCheck) this.#checkedMs = Date.now();
-      this.#error = undefined;
+      this.#error = this.#failures(places.length) ?? modulesFailed;
     } catch (error) {
       if (signal.aborted) throw error;
       // The engine keeper handles engine failures; the next pass compares again.
@@ -126,16 +132,47 @@ export class DriftCheck {
     }
   }
 
-  async #lookAtModules(): Promise<void> {
+  /** The places that could not be compared, as text; undefined if there are none. */
+  #failures(places: number): string | undefined {
+    const shown = [...this.#failed].slice(0, SHOWN).map(([name, reason]) => `${name}: ${reason}`);
+    if (shown.length === 0) return undefined;
+    return `${this.#failed.size} of ${places} documents could not be compared: ${shown.join('; ')}`;
+  }
+
+  /** Returns why it failed, which keeps no document from being compared. */
+  async #lookAtModules(signal: AbortSignal): Promise<string | undefined> {
     const { applier, exclusive, log } = this.#deps;
-    const found = await exclusive((step) => applier.tidy(step));
+    let found: readonly string[];
+    try {
+      found = await exclusive((step) => applier.tidy(step));
+    } catch (error) {
+      if (signal.aborted || !(error instanceof EngineRefusal)) throw error;
+      log.warn(failureFields(error), 'modules in the engine could not be mended');
+      return `modules: ${errorText(error)}`;
+    }
     this.#repaired += found.length;
     if (found.length > 0) {
       log.warn({ modules: found.slice(0, 20) }, 'modules in the engine were not those of the policy: mended');
     }
+    return undefined;
   }
 
+  /** Compares one place. What fails here keeps no other from being compared, unless the engine does not answer at all. */
   async #look(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
+    const name = docPathText(place);
+    try {
+      await this.#compare(place, isWritten, signal);
+      this.#failed.delete(name);
+    } catch (error) {
+      if (!(error instanceof EngineRefusal)) throw error;
+      const isNews = this.#failed.get(name) !== error.message;
+      this.#failed.set(name, error.message);
+      if (isWritten) this.#hashes.delete(name); // that of what was there before
+      if (isNews) this.#deps.log.warn({ path: name, ...failureFields(error) }, 'a document could not be compared');
+    }
+  }
+
+  async #compare(place: DocPath, isWritten: boolean, signal: AbortSignal): Promise<void> {
     const { engine, applier, log } = this.#deps;
     const name = docPathText(place);
     // Also if written while others were compared: the engine has the new content.

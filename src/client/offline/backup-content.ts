@@ -136,6 +136,7 @@ export function adoptContent(content: BackupContent, { policy, data }: BackedUpP
       document.entry === undefined ? [] : [knownEntry(document, document.entry)],
     ),
   );
+  data.policyChanged(); // the engine may have refused documents
 }
 
 function knownEntry({ layer, blocked }: BackupDocument, entry: BackupEntry): KnownEntry {

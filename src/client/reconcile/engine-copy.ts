@@ -2,14 +2,15 @@ import { members } from '../../lib/json-text.js';
 import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, nodeText } from '../../wire/json-node.js';
-import { type DataOp, diffNodes, type Layer, LayerSet } from '../desired/layers.js';
+import { type DataOp, diffNodes, type Layer, LayerSet, STATIC_ERA } from '../desired/layers.js';
 import { packageRoots } from '../engine/bundle-archive.js';
-import { EngineRefusal, type PolicyEngine, type PolicySet, type Region } from '../engine/engine.js';
+import { EngineRefusal, type PolicyEngine, type PolicySet, problemText, type Region } from '../engine/engine.js';
 import {
   assertNotReserved,
   assertPackagesNotReserved,
   assertRoomFor,
   type BlockedLayer,
+  colliding,
   OWN_DOCUMENTS,
 } from './collisions.js';
 import { inChunks } from './step.js';
@@ -53,6 +54,7 @@ export class EngineCopy {
   #left: DocPath[] = [];
   readonly #watchers: ((paths: readonly DocPath[]) => void)[] = [];
   readonly #policyWatchers: (() => void)[] = [];
+  readonly #withheldWatchers: (() => void)[] = [];
 
   constructor(engine: PolicyEngine, use: EngineUse) {
     this.engine = engine;
@@ -156,6 +158,11 @@ export class EngineCopy {
     this.#policyWatchers.push(onActivated);
   }
 
+  /** Calls back when documents that the engine held are withheld, since it refuses to have them again; must return at once. */
+  watchWithheld(onWithheld: () => void): void {
+    this.#withheldWatchers.push(onWithheld);
+  }
+
   /** See `PolicyEngine.tidy`. Does nothing while there is no policy: then modules are not ours to judge. */
   async tidy(signal: AbortSignal): Promise<readonly string[]> {
     return this.#policy === undefined ? [] : this.engine.tidy(this.#policy, signal);
@@ -199,17 +206,26 @@ export class EngineCopy {
   }
 
   async #fill(signal: AbortSignal): Promise<void> {
-    const refused = new Map<string, string>();
-    const ops: DataOp[] = [];
-    for (const path of outermost([...this.layers.all()].map((layer) => layer.path))) {
-      ops.push(...diffNodes(undefined, this.layers.compose(path, refused), path, this.closed(this.roots)));
-    }
+    const places = outermost([...this.layers.all()].map((layer) => layer.path));
+    const ops = places.flatMap((path) =>
+      diffNodes(undefined, this.layers.compose(path), path, this.closed(this.roots)),
+    );
     this.#doubtful = [];
     this.#left = [];
     // Policy first: an engine without its rules must not answer from documents.
     if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
     await this.clear([...this.layers.all()], ops, signal);
-    for (const chunk of inChunks(ops)) await this.write(chunk, signal);
+    const refused = new Map<DocPath, EngineRefusal>();
+    for (const chunk of inChunks(ops)) {
+      try {
+        await this.write(chunk, signal);
+      } catch (error) {
+        if (!(error instanceof EngineRefusal)) throw error;
+        const own = places.filter((place) => chunk.some((op) => isAtOrBelow(op.path, place)));
+        for (const [place, refusal] of await this.#writeApart(own, signal)) refused.set(place, refusal);
+      }
+    }
+    for (const refusal of refused.values()) throw refusal;
   }
 
   async #activateAnew(policy: PolicySet, signal: AbortSignal): Promise<void> {
@@ -236,6 +252,46 @@ export class EngineCopy {
     await this.write(removals, signal);
     this.#use.onCleared?.(strange);
     return true;
+  }
+
+  /**
+   * Writes places one by one, so that what the engine refuses at one keeps no other from being written: published documents there
+   * are withheld. Returns the refusals of documents of the policy, which cannot be.
+   */
+  async #writeApart(places: readonly DocPath[], signal: AbortSignal): Promise<ReadonlyMap<DocPath, EngineRefusal>> {
+    const refused = new Map<DocPath, EngineRefusal>();
+    for (const path of places) {
+      for (let isDone = false; !isDone; ) {
+        this.#doubtful = []; // each place is written whole
+        try {
+          for (const chunk of inChunks(this.#rewriteOps(path))) await this.write(chunk, signal);
+          isDone = true;
+        } catch (error) {
+          if (!(error instanceof EngineRefusal)) {
+            this.doubt(places);
+            throw error;
+          }
+          isDone = !this.#setAside(path, error);
+          if (isDone) refused.set(path, error);
+        }
+      }
+    }
+    this.#doubtful = [];
+    return refused;
+  }
+
+  /** Withholds the published documents of a place that the engine refuses; false if there are none. */
+  #setAside(place: DocPath, error: EngineRefusal): boolean {
+    const named = colliding(this.layers, error, this.withheld).filter(({ layer }) => pathsOverlap(layer.path, place));
+    const reason = error.problems.map(problemText).join('; ') || error.message;
+    const all = this.layers.overlapping(place).filter(({ rank }) => rank.era !== STATIC_ERA);
+    const found = named.length > 0 ? named : all.map((layer) => ({ layer, reason }));
+    for (const entry of found) {
+      this.layers.delete(entry.layer.id);
+      this.withheld.set(entry.layer.id, entry);
+    }
+    if (found.length > 0) for (const onWithheld of this.#withheldWatchers) onWithheld();
+    return found.length > 0;
   }
 
   /**
@@ -288,11 +344,18 @@ export class EngineCopy {
       try {
         await this.engine.write(ops, signal, shells);
       } catch (error) {
-        const changedNothing = error instanceof EngineRefusal && !error.partial;
-        if (!changedNothing) this.doubt(ops.map((op) => op.path));
+        const isRefused = error instanceof EngineRefusal;
+        if (!isRefused || error.partial) this.doubt(ops.map((op) => op.path));
         // Of several that are refused, the parents may have been made.
         if (ops.length > 1) this.leave(ops.map((op) => op.path.slice(0, -1)));
-        throw error;
+        const isApart = !again.some((path) => wanted.some((op) => pathsOverlap(op.path, path)));
+        if (!isRefused || again.length === 0 || !isApart) throw error;
+        // It may be what was in doubt that is refused: that keeps nothing else from being written.
+        const refused = await this.#writeApart(again, signal);
+        await this.write(wanted, signal);
+        this.doubt([...refused.keys()]);
+        for (const failure of wanted.length === 0 ? refused.values() : []) throw failure;
+        return;
       }
     }
     this.#doubtful = [];
