@@ -4,6 +4,7 @@ import { errorText, SyncError } from '../../lib/errors.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
+import { compilerCheck } from './compiler-check.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
 import { ExternalOpa } from './external-opa.js';
@@ -197,11 +198,15 @@ function externalEngine(
 ): RunningOpa {
   const finding = findCheck(settings, { log, env, signal });
   finding.catch(() => undefined); // `check` reports the failure
+  const compiler = compilerCheck(regoMode(settings), env);
   return {
     kind: 'external',
     engine: new ExternalOpa({
       rest,
       check: async (policy, regions, checkSignal) => (await finding)?.(policy, regions, checkSignal),
+      judge: async (policy, regions, checkSignal) => {
+        if ((await finding) === undefined) await compiler(policy, regions, checkSignal);
+      },
       log,
       reserved,
       doubtMs: DOUBT_FACTOR * settings.engineTimeoutMs,
@@ -228,7 +233,10 @@ async function findCheck(
     return opaCheck(program, new RegoVersions(regoMode(settings), { parse: opaParser(program) }));
   } catch (error) {
     signal.throwIfAborted();
-    log.info({ reason: errorText(error) }, 'no OPA program on this machine: policies are checked by the engine alone');
+    log.info(
+      { reason: errorText(error) },
+      'no OPA program on this machine: the engine checks policies, and the compiler of this package those that it refuses',
+    );
     return undefined;
   }
 }

@@ -3,32 +3,34 @@ import type { Logger } from '../../lib/log.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import type { DataOp } from '../desired/layers.js';
 import { EngineRefusal, type EngineSeals, type PolicyEngine, type PolicySet, type Region } from './engine.js';
+import type { Modules } from './module-graph.js';
+import { swapModules } from './module-swap.js';
 import { OpaEngine } from './opa-engine.js';
-import { changeModules, dependencyOrder, isEnginesOwn, removeModules } from './opa-modules.js';
+import { isEnginesOwn, removeModules } from './opa-modules.js';
 import type { PolicyCheck } from './opa-program.js';
 import type { OpaRest } from './opa-rest.js';
 
-type Change = { readonly id: string; readonly rego: string | undefined };
-
 /**
- * An external OPA. Writes modules one by one under their repository paths (opal-protocol P5.9), only those that differ; checks them
- * together beforehand if an OPA program is available, and rolls back if one is refused.
+ * An external OPA, which takes modules one by one. Writes them under their repository paths (opal-protocol P5.9), only those that
+ * differ; the whole set is judged before, and takes the place of the former one as {@link swapModules} says, or not at all.
  */
 export class ExternalOpa extends OpaEngine implements PolicyEngine {
   readonly policyMode = 'modules';
   readonly seals: EngineSeals;
   readonly #check: PolicyCheck | undefined;
+  readonly #judge: PolicyCheck | undefined;
   readonly #log: Logger;
   /** Others may write there. */
   readonly isGuarded = false;
-  /** The modules of the engine, as last listed. */
-  #held = new Map<string, string>();
   /** The modules that this client wrote last; undefined if unknown: an earlier run may have written those in the engine. */
-  #ours: ReadonlyMap<string, string> | undefined;
+  #ours: Modules | undefined;
 
   constructor(deps: {
     rest: OpaRest;
+    /** Before each policy, if there is one. */
     check: PolicyCheck | undefined;
+    /** Before decisions are held up for a policy: costs more than `check`. */
+    judge?: PolicyCheck | undefined;
     log: Logger;
     /** Reserved documents in addition to the marker. */
     reserved?: readonly DocPath[];
@@ -38,6 +40,7 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     super(deps.rest, deps);
     this.seals = this.marker;
     this.#check = deps.check;
+    this.#judge = deps.judge;
     this.#log = deps.log;
   }
 
@@ -67,63 +70,53 @@ export class ExternalOpa extends OpaEngine implements PolicyEngine {
     const ours = this.#ours;
     // Listed each time: others may write modules too.
     const held = await this.#list(signal);
-    this.#held = held;
-    const puts: Change[] = dependencyOrder(policy.modules)
-      .filter((id) => held.get(id) !== policy.modules.get(id))
-      .map((id) => ({ id, rego: policy.modules.get(id) }));
+    const differing = [...policy.modules].filter(([id, rego]) => held.get(id) !== rego).map(([id]) => id);
     const unknown = [...held.keys()].filter((id) => !policy.modules.has(id));
     // Modules of an earlier run are removed last, like those that a commit removes: decisions continue meanwhile.
     const strays = ours === undefined ? [] : unknown.filter((id) => !ours.has(id));
-    const removals: Change[] = unknown.filter((id) => !strays.includes(id)).map((id) => ({ id, rego: undefined }));
-    if (puts.length + unknown.length === 0) {
+    if (differing.length + unknown.length === 0) {
       this.#ours = policy.modules;
       return [];
     }
-    if (puts.length > 0) await this.#check?.(policy, [], signal);
+    if (differing.length > 0) await this.#check?.(policy, [], signal);
     // If a commit is refused, the modules of this client are restored, without the changes of others.
     const before = ours ?? new Map(held);
     await this.seals.changes(signal);
     try {
       // First: two modules with the same definitions would conflict, and neither would be effective.
-      const gone = await removeModules(strays, { rest: this.rest, log: this.#log }, signal);
-      for (const id of gone) held.delete(id);
-      await this.#apply([...puts, ...removals], signal);
+      await removeModules(strays, { rest: this.rest, log: this.#log }, signal);
+      for (const id of strays) held.delete(id); // those that stay are not ours to change
+      await this.#swap(held, policy.modules, signal, async () => this.#judge?.(policy, [], signal));
     } catch (error) {
       if (!(error instanceof EngineRefusal)) {
         this.#ours = undefined; // it is unknown what took effect
         this.seals.inDoubt();
         throw error;
       }
-      await this.#putBack(before, strays, signal);
+      await this.#putBack(held, before, signal);
       throw error;
     }
     this.#ours = policy.modules;
-    return [...puts.map(({ id }) => id), ...unknown];
+    return [...differing, ...unknown];
   }
 
-  async #apply(changes: readonly Change[], signal: AbortSignal): Promise<void> {
-    const [refusal] = (await changeModules(changes, (change) => this.#change(change, signal))).values();
-    if (refusal !== undefined) throw refusal;
+  /** Brings the engine from the modules that it holds, which follows each change, to others. */
+  #swap(held: Map<string, string>, after: Modules, signal: AbortSignal, judge: () => Promise<void>): Promise<void> {
+    const change = async (id: string, rego: string | undefined): Promise<void> => {
+      if (rego === undefined) {
+        await this.rest.deletePolicy(id, signal);
+        held.delete(id);
+      } else {
+        await this.rest.putPolicy(id, rego, signal);
+        held.set(id, rego);
+      }
+    };
+    return swapModules(new Map(held), after, { change, judge });
   }
 
-  async #change(change: Change, signal: AbortSignal): Promise<void> {
-    if (change.rego === undefined) {
-      await this.rest.deletePolicy(change.id, signal);
-      this.#held.delete(change.id);
-    } else {
-      await this.rest.putPolicy(change.id, change.rego, signal);
-      this.#held.set(change.id, change.rego);
-    }
-  }
-
-  async #putBack(before: ReadonlyMap<string, string>, strays: readonly string[], signal: AbortSignal): Promise<void> {
-    const now = this.#held;
-    const changes: Change[] = [
-      ...[...before].filter(([id, rego]) => now.get(id) !== rego).map(([id, rego]) => ({ id, rego })),
-      ...[...now.keys()].filter((id) => !before.has(id) && !strays.includes(id)).map((id) => ({ id, rego: undefined })),
-    ];
+  async #putBack(held: Map<string, string>, before: Modules, signal: AbortSignal): Promise<void> {
     try {
-      await this.#apply(changes, signal);
+      await this.#swap(held, before, signal, async () => undefined); // it was accepted once
     } catch (error) {
       this.#ours = undefined;
       this.seals.inDoubt();
