@@ -1,5 +1,6 @@
 import { constants } from 'node:os';
 import { type Command, CommanderError } from 'commander';
+import { firstOf } from '../lib/async.js';
 import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
 import { createLogger, type LogOptions, logLevelsOf, type ProgramLogger } from '../lib/log.js';
 import { type CommandIo, printLine } from './command-io.js';
@@ -132,11 +133,11 @@ export async function runUntilSignal(part: Runnable, log: ProgramLogger): Promis
     const started = part.start();
     const ended = started.then(async () => part.ended?.() ?? (await asked));
     try {
-      const signal = await Promise.race([asked, ended]);
+      const signal = await firstOf([asked, ended]);
       log.info({ signal }, 'stopping');
       // A part that fails meanwhile ends the drain, and its failure is the result.
       const failing = part.ended === undefined ? [] : [part.ended()];
-      if (signal === 'SIGTERM') await Promise.race([part.drain?.(), ...failing]);
+      if (signal === 'SIGTERM') await firstOf([part.drain?.(), ...failing]);
     } finally {
       await part.stop();
     }

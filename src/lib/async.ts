@@ -74,6 +74,65 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, hasBegun
   });
 }
 
+/** Who waits for a promise by {@link firstOf} now, and whether it has settled. */
+interface Watched {
+  isSettled: boolean;
+  readonly waiting: Set<Waiting>;
+}
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(reason: unknown): void;
+}
+
+/** Belongs to the promises, and goes with them. */
+const WATCHED = new WeakMap<Promise<unknown>, Watched>();
+
+/**
+ * Settles as the first of these promises does, or with the first value among them. Leaves nothing at the others: `Promise.race` would leave a reaction, with its result, at
+ * each of them until it settles, which of one that lives as long as a connection or a program is never.
+ */
+export function firstOf<T extends readonly unknown[] | []>(values: T): Promise<Awaited<T[number]>> {
+  const promises = values.map((value) => Promise.resolve(value));
+  return new Promise((resolve, reject) => {
+    const leave = (): void => {
+      for (const promise of promises) WATCHED.get(promise)?.waiting.delete(own);
+    };
+    const own: Waiting = {
+      resolve: (value) => {
+        leave();
+        resolve(value as Awaited<T[number]>);
+      },
+      reject: (reason) => {
+        leave();
+        reject(reason);
+      },
+    };
+    for (const promise of promises) {
+      const watched = WATCHED.get(promise) ?? watch(promise);
+      if (watched.isSettled) promise.then(own.resolve, own.reject);
+      else watched.waiting.add(own);
+    }
+  });
+}
+
+/** One reaction at the promise, for all who wait for it. */
+function watch(promise: Promise<unknown>): Watched {
+  const watched: Watched = { isSettled: false, waiting: new Set() };
+  WATCHED.set(promise, watched);
+  promise.then(
+    (value) => {
+      watched.isSettled = true;
+      for (const { resolve } of [...watched.waiting]) resolve(value);
+    },
+    (reason: unknown) => {
+      watched.isSettled = true;
+      for (const { reject } of [...watched.waiting]) reject(reason);
+    },
+  );
+  return watched;
+}
+
 /** A condition that one part sets and one loop waits for; several sets before the wait count as one. */
 export class Wakeup {
   #set = false;

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { TLSSocket } from 'node:tls';
+import { withAnySignal } from './async.js';
 import type { Dial } from './connect.js';
 import { isTlsRefusal, PLAIN_TO_TLS } from './connect-failure.js';
 import { causesOf } from './errors.js';
@@ -15,8 +16,8 @@ export async function plainFailure(cause: unknown, url: string, dial: Dial, sign
   if (!/^(http|ws):/.test(url) || !isClosed(cause) || signal?.aborted === true) return cause;
   const secure = new URL(url.replace(/^(http|ws):/, 'wss:'));
   if (secure.port === '') secure.port = '80';
-  const limit = AbortSignal.timeout(PROBE_MS);
-  if (!(await takesTls(secure, dial, signal === undefined ? limit : AbortSignal.any([limit, signal])))) return cause;
+  const ends = signal === undefined ? [] : [signal];
+  if (!(await withAnySignal(ends, (within) => takesTls(secure, dial, within), PROBE_MS))) return cause;
   return Object.assign(new Error('it closed the plain connection'), { code: PLAIN_TO_TLS });
 }
 

@@ -1,4 +1,5 @@
 import type { Context, SpanContext, SpanKind } from '@opentelemetry/api';
+import { firstOf } from './async.js';
 
 /**
  * Traces for OpenTelemetry. Without an SDK in this process there is no {@link Tracing}, and nothing of it is loaded or allocated.
@@ -108,7 +109,7 @@ export async function openTracing(version: string): Promise<Tracing | undefined>
       const flushed = Promise.resolve(delegate)
         .then((one) => force.call(one))
         .catch(() => undefined);
-      await Promise.race([flushed, late]);
+      await firstOf([flushed, late]);
       clearTimeout(timer);
     },
   };

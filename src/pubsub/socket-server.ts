@@ -1,6 +1,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { firstOf } from '../lib/async.js';
 import { errorText, failureFields, SyncError } from '../lib/errors.js';
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../wire/frames.js';
 import { Connection, type ConnectionDeps } from './connection.js';
@@ -214,10 +215,10 @@ export function createSocketServer(options: SocketServerOptions, deps: SocketSer
       if (connections.size === 0) resolve();
     });
     let grace: NodeJS.Timeout | undefined;
-    const graceOver = new Promise((resolve) => {
+    const graceOver = new Promise<void>((resolve) => {
       grace = setTimeout(resolve, closeGraceMs);
     });
-    await Promise.race([Promise.all([allGone, ...admissions.keys()]), graceOver]);
+    await firstOf([Promise.all([allGone, ...admissions.keys()]), graceOver]);
     clearTimeout(grace);
     for (const connection of connections) connection.drop('takes no part in the end');
     for (const socket of admissions.values()) socket.destroy();

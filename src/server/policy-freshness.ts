@@ -1,3 +1,4 @@
+import { firstOf } from '../lib/async.js';
 import { SyncError } from '../lib/errors.js';
 import type { SharedPolicyHead } from './shared-policy-head.js';
 import type { GitObjects } from './source/git-objects.js';
@@ -119,5 +120,5 @@ async function within(ms: number, work: Promise<void>): Promise<void> {
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, ms);
   });
-  await Promise.race([work, late]).finally(() => clearTimeout(timer));
+  await firstOf([work, late]).finally(() => clearTimeout(timer));
 }

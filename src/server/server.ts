@@ -5,7 +5,7 @@ import type { DeclaredRoute } from '../http/declared-route.js';
 import { Drain } from '../http/drain.js';
 import { openListenerTls } from '../http/listener-tls.js';
 import { createHttpProgram, type Listening } from '../http/program.js';
-import { aborted } from '../lib/async.js';
+import { aborted, firstOf } from '../lib/async.js';
 import type { Parts } from '../lib/lifecycle.js';
 import type { Logger } from '../lib/log.js';
 import { createMetrics } from '../lib/metrics.js';
@@ -188,7 +188,7 @@ async function openLog(
   const { updateLog } = opened;
   const { failed } = updateLog;
   const isNew = updateLog.head === 0;
-  if (failed !== undefined) run((signal) => Promise.race([failed, aborted(signal)]));
+  if (failed !== undefined) run((signal) => firstOf([failed, aborted(signal)]));
   logStart(log, [logFact(options, updateLog)]);
   const { dataSources } = options;
   // Undefined if nothing is set, or if an external API has the entries.

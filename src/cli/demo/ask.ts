@@ -1,4 +1,4 @@
-import { sleep } from '../../lib/async.js';
+import { sleep, withAnySignal } from '../../lib/async.js';
 import { DemoFailure } from './failure.js';
 import type { Part } from './processes.js';
 
@@ -15,13 +15,16 @@ export interface JsonAnswer {
 /** Asks for JSON: a POST where there is a body. Answers undefined where nobody answers, or not with JSON. */
 export async function askJson(url: string, signal: AbortSignal, body?: unknown): Promise<JsonAnswer | undefined> {
   try {
-    const response = await fetch(url, {
-      signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
-      ...(body === undefined
-        ? {}
-        : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
-    });
-    return { status: response.status, json: await response.json() };
+    const ask = async (within: AbortSignal): Promise<JsonAnswer> => {
+      const response = await fetch(url, {
+        signal: within,
+        ...(body === undefined
+          ? {}
+          : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+      });
+      return { status: response.status, json: await response.json() };
+    };
+    return await withAnySignal([signal], ask, ANSWER_MS);
   } catch {
     signal.throwIfAborted();
     return undefined; // not there (yet); whoever waits for it gives up at the time limit

@@ -1,6 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { firstOf } from '../../lib/async.js';
 import { DemoFailure } from './failure.js';
 
 /** Process groups keep Ctrl-C from reaching the children beside us: they are ended by us, in order. */
@@ -116,7 +117,7 @@ export function createProcesses(logDir: string, signal: AbortSignal): Processes 
             if (isOver) return;
             if (how === 'SIGTERM') child.kill(how);
             else sendSignal(child, how);
-            await Promise.race([closed, delay(ms)]);
+            await firstOf([closed, delay(ms)]);
           }
         },
       };

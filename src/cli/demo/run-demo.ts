@@ -1,3 +1,4 @@
+import { firstOf } from '../../lib/async.js';
 import type { CommandIo, CommandOutput } from '../command-io.js';
 import { PartEnded } from './ask.js';
 import { nextSteps } from './next-steps.js';
@@ -63,7 +64,7 @@ async function stayUp(stage: Stage): Promise<void> {
     if (signal.aborted) resolve(undefined);
     else signal.addEventListener('abort', () => resolve(undefined), { once: true });
   });
-  const gone = await Promise.race([stopped, ...parts.map(async (part) => new PartEnded(part, await part.ended))]);
+  const gone = await firstOf([stopped, ...parts.map(async (part) => new PartEnded(part, await part.ended))]);
   signal.throwIfAborted();
   if (gone !== undefined) throw gone;
 }

@@ -1,3 +1,4 @@
+import { firstOf } from '../../lib/async.js';
 import { errorFinding, type Finding, failedFinding } from '../findings.js';
 
 /** One check of `doctor`, independent of the others. */
@@ -26,7 +27,7 @@ async function runCheck(check: Check, limitMs: number): Promise<readonly Finding
     }, limitMs);
   });
   try {
-    return await Promise.race([check.run(stop.signal), late]);
+    return await firstOf([check.run(stop.signal), late]);
   } catch (error) {
     return [failedFinding(id, subject, error)];
   } finally {

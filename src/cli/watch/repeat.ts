@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { firstOf } from '../../lib/async.js';
 import { type ErrorCode, SyncError } from '../../lib/errors.js';
 
 /** Time between two looks. */
@@ -45,7 +46,7 @@ export async function untilStopped(
   for (const name of STOP_SIGNALS) process.on(name, onStop);
   output.on('error', onStop);
   try {
-    await Promise.race([work(signal), stopped]);
+    await firstOf([work(signal), stopped]);
   } finally {
     stop.abort();
     for (const name of STOP_SIGNALS) process.off(name, onStop);

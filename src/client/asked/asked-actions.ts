@@ -1,4 +1,4 @@
-import { sleep } from '../../lib/async.js';
+import { firstOf, sleep } from '../../lib/async.js';
 import { errorText, failureFields, firstIssue } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import type { LogLevels } from '../../lib/log-levels.js';
@@ -203,7 +203,7 @@ function notDone(text: string): Outcome {
 async function soon(work: Promise<unknown>): Promise<boolean> {
   const late = new AbortController();
   try {
-    return await Promise.race([
+    return await firstOf([
       work.then(() => true),
       sleep(SOON_MS, late.signal).then(
         () => false,

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent } from 'undici';
-import { aborted, type BackoffOptions, backoffMs, isAbort, sleep } from '../../lib/async.js';
+import { aborted, type BackoffOptions, backoffMs, firstOf, isAbort, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { type Logger, redactUrl } from '../../lib/log.js';
 import { endpointOf } from '../../lib/proxy.js';
@@ -151,19 +151,21 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
     });
     const ended = endOf(child);
     const output = watchOutput(child, signal);
-    const childGone = new AbortController();
+    // The child is gone, or the engine is to stop.
+    const over = new AbortController();
+    const onAbort = (): void => over.abort(signal.reason);
     const onProcessExit = (): void => {
       if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
     };
     process.once('exit', onProcessExit);
-    const over = AbortSignal.any([signal, childGone.signal]);
+    signal.addEventListener('abort', onAbort, { once: true });
     let ready = false;
     let gone = true;
     try {
-      const started = await Promise.race([ended.spawned, ended.exited.then(() => undefined)]);
+      const started = await firstOf([ended.spawned, ended.exited.then(() => undefined)]);
       if (started !== undefined) {
         pid = started;
-        const watch = waitReady(over, startedAt).then(
+        const watch = waitReady(over.signal, startedAt).then(
           () => {
             ready = true;
             log.info({ pid: started, address, start_ms: Math.round(performance.now() - startedAt) }, 'engine started');
@@ -171,15 +173,16 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
           },
           (error: unknown) => {
             // Ended before it responded: the exit or the stop is reported.
-            if (!isAbort(error, over)) throw error;
+            if (!isAbort(error, over.signal)) throw error;
           },
         );
-        await Promise.race([ended.exited, aborted(over), watch.then(() => ended.exited)]);
-        childGone.abort();
+        await firstOf([ended.exited, aborted(over.signal), watch.then(() => ended.exited)]);
+        over.abort();
         await watch;
       }
     } finally {
-      childGone.abort();
+      over.abort();
+      signal.removeEventListener('abort', onAbort);
       output.stop();
       // Even after an exit: a wrapper script may have ended before the engine that it started.
       if (child.pid !== undefined) gone = await endGroup(child.pid, killAfterMs);
@@ -190,7 +193,7 @@ export function createOpaProcess(options: OpaProcessOptions, deps: OpaProcessDep
       return { reason: `process ${child.pid} cannot be ended`, exitCode: undefined, ready };
     }
     const { code, text } = await ended.exited;
-    await Promise.race([ended.closed, sleep(LAST_WORDS_MS, new AbortController().signal)]);
+    await firstOf([ended.closed, sleep(LAST_WORDS_MS, new AbortController().signal)]);
     const failure = code === undefined || code === 0 ? undefined : output.failure();
     if (failure?.includes('address already in use')) throw addressInUse(address);
     return { reason: failure === undefined ? text : `${text}: ${failure}`, exitCode: code, ready };

@@ -1,4 +1,4 @@
-import { timerMs } from '../../lib/async.js';
+import { firstOf, timerMs } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { HTTP_PROVIDER_NAMES } from '../../wire/data.js';
@@ -161,7 +161,7 @@ function createStop(): Stop {
  */
 async function unlessStopped(reading: Promise<FetchResult>, { signal, givenUp }: Stop): Promise<FetchResult> {
   try {
-    const result = await Promise.race([reading, givenUp]);
+    const result = await firstOf([reading, givenUp]);
     if (signal.aborted && result.outcome === 'body') await result.body.dispose();
     return result;
   } catch (error) {
@@ -178,7 +178,7 @@ async function closeProvider(provider: FetchProvider, log: Logger): Promise<void
     timer = setTimeout(() => reject(new Error(`it did not end within ${GRACE_MS / 1000} s`)), GRACE_MS);
   });
   try {
-    await Promise.race([provider.close?.(), tooLong]);
+    await firstOf([provider.close?.(), tooLong]);
   } catch (error) {
     log.error({ provider: provider.names[0], ...failureFields(error) }, 'a fetch provider could not be closed');
   } finally {

@@ -1,5 +1,5 @@
 import { type Dispatcher, request } from 'undici';
-import { aborted, type BackoffOptions, backoffMs, sleep, TaskSet, timerMs } from '../../lib/async.js';
+import { aborted, type BackoffOptions, backoffMs, sleep, TaskSet, withAnySignal } from '../../lib/async.js';
 import { connectText, SERVER_CA } from '../../lib/connect-failure.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import { followRedirects, type HeaderValues } from '../../lib/http-response.js';
@@ -186,8 +186,12 @@ export class ReportSender {
   }
 
   /** One attempt, redirects included. Throws `callback_failed`. */
-  async #attempt(delivery: Delivery, first: CallbackRequest): Promise<void> {
-    const signal = AbortSignal.any([delivery.abort.signal, AbortSignal.timeout(timerMs(this.#options.timeoutMs))]);
+  #attempt(delivery: Delivery, first: CallbackRequest): Promise<void> {
+    const once = (signal: AbortSignal): Promise<void> => this.#attemptWithin(delivery, first, signal);
+    return withAnySignal([delivery.abort.signal], once, this.#options.timeoutMs);
+  }
+
+  async #attemptWithin(delivery: Delivery, first: CallbackRequest, signal: AbortSignal): Promise<void> {
     if (!delivery.isConfigured) await this.#checkRequest(first);
     delivery.busy = true;
     try {

@@ -102,11 +102,10 @@ export async function runProgram(
     () => end(`OPA's Go code ended: ${output.trim()}`),
     (cause) => end(`OPA's Go code crashed: ${String(cause)}`),
   );
-  const failed = ended.then((reason): never => {
-    throw new WorkerFailure('ended', reason);
+  const calls = await new Promise<GoCalls>((resolve, reject) => {
+    void started.then(resolve);
+    void ended.then((reason) => reject(new WorkerFailure('ended', reason)));
   });
-  const calls = await Promise.race([started, failed]);
-  failed.catch(() => undefined); // from now on, `ended` tells it
   return { calls, memory: instance.exports.mem as WebAssembly.Memory, ended, enter };
 }
 

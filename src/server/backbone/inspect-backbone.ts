@@ -1,3 +1,4 @@
+import { firstOf } from '../../lib/async.js';
 import { errorText, SyncError } from '../../lib/errors.js';
 import type { Durability } from '../log/log-store.js';
 import { type BackboneOptions, type BackbonePlace, backbonePlace, requireDriver } from './open-backbone.js';
@@ -28,7 +29,7 @@ export async function inspectBackbone(options: BackboneOptions): Promise<Backbon
   let session: Session | undefined;
   try {
     session = await connect(place, hooks, options);
-    return { what, durability: await Promise.race([durabilityOf(session, place), lost]) };
+    return { what, durability: await firstOf([durabilityOf(session, place), lost]) };
   } catch (cause) {
     if (cause instanceof SyncError && cause.code !== 'backbone_unavailable') throw cause;
     throw new SyncError('backbone_unavailable', `${what}: ${errorText(cause)}`, { cause, retryable: true });

@@ -1,4 +1,4 @@
-import { backoffMs, sleep } from '../../lib/async.js';
+import { backoffMs, firstOf, sleep } from '../../lib/async.js';
 import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MeasuredClock } from '../../lib/measured-clock.js';
@@ -77,7 +77,7 @@ const PER_BYTE_MS = 1000 / (1024 * 1024);
 
 interface Held<S> {
   readonly session: S;
-  /** Rejects when the session is lost. Has a handler already. */
+  /** Rejects when the session is lost. Has a handler already. Lives as long as the session: race with it by {@link firstOf} only. */
   readonly lost: Promise<never>;
   lose(error: unknown): void;
 }
@@ -135,7 +135,7 @@ export class SessionKeeper<S extends Session> {
           { hint: (head) => keeper?.hint(head), mail: (text) => keeper?.delivered(text) },
           signal,
         );
-        const opened = await within(times.callMs, Promise.race([prepared(held.session), held.lost]), signal);
+        const opened = await within(times.callMs, [prepared(held.session), held.lost], signal);
         keeper = new SessionKeeper(deps, held, opened);
         return keeper;
       } catch (error) {
@@ -239,7 +239,7 @@ export class SessionKeeper<S extends Session> {
       throw unavailable(what, this.#stop.signal.aborted ? 'the log is closed' : this.#reason());
     }
     try {
-      return await within(times.callMs + bytes * PER_BYTE_MS, Promise.race([work(held.session), held.lost]));
+      return await within(times.callMs + bytes * PER_BYTE_MS, [work(held.session), held.lost]);
     } catch (error) {
       if (error instanceof SyncError) {
         if (error.code === 'backbone_replaced') held.lose(error);
@@ -283,9 +283,9 @@ export class SessionKeeper<S extends Session> {
     const pause = new AbortController();
     try {
       for (;;) {
-        await Promise.race([sleep(lookMs, pause.signal), held.lost]);
+        await firstOf([sleep(lookMs, pause.signal), held.lost]);
         const before = this.#head;
-        await within(callMs, Promise.race([this.#check(held.session), held.lost]));
+        await within(callMs, [this.#check(held.session), held.lost]);
         if (this.#head > before) this.hint();
       }
     } catch (error) {
@@ -321,7 +321,7 @@ export class SessionKeeper<S extends Session> {
       let held: Held<S> | undefined;
       try {
         held = await connectHeld(this.#deps, this.#hooks);
-        await within(times.callMs, Promise.race([this.#check(held.session), held.lost]));
+        await within(times.callMs, [this.#check(held.session), held.lost]);
         return held;
       } catch (error) {
         held?.session.end();
@@ -384,7 +384,7 @@ async function connectHeld<S extends Session>(
   lost.catch(() => undefined); // calls race with it, and reject
   const connecting = deps.connect({ ...hooks, lost: (error) => lose(error) });
   try {
-    return { session: await within(deps.times.connectMs, connecting, signal), lost, lose };
+    return { session: await within(deps.times.connectMs, [connecting], signal), lost, lose };
   } catch (error) {
     // The session may still arrive: end it then.
     connecting.then(
@@ -395,8 +395,8 @@ async function connectHeld<S extends Session>(
   }
 }
 
-/** Rejects if `work` takes longer than `ms`, or when the signal aborts. */
-async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {
+/** Settles as the first of `works` does. Rejects if that takes longer than `ms`, or when the signal aborts. */
+async function within<T>(ms: number, works: readonly Promise<T>[], signal?: AbortSignal): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   let onAbort = (): void => undefined;
   const late = new Promise<never>((_resolve, reject) => {
@@ -406,7 +406,7 @@ async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Pr
     if (signal?.aborted) onAbort();
   });
   try {
-    return await Promise.race([work, late]);
+    return await firstOf([...works, late]);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', onAbort);
