@@ -291,6 +291,13 @@ export const ERROR_CODES = {
     remedy:
       'Set both by NTP (`timedatectl` shows whether). Times of the update log are moved to the clock of the server meanwhile; tokens expire by that of whoever verifies them.',
   },
+  presence_unavailable: {
+    status: 503,
+    cause:
+      'Server instances cannot tell each other through the backbone who is connected to them, nor ask for each other; the log works.',
+    remedy:
+      'Correct what the message names: rights, a lock or another use of the presence table, keys or stream (docs/backbone.md). The server tries again by itself.',
+  },
   backbone_replaced: {
     status: 503,
     cause:

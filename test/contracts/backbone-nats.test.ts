@@ -1,15 +1,51 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { jetstreamManager, type StreamConfig } from '@nats-io/jetstream';
+import { type JetStreamManager, jetstreamManager, type StreamConfig, type StreamInfo } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
-import { backboneContract } from '../support/backbone-contract.js';
+import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { BACKBONE_PASSWORD, type BackboneServer, backboneOffer } from '../support/backbone-servers.js';
+import { freePort } from '../support/opa.js';
+import { together } from '../support/together.js';
+import { until } from '../support/until.js';
 
 await backboneContract('NATS', {
   weak: { lines: [], reason: /cannot be queried; set SYNC_BROADCAST_NATS_SYNC_ALWAYS/ },
+  deletions: {
+    'the stream of presence': managed((streams, name) => streams.delete(`${name}_presence`)),
+    'the stream of what is retired': managed((streams, name) => streams.delete(`${name}_retired`)),
+    'the consumers of rows': (uri, name) =>
+      managing(uri, async ({ consumers }) => {
+        for await (const { name: consumer } of consumers.list(`${name}_log`))
+          await consumers.delete(`${name}_log`, consumer);
+      }),
+  },
+  spoilers: {
+    'a stream of somebody else with the subjects of presence': {
+      of: 'presence',
+      spoil: async (uri, name) => {
+        await managed(async (streams) => {
+          await streams.delete(`${name}_presence`);
+          await streams.add({ name: `${name}_other`, subjects: [`${name}.presence.>`] });
+        })(uri, name);
+        return { [Symbol.asyncDispose]: () => managed((streams) => streams.delete(`${name}_other`))(uri, name) };
+      },
+    },
+  },
+  loss: managed((streams, name) => streams.purge(`${name}_log`)),
 });
+
+function managed(work: (streams: JetStreamManager['streams'], name: string) => Promise<unknown>): Damage {
+  return (uri, name) => managing(uri, ({ streams }) => work(streams, name));
+}
+
+async function managing(uri: string, work: (manager: JetStreamManager) => Promise<unknown>): Promise<void> {
+  const { host } = new URL(uri);
+  const connection = await connect({ servers: host, user: 'app', pass: BACKBONE_PASSWORD });
+  await work(await jetstreamManager(connection));
+  await connection.close();
+}
 
 const offer = await backboneOffer('NATS');
 describe('a NATS stream that is full', { skip: offer.missing ?? false }, () => {
@@ -58,4 +94,53 @@ describe('a NATS stream that is full', { skip: offer.missing ?? false }, () => {
     await assert.rejects(guarded.append(rows, expect), { code: 'backbone_unavailable', message: /2 of 3 rows/ });
     await guarded.close();
   });
+});
+
+test('in a cluster, the node dies that leads the stream of presence: log and presence go on, by themselves', {
+  skip: offer.missing ?? false,
+}, async () => {
+  await using nodes = together<BackboneServer>();
+  const ports = await Promise.all([freePort(), freePort(), freePort()]);
+  const routes = ports.map((port) => `"nats://127.0.0.1:${port}"`).join(', ');
+  const started = await Promise.all(
+    ports.map((port, at) => {
+      const cluster = `cluster { name: fleet, listen: "127.0.0.1:${port}", routes: [${routes}] }`;
+      return offer.start({ lines: [`server_name: "${at}"`, cluster] });
+    }),
+  );
+  for (const node of started) nodes.add(node);
+  const hosts = started.map(({ port }) => `127.0.0.1:${port}`);
+  const uri = new Secret(`nats://app:${encodeURIComponent(BACKBONE_PASSWORD)}@${hosts.join(',')}`);
+  const times = { callMs: 2000, connectMs: 2000, lookMs: 500 };
+  const store = await openBackbone({ uri, name: 'c', times }, { log: silentLogger() });
+  try {
+    await managing(started[0]?.uri ?? '', ({ streams }) => streams.update('c_log', { num_replicas: 3 }));
+    const leader = await until(
+      async () => {
+        let found: StreamInfo | undefined;
+        await managing(started[0]?.uri ?? '', async ({ streams }) => {
+          found = await streams.info('c_presence');
+        });
+        const replicas = found?.cluster?.replicas ?? [];
+        return replicas.length === 2 && replicas.every(({ current }) => current) && found?.cluster?.leader;
+      },
+      { withinMs: 20_000, what: 'presence has as many replicas as the log' },
+    );
+    await store.presence.put('one', 'before', 60_000);
+    await started[Number(leader)]?.kill();
+    const isListed = async (text: string): Promise<boolean> => {
+      await store.append([{ kind: 'update', body: '"after"' }]);
+      await store.presence.put('one', text, 60_000);
+      return (await store.presence.list()).get('one')?.text === text;
+    };
+    await until(() => isListed('after'), { withinMs: 20_000, what: 'log and presence' });
+    const losses: unknown[] = [];
+    store.watch(() => {
+      if (!store.status.up) losses.push(store.status);
+    });
+    for (let count = 0; count < 20; count++) assert.ok(await isListed(String(count)));
+    assert.deepEqual(losses, []);
+  } finally {
+    await store.close();
+  }
 });

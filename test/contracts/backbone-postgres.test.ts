@@ -4,11 +4,32 @@ import pg from 'pg';
 import { errorCode } from '../../src/lib/errors.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
-import { backboneContract } from '../support/backbone-contract.js';
+import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { until } from '../support/until.js';
 
-await backboneContract('Postgres', { weak: { lines: ['fsync=off'], reason: /fsync is off/ } });
+await backboneContract('Postgres', {
+  weak: { lines: ['fsync=off'], reason: /fsync is off/ },
+  deletions: {
+    'the table of presence': sql((name) => `DROP TABLE "${name}_presence"`),
+    'the table of dedup keys, and an index': sql(
+      (name) => `DROP TABLE "${name}_log_dedup"; DROP INDEX "${name}_log_live"`,
+    ),
+    'the function that appends': sql((name) => `DROP FUNCTION "${name}_append_v1"`),
+  },
+  spoilers: {
+    'the table of presence locked': { of: 'presence', spoil: locked },
+    'a view in place of the table of presence': {
+      of: 'presence',
+      spoil: async (uri, name) => {
+        const table = `"${name}_presence"`;
+        await sql(() => `DROP TABLE ${table}; CREATE VIEW ${table} AS SELECT 1 AS other`)(uri, name);
+        return { [Symbol.asyncDispose]: () => sql(() => `DROP VIEW ${table}`)(uri, name) };
+      },
+    },
+  },
+  loss: sql((name) => `DROP TABLE "${name}_log"`),
+});
 
 const offer = await backboneOffer('Postgres');
 
@@ -42,3 +63,24 @@ test('a Postgres that is read-only, as one whose disk is nearly full, refuses ro
     await store.close();
   }
 });
+
+function sql(text: (name: string) => string): Damage {
+  return async (uri, name) => {
+    const client = await connected(uri);
+    await client.query(text(name));
+    await client.end();
+  };
+}
+
+async function locked(uri: string, name: string): Promise<AsyncDisposable> {
+  const client = await connected(uri);
+  await client.query('BEGIN');
+  await client.query(`LOCK TABLE "${name}_presence" IN ACCESS EXCLUSIVE MODE`);
+  return { [Symbol.asyncDispose]: () => client.end() };
+}
+
+async function connected(uri: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: uri });
+  await client.connect();
+  return client;
+}

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Redis } from 'ioredis';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
-import { backboneContract } from '../support/backbone-contract.js';
+import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { until } from '../support/until.js';
 
@@ -12,7 +12,37 @@ await backboneContract('Redis', {
     lines: ['appendfsync everysec', 'maxmemory-policy allkeys-lru', 'user default off'],
     reason: /appendfsync is everysec, not always, maxmemory-policy is allkeys-lru, not noeviction, the user "default"/,
   },
+  deletions: {
+    'the texts of presence': deleted('presence'),
+    'the ends of presence': deleted('presence-ends'),
+    'both keys of presence': deleted('presence', 'presence-ends'),
+    'the key of mail': deleted('mail'),
+    'the key of what is retired': deleted('retired'),
+    'the scripts': (uri) => asked(uri, (redis) => redis.call('SCRIPT', 'FLUSH')),
+  },
+  spoilers: {
+    'a text in place of the texts of presence': { of: 'presence', spoil: textAt('presence') },
+    'a text in place of the mail': { of: 'mail', spoil: textAt('mail') },
+  },
+  loss: deleted('log'),
 });
+
+function deleted(...keys: readonly string[]): Damage {
+  return (uri, name) => asked(uri, (redis) => redis.del(...keys.map((key) => `{${name}}:${key}`)));
+}
+
+function textAt(key: string): Damage<AsyncDisposable> {
+  return async (uri, name) => {
+    await asked(uri, (redis) => redis.set(`{${name}}:${key}`, 'of somebody else'));
+    return { [Symbol.asyncDispose]: () => deleted(key)(uri, name) };
+  };
+}
+
+async function asked(uri: string, ask: (redis: Redis) => Promise<unknown>): Promise<void> {
+  const redis = new Redis(uri);
+  await ask(redis);
+  redis.disconnect();
+}
 
 const offer = await backboneOffer('Redis');
 

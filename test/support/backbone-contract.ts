@@ -11,8 +11,19 @@ import { BACKBONE_PASSWORD, type BackboneKind, type BackboneServer, backboneOffe
 import { logStoreContract } from './log-store-contract.js';
 import { patience, until } from './until.js';
 
+/** Does something to the log `name` in the server at `uri`. */
+export type Damage<T = void> = (uri: string, name: string) => Promise<T>;
+
 /** What differs between backbones. */
 export interface BackboneFacts {
+  /** What was made beside the rows, by name: each takes one of it away, while the server and its connections stay. */
+  readonly deletions: Readonly<Record<string, Damage>>;
+  /** What makes presence, or mail, impossible until its end, and the log not. */
+  readonly spoilers: Readonly<
+    Record<string, { readonly of: 'presence' | 'mail'; readonly spoil: Damage<AsyncDisposable> }>
+  >;
+  /** What takes the rows alone. */
+  readonly loss: Damage;
   /** Lines of a server's configuration that make it weak, and what is said of it. */
   readonly weak: { readonly lines: readonly string[]; readonly reason: RegExp };
   /** Lines of one that takes large rows. */
@@ -252,6 +263,111 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
         assert.equal((await other.presence.list()).size, 0);
       });
 
+      test('killed and started again: presence and mail are as they were, the loss is told once, and all of it by itself', async () => {
+        const name = newName();
+        await using one = await open(name);
+        await using other = await open(name);
+        const heard: string[] = [];
+        other.mail.watch((text) => heard.push(text));
+        await exchange(one, other, heard, 'before');
+        const losses = lossesOf(one);
+        await server.kill();
+        await until(() => !one.status.up && !other.status.up, { withinMs: 20_000, what: 'both notice' });
+        await server.start();
+        await until(() => one.status.up && other.status.up, { withinMs: 20_000, what: 'both are back' });
+        await exchange(one, other, heard, 'after', 5000);
+        // As a server does, and for longer than what looks after it needs.
+        const endMs = performance.now() + 3 * (SHORT.lookMs ?? 0);
+        for (let count = 0; performance.now() < endMs; count++) {
+          await one.presence.put('one', String(count), 60_000);
+          assert.equal((await other.presence.list()).get('one'), String(count));
+        }
+        assert.equal(losses.length, 1, losses.join());
+      });
+
+      for (const [what, remove] of Object.entries(facts.deletions)) {
+        test(`${what} deleted alone: within seconds all is as before, and the log was never lost`, async () => {
+          const name = newName();
+          await using one = await open(name);
+          await using other = await open(name);
+          const heard: string[] = [];
+          other.mail.watch((text) => heard.push(text));
+          await exchange(one, other, heard, 'before');
+          const losses = [lossesOf(one), lossesOf(other)];
+          await one.presence.put('soon gone', 'text', 1000);
+          await remove(server.uri, name);
+          await exchange(one, other, heard, 'after', 5000);
+          await until(async () => !(await other.presence.list()).has('soon gone'), {
+            withinMs: 5000,
+            what: 'it is gone',
+          });
+          const { seq = 0 } = (await one.append([row('after', { dedup: 'after' })]))[0] ?? {};
+          assert.deepEqual(await other.append([row('after', { dedup: 'after' })]), [{ seq, duplicate: true }]);
+          await one.retire([seq - 1]);
+          const live: number[] = [];
+          for await (const page of (await other.load()).rows) live.push(...page.map((each) => each.seq));
+          assert.ok(live.includes(seq) && !live.includes(seq - 1), live.join());
+          await one.dropRetired(Date.now() + 60_000);
+          assert.deepEqual(losses.flat(), []);
+          await one.close();
+          await using again = await open(name);
+          assert.equal(again.epoch, other.epoch);
+        });
+      }
+
+      for (const [what, { of, spoil }] of Object.entries(facts.spoilers)) {
+        test(`${what}: ${of} alone is away, and back by itself; the log works as fast as before`, async () => {
+          const name = newName();
+          await using one = await open(name);
+          await using other = await open(name);
+          const heard: string[] = [];
+          other.mail.watch((text) => heard.push(text));
+          await exchange(one, other, heard, 'before');
+          const losses = [lossesOf(one), lossesOf(other)];
+          {
+            await using _spoiled = await spoil(server.uri, name);
+            const use = (): Promise<unknown> =>
+              of === 'mail'
+                ? one.mail.send('unheard')
+                : Promise.all([one.presence.put('one', 'unseen', 60_000), one.presence.list()]);
+            for (let count = 0; count < 2; count++) {
+              const used = use().then(
+                () => undefined,
+                (error: unknown) => error,
+              );
+              const startedMs = performance.now();
+              for (let appends = 0; appends < 5; appends++) await one.append([row('amid')]);
+              await other.read(0, 10);
+              const tookMs = performance.now() - startedMs;
+              assert.ok(tookMs < 500 * patience(), `appends took ${tookMs} ms`);
+              assert.equal(refusal(await used), 'presence_unavailable');
+            }
+          }
+          await exchange(one, other, heard, 'after', 5000);
+          assert.deepEqual(losses.flat(), []);
+        });
+      }
+
+      test('the rows alone are lost: it is not taken for the log that was there, and can be opened anew', async () => {
+        const name = newName();
+        const store = await open(name);
+        await store.append([row('a'), row('b')]);
+        await store.read(0, 10);
+        await facts.loss(server.uri, name);
+        await assert.rejects(
+          within(10_000, store.failed),
+          (error) => error instanceof SyncError && error.code === 'backbone_replaced',
+        );
+        await store.close();
+        await using again = await open(name);
+        assert.notEqual(again.epoch, store.epoch);
+        const [place] = await again.append([row('c')]);
+        assert.deepEqual(
+          (await again.read((place?.seq ?? 0) - 1, 10)).map(({ body }) => body),
+          ['"c"'],
+        );
+      });
+
       test('a wrong password is no start, and nothing that is said has it', async () => {
         const wrong = server.uri.replace(encodeURIComponent(BACKBONE_PASSWORD), 'wr0ng-secret');
         await assert.rejects(openOn(wrong, newName(), { ...SHORT, openMs: 500 }), (error) => {
@@ -284,6 +400,49 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
       },
     });
   });
+}
+
+/** Presence and mail of one handle reach the other, within a time; a row wakes it, and is read. */
+async function exchange(
+  one: LogStore,
+  other: LogStore,
+  heard: readonly string[],
+  text: string,
+  withinMs = 20_000,
+): Promise<void> {
+  const [place] = await one.append([row(`${text} 1`), row(`${text} 2`)]);
+  const isListed = async (): Promise<boolean> => {
+    await one.presence.put(`one ${text}`, text, 60_000);
+    return (await other.presence.list()).get(`one ${text}`)?.text === text;
+  };
+  await until(isListed, { withinMs, what: 'presence is listed' });
+  const isHeard = async (): Promise<boolean> => {
+    await one.mail.send(text);
+    return heard.includes(text);
+  };
+  await until(isHeard, { withinMs, what: 'mail is heard' });
+  let calls = 0;
+  const stop = other.watch(() => calls++);
+  await one.append([row(`${text} 3`)]);
+  await until(() => calls > 0, { withinMs, what: 'the watcher is called' });
+  stop();
+  assert.ok(place !== undefined);
+  assert.deepEqual(
+    (await other.read(place.seq - 1, 3)).map(({ body }) => body),
+    [1, 2, 3].map((count) => JSON.stringify(`${text} ${count}`)),
+  );
+}
+
+/** Why a store was away from now on, each time. */
+function lossesOf(store: LogStore): string[] {
+  const losses: string[] = [];
+  let wasUp = store.status.up;
+  store.watch(() => {
+    const { status } = store;
+    if (wasUp && !status.up) losses.push(status.reason);
+    wasUp = status.up;
+  });
+  return losses;
 }
 
 function newName(): string {

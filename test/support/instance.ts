@@ -17,6 +17,8 @@ export interface Instance extends AsyncDisposable {
   terminate(): Promise<CommandResult>;
   /** How it ended by itself. */
   ended(): Promise<CommandResult>;
+  /** Its log lines since it was started last. */
+  log(): unknown[];
   /** The answer of GET /healthcheck. */
   health(): Promise<unknown>;
 }
@@ -62,6 +64,11 @@ export async function startInstance(env: Readonly<Record<string, string>>): Prom
       return ended();
     },
     ended,
+    log: () =>
+      (command?.stderr() ?? '')
+        .split('\n')
+        .filter((line) => line.startsWith('{') && line.endsWith('}'))
+        .map((line) => JSON.parse(line) as unknown),
     health,
     [Symbol.asyncDispose]: async () => {
       await kill();

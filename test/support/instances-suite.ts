@@ -4,6 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { type BackboneKind, type BackboneServer, backboneOffer } from './backbone-servers.js';
 import { type BareClient, bareClient } from './bare-client.js';
 import { type Cable, cutCable } from './cut-cable.js';
+import { linesThatSay } from './frozen-process.js';
 import { type GitRepo, gitRepoAt } from './git-repo.js';
 import { field, postJson, request } from './http.js';
 import { agree, type Instance, startInstance } from './instance.js';
@@ -19,6 +20,8 @@ const AWAY_MS = IS_LONG ? 20_000 : 1000;
 /** Calls wait for five seconds before they count as unanswered. */
 const NO_FREEZE = 'only with SYNC_TEST_LONG=1: a short freeze is not even noticed';
 const WITHIN = { withinMs: 20_000 };
+/** What an instance logs of a loss. */
+const LOST = 'the backbone is lost';
 /** How a program ends whose backbone was emptied. */
 const ENDED = /^sync-server: \w+ at 127\.0\.0\.1:\d+: the update log (was|has) /;
 const OURS = { 'x-sync-protocol': '2' };
@@ -178,7 +181,9 @@ async function killed({ instances, bare, real, cable }: Fleet): Promise<void> {
   await real.holds('/while', { away: 1, back: 2, again: 3 });
 }
 
-async function away({ backbone, instances, bare, real }: Fleet, how: 'killed' | 'frozen'): Promise<void> {
+async function away(fleet: Fleet, how: 'killed' | 'frozen'): Promise<void> {
+  const { backbone, instances, bare, real } = fleet;
+  const lossesBefore = instances.map(({ log }) => linesThatSay(log(), LOST).length);
   const load = startLoad(
     instances.map(({ url }) => url),
     8,
@@ -250,6 +255,10 @@ async function away({ backbone, instances, bare, real }: Fleet, how: 'killed' | 
   );
   assert.deepEqual(documentOf(folds[0], '/load/'), wanted);
   await real.holds('/load', wanted);
+  // The servers were left alone: all that they tell each other is as before.
+  await coversFleet(fleet);
+  const losses = instances.map(({ log }, at) => linesThatSay(log(), LOST).length - (lossesBefore[at] ?? 0));
+  assert.deepEqual(losses, [1, 1], 'the loss was told once');
 }
 
 async function replaced({ backbone, instances, bare, real }: Fleet): Promise<void> {

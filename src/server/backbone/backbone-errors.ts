@@ -16,6 +16,11 @@ export function unavailable(what: string, reason: string, cause?: unknown): Sync
   });
 }
 
+/** `presence_unavailable`: the log works, and what instances tell each other beside it does not. */
+export function presenceUnavailable(what: string, reason: string, cause?: unknown): SyncError {
+  return new SyncError('presence_unavailable', messageOf(what, reason), { cause, retryable: true });
+}
+
 /** `backbone_replaced`: the backbone no longer holds the log that this instance has read (design D25). */
 export function replaced(what: string, reason: string): SyncError {
   return new SyncError('backbone_replaced', messageOf(what, reason), { retryable: true });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type {
+  ConsumerMessages,
   JetStreamClient,
   JetStreamManager,
   JetStreamPublishOptions,
@@ -12,7 +13,7 @@ import type {
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
 import { errorText, SyncError } from '../../lib/errors.js';
 import { type Durability, PAGE_CHARS } from '../log/log-store.js';
-import { conflict, DEDUP_MS, unavailable, unwritable } from './backbone-errors.js';
+import { conflict, DEDUP_MS, replaced, unavailable, unwritable } from './backbone-errors.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in NATS. */
@@ -53,6 +54,11 @@ export function natsNames(name: string): NatsNames {
   };
 }
 
+/** Streams beside that of the rows, by their names in {@link NatsNames}: of what is retired, and of presence. */
+type Beside = 'retired' | 'presence';
+const BESIDE: readonly Beside[] = ['retired', 'presence'];
+type MadeStream = Partial<StreamConfig> & { readonly name: string };
+
 const NANOS = 1_000_000;
 const EPOCH = 'policysync-epoch';
 const FORM = 'policysync-form';
@@ -70,8 +76,10 @@ export class NatsSession implements Session {
   readonly #connection: NatsConnection;
   readonly #stream: JetStreamClient;
   readonly #manager: JetStreamManager;
-
-  #isFollowing = false;
+  readonly #configs: Readonly<Record<'log' | Beside, MadeStream>>;
+  /** What listens for rows, and for mail, is there. */
+  #followsRows = false;
+  #followsMail = false;
 
   private constructor(
     place: NatsPlace,
@@ -83,6 +91,7 @@ export class NatsSession implements Session {
     this.#connection = connection;
     this.#stream = stream;
     this.#manager = manager;
+    this.#configs = streamConfigs(place.names);
   }
 
   static async connect(place: NatsPlace, hooks: SessionHooks): Promise<NatsSession> {
@@ -96,7 +105,13 @@ export class NatsSession implements Session {
     try {
       const timeout = place.times.callMs;
       const manager = await jetstreamManager(connection, { timeout });
-      return new NatsSession(place, hooks, { connection, manager, stream: jetstream(connection, { timeout }) });
+      const session = new NatsSession(place, hooks, {
+        connection,
+        manager,
+        stream: jetstream(connection, { timeout }),
+      });
+      session.#followMail(); // none is kept for who comes later
+      return session;
     } catch (error) {
       destroy(connection);
       throw error;
@@ -113,11 +128,12 @@ export class NatsSession implements Session {
     body: Uint8Array | string,
     options: Partial<JetStreamPublishOptions>,
   ): Promise<PubAck> {
-    try {
-      return await this.#stream.publish(subject, body, { timeout: this.#place.times.callMs, ...options });
-    } catch (error) {
-      throw this.#failure(error);
-    }
+    return await this.#asking(() => this.#published(subject, body, options));
+  }
+
+  /** Publishes to a stream beside that of the rows. */
+  async publishBeside(stream: Beside, subject: string, body: Uint8Array | string): Promise<void> {
+    await this.#beside(stream, () => this.#published(subject, body, {}));
   }
 
   async headers(values: Readonly<Record<string, string>>): Promise<JetStreamPublishOptions['headers']> {
@@ -127,31 +143,24 @@ export class NatsSession implements Session {
     return made;
   }
 
-  info(stream: string): Promise<StreamInfo> {
-    return this.#asking(() => this.#manager.streams.info(stream));
+  /** State of the stream of rows. */
+  info(): Promise<StreamInfo> {
+    return this.#asking(() => this.#manager.streams.info(this.#place.names.log));
   }
 
-  /** Messages from a position on: at most `count`, fewer if they are large, none at the end. */
-  async messages(stream: string, from: number, count: number): Promise<StoredMsg[]> {
-    return await this.#asking(async () => {
-      const found: StoredMsg[] = [];
-      for (let bytes = 0; found.length < count && bytes < PAGE_CHARS; ) {
-        const seq = (found.at(-1)?.seq ?? from - 1) + 1;
-        const before = found.length;
-        const query = { seq, batch: count - before, max_bytes: PAGE_CHARS };
-        try {
-          for await (const message of await this.#manager.direct.getBatch(stream, query)) {
-            found.push(message);
-            bytes += message.data.length;
-          }
-        } catch (error) {
-          if (!/message not found|no results/i.test(errorText(error))) throw error;
-        }
-        // The server's byte limit may cut a batch short: only an empty one is the end.
-        if (found.length === before) break;
-      }
-      return found;
-    });
+  /** State of a stream beside that of the rows. */
+  infoBeside(stream: Beside): Promise<StreamInfo> {
+    return this.#beside(stream, () => this.#manager.streams.info(this.#place.names[stream]));
+  }
+
+  /** Rows from a position on: at most `count`, fewer if they are large, none at the end. */
+  messages(from: number, count: number): Promise<StoredMsg[]> {
+    return this.#asking(() => this.#messages(this.#place.names.log, from, count));
+  }
+
+  /** As {@link messages}, of a stream beside that of the rows. */
+  messagesBeside(stream: Beside, from: number, count: number): Promise<StoredMsg[]> {
+    return this.#beside(stream, () => this.#messages(this.#place.names[stream], from, count));
   }
 
   /** Sequence number of the last message on a subject; 0 if there is none. */
@@ -164,10 +173,10 @@ export class NatsSession implements Session {
   }
 
   /** Removes a message. Returns false if it does not exist any more. */
-  async remove(stream: string, seq: number): Promise<boolean> {
+  async remove(stream: 'log' | 'retired', seq: number): Promise<boolean> {
     return await this.#asking(async () => {
       try {
-        return await this.#manager.streams.deleteMessage(stream, seq, false);
+        return await this.#manager.streams.deleteMessage(this.#place.names[stream], seq, false);
       } catch (error) {
         if (codeOf(error) === CODE.noMessage || /no message|not found/i.test(errorText(error))) return false;
         throw error;
@@ -178,7 +187,6 @@ export class NatsSession implements Session {
   async look(seq: number): Promise<BackboneState> {
     const { names } = this.#place;
     try {
-      await this.#follow();
       const { state, config, created, ts } = await this.#manager.streams.info(names.log);
       const row = seq === 0 ? null : await this.#manager.streams.getMessage(names.log, { seq }).catch(nothingThere);
       return {
@@ -195,14 +203,14 @@ export class NatsSession implements Session {
 
   async renewEpoch(old: string): Promise<void> {
     const { log } = this.#place.names;
-    const { config, created } = await this.info(log);
+    const { config, created } = await this.info();
     if (epochOf(created, config.metadata) !== old) return;
     await this.#asking(() =>
       this.#manager.streams.update(log, { metadata: { ...config.metadata, [EPOCH]: randomUUID() } }),
     );
   }
 
-  /** Creates missing streams, and returns the epoch. Never changes existing streams. */
+  /** Creates the stream of rows if there is none, and returns the epoch. Never changes one that is there. */
   async prepare(): Promise<string> {
     const { names, what } = this.#place;
     if (!this.#connection.info?.version || isOlder(this.#connection.info.version, 2, 11)) {
@@ -211,20 +219,8 @@ export class NatsSession implements Session {
         `${what}: nats-server ${this.#connection.info?.version} is too old; 2.11 or later is needed`,
       );
     }
-    const file = { storage: 'file', allow_direct: true, duplicate_window: DEDUP_MS * NANOS } as Partial<StreamConfig>;
-    const metadata = { [FORM]: String(NATS_FORM) };
-    await this.#make({ ...file, name: names.log, subjects: [`${names.rowSubject}*`], metadata });
-    await this.#make({ ...file, name: names.retired, subjects: [names.retiredSubject], duplicate_window: 0 });
-    await this.#make({
-      name: names.presence,
-      subjects: [`${names.presenceSubject}*`],
-      storage: 'memory',
-      allow_direct: true,
-      max_msgs_per_subject: 1,
-      max_age: PRESENCE_AGE_MS * NANOS,
-      duplicate_window: 0,
-    } as Partial<StreamConfig>);
-    const { config, created } = await this.info(names.log);
+    await this.#asking(() => this.#make(this.#configs.log));
+    const { config, created } = await this.info();
     const form = Number(config.metadata?.[FORM] ?? NATS_FORM);
     if (form > NATS_FORM) {
       throw new SyncError(
@@ -234,12 +230,19 @@ export class NatsSession implements Session {
     }
     const wrong = unfit(config);
     if (wrong !== undefined) throw new SyncError('config_invalid', `${what}: the stream ${names.log} ${wrong}`);
-    await this.#follow();
     return epochOf(created, config.metadata);
   }
 
+  async mend(): Promise<void> {
+    this.#followMail();
+    const replicas = await this.#replicas();
+    const parts = [this.#followRows(), ...BESIDE.map((stream) => this.#makeBeside(stream, replicas))];
+    const failed = (await Promise.allSettled(parts)).find((outcome) => outcome.status === 'rejected');
+    if (failed !== undefined) throw this.#failure(failed.reason); // none keeps the others from being made
+  }
+
   async durability(): Promise<Durability> {
-    const { storage } = (await this.info(this.#place.names.log)).config;
+    const { storage } = (await this.info()).config;
     if (storage !== 'file') return { level: 'weak', reason: `NATS: the stream is kept in ${storage}` };
     if (this.#place.syncAlways) return { level: 'durable' };
     return {
@@ -249,20 +252,35 @@ export class NatsSession implements Session {
     };
   }
 
-  /** Subscribes to new rows, once per session. Needs the log: the keeper prepares its first session, and checks each later one. */
-  async #follow(): Promise<void> {
-    if (this.#isFollowing) return;
-    this.#isFollowing = true;
+  /**
+   * Subscribes to new rows, if nothing does, and hints at those that came before. Where the consumer fails and the log does not, the checks
+   * of the keeper find the rows, and what follows the next one makes another consumer.
+   */
+  async #followRows(): Promise<void> {
+    if (this.#followsRows) return;
+    this.#followsRows = true;
     const { DeliverPolicy } = await import('@nats-io/jetstream');
     const options = { deliver_policy: DeliverPolicy.New, headers_only: true };
-    const consumer = await this.#stream.consumers.get(this.#place.names.log, options);
-    const messages = await consumer.consume();
+    const follow = async (): Promise<ConsumerMessages> => {
+      const consumer = await this.#stream.consumers.get(this.#place.names.log, options);
+      const { lookMs } = this.#place.times;
+      return await consumer.consume({ expires: 2 * lookMs, idle_heartbeat: lookMs }); // how soon a deleted one is noticed
+    };
+    const ended = (): void => {
+      this.#followsRows = false;
+    };
+    let messages: ConsumerMessages;
+    try {
+      messages = await follow();
+    } catch (error) {
+      ended();
+      throw error;
+    }
+    this.#hooks.hint();
     const read = async (): Promise<void> => {
       for await (const { seq } of messages) this.#hooks.hint(seq);
-      throw new Error('the consumer ended');
     };
-    read().catch((error: unknown) => this.#hooks.lost(error));
-    this.#followMail();
+    read().then(ended, ended);
   }
 
   async mail(text: string): Promise<void> {
@@ -270,32 +288,101 @@ export class NatsSession implements Session {
     await this.#connection.flush();
   }
 
-  /** A user who may not subscribe to it does without mail. */
+  /** Subscribes to mail, if nothing does. A user who may not does without as long as that is so. */
   #followMail(): void {
+    if (this.#followsMail) return;
+    this.#followsMail = true;
     const mail = this.#connection.subscribe(this.#place.names.mailSubject);
     const read = async (): Promise<void> => {
       for await (const message of mail) this.#hooks.mail(message.string());
     };
-    read().catch(() => undefined);
+    const ended = (): void => {
+      this.#followsMail = false;
+    };
+    read().then(ended, ended);
   }
 
   end(): void {
     destroy(this.#connection);
   }
 
-  async #make(config: Partial<StreamConfig>): Promise<void> {
-    const name = config.name ?? '';
+  /** Replicas of the stream of rows. */
+  async #replicas(): Promise<number> {
     try {
-      await this.#manager.streams.info(name);
-      return;
+      return (await this.#manager.streams.info(this.#place.names.log)).config.num_replicas;
     } catch (error) {
-      if (codeOf(error) !== CODE.streamNotFound) throw this.#failure(error);
+      if (codeOf(error) === CODE.streamNotFound) throw replaced(this.#place.what, 'the update log was deleted');
+      throw this.#failure(error);
+    }
+  }
+
+  #published(subject: string, body: Uint8Array | string, options: Partial<JetStreamPublishOptions>): Promise<PubAck> {
+    return this.#stream.publish(subject, body, { timeout: this.#place.times.callMs, ...options });
+  }
+
+  async #messages(stream: string, from: number, count: number): Promise<StoredMsg[]> {
+    const found: StoredMsg[] = [];
+    for (let bytes = 0; found.length < count && bytes < PAGE_CHARS; ) {
+      const seq = (found.at(-1)?.seq ?? from - 1) + 1;
+      const before = found.length;
+      const query = { seq, batch: count - before, max_bytes: PAGE_CHARS };
+      try {
+        for await (const message of await this.#manager.direct.getBatch(stream, query)) {
+          found.push(message);
+          bytes += message.data.length;
+        }
+      } catch (error) {
+        if (!/message not found|no results/i.test(errorText(error))) throw error;
+      }
+      // The server's byte limit may cut a batch short: only an empty one is the end.
+      if (found.length === before) break;
+    }
+    return found;
+  }
+
+  /** Works with a stream beside that of the rows; makes it again if it is gone. Rejects with a `SyncError` if it is away alone. */
+  async #beside<T>(stream: Beside, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isGone(error)) throw this.#failure(error);
+    }
+    const replicas = await this.#replicas();
+    try {
+      await this.#makeBeside(stream, replicas);
+      return await work();
+    } catch (error) {
+      if (!isGone(error)) throw this.#failure(error);
+      throw unavailable(
+        this.#place.what,
+        `the stream ${this.#place.names[stream]} cannot be used: ${errorText(error)}`,
+        error,
+      );
+    }
+  }
+
+  /** Makes a stream beside that of the rows, or raises its replicas: it has as many as the log. */
+  async #makeBeside(stream: Beside, replicas: number): Promise<void> {
+    const config = this.#configs[stream];
+    const found = await this.#make({ ...config, num_replicas: replicas });
+    if (found !== undefined && found.num_replicas < replicas) {
+      await this.#manager.streams.update(config.name, { num_replicas: replicas });
+    }
+  }
+
+  /** Makes a stream, unless it is there: then returns its configuration. Rejects as the client of NATS does. */
+  async #make(config: MadeStream): Promise<StreamConfig | undefined> {
+    try {
+      return (await this.#manager.streams.info(config.name)).config;
+    } catch (error) {
+      if (codeOf(error) !== CODE.streamNotFound) throw error;
     }
     try {
-      await this.#manager.streams.add({ ...config, name });
+      await this.#manager.streams.add(config);
     } catch (error) {
-      if (codeOf(error) !== CODE.streamExists) throw this.#failure(error); // another instance created it
+      if (codeOf(error) !== CODE.streamExists) throw error; // another instance created it
     }
+    return undefined;
   }
 
   async #asking<T>(work: () => Promise<T>): Promise<T> {
@@ -315,6 +402,38 @@ export class NatsSession implements Session {
     if (FULL.includes(code)) return unwritable(what, error);
     return unavailable(what, errorText(error), error);
   }
+}
+
+function streamConfigs(names: NatsNames): Readonly<Record<'log' | Beside, MadeStream>> {
+  const file = { storage: 'file', allow_direct: true } as const;
+  const metadata = { [FORM]: String(NATS_FORM) };
+  const log = {
+    ...file,
+    name: names.log,
+    subjects: [`${names.rowSubject}*`],
+    duplicate_window: DEDUP_MS * NANOS,
+    metadata,
+  };
+  const retired = { ...file, name: names.retired, subjects: [names.retiredSubject], duplicate_window: 0 };
+  const presence = {
+    name: names.presence,
+    subjects: [`${names.presenceSubject}*`],
+    storage: 'memory',
+    allow_direct: true,
+    max_msgs_per_subject: 1,
+    max_age: PRESENCE_AGE_MS * NANOS,
+    duplicate_window: 0,
+  };
+  return { log, retired, presence } as Readonly<Record<'log' | Beside, MadeStream>>; // of its enums only the types can be imported
+}
+
+/** Whether there is no such stream: its API says so, or nobody takes what is sent to it. */
+function isGone(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  // The client of NATS has three ways to say that nobody responds: of a request, of a publication, of a direct read.
+  const isUnanswered = error.name === 'NoRespondersError' || error.name === 'JetStreamNotEnabled';
+  const isStatus = error.name === 'JetStreamStatusError' && 'code' in error && error.code === 503;
+  return codeOf(error) === CODE.streamNotFound || isUnanswered || isStatus || isGone(error.cause);
 }
 
 /** A recreated stream has another creation time; {@link NatsSession.renewEpoch} marks one that lost rows. */

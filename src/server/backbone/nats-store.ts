@@ -59,7 +59,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   }
 
   async sizeBytes(): Promise<number> {
-    const { state } = await this.keeper.call((session) => session.info(this.#names.log));
+    const { state } = await this.keeper.call((session) => session.info());
     return state.bytes;
   }
 
@@ -117,15 +117,15 @@ class NatsStore extends BackboneStore<NatsSession> {
 
   /** By the room in the stream, and by a retirement of nothing, which the same server writes to the same disk. */
   async probe(bytes: number): Promise<void> {
-    const { log, retired, retiredSubject } = this.#names;
+    const { log, retiredSubject } = this.#names;
     await this.keeper.call(async (session) => {
       const size = Math.min(bytes, Math.floor(session.limitBytes / 2));
-      const { config, state } = await session.info(log);
+      const { config, state } = await session.info();
       if (config.max_bytes > 0 && state.bytes + size > config.max_bytes) {
         throw unwritable(this.#what, new Error(`the stream ${log} is full: its max_bytes is ${config.max_bytes}`));
       }
       const { seq } = await session.publish(retiredSubject, '[]'.padEnd(size), {});
-      await session.remove(retired, seq);
+      await session.remove('retired', seq);
     }, bytes);
   }
 
@@ -143,7 +143,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   }
 
   async readBack(before: number, limit: number): Promise<readonly StoredRow[]> {
-    const { state } = await this.keeper.call((session) => session.info(this.#names.log));
+    const { state } = await this.keeper.call((session) => session.info());
     const end = Math.min(before, state.last_seq + 1);
     // NATS reads only forwards, and dropped rows leave gaps: widen the range until it has enough rows.
     for (let width = limit; ; width *= 4) {
@@ -166,12 +166,12 @@ class NatsStore extends BackboneStore<NatsSession> {
   async retire(seqs: readonly number[]): Promise<void> {
     for (let at = 0; at < seqs.length; at += RETIRED_AT_ONCE) {
       const body = JSON.stringify(seqs.slice(at, at + RETIRED_AT_ONCE));
-      await this.keeper.call((session) => session.publish(this.#names.retiredSubject, body, {}));
+      await this.keeper.call((session) => session.publishBeside('retired', this.#names.retiredSubject, body));
     }
   }
 
   async dropRetired(beforeMs: number): Promise<number> {
-    const { retired, rowSubject } = this.#names;
+    const { rowSubject } = this.#names;
     const kinds: readonly RowKind[] = ['update', 'base', 'policy'];
     // The last row of each kind stays: expectations are compared with it, and the newest of them holds the head.
     const lasts = await Promise.all(
@@ -179,7 +179,7 @@ class NatsStore extends BackboneStore<NatsSession> {
     );
     let dropped = 0;
     for (let from = 1; dropped < DROP_AT_LEAST; ) {
-      const [record] = await this.keeper.call((session) => session.messages(retired, from, 1));
+      const [record] = await this.keeper.call((session) => session.messagesBeside('retired', from, 1));
       if (record === undefined || record.time.getTime() >= beforeMs) break;
       dropped += await this.#dropRecord(record, new Set(lasts));
       from = record.seq + 1;
@@ -194,17 +194,17 @@ class NatsStore extends BackboneStore<NatsSession> {
     let dropped = 0;
     for (const seq of seqs) {
       if (lasts.has(seq)) continue;
-      if (await this.keeper.call((session) => session.remove(this.#names.log, seq))) dropped++;
+      if (await this.keeper.call((session) => session.remove('log', seq))) dropped++;
     }
     // Before the record is removed, so that a crash between the two loses no retirement.
     await this.retire(kept);
-    await this.keeper.call((session) => session.remove(this.#names.retired, record.seq));
+    await this.keeper.call((session) => session.remove('retired', record.seq));
     return dropped;
   }
 
   async *#retirements(): AsyncGenerator<StoredMsg> {
     for (let from = 1; ; ) {
-      const page = await this.keeper.call((session) => session.messages(this.#names.retired, from, PAGE));
+      const page = await this.keeper.call((session) => session.messagesBeside('retired', from, PAGE));
       yield* page;
       const last = page.at(-1);
       if (last === undefined) return;
@@ -213,7 +213,7 @@ class NatsStore extends BackboneStore<NatsSession> {
   }
 
   async #rows(from: number, count: number): Promise<StoredRow[]> {
-    const messages = await this.keeper.call((session) => session.messages(this.#names.log, from, count));
+    const messages = await this.keeper.call((session) => session.messages(from, count));
     return await Promise.all(messages.map((message) => this.#row(message)));
   }
 
@@ -286,19 +286,19 @@ function natsPresence(keeper: SessionKeeper<NatsSession>, names: NatsNames, what
   return {
     put: async (instance, text, ttlMs) => {
       const body = await pack(JSON.stringify({ instance, text, ttlMs }));
-      await keeper.call(async (session) => {
+      await keeper.callAside(async (session) => {
         if (body.length > session.limitBytes - 1024) {
           throw new SyncError('inline_data_too_large', `${what}: presence of ${body.length} bytes exceeds max_payload`);
         }
-        await session.publish(names.presenceSubject + shortKey(instance), body, {});
+        await session.publishBeside('presence', names.presenceSubject + shortKey(instance), body);
       });
     },
     list: async () => {
-      const { ts } = await keeper.call((session) => session.info(names.presence));
+      const { ts } = await keeper.callAside((session) => session.infoBeside('presence'));
       const nowMs = ts === undefined ? Date.now() : Date.parse(ts); // the clock of the server, as in the times of messages
       const texts = new Map<string, PresenceText>();
       for (let from = 1; ; ) {
-        const page = await keeper.call((session) => session.messages(names.presence, from, PAGE));
+        const page = await keeper.callAside((session) => session.messagesBeside('presence', from, PAGE));
         for (const { data, time } of page) {
           const { instance, text, ttlMs } = JSON.parse((await unpack(data)).toString('utf8')) as PresenceMessage;
           const leftMs = time.getTime() + ttlMs - nowMs;

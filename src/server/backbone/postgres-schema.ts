@@ -27,14 +27,29 @@ export function postgresNames(name: string): PostgresNames {
   };
 }
 
+/** A part of the log in the database. */
+export interface SchemaPart {
+  readonly kind: 'relation' | 'function';
+  /** Quoted. */
+  readonly name: string;
+  /** Makes it. Harmless if it exists. */
+  readonly sql: string;
+  /** It has what no other part has: without it there is no log. */
+  readonly isLog?: true;
+}
+
 /**
- * The tables, and the function that appends. It locks the meta row before it assigns a seq, and Postgres holds the lock until the commit is
+ * The parts, in the order in which they are made. The function that appends locks the meta row before it assigns a seq, and Postgres holds the lock until the commit is
  * visible: so rows commit in the order of seq, and no reader sees a row before a lower one (dependencies.md 7). It is a function so that
  * the lock is never held across the network, or by an instance that is frozen.
  */
-export function postgresSchema(names: PostgresNames): string {
-  const { meta, row, dedup, presence, append, channel } = names;
-  return `
+export function postgresSchema(names: PostgresNames): readonly SchemaPart[] {
+  const { meta, row, dedup, presence } = names;
+  const index = (table: string, suffix: string, on: string): SchemaPart => {
+    const name = table.replace(/"$/, `_${suffix}"`);
+    return { kind: 'relation', name, sql: `CREATE INDEX IF NOT EXISTS ${name} ON ${table} ${on};` };
+  };
+  const metaSql = `
 CREATE TABLE IF NOT EXISTS ${meta} (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   form int NOT NULL,
@@ -42,20 +57,33 @@ CREATE TABLE IF NOT EXISTS ${meta} (
   head bigint NOT NULL DEFAULT 0,
   last_base bigint NOT NULL DEFAULT 0,
   last_policy bigint NOT NULL DEFAULT 0
-);
+);`;
+  const rowSql = `
 CREATE TABLE IF NOT EXISTS ${row} (
   seq bigint PRIMARY KEY,
   kind text NOT NULL,
   time_ms bigint NOT NULL,
   body text NOT NULL,
   retired_ms bigint
-);
-CREATE INDEX IF NOT EXISTS ${indexName(row, 'live')} ON ${row} (seq) WHERE retired_ms IS NULL;
-CREATE INDEX IF NOT EXISTS ${indexName(row, 'retired')} ON ${row} (retired_ms) WHERE retired_ms IS NOT NULL;
-CREATE TABLE IF NOT EXISTS ${dedup} (key text PRIMARY KEY, seq bigint NOT NULL, time_ms bigint NOT NULL);
-CREATE INDEX IF NOT EXISTS ${indexName(dedup, 'time')} ON ${dedup} (time_ms);
-CREATE UNLOGGED TABLE IF NOT EXISTS ${presence} (instance text PRIMARY KEY, body text NOT NULL, until_ms bigint NOT NULL);
+);`;
+  const dedupSql = `
+CREATE TABLE IF NOT EXISTS ${dedup} (key text PRIMARY KEY, seq bigint NOT NULL, time_ms bigint NOT NULL);`;
+  const presenceSql = `
+CREATE UNLOGGED TABLE IF NOT EXISTS ${presence} (instance text PRIMARY KEY, body text NOT NULL, until_ms bigint NOT NULL);`;
+  return [
+    { kind: 'relation', name: meta, sql: metaSql, isLog: true },
+    { kind: 'relation', name: row, sql: rowSql, isLog: true },
+    index(row, 'live', '(seq) WHERE retired_ms IS NULL'),
+    index(row, 'retired', '(retired_ms) WHERE retired_ms IS NOT NULL'),
+    { kind: 'relation', name: dedup, sql: dedupSql },
+    index(dedup, 'time', '(time_ms)'),
+    { kind: 'relation', name: presence, sql: presenceSql },
+    { kind: 'function', name: names.append, sql: appendFunction(names) },
+  ];
+}
 
+function appendFunction({ meta, row, dedup, append, channel }: PostgresNames): string {
+  return `
 CREATE OR REPLACE FUNCTION ${append}(
   p_epoch text, p_kinds text[], p_bodies text[], p_dedups text[], p_dedup_ms bigint, p_expect_kind text, p_expect_seq bigint
 ) RETURNS TABLE (place float8, is_duplicate boolean) LANGUAGE plpgsql AS $append$
@@ -119,10 +147,6 @@ BEGIN
   RAISE EXCEPTION 'the probe is taken back' USING ERRCODE = '${STATE.probed}';
 END
 $probe$`;
-}
-
-function indexName(table: string, suffix: string): string {
-  return table.replace(/"$/, `_${suffix}"`);
 }
 
 /** Milliseconds since 1970, by the clock of the database. */

@@ -1,12 +1,20 @@
 import { readFile } from 'node:fs/promises';
 import type { ConnectionOptions } from 'node:tls';
 import type { Client, ClientConfig } from 'pg';
-import { SyncError } from '../../lib/errors.js';
+import { errorText, SyncError } from '../../lib/errors.js';
 import { hexId } from '../../lib/hex-id.js';
 import type { Durability } from '../log/log-store.js';
 import { conflict, replaced, unavailable, unwritable } from './backbone-errors.js';
 import { MailParts, mailParts } from './mail-parts.js';
-import { NOW_MS, POSTGRES_FORM, type PostgresNames, postgresProbe, postgresSchema, STATE } from './postgres-schema.js';
+import {
+  NOW_MS,
+  POSTGRES_FORM,
+  type PostgresNames,
+  postgresProbe,
+  postgresSchema,
+  type SchemaPart,
+  STATE,
+} from './postgres-schema.js';
 import type { BackboneState, BackboneTimes, Session, SessionHooks } from './session-keeper.js';
 
 /** Location of a log in Postgres. */
@@ -20,28 +28,37 @@ export interface PostgresPlace {
 
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
-/** Two connections, so that appends do not queue behind reads. The reading one also listens for NOTIFY. */
+/**
+ * Two connections, so that appends do not queue behind reads; the reading one also listens for NOTIFY. A third one, made when it is needed,
+ * is for what the log does not depend on: its locks, waits and failures are its own.
+ */
 export class PostgresSession implements Session {
   readonly #place: PostgresPlace;
   readonly #writer: Client;
   readonly #reader: Client;
+  readonly #config: ClientConfig;
+  readonly #parts: readonly SchemaPart[];
+  #aside: Promise<Client> | undefined;
+  #isEnded = false;
 
-  private constructor(place: PostgresPlace, writer: Client, reader: Client) {
+  private constructor(place: PostgresPlace, config: ClientConfig, [writer, reader]: readonly [Client, Client]) {
     this.#place = place;
+    this.#config = config;
     this.#writer = writer;
     this.#reader = reader;
+    this.#parts = postgresSchema(place.names);
   }
 
   static async connect(place: PostgresPlace, hooks: SessionHooks): Promise<PostgresSession> {
     const config = await clientConfig(place);
-    const writer = await connectClient(config, hooks);
+    const writer = await connectClient(config, hooks.lost);
     try {
-      const reader = await connectClient(config, hooks);
+      const reader = await connectClient(config, hooks.lost);
       const mail = new MailParts((text) => hooks.mail(text));
       reader.on('notification', ({ payload = '' }) => {
         if (!mail.take(payload)) hooks.hint();
       });
-      const session = new PostgresSession(place, writer, reader);
+      const session = new PostgresSession(place, config, [writer, reader]);
       await session.read(`LISTEN "${place.names.channel}"`);
       return session;
     } catch (error) {
@@ -64,6 +81,17 @@ export class PostgresSession implements Session {
       await this.#writer.query(postgresProbe(this.#place.names, epoch, bytes));
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === STATE.probed)) throw this.#failure(error);
+    }
+  }
+
+  /** Runs a statement that the log does not depend on. */
+  async aside<R extends object>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    const client = await this.#asideClient();
+    try {
+      return await this.#query<R>(client, text, values);
+    } catch (error) {
+      if (!(error instanceof SyncError)) destroy(client); // the next one gets another
+      throw error;
     }
   }
 
@@ -94,28 +122,15 @@ export class PostgresSession implements Session {
   /** Creates the tables if there are none, and returns the epoch. */
   async prepare(): Promise<string> {
     const { names, what } = this.#place;
-    const [server] = await this.write<{ encoding: string; standby: boolean; version: number; made: boolean }>(
-      `SELECT current_setting('server_encoding') AS encoding, pg_is_in_recovery() AS standby,
-         current_setting('server_version_num')::int AS version, to_regclass($1) IS NOT NULL AS made`,
-      [names.meta],
+    const [server] = await this.write<{ encoding: string; standby: boolean }>(
+      `SELECT current_setting('server_encoding') AS encoding, pg_is_in_recovery() AS standby`,
     );
     if (server?.standby !== false) throw new Error('the server is a standby and cannot be written');
     if (server.encoding !== 'UTF8') {
       throw new SyncError('config_invalid', `${what}: the database has encoding ${server.encoding}; UTF8 is needed`);
     }
-    let form = server.made ? await this.#form() : undefined;
-    if (form === undefined) {
-      // With a lock: "IF NOT EXISTS" alone fails when two instances start together.
-      await this.write('BEGIN');
-      await this.write('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [names.meta]);
-      await this.write(postgresSchema(names));
-      await this.write(`INSERT INTO ${names.meta} (form, epoch) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
-        POSTGRES_FORM,
-        hexId(),
-      ]);
-      await this.write('COMMIT');
-      form = await this.#form();
-    }
+    if ((await this.#missing(this.#writer)).length > 0) await this.#make();
+    const form = await this.#form();
     if (form === undefined || form > POSTGRES_FORM) {
       throw new SyncError(
         'log_damaged',
@@ -137,17 +152,85 @@ export class PostgresSession implements Session {
     return weak.length === 0 ? { level: 'durable' } : { level: 'weak', reason: `Postgres: ${weak.join(', ')}` };
   }
 
+  async mend(): Promise<void> {
+    const client = await this.#asideClient();
+    try {
+      const missing = await this.#missing(client);
+      if (missing.some(({ isLog }) => isLog)) throw replaced(this.#place.what, 'the update log was dropped');
+      if (missing.length > 0) await result(client, this.#making(missing));
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
   /** The notifications of one statement arrive together, in order. Versions without mail take them for a hint. */
   async mail(text: string): Promise<void> {
-    await this.write('SELECT pg_notify($1, part) FROM unnest($2::text[]) AS part', [
+    await this.aside('SELECT pg_notify($1, part) FROM unnest($2::text[]) AS part', [
       this.#place.names.channel,
       mailParts(hexId(), text),
     ]);
   }
 
   end(): void {
+    this.#isEnded = true;
     destroy(this.#writer);
     destroy(this.#reader);
+    this.#aside?.then(destroy, () => undefined); // it was not made
+  }
+
+  /** The third connection; connects again after it was lost. */
+  #asideClient(): Promise<Client> {
+    if (this.#aside !== undefined) return this.#aside;
+    const forget = (): void => {
+      if (this.#aside === connecting) this.#aside = undefined;
+    };
+    const connecting = this.#connectAside(forget);
+    connecting.catch(forget);
+    this.#aside = connecting;
+    return connecting;
+  }
+
+  async #connectAside(onLost: () => void): Promise<Client> {
+    const { callMs } = this.#place.times;
+    const client = await connectClient({ ...this.#config, query_timeout: callMs }, onLost);
+    if (!this.#isEnded) return client;
+    destroy(client);
+    throw new Error('the connection was closed');
+  }
+
+  /** Parts that the database lacks. */
+  async #missing(client: Client): Promise<SchemaPart[]> {
+    const found = await result<{ name: string }>(
+      client,
+      `SELECT name FROM unnest($1::text[], $2::boolean[]) AS part (name, is_function)
+       WHERE CASE WHEN is_function THEN to_regproc(name)::oid ELSE to_regclass(name)::oid END IS NULL`,
+      [this.#parts.map(({ name }) => name), this.#parts.map(({ kind }) => kind === 'function')],
+    );
+    const names = new Set(found.map(({ name }) => name));
+    return this.#parts.filter(({ name }) => names.has(name));
+  }
+
+  /** Statements for one call, which is one transaction. With a lock: "IF NOT EXISTS" alone fails when two instances start together. */
+  #making(parts: readonly SchemaPart[]): string {
+    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('${this.#place.names.meta}', 0));`;
+    return [lock, ...parts.map(({ sql }) => sql)].join('\n');
+  }
+
+  /** Makes the log, or what it lacks. */
+  async #make(): Promise<void> {
+    const { names, what } = this.#place;
+    // Until the end, or the loss, of this connection: what is missing must not change meanwhile.
+    await this.write('SELECT pg_advisory_lock(hashtextextended($1, 0))', [names.meta]);
+    const missing = await this.#missing(this.#writer);
+    const isMissing = (name: string): boolean => missing.some((part) => part.name === name);
+    if (isMissing(names.meta) && !isMissing(names.row)) {
+      throw new SyncError('log_damaged', `${what}: there is a table ${names.row}, and no ${names.meta}`);
+    }
+    // What was known of rows that are gone is of another log.
+    const forget = isMissing(names.row) && !isMissing(names.meta) ? `DELETE FROM ${names.meta};` : '';
+    const first = `INSERT INTO ${names.meta} (form, epoch) VALUES (${POSTGRES_FORM}, '${hexId()}') ON CONFLICT DO NOTHING;`;
+    await this.write([this.#making(missing), forget, first].join('\n'));
+    await this.write('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [names.meta]);
   }
 
   async #form(): Promise<number | undefined> {
@@ -157,9 +240,17 @@ export class PostgresSession implements Session {
 
   async #query<R extends object>(client: Client, text: string, values: readonly unknown[]): Promise<R[]> {
     try {
-      // Only the simple protocol (without values) accepts several statements.
-      const result = values.length === 0 ? await client.query(text) : await client.query(text, [...values]);
-      return result.rows as R[];
+      return await result<R>(client, text, values);
+    } catch (error) {
+      if (!MISSING.test(stateOf(error))) throw this.#failure(error);
+    }
+    // Nothing was done: as if it had been there.
+    const { what } = this.#place;
+    await this.mend().catch((cause: unknown) => {
+      throw cause instanceof SyncError ? cause : unavailable(what, errorText(cause), cause);
+    });
+    try {
+      return await result<R>(client, text, values);
     } catch (error) {
       throw this.#failure(error);
     }
@@ -168,25 +259,38 @@ export class PostgresSession implements Session {
   /** Maps an error response of Postgres to a `SyncError`. Returns all other errors, and those that need a new connection, unchanged. */
   #failure(error: unknown): unknown {
     const { what } = this.#place;
-    const state = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const state = stateOf(error);
     if (state === STATE.otherEpoch)
       return replaced(what, 'the update log was emptied or replaced: it has another epoch');
-    // undefined_table, undefined_function
-    if (state === '42P01' || state === '42883') return replaced(what, 'the update log was dropped');
     if (state === STATE.conflict) return conflict(what);
     // Disk full, row too large, and read-only: managed servers become so before their disk is full.
     if (state === '53100' || state === '54000' || state === '25006') return unwritable(what, error);
-    // Statement timeout, lock timeout or deadlock: the connection is still usable.
-    if (/^(57014|55P03|40...)$/.test(state)) return unavailable(what, (error as Error).message, error);
+    // Statement timeout, lock timeout, deadlock, or what may not be done: the connection is still usable.
+    if (/^(57014|55P03|40...|42...)$/.test(state)) return unavailable(what, (error as Error).message, error);
     return error;
   }
 }
 
-async function connectClient(config: ClientConfig, hooks: SessionHooks): Promise<Client> {
+/** SQLSTATEs of a table or function that is not there. */
+const MISSING = /^(42P01|42883)$/;
+
+/** The SQLSTATE of an error response; an empty text: it is none. */
+function stateOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** Rows of a statement. Only without values it may be several, as one transaction; then there are none. */
+async function result<R extends object>(client: Client, text: string, values: readonly unknown[] = []): Promise<R[]> {
+  // Only the simple protocol (without values) accepts several statements.
+  const answer = values.length === 0 ? await client.query(text) : await client.query(text, [...values]);
+  return Array.isArray(answer) ? [] : (answer.rows as R[]);
+}
+
+async function connectClient(config: ClientConfig, onLost: (error: unknown) => void): Promise<Client> {
   const { default: pg } = await import('pg');
   const client = new pg.Client(config);
-  client.on('error', (error) => hooks.lost(error));
-  client.on('end', () => hooks.lost(new Error('the connection was closed')));
+  client.on('error', onLost);
+  client.on('end', () => onLost(new Error('the connection was closed')));
   try {
     await client.connect();
     return client;

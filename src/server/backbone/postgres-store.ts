@@ -107,10 +107,9 @@ class PostgresStore extends BackboneStore<PostgresSession> {
   }
 
   async dropRetired(beforeMs: number): Promise<number> {
-    const { row, meta, dedup, presence } = this.#names;
+    const { row, meta, dedup } = this.#names;
     return await this.keeper.call(async (session) => {
       await session.write(`DELETE FROM ${dedup} WHERE time_ms < ${NOW_MS} - ${DEDUP_MS}`);
-      await session.write(`DELETE FROM ${presence} WHERE until_ms < ${NOW_MS}`);
       // The last row stays: otherwise an empty log could not be distinguished from one that lost its rows.
       const dropped = await session.write(
         `DELETE FROM ${row} WHERE seq IN (
@@ -135,17 +134,20 @@ class PostgresStore extends BackboneStore<PostgresSession> {
 function postgresPresence(keeper: SessionKeeper<PostgresSession>, table: string): Presence {
   return {
     put: async (instance, text, ttlMs) => {
-      await keeper.call((session) =>
-        session.write(
-          `INSERT INTO ${table} AS p VALUES ($1, $2, ${NOW_MS} + $3)
+      // Those that expired go as well: each by one instance, since none waits for another.
+      const expired = `SELECT instance FROM ${table} WHERE until_ms < ${NOW_MS} AND instance <> $1 FOR UPDATE SKIP LOCKED`;
+      await keeper.callAside((session) =>
+        session.aside(
+          `WITH expired AS (DELETE FROM ${table} WHERE instance IN (${expired}))
+           INSERT INTO ${table} AS p VALUES ($1, $2, ${NOW_MS} + $3)
              ON CONFLICT (instance) DO UPDATE SET body = excluded.body, until_ms = excluded.until_ms`,
           [instance, text, Math.round(ttlMs)],
         ),
       );
     },
     list: async () => {
-      const rows = await keeper.call((session) =>
-        session.read<{ instance: string; body: string; left_ms: number }>(
+      const rows = await keeper.callAside((session) =>
+        session.aside<{ instance: string; body: string; left_ms: number }>(
           `SELECT instance, body, (until_ms - ${NOW_MS})::float8 AS left_ms FROM ${table} WHERE until_ms > ${NOW_MS}`,
         ),
       );

@@ -144,21 +144,23 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
-/** KEYS presence texts, their ends. Removes expired texts; returns instance, text and milliseconds that are left of the others. */
+/**
+ * KEYS presence texts, their ends. Removes texts that have expired, or have no end; returns instance, text and milliseconds that are left of
+ * the others.
+ */
 export const LIST_PRESENCE = `
 ${NOW}
-for _, instance in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
-  redis.call('HDEL', KEYS[1], instance)
-  redis.call('ZREM', KEYS[2], instance)
-end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local found = {}
-local ends = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
-for i = 1, #ends, 2 do
-  local text = redis.call('HGET', KEYS[1], ends[i])
-  if text then
-    table.insert(found, ends[i])
-    table.insert(found, text)
-    table.insert(found, string.format('%.0f', ends[i + 1] - now))
+local all = redis.call('HGETALL', KEYS[1])
+for at = 1, #all, 2 do
+  local ends = redis.call('ZSCORE', KEYS[2], all[at])
+  if ends then
+    found[#found + 1] = all[at]
+    found[#found + 1] = all[at + 1]
+    found[#found + 1] = string.format('%.0f', ends - now)
+  else
+    redis.call('HDEL', KEYS[1], all[at])
   end
 end
 return found`;

@@ -159,14 +159,13 @@ export class RedisSession implements Session {
     ];
   }
 
+  /** Redis makes keys as they are written, and {@link RedisSession.#wake} looks after mail. */
+  mend(): Promise<void> {
+    return Promise.resolve();
+  }
+
   async mail(text: string): Promise<void> {
-    try {
-      await this.run(SEND_MAIL, [this.#place.keys.mail], [text]);
-    } catch (error) {
-      // The rest of the log works without: the connection is not lost.
-      if (CLOSED.test(errorText(error))) throw unavailable(this.#place.what, errorText(error), error);
-      throw error;
-    }
+    await this.run(SEND_MAIL, [this.#place.keys.mail], [text]);
   }
 
   end(): void {
@@ -178,20 +177,26 @@ export class RedisSession implements Session {
   /** Waits for mail, and for rows after the head, in a loop, until {@link end}. Rejects when the connection fails. */
   async #wake(hooks: SessionHooks): Promise<void> {
     const { keys, times } = this.#place;
-    let mailAt = await this.#lastMail();
+    let mailAt: string | undefined;
     while (!this.#ended) {
+      mailAt ??= await this.#lastMail();
       const head = (await this.#waiter.hget(keys.meta, 'head')) ?? '0';
       hooks.hint(); // rows that arrived between two waits
       const streams = mailAt === undefined ? [keys.log, `${head}-0`] : [keys.log, keys.mail, `${head}-0`, mailAt];
-      const found = await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', ...streams);
-      for (const [id, text] of mailOf(found, keys.mail)) {
-        mailAt = id;
-        hooks.mail(text);
+      try {
+        const found = await this.#waiter.xread('COUNT', 1, 'BLOCK', times.lookMs, 'STREAMS', ...streams);
+        for (const [id, text] of mailOf(found, keys.mail)) {
+          mailAt = id;
+          hooks.mail(text);
+        }
+      } catch (error) {
+        if (mailAt === undefined || !CLOSED.test(errorText(error))) throw error;
+        mailAt = undefined;
       }
     }
   }
 
-  /** Id of the last mail; undefined: its key is closed to this user, who does without. */
+  /** Id of the last mail; undefined: its key is closed to this user, who does without as long as it is. */
   async #lastMail(): Promise<string | undefined> {
     try {
       const [last] = await this.#waiter.xrevrange(this.#place.keys.mail, '+', '-', 'COUNT', 1);
@@ -210,7 +215,8 @@ export class RedisSession implements Session {
     if (text.startsWith(ERROR_PREFIX.conflict)) return conflict(what);
     if (text.startsWith(ERROR_PREFIX.damaged)) return new SyncError('log_damaged', `${what}: ${text}`);
     if (/^(OOM|MISCONF)\b/.test(text)) return unwritable(what, error);
-    if (/^(BUSY|TRYAGAIN|NOREPLICAS)\b/.test(text)) return unavailable(what, text, error);
+    // The connection is still usable.
+    if (/^(BUSY|TRYAGAIN|NOREPLICAS)\b/.test(text) || CLOSED.test(text)) return unavailable(what, text, error);
     return error;
   }
 }

@@ -112,12 +112,12 @@ function storedRow([id, [, kind, , timeMs, , body]]: RawRow): StoredRow {
 function redisPresence(keeper: SessionKeeper<RedisSession>, { presence, presenceEnds }: RedisKeys): Presence {
   return {
     put: async (instance, text, ttlMs) => {
-      await keeper.call((session) =>
+      await keeper.callAside((session) =>
         session.run(PUT_PRESENCE, [presence, presenceEnds], [instance, text, Math.round(ttlMs)]),
       );
     },
     list: async () => {
-      const flat = (await keeper.call((session) =>
+      const flat = (await keeper.callAside((session) =>
         session.run(LIST_PRESENCE, [presence, presenceEnds], []),
       )) as string[];
       const texts = new Map<string, PresenceText>();

@@ -3,7 +3,7 @@ import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { MeasuredClock } from '../../lib/measured-clock.js';
 import type { Durability, StoreStatus } from '../log/log-store.js';
-import { replaced, unavailable } from './backbone-errors.js';
+import { presenceUnavailable, replaced, unavailable } from './backbone-errors.js';
 
 /** Timeouts and intervals, in milliseconds. */
 export interface BackboneTimes {
@@ -53,6 +53,11 @@ export interface Session {
   prepare(): Promise<string>;
   /** Verifies the durability of the log (design D26). Called once, after {@link Session.prepare}. */
   durability(): Promise<Durability>;
+  /**
+   * Makes again what {@link Session.prepare} made beside the rows of the log and that is gone, and what listens for rows and mail. Called
+   * after each check, and beside it. Rejects with `backbone_replaced` if it finds that the log itself is gone.
+   */
+  mend(): Promise<void>;
   /** Sends a text to all sessions of this log that are up. */
   mail(text: string): Promise<void>;
   /** Closes the connections without waiting for the backbone. Never throws. */
@@ -99,6 +104,9 @@ export class SessionKeeper<S extends Session> {
   readonly #running: Promise<void>;
   #held: Held<S> | undefined;
   #status: StoreStatus = { up: true };
+  /** A {@link Session.mend} under way. Never rejects. */
+  #mending: Promise<void> | undefined;
+  #mendFails = false;
   #fail: (error: SyncError) => void = () => undefined;
   /** The newest row that was read. */
   #seen = { seq: 0, timeMs: 0 };
@@ -189,9 +197,9 @@ export class SessionKeeper<S extends Session> {
     return () => void this.#listeners.delete(own);
   }
 
-  /** Sends a text to all instances. */
+  /** Sends a text to all instances. Rejects as {@link SessionKeeper.callAside} does. */
   async send(text: string): Promise<void> {
-    await this.call((session) => session.mail(text), text.length);
+    await this.callAside((session) => session.mail(text), text.length);
   }
 
   watchMail(listener: (text: string) => void): () => void {
@@ -233,13 +241,10 @@ export class SessionKeeper<S extends Session> {
    * taken effect. `bytes` that are sent extend the timeout.
    */
   async call<T>(work: (session: S) => Promise<T>, bytes = 0): Promise<T> {
-    const { what, times } = this.#deps;
-    const held = this.#held;
-    if (held === undefined) {
-      throw unavailable(what, this.#stop.signal.aborted ? 'the log is closed' : this.#reason());
-    }
+    const { what } = this.#deps;
+    const held = this.#connected();
     try {
-      return await within(times.callMs + bytes * PER_BYTE_MS, [work(held.session), held.lost]);
+      return await this.#inTime(held, work, bytes);
     } catch (error) {
       if (error instanceof SyncError) {
         if (error.code === 'backbone_replaced') held.lose(error);
@@ -250,11 +255,37 @@ export class SessionKeeper<S extends Session> {
     }
   }
 
+  /**
+   * As {@link call}, for what the log does not depend on: a failure of it alone costs the log nothing. Rejects with `presence_unavailable`,
+   * with `backbone_unavailable` if the backbone itself is away, and with `inline_data_too_large`.
+   */
+  async callAside<T>(work: (session: S) => Promise<T>, bytes = 0): Promise<T> {
+    const { what } = this.#deps;
+    const held = this.#connected();
+    try {
+      return await this.#inTime(held, work, bytes);
+    } catch (cause) {
+      if (cause instanceof SyncError && cause.code === 'inline_data_too_large') throw cause;
+      // Whether it is the backbone that is away, the log tells.
+      if (this.#held === held) await this.call((session) => session.look(0));
+      throw (this.#held === held ? presenceUnavailable : unavailable)(what, errorText(cause), cause);
+    }
+  }
+
   /** Ends the session; later calls reject. */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#held?.lose(new Error('the log is closed'));
     await this.#running;
+  }
+
+  #connected(): Held<S> {
+    if (this.#held !== undefined) return this.#held;
+    throw unavailable(this.#deps.what, this.#stop.signal.aborted ? 'the log is closed' : this.#reason());
+  }
+
+  #inTime<T>({ session, lost }: Held<S>, work: (session: S) => Promise<T>, bytes: number): Promise<T> {
+    return within(this.#deps.times.callMs + bytes * PER_BYTE_MS, [work(session), lost]);
   }
 
   #reason(): string {
@@ -275,14 +306,16 @@ export class SessionKeeper<S extends Session> {
     }
     held?.session.end();
     this.#held = undefined;
+    await this.#mending;
   }
 
-  /** Checks the log at intervals. Returns the error that ends the session. */
+  /** Checks the log at intervals, and has what is missing made again. Returns the error that ends the session. */
   async #lookAfter(held: Held<S>): Promise<unknown> {
     const { lookMs, callMs } = this.#deps.times;
     const pause = new AbortController();
     try {
       for (;;) {
+        this.#mend(held);
         await firstOf([sleep(lookMs, pause.signal), held.lost]);
         const before = this.#head;
         await within(callMs, [this.#check(held.session), held.lost]);
@@ -295,6 +328,33 @@ export class SessionKeeper<S extends Session> {
     }
   }
 
+  /** Begins a {@link Session.mend}, unless one is under way: a check does not wait for it. */
+  #mend(held: Held<S>): void {
+    this.#mending ??= this.#mended(held).finally(() => {
+      this.#mending = undefined;
+    });
+  }
+
+  /** Never rejects. */
+  async #mended(held: Held<S>): Promise<void> {
+    const { log, what, times } = this.#deps;
+    try {
+      await within(times.callMs, [held.session.mend(), held.lost]);
+      this.#mendFails = false;
+    } catch (error) {
+      if (error instanceof SyncError && error.code === 'backbone_replaced') held.lose(error);
+      else if (this.#held === held) {
+        const failure = error instanceof SyncError ? error : presenceUnavailable(what, errorText(error), error);
+        const level = this.#mendFails ? 'debug' : 'warn';
+        log[level](
+          { backbone: what, ...failureFields(failure) },
+          'what is missing in the backbone cannot be made again yet',
+        );
+        this.#mendFails = true;
+      }
+    }
+  }
+
   /** Rejects with `backbone_replaced` if this is not the log that was read. */
   async #check(session: S): Promise<void> {
     const { what } = this.#deps;
@@ -304,7 +364,8 @@ export class SessionKeeper<S extends Session> {
     this.#roundTrips = [...this.#roundTrips.slice(-2), tookMs];
     if (state.epoch !== this.epoch)
       throw replaced(what, 'the update log was emptied or replaced: it has another epoch');
-    if (state.head < head || (state.rowMs !== undefined && seq > 0 && state.rowMs !== timeMs)) {
+    const isOther = state.rowMs === undefined ? seq === state.head : state.rowMs !== timeMs; // the last row is never dropped
+    if (state.head < head || (seq > 0 && isOther)) {
       // With the old epoch, readers would take its new rows for those that had the same seqs before.
       await session.renewEpoch(this.epoch);
       throw replaced(what, `the update log has gone back: it had rows up to ${head}, and some of them are missing`);

@@ -67,11 +67,14 @@ export type WriteStatus =
   | { readonly ok: true }
   | { readonly ok: false; readonly reason: string; readonly sinceMs: number };
 
-/** A short-lived text of each instance that all instances read: its connected clients. It expires when the instance ends. */
+/**
+ * A short-lived text of each instance that all instances read: its connected clients. It expires when the instance ends. The log does not
+ * depend on it: what fails of it alone rejects with `presence_unavailable`, and changes nothing of {@link LogStore.status}.
+ */
 export interface Presence {
-  /** Replaces the text of this instance; it expires `ttlMs` later. Rejects with `backbone_unavailable`. */
+  /** Replaces the text of this instance; it expires `ttlMs` later. Rejects with `backbone_unavailable` or `presence_unavailable`. */
   put(instance: string, text: string, ttlMs: number): Promise<void>;
-  /** The texts that have not expired, by instance. Rejects with `backbone_unavailable`. */
+  /** The texts that have not expired, by instance. Rejects with `backbone_unavailable` or `presence_unavailable`. */
   list(): Promise<ReadonlyMap<string, PresenceText>>;
 }
 
@@ -83,7 +86,7 @@ export interface PresenceText {
 
 /** Short texts between instances, at once or not at all: nothing is kept, and nothing waits for it. */
 export interface Mail {
-  /** Sends ASCII text to all instances, this one included. Rejects with `backbone_unavailable`. */
+  /** Sends ASCII text to all instances, this one included. Rejects with `backbone_unavailable` or `presence_unavailable`. */
   send(text: string): Promise<void>;
   /** Calls back with each text from now on. Returns a function that ends it. */
   watch(listener: (text: string) => void): () => void;
