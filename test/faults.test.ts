@@ -8,6 +8,7 @@ import { readOptions } from './faults/options.js';
 import { random } from './faults/random.js';
 import type { Sample } from './faults/sampler.js';
 import { account } from './faults/verdict.js';
+import { assertSameDocuments } from './support/same-documents.js';
 
 /** That the judge of `npm run test:faults` sees what it is there for. */
 
@@ -102,7 +103,7 @@ describe('the model of test:faults', () => {
       (value, what, seq) => applied(value, { n: seq, path: '/t/a', topics: [], what }),
       {},
     );
-    assert.deepEqual(root, { t: { a: { y: 2 } } });
+    assertSameDocuments(JSON.stringify(root), '{"t":{"a":{"y":2}}}');
     const deleted = applied(root, { n: 9, path: '/t/a', topics: [], what: { method: 'DELETE' } });
     assert.deepEqual(deleted, {}, 'what is there for nothing else goes, too');
   });
@@ -110,13 +111,14 @@ describe('the model of test:faults', () => {
   it('keeps an object that a document or a patch has made', () => {
     const own = applied({}, { n: 1, path: '/t', topics: [], what: { method: 'PUT', value: {} } });
     const deep = applied(own, { n: 2, path: '/t/a/b', topics: [], what: { method: 'PUT', value: 1 } });
-    assert.deepEqual(applied(deep, { n: 3, path: '/t/a/b', topics: [], what: { method: 'DELETE' } }), { t: {} });
+    const left = applied(deep, { n: 3, path: '/t/a/b', topics: [], what: { method: 'DELETE' } });
+    assertSameDocuments(JSON.stringify(left), '{"t":{}}');
     const made: PlacedEntry['what'][] = [
       { method: 'PATCH', ops: [{ op: 'add', path: '/y/z', value: 2 }] },
       { method: 'PATCH', ops: [{ op: 'remove', path: '/y/z' }] },
     ];
-    const left = made.reduce<Json>((value, what, n) => applied(value, { n, path: '/t/a', topics: [], what }), {});
-    assert.deepEqual(left, { t: { a: { y: {} } } });
+    const patched = made.reduce<Json>((value, what, n) => applied(value, { n, path: '/t/a', topics: [], what }), {});
+    assertSameDocuments(JSON.stringify(patched), '{"t":{"a":{"y":{}}}}');
   });
 
   it('draws the same with the same seed', () => {

@@ -189,7 +189,7 @@ export type PeerDataConfig = z.infer<typeof peerDataConfig>;
 
 /** SYNC_DATA_CONFIG_SOURCES: exactly one of an inline configuration and the URL of an external API (specification "DataSourceConfig"). */
 export const serverDataSources = z.union([
-  z.strictObject({ config: z.object({ entries: list(peerEntry, { max: MANY }).default([]) }) }),
+  z.strictObject({ config: z.object({ entries: list(peerEntry.omit({ implied: true }), { max: MANY }).default([]) }) }),
   z.strictObject({ external_source_url: z.url({ protocol: /^https?$/ }) }),
 ]);
 export type ServerDataSources = z.infer<typeof serverDataSources>;

@@ -264,6 +264,9 @@ describe('the policy of a client of an inline engine, and of one of an external 
     await inline.tells('it is refused', (health) => field(health, 'policy', 'last_transaction', 'id') === broken);
     await publish(server.url, { dst_path: '/first/allow', data: true }, { dst_path: '/first/users', data: ['ann'] });
     await using fresh = await startOpa();
+    // A document of an earlier run, which no log has any more, where the rule will come.
+    const left = { method: 'PUT', body: '"a document"', headers: { 'content-type': 'application/json' } };
+    assert.equal((await request(`${fresh.url}/v1/data/first/old`, left)).status, 204);
     await using ofExternal = await startClient({ serverUrl: server.url, engineUrl: fresh.url, env: ENV });
     await using ofEmbedded = await startClient({ serverUrl: server.url, engine: 'embedded', env: ENV });
     await using ofInline = await startClient({ serverUrl: server.url, env: ENV });
@@ -275,17 +278,22 @@ describe('the policy of a client of an inline engine, and of one of an external 
       });
       assert.match(policyError(json), /first\/f\.rego/);
       assert.equal((await client.ready()).status, 503);
-      assert.deepEqual([await client.query('/first/allow'), await client.data('/first')], [undefined, undefined]);
+      assert.deepEqual([await client.query('/first/allow'), await client.data('/first/users')], [undefined, undefined]);
     }
-    await commit({ 'first/f.rego': 'package first\n\ndefault allow := false\n' });
+    await commit({ 'first/f.rego': 'package first\n\ndefault allow := false\n\nold := "a rule"\n' });
     for (const client of clients) {
       await client.tells('none waits', (health) => field(health, 'data', 'awaiting_policy') === undefined);
       await client.tells('the one is withheld', (json) =>
         failing(json).some((line) => line.startsWith('/first/allow:')),
       );
       await client.tells('it is ready', (health) => field(health, 'ready') === true);
-      await client.holds('/first', { allow: false, users: ['ann'] });
+      await client.holds('/first', { allow: false, old: 'a rule', users: ['ann'] });
     }
+    const cleared = ofExternal.log.filter(({ msg }) => msg.startsWith('documents of somebody else'));
+    assert.deepEqual(
+      cleared.map(({ paths }) => paths),
+      [['/first/old']],
+    );
     await commit({ 'first/f.rego': null });
     await publish(server.url, { dst_path: '/first', save_method: 'DELETE' });
     for (const client of both) await client.healthy();

@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { DriftCheck } from '../../src/client/drift/drift-check.js';
+import { createSpool } from '../../src/client/fetch/spool.js';
+import { captureContent, loadableContent } from '../../src/client/offline/backup-content.js';
+import { readBackup } from '../../src/client/offline/backup-reader.js';
+import { writeBackup } from '../../src/client/offline/backup-writer.js';
 import { silentLogger } from '../../src/lib/log.js';
-import { startEngine, startExternalEngine, type TestEngine } from '../support/engine.js';
+import {
+  clientSettings,
+  startEngine,
+  startExternalEngine,
+  startMemoryEngine,
+  type TestEngine,
+} from '../support/engine.js';
 import { request } from '../support/http.js';
 import { assertSameDocuments } from '../support/same-documents.js';
+import { tempDir } from '../support/temp-dir.js';
 import { followWorld, type NewEntry, settled, World, type WorldClient } from '../support/world.js';
 
 /** A decision that asks whether something is there at all. */
@@ -157,5 +169,29 @@ describe('what a removed document leaves', () => {
     await on.holds({}, 'as if nobody had written');
     stop.abort();
     await done;
+  });
+
+  it('an engine that starts from a backup holds the same', async () => {
+    await using dir = await tempDir();
+    await using engine = await startMemoryEngine();
+    const on = new Followed(engine);
+    await using client = on.client;
+    client.data.resync();
+    await on.commit(APP, KEPT);
+    await on.publish(put('dyn/a/config', '1'), remove('dyn/a/config'), put('doc', '{}'));
+    await on.publish(patch('doc/x/y', { op: 'add', path: '/z', value: 1 }));
+    await on.publish(patch('made/a', { op: 'add', path: '/x/y', value: 1 }));
+    await on.publish(patch('made/a', { op: 'remove', path: '/x/y' }), remove('doc/x/y'));
+    await on.holds({ doc: {}, made: { a: { x: {} } } }, 'the one that runs');
+    const { applier } = engine;
+    const parts = { engine: engine.engine, applier, policy: client.policy, data: client.data };
+    const file = join(dir.path, 'backup.json');
+    await writeBackup(file, captureContent(parts, clientSettings({})).content);
+    const spool = await createSpool({ dir: join(dir.path, 'spool'), limitBytes: 1e6, memoryLimitBytes: 1e6 });
+    const read = await readBackup(file, spool, new AbortController().signal);
+    assert(read !== undefined);
+    await using fresh = await startMemoryEngine();
+    await fresh.keeper.exclusive((signal) => fresh.applier.load(loadableContent(read), signal));
+    assertSameDocuments(await fresh.text([]), await engine.text([]));
   });
 });

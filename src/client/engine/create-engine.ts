@@ -1,10 +1,11 @@
 import { aborted } from '../../lib/async.js';
 import { assertNotOurs, childEnv } from '../../lib/child-env.js';
-import { errorText, SyncError } from '../../lib/errors.js';
+import { errorText, failureFields, SyncError } from '../../lib/errors.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import type { ClientSettings } from '../options.js';
 import { acquireOpa } from './acquire-opa.js';
 import { compilerCheck } from './compiler-check.js';
+import { EngineRefusal } from './engine.js';
 import { openEngineAccess } from './engine-access.js';
 import { fixedAuth } from './engine-auth.js';
 import { ExternalOpa } from './external-opa.js';
@@ -205,7 +206,14 @@ function externalEngine(
       rest,
       check: async (policy, regions, checkSignal) => (await finding)?.(policy, regions, checkSignal),
       judge: async (policy, regions, checkSignal) => {
-        if ((await finding) === undefined) await compiler(policy, regions, checkSignal);
+        if ((await finding) !== undefined) return;
+        try {
+          await compiler(policy, regions, checkSignal);
+        } catch (error) {
+          checkSignal.throwIfAborted();
+          if (error instanceof EngineRefusal) throw error;
+          log.warn(failureFields(error), 'the policy cannot be compiled here: the engine alone judges it');
+        }
       },
       log,
       reserved,
@@ -235,7 +243,7 @@ async function findCheck(
     signal.throwIfAborted();
     log.info(
       { reason: errorText(error) },
-      'no OPA program on this machine: the engine checks policies, and the compiler of this package those that it refuses',
+      'no OPA program on this machine: the compiler of this package checks policies where the engine cannot',
     );
     return undefined;
   }

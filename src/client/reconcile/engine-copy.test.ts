@@ -20,7 +20,7 @@ class PickyEngine extends MemoryEngine {
   }
 
   override async write(ops: readonly DataOp[], within: AbortSignal, shells: readonly DocPath[]): Promise<void> {
-    const at = ops.findIndex((op) => op.op === 'put' && this.refuses.has(docPathText(op.path)));
+    const at = ops.findIndex((op) => this.refuses.has(`${op.op} ${docPathText(op.path)}`));
     if (at < 0) return await super.write(ops, within, shells);
     if (this.#inParts) for (const op of ops.slice(0, at)) await super.write([op], within, []);
     throw new EngineRefusal('it is refused', [], this.#inParts && at > 0);
@@ -41,7 +41,7 @@ for (const inParts of [false, true]) {
       signal,
     );
     engine.wipe();
-    engine.refuses.add('/bad');
+    engine.refuses.add('put /bad');
     await applier.restore(signal);
     assert.deepEqual(JSON.parse(engine.text), { s: { k: 1 }, a: 1, c: 3 });
     assert.deepEqual(
@@ -62,7 +62,7 @@ for (const inParts of [false, true]) {
     await applier.applyPolicy(set, statics, signal);
     await applier.applyLayers({ set: [layer('/a', 1, '1')], drop: [] }, signal);
     engine.wipe();
-    engine.refuses.add('/bad');
+    engine.refuses.add('put /bad');
     await assert.rejects(applier.restore(signal), EngineRefusal);
     assert.deepEqual(JSON.parse(engine.text), { s: 1, t: 3, a: 1 });
     engine.refuses.clear();
@@ -71,6 +71,18 @@ for (const inParts of [false, true]) {
   });
 }
 
+test('a deletion that a restarted engine refuses is withheld, and all documents are there', async () => {
+  // An engine that outlives the client may have what another life of it wrote.
+  const seals = { writes: 0, seal: async () => false, claim: async () => false, changes: async () => undefined };
+  const engine = Object.assign(new PickyEngine(false), { seals: { ...seals, inDoubt: () => undefined } });
+  const applier = new Applier(engine, { takesPolicy: false });
+  await applier.applyLayers({ set: [layer('/a', 1, '1'), layer('/bad', 2, 'delete')], drop: [] }, signal);
+  engine.wipe();
+  engine.refuses.add('remove /bad');
+  await applier.restore(signal);
+  assert.deepEqual([JSON.parse(engine.text), [...applier.blocked.keys()]], [{ a: 1 }, ['/bad@2']]);
+});
+
 test('a document that cannot be written again keeps no other from being written', async () => {
   const engine = new PickyEngine(false);
   const applier = new Applier(engine, { takesPolicy: false });
@@ -78,7 +90,7 @@ test('a document that cannot be written again keeps no other from being written'
   // A write of unknown outcome: it is made again with the next one.
   engine.fails('unanswered');
   await assert.rejects(applier.rewrite(['bad'], signal));
-  engine.refuses.add('/bad');
+  engine.refuses.add('put /bad');
   await applier.applyLayers({ set: [layer('/other', 3, '3')], drop: [] }, signal);
   assert.deepEqual(JSON.parse(engine.text), { a: 1, other: 3 });
   assert.deepEqual([...applier.blocked.keys()], ['/bad@2']);

@@ -214,7 +214,14 @@ export class EngineCopy {
     this.#left = [];
     // Policy first: an engine without its rules must not answer from documents.
     if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
-    await this.clear([...this.layers.all()], ops, signal);
+    for (const layer of [...this.layers.all()].filter(({ content }) => content.kind === 'delete')) {
+      try {
+        await this.clear([layer], ops, signal);
+      } catch (error) {
+        if (!(error instanceof EngineRefusal)) throw error;
+        this.#withhold([{ layer, reason: reasonOf(error) }]);
+      }
+    }
     const refused = new Map<DocPath, EngineRefusal>();
     for (const chunk of inChunks(ops)) {
       try {
@@ -283,15 +290,18 @@ export class EngineCopy {
   /** Withholds the published documents of a place that the engine refuses; false if there are none. */
   #setAside(place: DocPath, error: EngineRefusal): boolean {
     const named = colliding(this.layers, error, this.withheld).filter(({ layer }) => pathsOverlap(layer.path, place));
-    const reason = error.problems.map(problemText).join('; ') || error.message;
     const all = this.layers.overlapping(place).filter(({ rank }) => rank.era !== STATIC_ERA);
-    const found = named.length > 0 ? named : all.map((layer) => ({ layer, reason }));
-    for (const entry of found) {
+    const found = named.length > 0 ? named : all.map((layer) => ({ layer, reason: reasonOf(error) }));
+    this.#withhold(found);
+    return found.length > 0;
+  }
+
+  #withhold(entries: readonly BlockedLayer[]): void {
+    for (const entry of entries) {
       this.layers.delete(entry.layer.id);
       this.withheld.set(entry.layer.id, entry);
     }
-    if (found.length > 0) for (const onWithheld of this.#withheldWatchers) onWithheld();
-    return found.length > 0;
+    if (entries.length > 0) for (const onWithheld of this.#withheldWatchers) onWithheld();
   }
 
   /**
@@ -433,6 +443,10 @@ export class EngineCopy {
 function without(places: readonly DocPath[], others: readonly DocPath[]): DocPath[] {
   const known = new Set(others.map((path) => JSON.stringify(path)));
   return places.filter((path) => !known.has(JSON.stringify(path)));
+}
+
+function reasonOf({ problems, message }: EngineRefusal): string {
+  return problems.map(problemText).join('; ') || message;
 }
 
 /** The documents at and below the roots. */

@@ -128,3 +128,27 @@ test('a check from afar takes no commit that may be older: not of a server behin
   assert.deepEqual(it.calls.activated, ['c2', 'c3']);
   assert.deepEqual(it.server.asked.slice(-2), ['c2', undefined]);
 });
+
+test('a client that was restarted meanwhile is well again, too, when the server goes back to what it holds', async () => {
+  await using it = running({
+    activate: async ({ hash }) => {
+      if (hash === 'bad') throw new EngineRefusal('no', [{ message: 'no', file: 'a.rego', row: 1 }]);
+    },
+  });
+  it.status.engineSeen(true);
+  it.updater.adopt({ hash: 'c1', modules: new Map([['a.rego', 'package a']]), data: [] }, true);
+  it.status.restored({ hasPolicy: true });
+  for (const hears of ['notified', 'headIs', 'request'] as const) {
+    it.server.bundle = bundle('bad', `package a\n\nx := "${hears}"\n`);
+    it.updater.refetch();
+    await until(() => it.status.policy.error !== null, { ...WITHIN, what: 'the refusal' });
+    assert.deepEqual([it.status.healthy, it.status.policy.wanted, it.updater.hash], [false, 'bad', 'c1']);
+    it.server.bundle = bundle('c1', 'package a');
+    if (hears === 'notified') it.updater.notified('"c1"');
+    else if (hears === 'headIs') it.updater.headIs('c1');
+    else it.updater.request();
+    await until(() => it.status.healthy, { ...WITHIN, what: `it is over (${hears})` });
+    assert.deepEqual(it.status.policy, { ...it.status.policy, wanted: 'c1', held: 'c1', error: null });
+    assert.deepEqual(it.status.recent.list().at(0)?.outcome, 'unchanged');
+  }
+});
