@@ -226,6 +226,23 @@ describe('a set of modules takes the place of another', () => {
     assert.deepEqual(await held(), modules(first.from));
   });
 
+  it('not where a document is in its way: nothing is closed for that', async () => {
+    await bring(modules(UNCHANGED));
+    await rest.write([{ op: 'put', path: ['app', 'x'], text: () => '1' }], never);
+    let isJudged = false;
+    const judge = async (): Promise<undefined> => {
+      isJudged = true;
+      return undefined;
+    };
+    const to = modules({ 'other.rego': 'package other\n\nx := 2\n', 'app.rego': 'package app\n\nx := 1\n' });
+    await assert.rejects(swap(modules(UNCHANGED), to, [], judge), (error) => {
+      return error instanceof EngineRefusal && error.problems[0]?.conflictPath?.join('/') === 'app/x';
+    });
+    assert.equal(isJudged, false);
+    await rest.write([{ op: 'remove', path: ['app'] }], never);
+    await bring(modules(UNCHANGED));
+  });
+
   it('not where the engine refuses it: the former set is whole again with a swap back', async () => {
     const [first] = TABLE;
     assert(first !== undefined);

@@ -80,10 +80,10 @@ describe('what depends on changes', () => {
   };
   const graph = graphOf(modules);
 
-  it('is what reads several of them, also by others, or is one and reads another', () => {
-    assert.deepEqual([...graph.dependingOnSeveral(new Set(['a', 'b']))], ['two', 'top']);
-    assert.deepEqual([...graph.dependingOnSeveral(new Set(['a', 'one']))], ['one', 'two', 'top']);
-    assert.deepEqual([...graph.dependingOnSeveral(new Set(['a']))], []);
+  it('mixes where it reads several of them, also by others, or is one and reads another', () => {
+    assert.deepEqual([...graph.mixing(new Set(['a', 'b']))], ['two', 'top']);
+    assert.deepEqual([...graph.mixing(new Set(['a', 'one']))], ['one', 'two', 'top']);
+    assert.deepEqual([...graph.mixing(new Set(['a']))], []);
   });
 
   it('is what reads one of them, with all that reads that', () => {
@@ -98,9 +98,10 @@ describe('what depends on changes', () => {
     assert.deepEqual([...moved.withReaders(new Set(['a']))].sort(), ['a', 'r']);
   });
 
-  it('is a package with two of them', () => {
-    const files = graphOf({ a: 'package p', b: 'package p', c: 'package p', d: 'package q' });
-    assert.deepEqual([...files.sharingPackage(new Set(['a', 'c', 'd']))], ['a', 'c']);
-    assert.deepEqual([...files.sharingPackage(new Set(['a', 'd']))], []);
+  it('mixes in a package that has two of them, or one and a reader of another', () => {
+    const files = graphOf({ a: 'package p', b: 'package p', c: 'package p\nx := data.q', d: 'package q' });
+    assert.deepEqual([...files.mixing(new Set(['a', 'b']))].sort(), ['a', 'b']);
+    assert.deepEqual([...files.mixing(new Set(['a', 'd']))].sort(), ['a', 'c']);
+    assert.deepEqual([...files.mixing(new Set(['d']))], []);
   });
 });

@@ -68,33 +68,33 @@ export class ModuleGraph {
     return found;
   }
 
-  /** Those of these modules whose package has another one of them. */
-  sharingPackage(ids: ReadonlySet<string>): ReadonlySet<string> {
+  /**
+   * The modules that would show parts of two sets if these changed one after the other: each that depends on more than one of them,
+   * itself included, and in a package of which that is true all that depend on one.
+   */
+  mixing(ids: ReadonlySet<string>): ReadonlySet<string> {
     const found = new Set<string>();
+    const below = this.#twoBelow(ids);
+    for (const [id, seen] of below) if (seen.size > 1) found.add(id);
     for (const { modules } of this.#packages.values()) {
-      const own = [...modules].filter((id) => ids.has(id));
-      if (own.length > 1) for (const id of own) found.add(id);
+      const seen = new Set([...modules].flatMap((id) => [...(below.get(id) ?? NONE)]));
+      if (seen.size > 1) for (const id of modules) if ((below.get(id)?.size ?? 0) > 0) found.add(id);
     }
     return found;
   }
 
-  /** The modules that depend on more than one of these, themselves included. */
-  dependingOnSeveral(ids: ReadonlySet<string>): ReadonlySet<string> {
+  /** Of these modules, the first two that each one depends on, itself included. */
+  #twoBelow(ids: ReadonlySet<string>): ReadonlyMap<string, ReadonlySet<string>> {
     const below = new Map<string, ReadonlySet<string>>();
-    const several = new Set<string>();
     for (const group of this.groups) {
-      const seen = new Set<string>();
+      const seen = new Set(group.filter((id) => ids.has(id)).slice(0, 2));
       for (const id of group) {
-        if (ids.has(id)) seen.add(id);
         for (const other of this.reads(id))
           for (const one of below.get(other) ?? NONE) if (seen.size < 2) seen.add(one);
       }
-      for (const id of group) {
-        below.set(id, seen);
-        if (seen.size > 1) several.add(id);
-      }
+      for (const id of group) below.set(id, seen);
     }
-    return several;
+    return below;
   }
 }
 

@@ -13,7 +13,7 @@ export interface SwapDeps {
 /**
  * Replaces a set of modules in an engine that takes them one by one, and compiles all after each. Modules that would decide on parts
  * of both sets in between are *closed* first: replaced by one of the same names that ends each evaluation in an error. So the answer
- * of a package is at any time that of the set before, or that of the new one, or an error. A module that depends on at most one
+ * of a package is at any time that of the set before, or that of the new one, or an error. A package that depends on at most one
  * changed module is never closed, unless the engine takes the new set in no other way.
  *
  * Rejects with {@link EngineRefusal} if the new set is refused: then the engine holds a mixture, and another swap puts it right.
@@ -24,7 +24,7 @@ export async function swapModules(before: Modules, after: Modules, deps: SwapDep
   const graph = new ModuleGraph(after, before);
   const swap = new Swap({ before, after, changed, graph }, deps);
   const steps: readonly (() => Promise<boolean>)[] = [
-    () => swap.close(new Set([...graph.dependingOnSeveral(changed), ...graph.sharingPackage(changed)])),
+    () => swap.close(graph.mixing(changed)),
     // Former versions of other modules may be in the way.
     () => swap.close(graph.withReaders(swap.undone)),
     // So may closed ones, such as a rule that becomes one of another kind.
@@ -35,6 +35,8 @@ export async function swapModules(before: Modules, after: Modules, deps: SwapDep
     if (!(await step()) && index > 0) continue;
     refused = await swap.bring();
     if (refused === undefined) return;
+    // A document is in the way: no module is.
+    if (refused.problems.some(({ conflictPath }) => conflictPath !== undefined)) break;
   }
   throw refused ?? new Error('nothing was refused');
 }
