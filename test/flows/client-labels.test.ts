@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { bearer, tokenOf, withKeys } from '../support/auth.js';
 import { backboneOffer } from '../support/backbone-servers.js';
 import { runCommand } from '../support/command.js';
+import { cutCable } from '../support/cut-cable.js';
 import { clientSettings } from '../support/engine.js';
 import { field, request } from '../support/http.js';
 import { CLIENT_SETTINGS, createClient, loadSettings } from '../support/library.js';
@@ -27,22 +28,22 @@ async function labelsAt(url: string, id: string, headers: Record<string, string>
 describe('labels of clients', () => {
   it('are shown by the server and in the terminal, also when the client is away', async () => {
     await using server = await startServer();
-    {
-      await using _client = await startClient({
-        serverUrl: server.url,
-        env: { SYNC_CLIENT_ID: 'c', SYNC_CLIENT_LABELS: 'zone=a, app=billing' },
-      });
-      await until(async () => (await labelsAt(server.url, 'c')) !== undefined, { ...WITHIN, what: 'it is listed' });
-      assert.deepEqual(await labelsAt(server.url, 'c'), LABELS);
-      const run = async (...args: string[]) =>
-        (await runCommand('policysync', [...args, '--server-url', server.url])).stdout;
-      const say = async (command: string): Promise<void> => {
-        const [text, json] = await Promise.all([run(command), run(command, '--json')]);
-        assert.match(text, /LABELS[\s\S]*app=billing,zone=a/, command);
-        assert.deepEqual(field(JSON.parse(json), 'clients', 0, 'labels'), LABELS, command);
-      };
-      await Promise.all(['clients', 'status'].map(say));
-    }
+    await using cable = await cutCable(server.url);
+    await using _client = await startClient({
+      serverUrl: cable.url,
+      env: { SYNC_CLIENT_ID: 'c', SYNC_CLIENT_LABELS: 'zone=a, app=billing' },
+    });
+    await until(async () => (await labelsAt(server.url, 'c')) !== undefined, { ...WITHIN, what: 'it is listed' });
+    assert.deepEqual(await labelsAt(server.url, 'c'), LABELS);
+    const run = async (...args: string[]) =>
+      (await runCommand('policysync', [...args, '--server-url', server.url])).stdout;
+    const say = async (command: string): Promise<void> => {
+      const [text, json] = await Promise.all([run(command), run(command, '--json')]);
+      assert.match(text, /LABELS[\s\S]*app=billing,zone=a/, command);
+      assert.deepEqual(field(JSON.parse(json), 'clients', 0, 'labels'), LABELS, command);
+    };
+    await Promise.all(['clients', 'status'].map(say));
+    cable.cut();
     const away = async () => field((await request(`${server.url}/clients`)).json, 'clients', 0, 'connected') === false;
     await until(away, { ...WITHIN, what: 'it is away' });
     assert.deepEqual(await labelsAt(server.url, 'c'), LABELS);

@@ -6,8 +6,8 @@ import { type Rate, RateLimit } from '../../lib/rate.js';
 import { clockDifference } from '../instances/clock-watch.js';
 import type { StoreStatus, WriteStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
-import type { FailingFile } from '../sessions/state-files.js';
 import type { CutOff } from '../sessions/lease.js';
+import type { FailingFile } from '../sessions/state-files.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
 export interface HealthDeps {
