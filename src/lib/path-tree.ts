@@ -74,6 +74,12 @@ export class PathTree<T> {
     }
   }
 
+  /** Whether an item at the path or below it fits, the first that were added first. */
+  some(path: readonly string[], fits: (item: T) => boolean): boolean {
+    const top = this.#branch(path);
+    return top !== undefined && someOf(top, fits);
+  }
+
   /** Removes and returns everything at the path and below it. */
   cut(path: readonly string[]): T[] {
     const found = [...this.below(path)];
@@ -99,6 +105,12 @@ export class PathTree<T> {
     for (const segment of path) branch = branch?.children?.get(segment);
     return branch;
   }
+}
+
+function someOf<T>({ items, children }: Branch<T>, fits: (item: T) => boolean): boolean {
+  for (const item of items ?? NOTHING) if (fits(item)) return true;
+  if (children !== undefined) for (const child of children.values()) if (someOf(child, fits)) return true;
+  return false;
 }
 
 function newBranch<T>(): Branch<T> {
@@ -172,9 +184,9 @@ export class PathIndex<T extends Placed> {
     return [...this.#byPath.below(path)];
   }
 
-  /** {@link atOrBelow}, one by one: for who needs few of many. The index must not change during the iteration. */
-  below(path: readonly string[]): Iterable<T> {
-    return this.#byPath.below(path);
+  /** Whether one of the items at `path` or below it fits; looks at no more than it has to. */
+  hasBelow(path: readonly string[], fits: (item: T) => boolean): boolean {
+    return this.#byPath.some(path, fits);
   }
 
   /** Items at, above or below `path`. */

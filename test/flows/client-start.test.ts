@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { cutCable } from '../support/cut-cable.js';
 import { startDataSource } from '../support/data-source.js';
 import { gitHttpServer } from '../support/git-http-server.js';
@@ -114,8 +115,11 @@ describe('a client that starts', { concurrency: true }, () => {
     });
     cable.connectTo(server.url);
     cable.mend();
-    // Data does not wait for the policy.
-    await client.holds('/users', { ann: { role: 'admin' } });
+    // Data is fetched meanwhile; the engine gets it after the policy.
+    await client.tells('the document is here', (health) =>
+      isDeepStrictEqual(field(health, 'data', 'awaiting_policy'), { total: 1, paths: ['/users'] }),
+    );
+    assert.equal(await client.data('/users'), undefined);
     await until(() => remoteCable.connections > 0, { withinMs: 20_000, what: 'the server asks for the repository' });
     const waiting = await client.tells(
       'policy is missing',

@@ -284,6 +284,7 @@ test('a health document that cannot be written fails no transaction, and is show
   });
   await publish(server.url, { dst_path: '/n', data: 1 });
   await client.holds('/n', 1);
+  await client.healthy();
   const shown = await client.tells(
     'the failed write is shown',
     (health) => field(health, 'health_document', 'error') !== null,

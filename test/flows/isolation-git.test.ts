@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { type GitHttpServer, gitHttpServer } from '../support/git-http-server.js';
 import { gitRepoAt } from '../support/git-repo.js';
 import { field, postJson, request } from '../support/http.js';
@@ -95,11 +96,21 @@ test('a git remote that hangs from the start keeps nobody from data', async () =
   const silence = { SYNC_POLICY_REPO_SILENCE_TIMEOUT: '120' };
   await using server = await startServer({ SYNC_POLICY_REPO_URL: `${git.url}/repo/.git`, ...silence });
   await using client = await startClient({ serverUrl: server.url });
+  await using dataOnly = await startClient({
+    serverUrl: server.url,
+    env: { SYNC_POLICY_UPDATER_ENABLED: 'false' },
+  });
   await until(() => gate.held > 0, { withinMs: 20_000, what: 'the first fetch hangs' });
   for (let round = 1; round <= ROUNDS; round++) await publish(server.url, { dst_path: '/round', data: round });
-  await client.holds('/round', ROUNDS);
+  await dataOnly.holds('/round', ROUNDS);
+  // Where rules may come, the engine gets no document before them; all of it is here.
+  const waits = (health: unknown): boolean =>
+    isDeepStrictEqual(field(health, 'data', 'awaiting_policy'), { total: 1, paths: ['/round'] });
+  await client.tells('the last one waits for the policy', waits);
+  assert.equal(await client.data('/round'), undefined);
   assert.equal((await request(`${server.url}/policy`)).status, 503);
   assert.equal((await request(`${server.url}/`)).status, 200);
   gate.open();
   await client.answers('/app/version', {}, 1);
+  await client.holds('/round', ROUNDS);
 });

@@ -194,4 +194,24 @@ describe('what a removed document leaves', () => {
     await fresh.keeper.exclusive((signal) => fresh.applier.load(loadableContent(read), signal));
     assertSameDocuments(await fresh.text([]), await engine.text([]));
   });
+
+  it('what it had covered is withheld where a package is, as by a client that starts now', async () => {
+    await using engine = await startMemoryEngine();
+    const on = new Followed(engine);
+    await using client = on.client;
+    client.data.resync();
+    await on.publish(put('', '{"deep":{"er":null},"z":1}'), put('deep/er/doc', '1'));
+    await on.commit(DEEP);
+    await on.publish(remove('deep/er/doc'));
+    await using fresh = await startMemoryEngine();
+    await using other = followWorld(on.world, fresh);
+    other.data.resync();
+    await settled(other, fresh);
+    other.policy.request();
+    await settled(other, fresh);
+    assertSameDocuments(await engine.text([]), await fresh.text([]));
+    assert.deepEqual([...engine.applier.blocked.keys()], [...fresh.applier.blocked.keys()]);
+    await on.publish(put('deep', '{}'));
+    assertSameDocuments(await engine.text(['z']), '1', 'it comes back once it has room');
+  });
 });

@@ -110,14 +110,16 @@ export class LayerSet extends PathIndex<Layer> {
   /** Whether there is a value at a path that is not the root. Composes only where a patch may decide. */
   #has(path: DocPath): boolean {
     const isPatched = (at: DocPath): boolean => this.#patches.above(at).length > 0;
+    const mayBePatched = isPatched(path) || this.#patches.some(path, () => true);
     const base = topOf(this.atOrAbove(path).filter(replaces));
     if (base?.content.kind === 'put' && !isPatched(path)) {
-      if (nodeAt(leafOfBody(base.content.body), path.slice(base.path.length)) !== undefined) return true;
+      const value = nodeAt(leafOfBody(base.content.body), path.slice(base.path.length));
+      // A value without members makes room for what lies below, which a patch may remove.
+      if (value !== undefined && (isObject(value) || !mayBePatched)) return true;
     }
-    for (const layer of this.below(path)) {
-      if (layer.content.kind === 'put' && !isPatched(layer.path) && !this.#isReplaced(layer)) return true;
-    }
-    const mayBePatched = isPatched(path) || !isNone(this.#patches.below(path));
+    const stays = (layer: Layer): boolean =>
+      layer.content.kind === 'put' && !isPatched(layer.path) && !this.#isReplaced(layer);
+    if (this.hasBelow(path, stays)) return true;
     return mayBePatched && this.compose(path) !== undefined;
   }
 
@@ -163,11 +165,6 @@ function topOf(layers: readonly Layer[]): Layer | undefined {
     (top, layer) => (top === undefined || compareRank(layer.rank, top.rank) > 0 ? layer : top),
     undefined,
   );
-}
-
-function isNone(items: Iterable<unknown>): boolean {
-  for (const _ of items) return false;
-  return true;
 }
 
 /** One change of the document tree. Paths of one list never overlap. `body` is there where the text is a whole body. */

@@ -5,7 +5,14 @@ import { compareRank, type Layer, LayerSet, replaces, STATIC_ERA } from '../desi
 import { packageRoots } from '../engine/bundle-archive.js';
 import { EngineRefusal, type PolicySet } from '../engine/engine.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
-import { assertNotReserved, assertPackagesNotReserved, assertRoomFor, colliding, isReserved } from './collisions.js';
+import {
+  assertNotReserved,
+  assertPackagesNotReserved,
+  assertRoomFor,
+  type BlockedLayer,
+  colliding,
+  isReserved,
+} from './collisions.js';
 import { EngineCopy, NO_POLICY, regionsOf } from './engine-copy.js';
 import { type LayerChange, Step } from './step.js';
 
@@ -25,8 +32,9 @@ export class Applier extends EngineCopy {
   }
 
   /**
-   * Applies a change of documents and drops what it supersedes. Returns the layers that the engine no longer holds.
-   * Throws {@link EngineRefusal} when the engine refuses the change: then nothing changed.
+   * Applies a change of documents and drops what it supersedes. Returns the layers that the engine no longer holds. A document that
+   * comes to light by that where a policy is becomes {@link blocked}, as in an engine that starts now. Throws {@link EngineRefusal} when
+   * the engine refuses the change: then nothing changed.
    */
   async applyLayers(change: LayerChange, signal: AbortSignal): Promise<readonly Layer[]> {
     assertNotReserved(change.set, this.engine.reserved);
@@ -34,36 +42,55 @@ export class Applier extends EngineCopy {
     const drop = new Set([...change.drop, ...superseded.map((layer) => layer.id)]);
     for (const layer of change.set) drop.delete(layer.id);
     const dropped = [...drop].flatMap((id) => this.layers.get(id) ?? this.withheld.get(id)?.layer ?? []);
-    const step = this.#begin({ set: change.set, drop: [...drop] });
-    try {
+    const revealed = new Map<string, BlockedLayer>();
+    for (;;) {
+      const step = this.#begin({ set: change.set, drop: [...drop, ...revealed.keys()] });
       const refused = new Map<string, string>();
-      const regionsChange = this.areRegionsDoubtful || step.regionsDiffer();
-      const roots = this.#rootsAfter(step);
-      const ops = step.ops(this.closed(roots), refused);
-      this.assertRoom(this.layers, roots, (path) => step.touches(path));
-      for (const layer of change.set) {
-        const reason = refused.get(layer.id);
-        if (reason !== undefined) throw new EngineRefusal(reason, [{ message: reason, conflictPath: layer.path }]);
-      }
-      const gone = this.roots.filter((root) => !roots.includes(root));
-      if (regionsChange && this.policy !== undefined) await this.activate(this.policy, roots, signal);
       try {
-        await this.clear(change.set, ops, signal);
-        await this.write(ops, signal);
+        await this.#applyStep(step, change.set, refused, signal);
+        break;
       } catch (error) {
-        this.areRegionsDoubtful ||= regionsChange;
-        // The engine erased what lay below the roots that it lost.
-        this.doubt(gone);
-        throw error;
+        const found =
+          error instanceof EngineRefusal && refused.size === 0 ? colliding(this.layers, error, revealed) : [];
+        step.undo();
+        // A refusal after a part was written: that part is undone now, since no later step may come.
+        if (error instanceof EngineRefusal) await this.settleDoubts(signal);
+        const isOwn = found.some(({ layer }) => change.set.some(({ id }) => id === layer.id));
+        if (found.length === 0 || isOwn) throw error;
+        for (const entry of found) revealed.set(entry.layer.id, entry);
       }
-    } catch (error) {
-      step.undo();
-      // A refusal after a part was written: that part is undone now, since no later step may come.
-      if (error instanceof EngineRefusal) await this.settleDoubts(signal);
-      throw error;
     }
     for (const id of [...drop, ...change.set.map((layer) => layer.id)]) this.withheld.delete(id);
+    for (const [id, entry] of revealed) this.withheld.set(id, entry);
     return dropped;
+  }
+
+  /** `refused`: what the patches of the layers cannot do, by layer. */
+  async #applyStep(
+    step: Step,
+    layers: readonly Layer[],
+    refused: Map<string, string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const regionsChange = this.areRegionsDoubtful || step.regionsDiffer();
+    const roots = this.#rootsAfter(step);
+    const ops = step.ops(this.closed(roots), refused);
+    this.assertRoom(this.layers, roots, (path) => step.touches(path));
+    for (const layer of layers) {
+      const reason = refused.get(layer.id);
+      if (reason !== undefined) throw new EngineRefusal(reason, [{ message: reason, conflictPath: layer.path }]);
+    }
+    const gone = this.roots.filter((root) => !roots.includes(root));
+    if (regionsChange && this.policy !== undefined) await this.activate(this.policy, roots, signal);
+    try {
+      await this.clear(layers, ops, signal);
+      await this.write(ops, signal);
+    } catch (error) {
+      this.areRegionsDoubtful ||= regionsChange;
+      // The engine erased what lay below the roots that it lost.
+      this.doubt(gone);
+      throw error;
+    }
   }
 
   /**

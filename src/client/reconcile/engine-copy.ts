@@ -132,7 +132,7 @@ export class EngineCopy {
   #forget({ layers }: EngineContent): void {
     for (const layer of layers) this.layers.delete(layer.id);
     this.withheld.clear();
-    this.leave(this.roots);
+    this.leave(placesLeft(this.roots, this.#packages, this.roots));
     this.#hold(undefined);
     this.roots = [];
     this.areRegionsDoubtful = false;
@@ -336,7 +336,7 @@ export class EngineCopy {
     this.roots = roots;
     this.areRegionsDoubtful = false;
     const lost = without(before.roots, roots);
-    this.leave([...lost, ...without(before.packages, this.#packages)]);
+    this.leave(placesLeft(lost, without(before.packages, this.#packages), before.roots));
     // An object without members above a root is not written: the root is there in its place.
     this.doubt(lost.map((path) => this.layers.emptyAbove(path)).filter((path) => path !== undefined));
     for (const onActivated of this.#policyWatchers) onActivated();
@@ -430,7 +430,7 @@ export class EngineCopy {
     roots: readonly DocPath[],
     signal: AbortSignal,
   ): Promise<void> {
-    this.leave([...this.roots, ...this.#packages]);
+    this.leave(placesLeft(this.roots, this.#packages, this.roots));
     this.roots = roots;
     this.#hold(policy);
     this.areRegionsDoubtful = true;
@@ -447,6 +447,12 @@ function without(places: readonly DocPath[], others: readonly DocPath[]): DocPat
 
 function reasonOf({ problems, message }: EngineRefusal): string {
   return problems.map(problemText).join('; ') || message;
+}
+
+/** Where something may be left of roots that the engine has erased, and of packages that were in none of its `roots`. */
+function placesLeft(erased: readonly DocPath[], packages: readonly DocPath[], roots: readonly DocPath[]): DocPath[] {
+  const alone = packages.filter((path) => !roots.some((root) => isAtOrBelow(path, root)));
+  return [...erased.map((path) => path.slice(0, -1)), ...alone];
 }
 
 /** The documents at and below the roots. */

@@ -88,6 +88,7 @@ export class EntryWriter {
         if (table.get(entry.id) !== undefined) return; // Listed again meanwhile: the new one replaces the document.
         await this.#release(await applier.applyLayers({ set: [], drop: [entry.id] }, signal));
         await this.#retryBlocked([entry.path], signal);
+        this.#tellWithheld();
       });
       log.info({ path: docPathText(entry.path) }, 'document removed: its entry is no longer listed');
       return true;
@@ -189,6 +190,7 @@ export class EntryWriter {
       for (const { entry, of } of writes) this.#settle(entry, { kind: 'written', of, keepsBody: isKept(of, kept) });
       const changed = layers.map(({ path }) => path);
       await this.#retryBlocked(changed, signal);
+      this.#tellWithheld();
     } finally {
       for (const body of bodies) {
         this.#writing.delete(body);
@@ -246,6 +248,16 @@ export class EntryWriter {
     for (const body of bodyOf(layer)) kept.add(body);
     for (const body of before) if (!kept.has(body)) await body.dispose();
     this.#refused(entry, { kind: 'refused', of, error: reason, keepsBody: isKept(of, kept) });
+    this.#tellWithheld();
+  }
+
+  /** What came to light where a policy is, since what had covered it is gone. */
+  #tellWithheld(): void {
+    const { applier, table, apply } = this.#deps;
+    for (const { layer, reason } of applier.blocked.values()) {
+      const entry = table.get(layer.id);
+      if (entry?.state.kind === 'applied') apply(entry, { kind: 'withheld', error: reason });
+    }
   }
 
   /** Retries withheld documents that overlap what has just changed (design D10); each success may admit others. */

@@ -1,7 +1,7 @@
 import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/json-node.js';
-import { compareRank, type DataOp, diffNodes, type Layer, type LayerSet, replaces } from '../desired/layers.js';
+import { compareRank, type DataOp, diffNodes, type Layer, LayerSet, replaces } from '../desired/layers.js';
 
 /** Operations of one engine transaction: bounded, so that no request grows with the size of the fleet's data. */
 const MAX_OPS = 1000;
@@ -89,25 +89,28 @@ export function* inChunks(ops: readonly DataOp[]): Generator<readonly DataOp[]> 
 }
 
 /**
- * The path to write at so that `path` can be written: itself, or the nearest place above it where a value without
- * members is now, which has to become an object first.
+ * The path to write at so that `path` can be written: itself, or the nearest place above it where a document has a value without members,
+ * which has to become an object first, or is there again once nothing lies below it.
  */
 function withRoom(layers: LayerSet, path: DocPath): DocPath {
   for (let length = 1; length < path.length; length++) {
     const above = path.slice(0, length);
-    const top = layers
-      .atOrAbove(above)
-      .filter(replaces)
-      .reduce<Layer | undefined>(
-        (best, layer) => (best === undefined || compareRank(layer.rank, best.rank) > 0 ? layer : best),
-        undefined,
-      );
-    // Composing is the whole truth and costs more: only where the top document has no members there.
-    if (top?.content.kind !== 'put') continue;
-    const value = nodeAt(leafOfBody(top.content.body), above.slice(top.path.length));
-    if (value === undefined || isObject(value)) continue;
-    const composed = layers.compose(above);
-    if (composed !== undefined && !isObject(composed)) return above;
+    const value = ownValue(layers.atOrAbove(above), above);
+    if (value !== undefined && !isObject(value)) return above;
   }
   return path;
+}
+
+/** What layers at and above a path have there, whatever lies below. Composed only where patches decide. */
+function ownValue(layers: readonly Layer[], path: DocPath): Node | undefined {
+  if (!layers.every(replaces)) {
+    const alone = new LayerSet();
+    for (const layer of layers) alone.set(layer);
+    return alone.compose(path);
+  }
+  const top = layers.reduce<Layer | undefined>(
+    (best, layer) => (best === undefined || compareRank(layer.rank, best.rank) > 0 ? layer : best),
+    undefined,
+  );
+  return top?.content.kind === 'put' ? nodeAt(leafOfBody(top.content.body), path.slice(top.path.length)) : undefined;
 }
