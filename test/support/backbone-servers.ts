@@ -29,6 +29,8 @@ export interface BackboneServer extends ServerProcess, AsyncDisposable {
 /** What a server can be started with: more lines of its configuration. */
 export interface BackboneConfig {
   readonly lines?: readonly string[];
+  /** Rows may be lost at a power failure: they are not flushed to the disk one by one. */
+  readonly isHasty?: boolean;
 }
 
 /** A kind of server as far as this machine can have it. */
@@ -55,7 +57,7 @@ export async function backboneOffer(kind: BackboneKind): Promise<BackboneOffer> 
   return { kind, missing: undefined, start: (config) => start(program, config) };
 }
 
-async function startPostgresBackbone({ lines = [] }: BackboneConfig = {}): Promise<BackboneServer> {
+async function startPostgresBackbone({ lines = [], isHasty = false }: BackboneConfig = {}): Promise<BackboneServer> {
   const programs = postgresPrograms();
   const dir = await tempDir();
   const identity = postgresIdentity();
@@ -64,7 +66,9 @@ async function startPostgresBackbone({ lines = [] }: BackboneConfig = {}): Promi
   const port = await freePort();
   async function make(): Promise<void> {
     await makePostgresData(programs, data);
-    const own = [`port=${port}`, `unix_socket_directories='${dir.path}'`, "listen_addresses='127.0.0.1'", ...lines, ''];
+    const hasty = isHasty ? ['fsync=off', 'full_page_writes=off'] : [];
+    const place = [`port=${port}`, `unix_socket_directories='${dir.path}'`, "listen_addresses='127.0.0.1'"];
+    const own = [...place, ...hasty, ...lines, ''];
     await writeFile(join(data, 'postgresql.auto.conf'), own.join('\n'));
   }
   const uri = `postgres://${OWNER.name}:${encodeURIComponent(BACKBONE_PASSWORD)}@127.0.0.1:${port}/postgres`;
@@ -90,19 +94,20 @@ async function startPostgresBackbone({ lines = [] }: BackboneConfig = {}): Promi
 
 async function startRedis(
   program: Extract<ServerProgram, { path: string }>,
-  { lines = [] }: BackboneConfig = {},
+  { lines = [], isHasty = false }: BackboneConfig = {},
 ): Promise<BackboneServer> {
   const dir = await tempDir();
   const data = join(dir.path, 'data');
   const port = await freePort();
   const file = join(dir.path, 'redis.conf');
   const make = async (): Promise<void> => {
-    const own = [`port ${port}`, 'bind 127.0.0.1', `dir ${data}`, 'save ""', 'appendonly yes', 'appendfsync always'];
+    const own = [`port ${port}`, 'bind 127.0.0.1', `dir ${data}`, 'save ""', 'appendonly yes'];
+    const flush = `appendfsync ${isHasty ? 'no' : 'always'}`;
     const user = `user app on >${BACKBONE_PASSWORD} ~* &* +@all`;
     await mkdir(data, { recursive: true });
     // A server that reads its file back checks the rights of "default"; a second line for one user is refused.
     const others = lines.some((line) => line.startsWith('user default')) ? [] : ['user default off ~* &* +@all'];
-    await writeFile(file, [...own, 'maxmemory-policy noeviction', user, ...others, ...lines, ''].join('\n'));
+    await writeFile(file, [...own, flush, 'maxmemory-policy noeviction', user, ...others, ...lines, ''].join('\n'));
   };
   const server = serverProcess({
     path: program.path,
@@ -118,7 +123,7 @@ async function startRedis(
 
 async function startNats(
   program: Extract<ServerProgram, { path: string }>,
-  { lines = [] }: BackboneConfig = {},
+  { lines = [], isHasty = false }: BackboneConfig = {},
 ): Promise<BackboneServer> {
   const dir = await tempDir();
   const data = join(dir.path, 'data');
@@ -127,7 +132,7 @@ async function startNats(
   const make = async (): Promise<void> => {
     const own = [
       `listen: "127.0.0.1:${port}"`,
-      `jetstream { store_dir: "${data}", sync_interval: always }`,
+      `jetstream { store_dir: "${data}", sync_interval: ${isHasty ? '"10m"' : 'always'} }`,
       `authorization { user: app, password: "${BACKBONE_PASSWORD}" }`,
     ];
     await writeFile(file, [...own, ...lines, ''].join('\n'));

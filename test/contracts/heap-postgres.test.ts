@@ -1,0 +1,3 @@
+import { backboneHeap } from '../support/heap-soak.js';
+
+await backboneHeap('Postgres');
