@@ -142,6 +142,7 @@ describe('a run of test:faults', () => {
       instances: 1,
       backbone: undefined,
       engine: 'inline',
+      only: 'all',
       keep: false,
       verbose: false,
     };
@@ -155,6 +156,10 @@ describe('a run of test:faults', () => {
     assert.deepEqual(readOptions(['--seed', '7'], { SYNC_TEST_LONG: '1' }), { ...short, seconds: 1800 });
     assert.deepEqual(read('--engine', 'embedded'), { ...short, engine: 'embedded' });
     assert.match(String(read('--engine', 'external')), /one of inline, embedded/);
+    assert.match(String(read('--only', 'clients')), /--only is backbone/);
+    assert.match(String(read('--only', 'backbone')), /needs a --backbone/);
+    const alone = { ...short, instances: 2, backbone: 'NATS', only: 'backbone' };
+    assert.deepEqual(read('--only', 'backbone', '--backbone', 'nats'), alone);
     assert.deepEqual(read('--minutes', '5'), { ...short, seconds: 300 });
     assert.deepEqual(read('--faults', '8', '--clients', '2'), { ...short, faults: 8, clients: 2 });
     assert.match(String(read('--clients', '4')), /1 to 3/);

@@ -77,7 +77,7 @@ const ORDER: Record<string, readonly string[]> = {
     ...['log', 'backbone', 'trace', 'shared-policy-head', 'stale-head-guard', 'source', 'bundle', 'gate'],
     ...['webhook', 'options'],
     ...['open-update-log', 'start-facts', 'policy-freshness'],
-    ...['own-events', 'refresh', 'update-rules', 'update-text', 'publish', 'policy-traces'],
+    ...['own-events', 'refresh', 'update-rules', 'may-have', 'update-text', 'publish', 'policy-traces'],
     ...['policy-views', 'policy'],
     ...['instances', 'sessions', 'documents', 'fleet'],
     ...['publish-access', 'server-metrics', 'routes', 'http', 'drain', 'server'],

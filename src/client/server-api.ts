@@ -162,7 +162,9 @@ export class ServerApi {
       const said = problemText(this.#withoutSecrets(text)).slice(0, 300);
       const message = `${who} answered ${status} for ${redactUrl(place.href)}: ${said}`;
       const wait = seconds > 0 ? { retryAfterSeconds: seconds } : {};
-      return new SyncError(REFUSALS[status] ?? 'server_refused', message, { retryable: true, ...wait });
+      const isWithoutPolicy = headers['x-sync-error'] === ('policy_source_none' satisfies ErrorCode);
+      const code = isWithoutPolicy ? 'policy_source_none' : (REFUSALS[status] ?? 'server_refused');
+      return new SyncError(code, message, { retryable: true, ...wait });
     };
     const { request: hop, response: answer } = await followRedirects<Hop, ServerAnswer>(first, {
       max: MAX_REDIRECTS,

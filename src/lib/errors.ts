@@ -152,6 +152,12 @@ export const ERROR_CODES = {
     cause: 'The policy source has not been fetched yet, or other server instances are ahead of this one.',
     remedy: 'Retry after the time in `Retry-After`. If it stays, the server log says why the fetch fails.',
   },
+  policy_source_none: {
+    status: 503,
+    cause: 'The server has no policy source: it serves data alone.',
+    remedy:
+      'Set SYNC_POLICY_REPO_URL or SYNC_POLICY_BUNDLE_URL of the server, or SYNC_POLICY_UPDATER_ENABLED=false of its clients.',
+  },
   policy_path_unknown: {
     status: 404,
     cause: 'A requested directory does not exist in the policy repository.',

@@ -247,7 +247,7 @@ const NO_POLICY: Policy = {
   views: undefined,
   bundles: {
     get: async () => {
-      throw new SyncError('policy_not_ready', 'SYNC_POLICY_REPO_URL is not set: this server serves no policy', {
+      throw new SyncError('policy_source_none', 'SYNC_POLICY_REPO_URL is not set: this server serves no policy', {
         detail: 'policy repo was not found',
         retryAfterSeconds: NO_SOURCE_RETRY_SECONDS,
         retryable: true,

@@ -142,10 +142,10 @@ test('a failed append delivers nothing', async () => {
 
 test('a repetition under an Idempotency-Key is answered as the first, and delivered once; keys are of one publisher', async () => {
   const { publisher, ids } = setUp();
-  const first = await publisher.publish(update('u'), 'me', { once: { key: 'k', elsewhere: 2 } });
-  const again = await publisher.publish(update('u'), 'me', { once: { key: 'k', elsewhere: 0 } });
+  const first = await publisher.publish(update('u'), 'me', { once: { key: 'k', elsewhere: async () => 2 } });
+  const again = await publisher.publish(update('u'), 'me', { once: { key: 'k', elsewhere: async () => 0 } });
   assert.deepEqual([first.replayed, first.subscribers, again], [false, 5, { ...first, replayed: true }]);
-  const other = await publisher.publish(update('u'), 'another', { once: { key: 'k', elsewhere: 0 } });
+  const other = await publisher.publish(update('u'), 'another', { once: { key: 'k', elsewhere: async () => 0 } });
   assert.equal(other.replayed, false);
   assert.deepEqual(ids(), ['u', 'u']);
 });

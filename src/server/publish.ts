@@ -74,8 +74,10 @@ export interface PublisherOptions {
 }
 
 export interface PublishOptions {
-  /** The `Idempotency-Key` (design D27), with the number of subscribers of other instances that the update concerns. */
-  readonly once?: { readonly key: string; readonly elsewhere: number } | undefined;
+  /** The `Idempotency-Key` (design D27), and what counts the subscribers of other instances to topics. */
+  readonly once?:
+    | { readonly key: string; readonly elsewhere: (topics: ReadonlySet<string>) => Promise<number> }
+    | undefined;
   /** A subscriber that does not get the update: the publisher itself, if its protocol expects that. */
   readonly except?: Subscriber | undefined;
   /** The span of the publisher, if it has one. */
@@ -170,7 +172,10 @@ export function createPublisher(
       const { once: asked, traceparent: parent } = options;
       const once = asked && { key: JSON.stringify([publisher, asked.key]), digest: digestOf(update) };
       const fields = newRecord(update, publisher, retainDefault);
-      if (asked !== undefined) fields.concerned = subscriberCount(topicsOf(fields)) + asked.elsewhere;
+      if (asked !== undefined) {
+        const topics = topicsOf(fields);
+        fields.concerned = subscriberCount(topics) + (await asked.elsewhere(new Set(topics)));
+      }
       const attributes = { 'policysync.update_id': fields.id, 'policysync.entries': fields.entries.length };
       return await inSpan(tracing, 'publish', { parent, kind: 'server', attributes }, async (traceparent) => {
         if (traceparent !== undefined) fields.traceparent = traceparent;

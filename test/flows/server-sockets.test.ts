@@ -31,9 +31,10 @@ test('an update reaches its subscribers, each in the form that it asked for, and
         url: '',
         config: null,
         topics: ['a', 'a/b'],
-        dst_path: '/x',
+        // Nothing is left there: what is above it goes, too.
+        dst_path: '/',
         save_method: 'PATCH',
-        data: [{ op: 'remove', path: '/y' }],
+        data: [{ op: 'remove', path: '/x' }],
       },
     ],
     reason: null,

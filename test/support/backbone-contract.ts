@@ -280,7 +280,7 @@ export async function backboneContract(kind: BackboneKind, facts: BackboneFacts)
         const endMs = performance.now() + 3 * (SHORT.lookMs ?? 0);
         for (let count = 0; performance.now() < endMs; count++) {
           await one.presence.put('one', String(count), 60_000);
-          assert.equal((await other.presence.list()).get('one'), String(count));
+          assert.equal((await other.presence.list()).get('one')?.text, String(count));
         }
         assert.equal(losses.length, 1, losses.join());
       });

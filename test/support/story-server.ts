@@ -149,8 +149,12 @@ export class StoryServer {
     return updatesPage.parse(parseKeepingUpdates(JSON.stringify(page)));
   };
 
+  /** Whether it has a policy source. */
+  hasSource = true;
+
   readonly fetchBundle = async (base: string | undefined, signal: AbortSignal): Promise<PolicyBundle> => {
     await this.#asks('policy', base === undefined ? 'the policy' : `the policy after ${base}`, signal);
+    if (!this.hasSource) throw new SyncError('policy_source_none', 'no policy source', { retryable: true });
     const { hash, files } = this.#commit;
     const all = [...files];
     const isData = (path: string): boolean => path.endsWith('data.json');

@@ -110,6 +110,9 @@ export class Story implements AsyncDisposable {
         server.commit(first, filesOf(input));
         if (this.#isConnected && !words.includes('lost')) this.#policy.notified(JSON.stringify(first));
         return;
+      case 'source':
+        server.hasSource = first !== 'none';
+        return;
       case 'publish':
         this.#publish(input, named.topics?.split(',') ?? this.#topics.slice(0, 1), words);
         return;

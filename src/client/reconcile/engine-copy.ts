@@ -47,6 +47,8 @@ export class EngineCopy {
   protected areRegionsDoubtful = false;
   readonly #use: EngineUse;
   #policy: PolicySet | undefined;
+  /** The server has said that it has no policy source. */
+  #isWithoutPolicy = false;
   /** The packages of the policy. */
   #packages: readonly DocPath[] = [];
   #doubtful: DocPath[] = [];
@@ -66,9 +68,16 @@ export class EngineCopy {
     return this.#policy;
   }
 
-  /** False until the first policy is active: no document is written before. */
+  /** False until the first policy is active, or it is known that none will come: no document is written before. */
   get takesDocuments(): boolean {
-    return !this.#use.takesPolicy || this.#policy !== undefined;
+    return !this.#use.takesPolicy || this.#isWithoutPolicy || this.#policy !== undefined;
+  }
+
+  /** The server has no policy: documents are all that the engine gets. Returns whether they waited for one until now. */
+  expectNoPolicy(): boolean {
+    const waited = !this.takesDocuments;
+    this.#isWithoutPolicy = true;
+    return waited;
   }
 
   /** Layers that are withheld because the engine refuses them. */

@@ -25,7 +25,7 @@ export interface PolicyUpdaterDeps {
   readonly exclusive: <T>(step: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   /** Asks the server for the bundle; without a base for the complete one. */
   readonly fetchBundle: (baseHash: string | undefined, signal: AbortSignal) => Promise<PolicyBundle>;
-  /** Called after each policy that was applied: withheld documents may have changed. */
+  /** Called after each policy that was applied, and with `''` where none will come: withheld documents may have changed. */
   readonly onApplied: (hash: string) => void;
   readonly status: Status;
   readonly log: Logger;
@@ -183,6 +183,7 @@ export class PolicyUpdater {
       if (signal.aborted) throw error;
       const id = content?.hash ?? this.#held?.hash ?? '';
       const refused = error instanceof EngineRefusal || (error instanceof SyncError && error.code === 'engine_refused');
+      if (isWithoutSource(error) && this.#deps.applier.expectNoPolicy()) this.#deps.onApplied('');
       // A server that is away or starts knows no newer policy: the one in the engine stays the latest.
       if (this.#held !== undefined && isServerAway(error)) throw error;
       const reason = (error instanceof EngineRefusal ? describe(error) : '') || errorText(error);
@@ -347,7 +348,13 @@ function parseJson(text: string): unknown {
 }
 
 /** Codes of a server that cannot be asked. */
-const AWAY: ReadonlySet<string> = new Set(['server_unreachable', 'tls_failed', 'policy_not_ready']);
+const AWAY: ReadonlySet<string> = new Set([
+  ...['server_unreachable', 'tls_failed', 'policy_not_ready', 'policy_source_none'],
+]);
+
+function isWithoutSource(error: unknown): boolean {
+  return error instanceof SyncError && error.code === 'policy_source_none';
+}
 
 function isServerAway(error: unknown): boolean {
   return error instanceof SyncError && AWAY.has(error.code);

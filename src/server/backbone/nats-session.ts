@@ -132,8 +132,8 @@ export class NatsSession implements Session {
   }
 
   /** Publishes to a stream beside that of the rows. */
-  async publishBeside(stream: Beside, subject: string, body: Uint8Array | string): Promise<void> {
-    await this.#beside(stream, () => this.#published(subject, body, {}));
+  publishBeside(stream: Beside, subject: string, body: Uint8Array | string): Promise<PubAck> {
+    return this.#beside(stream, () => this.#published(subject, body, {}));
   }
 
   async headers(values: Readonly<Record<string, string>>): Promise<JetStreamPublishOptions['headers']> {

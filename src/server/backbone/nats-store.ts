@@ -124,7 +124,7 @@ class NatsStore extends BackboneStore<NatsSession> {
       if (config.max_bytes > 0 && state.bytes + size > config.max_bytes) {
         throw unwritable(this.#what, new Error(`the stream ${log} is full: its max_bytes is ${config.max_bytes}`));
       }
-      const { seq } = await session.publish(retiredSubject, '[]'.padEnd(size), {});
+      const { seq } = await session.publishBeside('retired', retiredSubject, '[]'.padEnd(size));
       await session.remove('retired', seq);
     }, bytes);
   }

@@ -83,16 +83,16 @@ export function dataRoutes(app: FastifyInstance, deps: DataRoutesDeps): void {
     },
     async ({ query, body, caller, request, reply }) => {
       authorizeUpdate(body, caller);
-      const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
       const key = idempotencyKey(request);
       // What the response to a repetition says has to be in the record.
-      const once = key === undefined ? undefined : { key, elsewhere: await deps.sessions.countElsewhere(topics) };
+      const once = key === undefined ? undefined : { key, elsewhere: deps.sessions.countElsewhere };
       const { replayed, ...published } = await deps.publisher.publish(body, caller.subject, {
         once,
         traceparent: validTraceparent(request.headers.traceparent),
       });
       if (replayed) reply.header('idempotency-replayed', 'true');
       const { seq } = published;
+      const topics = new Set(body.entries.flatMap((entry) => expandTopics(entry.topics)));
       const elsewhere = once === undefined ? await deps.sessions.countElsewhere(topics) : 0;
       const waited = await waitAsAsked(query, { update: body, topics, seq }, { caller, request, reply }, deps.sessions);
       return { status: 'ok', ...published, subscribers: published.subscribers + elsewhere, ...waited };
