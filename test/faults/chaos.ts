@@ -2,6 +2,7 @@ import { sleep } from '../../src/lib/async.js';
 import type { Cable } from '../support/cut-cable.js';
 import { field, request } from '../support/http.js';
 import type { Client } from './client.js';
+import { fill } from './full-backbone.js';
 import type { RunOptions } from './options.js';
 import type { Random } from './random.js';
 import { SOURCE_FAULTS } from './sources.js';
@@ -19,6 +20,11 @@ interface Fault {
 }
 
 const NEW_WEIGHT = 4;
+/** An instance that has not heard of the backbone for 7 s knows that it is cut off, and tells its clients. */
+const CUT_OFF_MS = 15_000;
+
+/** Judges what clients of an instance say that has been cut off from the backbone for long. */
+export type SaysCutOff = (instance: number) => Promise<void>;
 
 /** How often each fault came. */
 export type Counts = Map<string, number>;
@@ -29,6 +35,7 @@ export type Counts = Map<string, number>;
  */
 export async function chaos(
   world: World,
+  saysCutOff: SaysCutOff,
   options: { hands: number; pauseMs: number; faults: number | undefined; only: RunOptions['only'] },
   draw: Random,
   time: Timeline,
@@ -40,7 +47,7 @@ export async function chaos(
   let left = options.faults ?? Number.POSITIVE_INFINITY;
   const hand = async (own: Random): Promise<void> => {
     while (!signal.aborted && left > 0) {
-      const possible = faults(world, own, time, counts).filter(
+      const possible = faults({ world, saysCutOff }, own, time, counts).filter(
         ({ of, kind }) => !busy.has(of) && (options.only === 'all' || kind.startsWith('backbone')),
       );
       const fault = weighted(possible, seen, own);
@@ -73,7 +80,12 @@ function weighted(possible: readonly Fault[], seen: ReadonlySet<string>, draw: R
 
 const pause = (ms: number): Promise<void> => sleep(ms, new AbortController().signal);
 
-function faults(world: World, draw: Random, time: Timeline, counts: Counts): Fault[] {
+interface Broken {
+  readonly world: World;
+  readonly saysCutOff: SaysCutOff;
+}
+
+function faults({ world, saysCutOff }: Broken, draw: Random, time: Timeline, counts: Counts): Fault[] {
   const did = (name: string, more = ''): void => {
     counts.set(name, (counts.get(name) ?? 0) + 1);
     time.say(`${name}${more}`);
@@ -120,6 +132,13 @@ function faults(world: World, draw: Random, time: Timeline, counts: Counts): Fau
       await pause(draw.int(300, 4000));
       backbone.thaw();
     });
+    add('backbone', 'backbone full', 2, async () => {
+      const ms = draw.int(300, 4000);
+      did('backbone full', ` for ${ms} ms`);
+      const empty = await fill(backbone);
+      await pause(ms);
+      await empty();
+    });
     for (const [at, cable] of world.backboneCables.entries()) addBackboneCable(at, cable);
   }
   return list;
@@ -127,18 +146,21 @@ function faults(world: World, draw: Random, time: Timeline, counts: Counts): Fau
   /** One instance loses the backbone, or has it late, while the others have it. */
   function addBackboneCable(at: number, cable: Cable): void {
     const name = `backbone cable of ${at}`;
+    const cutOffMs = (): number => (draw.chance(0.3) ? CUT_OFF_MS : draw.int(300, 6000));
     add(name, 'backbone cut off', 2, async () => {
-      const ms = draw.int(300, 9000);
+      const ms = cutOffMs();
       did('backbone cut off from one server', ` (${at}) for ${ms} ms`);
       cable.cut();
       await pause(ms);
+      if (ms === CUT_OFF_MS) await saysCutOff(at);
       cable.mend();
     });
     add(name, 'backbone silent', 2, async () => {
-      const ms = draw.int(300, 9000);
+      const ms = cutOffMs();
       did('backbone silent for one server', ` (${at}) for ${ms} ms`);
       cable.freeze();
       await pause(ms);
+      if (ms === CUT_OFF_MS) await saysCutOff(at);
       if (draw.chance(0.5)) cable.cut();
       cable.mend();
     });

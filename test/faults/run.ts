@@ -32,7 +32,7 @@ import {
   SUBSCRIBED,
 } from './publishers.js';
 import { random } from './random.js';
-import { judgeWait, positionShown } from './said.js';
+import { judgeCutOff, judgeWait, positionShown } from './said.js';
 import { type Sample, sampleEngine } from './sampler.js';
 import { judgeServed } from './served.js';
 import { type Timeline, timeline } from './timeline.js';
@@ -170,6 +170,7 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
   ]);
   const faults = chaos(
     world,
+    (at) => judgeCutOff({ clients: world.clients, server: world.instances[at]?.url ?? '', time, failures }),
     { hands: 2, pauseMs: PAUSE_MS[options.only], faults: options.faults, only: options.only },
     draw.fork('chaos'),
     time,

@@ -64,3 +64,27 @@ export async function positionShown(serverUrl: string, client: string): Promise<
     return undefined; // it is being restarted, frozen, or cut off
   }
 }
+
+interface CutOffInstance {
+  readonly clients: readonly Client[];
+  readonly server: string;
+  readonly time: Timeline;
+  readonly failures: string[];
+}
+
+/** A client of an instance that lost the backbone long ago knows since when, unless it has left it. */
+export async function judgeCutOff({ clients, server, time, failures }: CutOffInstance): Promise<void> {
+  for (const { program, apiUrl, cable, life } of clients) {
+    const before = life();
+    const isThere = (): boolean => cable.target === server && cable.isWhole && program.isUp && life() === before;
+    if (!isThere()) continue;
+    const health = await request(`${apiUrl}/healthy`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+    const said = field(health?.json, 'server');
+    // One that is being restarted, or is frozen, says nothing; one that is not connected does not claim to be current.
+    if (said === undefined || field(said, 'connected') !== true || !isThere()) continue;
+    if (typeof field(said, 'cut_off_since') === 'string') continue;
+    const text = `${program.name} does not say that its server is cut off: ${JSON.stringify(said)}`;
+    time.say(`FAILURE ${text}`);
+    failures.push(`at ${(time.now() / 1000).toFixed(3)}: ${text}`);
+  }
+}

@@ -5,6 +5,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 export interface Cable extends AsyncDisposable {
   /** Where the client connects to: `http://127.0.0.1:<port>`. */
   readonly url: string;
+  /** The server that it leads to. */
+  readonly target: string;
   /** Leads connections that are made from now on to another server. */
   connectTo(url: string): void;
   /** Ends all connections; new ones are ended at once, until {@link Cable.mend}. */
@@ -19,6 +21,8 @@ export interface Cable extends AsyncDisposable {
   slow(ms: number): void;
   /** Lets everything pass, also what was held back. */
   mend(): void;
+  /** Everything passes. */
+  readonly isWhole: boolean;
   /** Open connections. */
   readonly connections: number;
 }
@@ -75,6 +79,9 @@ export async function cutCable(url: string): Promise<Cable> {
   };
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    get target() {
+      return target.origin;
+    },
     connectTo: (other) => {
       target = new URL(other);
     },
@@ -95,6 +102,9 @@ export async function cutCable(url: string): Promise<Cable> {
       state = 'whole';
       delayMs = 0;
       for (const socket of [...pairs].flat()) socket.resume();
+    },
+    get isWhole() {
+      return state === 'whole';
     },
     get connections() {
       return pairs.size;
