@@ -40,6 +40,8 @@ import { account, entriesOf, judgeAll } from './verdict.js';
 import { DEAD, startWorld, type World } from './world.js';
 
 const TREE_PUBLISHERS = 3;
+/** After this time an announcement of an instance counts for no more, and its clients as away: the lease, and a heartbeat. */
+const ANNOUNCED_MS = 9000;
 /**
  * The long form publishes more slowly: its model has to stay of a size that can be compared. One that counts faults does not
  * gain by more updates than these.
@@ -159,7 +161,13 @@ async function run(options: RunOptions, dir: string, failures: string[]): Promis
 
   const samples = world.clients.map((client, at) => {
     const own = draw.fork(`samples ${at}`);
-    const shown = () => positionShown(own.pick(world.instances).url, client.program.name);
+    let seen = { life: '', sinceMs: 0 };
+    const shown = async () => {
+      if (seen.life !== client.life()) seen = { life: client.life(), sinceMs: time.now() };
+      // An instance shows the clients of another one as of its last announcement: what died since may still stand there.
+      if (time.now() - seen.sinceMs < ANNOUNCED_MS) return undefined;
+      return await positionShown(own.pick(world.instances).url, client.program.name);
+    };
     return sampleEngine({ ...client, positionShown: shown }, time.now, sampling.signal);
   });
   const publishers = Promise.all([

@@ -52,7 +52,8 @@ export function account(
     if (places.length > 1) wrong.push(`${id} is in the log ${places.length} times: ${places.join(', ')}`);
     if (outcome === 'pending') wrong.push(`${id} was never answered`);
     if (outcome === 'refused') {
-      wrong.push(`${id} was refused: ${answer}`);
+      // A full backbone refuses updates; nothing else does.
+      if (!answer.startsWith('507 ')) wrong.push(`${id} was refused: ${answer}`);
       if (places.length > 0) wrong.push(`${id} was refused and is in the log`);
     }
     if (outcome === 'acknowledged') {

@@ -415,11 +415,11 @@ function streamConfigs(names: NatsNames): Readonly<Record<'log' | Beside, MadeSt
     metadata,
   };
   const retired = { ...file, name: names.retired, subjects: [names.retiredSubject], duplicate_window: 0 };
+  // In files: an instance that starts after a restart of NATS has to know of one that is cut off from it.
   const presence = {
+    ...file,
     name: names.presence,
     subjects: [`${names.presenceSubject}*`],
-    storage: 'memory',
-    allow_direct: true,
     max_msgs_per_subject: 1,
     max_age: PRESENCE_AGE_MS * NANOS,
     duplicate_window: 0,

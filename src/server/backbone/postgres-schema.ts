@@ -69,7 +69,7 @@ CREATE TABLE IF NOT EXISTS ${row} (
   const dedupSql = `
 CREATE TABLE IF NOT EXISTS ${dedup} (key text PRIMARY KEY, seq bigint NOT NULL, time_ms bigint NOT NULL);`;
   const presenceSql = `
-CREATE UNLOGGED TABLE IF NOT EXISTS ${presence} (instance text PRIMARY KEY, body text NOT NULL, until_ms bigint NOT NULL);`;
+CREATE TABLE IF NOT EXISTS ${presence} (instance text PRIMARY KEY, body text NOT NULL, until_ms bigint NOT NULL);`;
   return [
     { kind: 'relation', name: meta, sql: metaSql, isLog: true },
     { kind: 'relation', name: row, sql: rowSql, isLog: true },
