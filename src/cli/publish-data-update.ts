@@ -171,10 +171,11 @@ function answerText(answer: PublishAnswer, entries: readonly EntrySummary[]): st
       ? ''
       : `; ${subscribers} ${subscribers === 1 ? 'subscriber is' : 'subscribers are'} connected for these topics now`;
   const topics = [...new Set(entries.flatMap((entry) => entry.topics))].join(', ');
-  const isNobody = (answer.away_count ?? 0) === 0 && answer.incomplete === undefined;
+  // Only a wait tells who is away.
+  const isNobody = answer.away_count === 0 && answer.incomplete === undefined;
   const nobody =
     subscribers === 0
-      ? `\n${isNobody ? 'No client is concerned: none' : 'None'} that is connected subscribes to ${topics}. Those that come later get it all the same.`
+      ? `\n${isNobody ? 'No client is concerned: none' : 'No client'} that is connected subscribes to ${topics}. Those that come later, or back, get it all the same.`
       : '';
   return `Published successfully${id}${seq}${reach}.${nobody}`;
 }

@@ -30,13 +30,17 @@ function* permutations<T>(items: readonly T[]): Generator<readonly T[]> {
   }
 }
 
-/** Documents that the engine held while it had no policy since it was filled last. */
+const RULES = ['/app/allow', '/app/denied'];
+
+/**
+ * Documents that the engine held before its first policy; and, while it had none since it was filled last, those in the place of a rule.
+ */
 function beforePolicy(lines: readonly string[]): string[] {
-  let hasPolicy = false;
+  let [hasPolicy, hadPolicy] = [false, false];
   return lines.filter((line) => {
     if (line === 'engine: begin to fill') hasPolicy = false;
-    if (line.startsWith('engine: policy')) hasPolicy = true;
-    return line.startsWith('engine: put') && !hasPolicy;
+    if (line.startsWith('engine: policy')) [hasPolicy, hadPolicy] = [true, true];
+    return line.startsWith('engine: put') && (!hadPolicy || (!hasPolicy && RULES.some((rule) => line.includes(rule))));
   });
 }
 

@@ -64,11 +64,21 @@ export async function bundleArchive(content: BundleContent, revision: string): P
       ...manifestVersions(content.policy.modules, content.v0),
     }),
   );
-  for (const [path, rego] of content.policy.modules) archive.entry({ name: path }, rego);
+  for (const [path, rego] of content.policy.modules) archive.entry({ name: archiveName(path) }, rego);
   archive.entry({ name: 'data.json' }, regionsText(content.regions));
   archive.finalize();
   // In one piece: compressing entry by entry takes several times as long.
   return await compress(await whole, { level: 1 });
+}
+
+/** The name of a module in a bundle: OPA decodes the percent-escapes of names when it replaces a bundle. */
+function archiveName(path: string): string {
+  return path.replaceAll('%', '%25');
+}
+
+/** The module that has a name in a bundle. */
+export function moduleAt(archived: string): string {
+  return archived.replaceAll('%25', '%');
 }
 
 /** The one document that has all regions, texts as written. */

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import * as z from 'zod';
 import { withAnySignal } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { moduleAt } from './bundle-archive.js';
 import { EngineRefusal } from './engine.js';
 import { AUTHZ_DECISION } from './opa-authz.js';
 import { opaError, opaProblems } from './opa-rest.js';
@@ -219,7 +220,9 @@ export class OpaBundleServer {
       attempt.resolve();
     } else if (fresh && status.code !== undefined) {
       this.#seenRequest = status.last_request;
-      const problems = status.errors === undefined ? [] : opaProblems(status.errors);
+      const problems = opaProblems(status.errors ?? []).map((problem) =>
+        problem.file === undefined ? problem : { ...problem, file: moduleAt(problem.file) },
+      );
       attempt.reject(
         new EngineRefusal(
           status.message ?? status.code,

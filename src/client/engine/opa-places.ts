@@ -19,12 +19,18 @@ export function writeProblem(path: DocPath): string | undefined {
   return undefined;
 }
 
+/** A percent sign that begins no escape. */
+const BARE_PERCENT = /%(?![0-9A-Fa-f]{2})/;
+
 /**
  * The URL that OPA reads as a path; undefined if there is none, for which there is {@link patchPointer}. An escaped slash is none: OPA
- * looks for the decoded path in the decoded URL, and redirects where slashes follow each other there.
+ * looks for the decoded path in the decoded URL, and redirects where slashes follow each other there. Nor is a bare percent sign: an OPA
+ * with an authorization policy decodes the decoded URL once more, and refuses what it cannot decode.
  */
 export function dataUrl(path: DocPath): string | undefined {
-  const hasUrl = path.every((segment) => !NAMELESS.has(segment) && !segment.includes('/'));
+  const hasUrl = path.every(
+    (segment) => !NAMELESS.has(segment) && !segment.includes('/') && !BARE_PERCENT.test(segment),
+  );
   return hasUrl ? `/v1/data${docPathUrl(path)}` : undefined;
 }
 

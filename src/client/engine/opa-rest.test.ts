@@ -108,10 +108,10 @@ describe('a write', () => {
 
   it('of one document is one put, its bytes as they are', async () => {
     await using opa = await standIn(() => undefined);
-    await opa.rest.write([put('/a b/c%25d', '{"n":1.0}')], signal);
+    await opa.rest.write([put('/a b/c%2541d', '{"n":1.0}')], signal);
     const body = bodyOfText('[12345678901234567890]');
     await opa.rest.write([{ op: 'put', path: ['x'], text: () => assert.fail('read whole'), body }], signal);
-    assert.deepEqual(opa.requests, ['PUT /v1/data/a%20b/c%25d {"n":1.0}', 'PUT /v1/data/x [12345678901234567890]']);
+    assert.deepEqual(opa.requests, ['PUT /v1/data/a%20b/c%2541d {"n":1.0}', 'PUT /v1/data/x [12345678901234567890]']);
   });
 
   it('of one removal is one, and what is not there is removed', async () => {

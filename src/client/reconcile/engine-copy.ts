@@ -86,7 +86,7 @@ export class EngineCopy {
   }
 
   /**
-   * Fills an engine that holds nothing of ours but the marker with everything at once: policy, then documents. Throws
+   * Fills an engine that holds nothing of ours but the marker with everything at once: documents, then policy. Throws
    * {@link EngineRefusal} when the engine refuses a part: then it, and this, hold nothing again.
    */
   async load(content: EngineContent, signal: AbortSignal): Promise<void> {
@@ -221,8 +221,6 @@ export class EngineCopy {
     );
     this.#doubtful = [];
     this.#left = [];
-    // Policy first: an engine without its rules must not answer from documents.
-    if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
     for (const layer of [...this.layers.all()].filter(({ content }) => content.kind === 'delete')) {
       try {
         await this.clear([layer], ops, signal);
@@ -241,6 +239,8 @@ export class EngineCopy {
         for (const [place, refusal] of await this.#writeApart(own, signal)) refused.set(place, refusal);
       }
     }
+    // Documents first: rules that lack what they deny by answer too openly. What lies where a rule comes is withheld, and not here.
+    if (this.#policy !== undefined) await this.#activateAnew(this.#policy, signal);
     for (const refusal of refused.values()) throw refusal;
   }
 
