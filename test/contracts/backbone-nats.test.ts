@@ -138,7 +138,10 @@ test('in a cluster, the node dies that leads the stream of presence: log and pre
     store.watch(() => {
       if (!store.status.up) losses.push(store.status);
     });
-    for (let count = 0; count < 20; count++) assert.ok(await isListed(String(count)));
+    // A busy machine may be late with an announcement; the log must not suffer from that.
+    for (let count = 0; count < 20; count++) {
+      await until(() => isListed(String(count)), { withinMs: 20_000, what: 'log and presence go on' });
+    }
     assert.deepEqual(losses, []);
   } finally {
     await store.close();
