@@ -66,7 +66,7 @@ describe('the first of several promises', () => {
     );
   });
 
-  it('leaves nothing at a promise that never settles, as Promise.race does', async () => {
+  it('leaves nothing at a promise that never settles, as Promise.race does', async (t) => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const never = new Promise<never>(() => undefined);
@@ -85,7 +85,8 @@ describe('the first of several promises', () => {
       }
       return results.filter((result) => result.deref() !== undefined).length;
     };
-    assert.deepEqual([await held((promises) => Promise.race(promises)), await held(firstOf)], [100, 0]);
+    t.diagnostic(`Promise.race: ${await held((promises) => Promise.race(promises))} of 100 are held on this Node`);
+    assert.equal(await held(firstOf), 0);
     assert.notEqual(never, undefined); // it lives until here
   });
 });
