@@ -1,23 +1,16 @@
 import { type Layer, LayerSet } from '../client/desired/layers.js';
 import { folderPath, staticLayers } from '../client/desired/policy-content.js';
 import { packageRoots, regionsText } from '../client/engine/bundle-archive.js';
-import { EmbeddedEngine } from '../client/engine/embedded-engine.js';
+import { checkOnlyEngine, startCheckGo } from '../client/engine/check-only.js';
 import { type EngineProblem, EngineRefusal, type PolicySet } from '../client/engine/engine.js';
 import { AUTHZ_PATH } from '../client/engine/opa-authz.js';
-import { type RegoMode, RegoVersions } from '../client/engine/rego-versions.js';
+import type { RegoMode } from '../client/engine/rego-versions.js';
 import { assertNotReserved, assertPackagesNotReserved, assertRoomFor } from '../client/reconcile/collisions.js';
 import { regionsOf } from '../client/reconcile/engine-copy.js';
-import type { GoHost } from '../embedded/go/go-host.js';
-import { GoProcess } from '../embedded/go/go-process.js';
-import { TimedGo } from '../embedded/timed-go.js';
 import type { GoEngine, PolicyFacts } from '../embedded/types.js';
-import { childEnv } from '../lib/child-env.js';
 import { directoryOf } from '../server/bundle/directories.js';
 import { nodeText } from '../wire/json-node.js';
 import type { TextFile } from './messages.js';
-
-/** Compiling thousands of modules takes seconds; after this time the engine is considered hung. */
-const TIMEOUT_MS = 120_000;
 
 /** What OPA says of a policy. */
 export interface Compiled {
@@ -59,15 +52,6 @@ export type CheckGo = Pick<GoEngine, 'parse' | 'check' | 'version' | 'kill'>;
 /** Starts OPA's own code for one check, which kills it. */
 export type StartGo = (env: NodeJS.ProcessEnv) => Promise<CheckGo>;
 
-/** Policies that call `http.send` compile with it; nothing is evaluated. */
-export const SENDS_NOTHING: GoHost = { fetch: () => Promise.reject(new Error('a check sends no requests')) };
-
-/** In a process of its own. */
-const startGoProcess: StartGo = async (env) => {
-  const go = await GoProcess.start({ env: childEnv(env, 'engine'), host: SENDS_NOTHING });
-  return new TimedGo(go, { decisionMs: TIMEOUT_MS, workMs: TIMEOUT_MS });
-};
-
 /** The engine of a check: compiles policies as clients do, and keeps none. */
 export class CheckEngine implements AsyncDisposable {
   readonly #go: CheckGo;
@@ -78,7 +62,7 @@ export class CheckEngine implements AsyncDisposable {
     this.#mode = mode;
   }
 
-  static async start(mode: RegoMode, env: NodeJS.ProcessEnv, startGo = startGoProcess): Promise<CheckEngine> {
+  static async start(mode: RegoMode, env: NodeJS.ProcessEnv, startGo: StartGo = startCheckGo): Promise<CheckEngine> {
     return new CheckEngine(await startGo(env), mode);
   }
 
@@ -87,27 +71,14 @@ export class CheckEngine implements AsyncDisposable {
     const policy: PolicySet = { hash: 'check', modules: new Map(modules.map(({ path, text }) => [path, text])) };
     let v0: ReadonlySet<string> = new Set();
     let facts: PolicyFacts | undefined;
-    const versions = new RegoVersions(this.#mode, {
-      parse: async (texts, version) =>
-        new Set(
-          await this.#go.parse(
-            [...texts].map(([path, rego]) => ({ path, rego })),
-            version,
-          ),
-        ),
-    });
-    const engine = new EmbeddedEngine(
-      {
-        check: async (embedded, regions) => {
-          v0 = new Set(embedded.modules.filter(({ version }) => version === 0).map(({ path }) => path));
-          facts = await this.#go.check(embedded, regionsText(regions));
-        },
-        activate: notHere,
-        write: notHere,
-        read: notHere,
+    const engine = checkOnlyEngine(this.#go, {
+      mode: this.#mode,
+      reserved: [AUTHZ_PATH],
+      check: async (embedded, regions) => {
+        v0 = new Set(embedded.modules.filter(({ version }) => version === 0).map(({ path }) => path));
+        facts = await this.#go.check(embedded, regionsText(regions));
       },
-      { reserved: [AUTHZ_PATH], versions },
-    );
+    });
     const places = packageRoots(policy);
     const statics = layerSet(layers);
     const problems: EngineProblem[] = [];
@@ -139,8 +110,4 @@ function layerSet(layers: readonly Layer[]): LayerSet {
   const set = new LayerSet();
   for (const layer of layers) set.set(layer);
   return set;
-}
-
-async function notHere(): Promise<never> {
-  throw new Error('a check activates nothing');
 }

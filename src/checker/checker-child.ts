@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { EngineArtifact } from '../embedded/artifact.js';
 import { errorText } from '../lib/errors.js';
@@ -23,8 +22,6 @@ function answer(message: CheckAnswer): void {
 
 async function main({ memoryLimitBytes }: CheckerSetup): Promise<void> {
   process.title = 'policysync-check';
-  // V8's second compiler would take three times the processor time of all that is done here, and 150 MB.
-  setFlagsFromString('--liftoff-only');
   // The server ends this process; a signal to the whole group is for the server.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
   process.on('disconnect', end);

@@ -1,8 +1,9 @@
 import { parentPort } from 'node:worker_threads';
+import { SENDS_NOTHING } from '../client/engine/check-only.js';
 import type { GoProgram } from '../embedded/artifact.js';
 import { GoOpa } from '../embedded/go/go-opa.js';
 import { errorText } from '../lib/errors.js';
-import { CheckEngine, type CheckGo, SENDS_NOTHING } from './check-engine.js';
+import { CheckEngine, type CheckGo } from './check-engine.js';
 import { judge } from './judge.js';
 import type { CheckAnswer, CheckJob } from './messages.js';
 

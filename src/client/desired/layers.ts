@@ -159,8 +159,8 @@ function nodeOf({ body, implied }: LayerContent & { readonly kind: 'put' }): Nod
   return implied === undefined ? leafOfBody(body) : withImplied(leafOfBody(body), implied);
 }
 
-/** The last one in order. */
-function topOf(layers: readonly Layer[]): Layer | undefined {
+/** The last one in order; undefined: there is none. */
+export function topOf(layers: readonly Layer[]): Layer | undefined {
   return layers.reduce<Layer | undefined>(
     (top, layer) => (top === undefined || compareRank(layer.rank, top.rank) > 0 ? layer : top),
     undefined,

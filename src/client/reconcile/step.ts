@@ -1,7 +1,7 @@
 import { outermost } from '../../lib/path-tree.js';
 import { type DocPath, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, type Node, nodeAt, sameNode } from '../../wire/json-node.js';
-import { compareRank, type DataOp, diffNodes, type Layer, LayerSet, replaces } from '../desired/layers.js';
+import { type DataOp, diffNodes, type Layer, LayerSet, replaces, topOf } from '../desired/layers.js';
 
 /** Operations of one engine transaction: bounded, so that no request grows with the size of the fleet's data. */
 const MAX_OPS = 1000;
@@ -108,9 +108,6 @@ function ownValue(layers: readonly Layer[], path: DocPath): Node | undefined {
     for (const layer of layers) alone.set(layer);
     return alone.compose(path);
   }
-  const top = layers.reduce<Layer | undefined>(
-    (best, layer) => (best === undefined || compareRank(layer.rank, best.rank) > 0 ? layer : best),
-    undefined,
-  );
+  const top = topOf(layers);
   return top?.content.kind === 'put' ? nodeAt(leafOfBody(top.content.body), path.slice(top.path.length)) : undefined;
 }

@@ -16,6 +16,7 @@ export class Lease {
   #last = { ms: performance.now(), atMs: Date.now() };
   #isTold = false;
   #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   /** Begins with a whole lease. `onChange` is called when it has run out, and when it holds again. */
   constructor(leaseMs: number, onChange: () => void) {
@@ -42,11 +43,13 @@ export class Lease {
   }
 
   close(): void {
+    this.#isClosed = true;
     clearTimeout(this.#timer);
   }
 
   #arm(): void {
     clearTimeout(this.#timer);
+    if (this.#isClosed) return; // an answer came after the end
     const leftMs = this.#last.ms + this.#leaseMs - performance.now();
     this.#timer = setTimeout(() => this.#look(), Math.max(0, Math.ceil(leftMs)) + 1).unref();
   }
