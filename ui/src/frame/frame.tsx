@@ -56,10 +56,12 @@ function Page({ app }: { readonly app: App }) {
   return <Found key={place} app={app} id={id} query={query} />;
 }
 
-/** Another page begins at its top, and its title is what those hear first who listen. */
+/** Another page begins at its top, and its title is what those hear first who listen, unless they were quicker and are in it already. */
 function showTop(): void {
   scrollTo(0, 0);
-  document.querySelector<HTMLElement>('#main h1')?.focus({ preventScroll: true });
+  const main = document.getElementById('main');
+  if (main === document.activeElement || !main?.contains(document.activeElement))
+    main?.querySelector('h1')?.focus({ preventScroll: true });
 }
 
 function UnknownPage({ href }: { readonly href: string }) {
