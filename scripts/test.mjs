@@ -17,6 +17,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { compile } from './lib/compile.mjs';
+import { installPackage } from './lib/install-package.mjs';
 import { NEWEST, nodeProgram } from './lib/node-versions.mjs';
 import { Fatal, main, run } from './lib/run.mjs';
 import { callersOf, planOf, testFiles } from './lib/test-files.mjs';
@@ -34,6 +35,8 @@ const PACE = join(BUILD, 'test-pace.json');
 const CONCURRENCY = Math.min(availableParallelism() + 4, 12);
 /** What test files call that need an OPA program. */
 const NEED_OPA = { support: 'opa', functions: ['testOpa', 'startOpa'] };
+/** What test files call that need the package as it ships. */
+const NEED_PACKAGE = { support: 'installed-package', functions: ['installedPackage'] };
 /** One hung test must not hold up CI for ever; the long suite walks whole histories. */
 const TIMEOUT_MS = { normal: 20 * 60_000, long: 6 * 3_600_000 };
 
@@ -218,7 +221,8 @@ function lastPace() {
 await main(async () => {
   const asked = options(process.argv.slice(2));
   const node = await testedNode(asked.node);
-  await compile(ROOT, 'build', { installed: true });
+  const isAll = asked.filters.length === 0;
+  await compile(ROOT, 'build', { installed: isAll });
   const files = testFiles(BUILD, asked);
   if (files.length === 0) {
     throw new Fatal(
@@ -227,6 +231,8 @@ await main(async () => {
         : 'There are no test files of this kind; look into test/.',
     );
   }
+  // Built, packed and installed it takes longer than most tests that do without.
+  if (!isAll && callersOf(BUILD, files, NEED_PACKAGE).length > 0) await installPackage(ROOT, join(BUILD, 'installed'));
   const { path: opaPath, missing } = await opa();
   const skipped = missing === undefined ? [] : callersOf(BUILD, files, NEED_OPA);
   const left = files.filter((file) => !skipped.includes(file));
