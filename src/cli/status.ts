@@ -20,7 +20,7 @@ import {
   type Target,
   type TargetOptions,
 } from './server-target.js';
-import { failOnClient, failOnFleet, failOnRows, parseFailOn } from './status/fail-on.js';
+import { failOnClient, failOnFleet, failOnStream, parseFailOn } from './status/fail-on.js';
 import { fleetLines, type Page } from './status/fleet-lines.js';
 import { ownConditions, ownHealth, ownLines, ownPosition, type Position } from './status/own-lines.js';
 import { byClockOf, type Look, lookOnce, watch } from './watch/watch.js';
@@ -95,11 +95,7 @@ async function serverStatus(options: StatusOptions, given: CommandIo): Promise<v
   if (options.watch === true && options.json !== true && stdout.isTTY === true) {
     // Loaded only where it is needed.
     const { watchFleet } = await import('./live/watch-fleet.js');
-    const judge = ({ fleet, rows }: FleetState): void =>
-      failOnRows(conditions, rows.values(), {
-        source: fleet.source ?? undefined,
-        incomplete: fleet.summary.incomplete,
-      });
+    const judge = (state: FleetState): void => failOnStream(conditions, state);
     if (await watchFleet({ target, env, output: stdout, judge })) return;
   }
   await show(options, stdout, async () => {

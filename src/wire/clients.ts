@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { commitProblem } from './commit-problem.js';
+import { refusedFromBytes } from './refused-updates.js';
 import { position } from './session.js';
 
 /**
@@ -149,9 +150,9 @@ export const clientsAnswer = z.object({
   incomplete: z.string().nullable().describe('Why there may be other clients than these'),
   policy_source: sourceView.optional().describe('How the server instance that responds follows the policy source'),
   log_refuses: z
-    .object({ since: millis, reason: z.string() })
+    .object({ since: millis, reason: z.string(), from_bytes: refusedFromBytes })
     .optional()
-    .describe('The update log takes no updates, as the server instance that responds knows; missing: it takes them'),
+    .describe('The update log refuses updates, as the server instance that responds knows; missing: it takes them'),
   total: z.number().optional().describe('Clients on all pages'),
   clients: z.array(clientView).describe('By name'),
   next: z.string().nullish().describe('There are more clients: the value of `after` for the next page'),

@@ -4,6 +4,7 @@ import { type JetStreamManager, jetstreamManager, type StreamConfig, type Stream
 import { connect } from '@nats-io/transport-node';
 import { Secret, silentLogger } from '../../src/lib/log.js';
 import { openBackbone } from '../../src/server/backbone/open-backbone.js';
+import { FoldedLog } from '../../src/server/log/folded-log.js';
 import { backboneContract, type Damage } from '../support/backbone-contract.js';
 import { BACKBONE_PASSWORD, type BackboneServer, backboneOffer } from '../support/backbone-servers.js';
 import { freePort } from '../support/opa.js';
@@ -93,6 +94,26 @@ describe('a NATS stream that is full', { skip: offer.missing ?? false }, () => {
     const expect = { kind: 'any', lastSeq: 0 } as const;
     await assert.rejects(guarded.append(rows, expect), { code: 'backbone_unavailable', message: /2 of 3 rows/ });
     await guarded.close();
+  });
+
+  test('an instance at which nobody publishes learns that the stream is full, and that it has room again', async () => {
+    const body = JSON.stringify('x'.repeat(60_000));
+    const busy = await openSmall('idle', body);
+    const idle = await openBackbone({ uri: new Secret(server.uri), name: 'idle' }, { log: silentLogger() });
+    const options = { exclusive: false, patchesPerPath: 10, retention: { maxAgeMs: 100_000, maxRows: 1000 } };
+    const probes = { retry: { minMs: 1, maxMs: 50 }, lookMs: 20 };
+    const log = await FoldedLog.open(idle, { ...options, probes }, { log: silentLogger() });
+    assert.deepEqual(log.writes, { ok: true });
+    await busy.append([{ kind: 'policy', body }]);
+    await busy.append([{ kind: 'policy', body }]);
+    await until(() => !log.writes.ok, { withinMs: 20_000, what: 'it is known' });
+    const { writes } = log;
+    assert(!writes.ok);
+    assert.match(writes.reason, /the stream idle_log is full/);
+    await changeStream('idle', { max_bytes: 10 * body.length });
+    await until(() => log.writes.ok, { withinMs: 20_000, what: 'there is room' });
+    await log.close();
+    await busy.close();
   });
 });
 

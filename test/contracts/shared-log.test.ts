@@ -19,7 +19,7 @@ async function instance(memory: MemoryLog, retry?: BackoffOptions): Promise<Fold
     retention: { maxAgeMs: 1000, maxRows: 1000 },
     pollMs: 50,
     retry,
-    probes: { minMs: 1, maxMs: 10 },
+    probes: { retry: { minMs: 1, maxMs: 10 } },
   };
   const log = await FoldedLog.open(memory.handle(), options, { log: silentLogger() });
   return Object.assign(log, { [Symbol.asyncDispose]: () => log.close() });

@@ -50,23 +50,28 @@ function entry(path: string, data: unknown): object {
   return { url: '', topics: ['policy_data'], dst_path: path, data };
 }
 
-/** Wherever somebody may look, it is said that updates are refused. */
-async function saysSo(url: string, stateDir: string): Promise<void> {
+/** Wherever somebody may look, it is said that updates are refused, and from which size on; returns that. */
+async function saysSo(url: string, stateDir: string): Promise<number | undefined> {
   const health = await request(`${url}/healthcheck`);
   assert.deepEqual([health.status, field(health.json, 'status')], [200, 'degraded']);
-  const { since, reason } = field(health.json, 'update_log', 'refuses') as { since: string; reason: string };
+  const refusal = field(health.json, 'update_log', 'refuses') as { since: string; reason: string; from_bytes?: number };
+  const { since, reason, from_bytes: from } = refusal;
   assert(Date.parse(since) > Date.now() - 60_000 && Date.parse(since) <= Date.now(), since);
   assert.match(reason, /full|disk/);
   assert(!health.text.includes(stateDir), 'no path is shown to everyone');
   const ready = await request(`${url}/ready`);
-  assert.deepEqual([ready.status, ready.json], [200, { status: 'ok', limited: `updates are refused: ${reason}` }]);
+  assert.deepEqual([ready.status, field(ready.json, 'status')], [200, 'ok']);
+  const limited = String(field(ready.json, 'limited'));
+  assert.match(limited, /^updates (of [\d,]+ bytes and more )?are refused: /);
+  assert(limited.endsWith(reason), limited);
   const metrics = (await request(`${url}/metrics`)).text;
   for (const name of ['policysync_log_up', 'policysync_log_writable'])
     assert.match(metrics, new RegExp(`^${name} 0$`, 'm'));
   const refuses = field((await request(`${url}/clients`)).json, 'log_refuses');
-  assert.deepEqual(refuses, { since: Date.parse(since), reason });
+  assert.deepEqual([field(refuses, 'since'), field(refuses, 'reason')], [Date.parse(since), reason]);
   const instances = (await request(`${url}/instances`)).json;
   assert.equal(field(instances, 'instances', 0, 'state'), 'refuses_updates');
+  return from;
 }
 
 test('a full disk: publishes are refused with 507, all else is served, and nothing that was answered 200 is lost', async () => {
@@ -83,7 +88,8 @@ test('a full disk: publishes are refused with 507, all else is served, and nothi
     assert.deepEqual([refused.status, refused.headers.get('x-sync-error')], [507, 'log_unwritable'], refused.text);
     assert(accepted > 1);
 
-    await saysSo(server.url, folder.path);
+    const from = await saysSo(server.url, folder.path);
+    assert(from === undefined || from > 50_000, `${from}`);
 
     const config = await request(`${server.url}/data/config`);
     assert.equal(config.status, 200);
@@ -105,6 +111,17 @@ test('a full disk: publishes are refused with 507, all else is served, and nothi
     });
     assert.equal((await publish(accepted)).status, 507, 'still');
     await saysSo(server.url, folder.path);
+  }
+  {
+    // Killed with a full disk: it starts again, knows at once, and serves what it has.
+    await using server = await limitedServer(folder.path);
+    await saysSo(server.url, folder.path);
+    const entries = field((await request(`${server.url}/data/config`)).json, 'entries');
+    assert(Array.isArray(entries));
+    assert.equal(entries.length, accepted);
+    const publish = (n: number) =>
+      postJson(`${server.url}/data/config`, { entries: [entry(`/d${n}`, { n, filler: 'x'.repeat(50_000) })] });
+    assert.equal((await publish(accepted)).status, 507);
 
     await server.makeRoom();
     await until(async () => field((await request(`${server.url}/healthcheck`)).json, 'status') === 'ok', {

@@ -5,6 +5,7 @@ import { CLIENT_SETTINGS, type ClientSettings } from '../../client/options.js';
 import { pemFile } from '../../lib/tls.js';
 import { LOG_FILE } from '../../server/log/sqlite-store.js';
 import type { ServerOptions } from '../../server/options.js';
+import { refusedFromBytes, refusedUpdates } from '../../wire/refused-updates.js';
 import type { Finding } from '../findings.js';
 import { loadProgramSettings } from '../program-settings.js';
 import { backboneCheck } from './backbone-check.js';
@@ -79,7 +80,7 @@ const health = z.object({
   policy: z.object({ error: z.string().nullish() }),
   update_log: z.object({
     error: z.string().optional(),
-    refuses: z.object({ reason: z.string() }).optional(),
+    refuses: z.object({ reason: z.string(), from_bytes: refusedFromBytes }).optional(),
     backbone: z.object({ reason: z.string().optional() }).optional(),
   }),
   state_files: z.array(z.object({ file: z.string(), reason: z.string() })).default([]),
@@ -92,7 +93,9 @@ function healthTrouble(answer: object): string | undefined {
   const { policy, update_log: log, state_files: files } = data;
   const why = [
     ...(log.error === undefined ? [] : [log.error]),
-    ...(log.refuses === undefined ? [] : [`its update log takes no updates: ${log.refuses.reason}`]),
+    ...(log.refuses === undefined
+      ? []
+      : [`its update log takes no ${refusedUpdates(log.refuses.from_bytes)}: ${log.refuses.reason}`]),
     ...(log.backbone?.reason === undefined ? [] : [`the backbone is away: ${log.backbone.reason}`]),
     ...files.map(({ file, reason }) => `${file} cannot be written: ${reason}`),
     ...(policy.error == null ? [] : [`the policy source fails: ${policy.error}`]),

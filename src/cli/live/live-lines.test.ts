@@ -167,6 +167,16 @@ test('a change that is held up names the times that there are', () => {
   );
 });
 
+test('an instance whose log refuses updates is named', () => {
+  const full = {
+    ...{ name: 'server-2', instance: 'i', here: false, version: null, started_at: null, state: 'refuses_updates' },
+    ...{ seen_at: 0, clients: 0, log_at: 0, behind: 0, backbone_ms: null, loop_delay_ms: null, memory_bytes: null },
+    source: null,
+  };
+  const lines = liveLines(state({ instances: [full] }), PAGE);
+  assert(lines.includes('the update log refuses updates, as server-2 says'), lines.join('\n'));
+});
+
 test('a low terminal leaves out the change, and says how many clients it does not show', () => {
   const lines = liveLines(state(), { ...PAGE, height: 11 });
   assert.equal(lines.length, 11);

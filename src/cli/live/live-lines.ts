@@ -4,6 +4,7 @@ import { policyStateOf, sinceOf, sortRows, WORST_FIRST } from '../../fleet/rank.
 import { DATA_WORDS, HEALTH_WORDS, POLICY_WORDS, type StateWord, stateWord } from '../../fleet/state-words.js';
 import { age, behind, clock, commit, count, integer, measured } from '../../fleet/words.js';
 import type { FleetRow, FleetSummary } from '../../wire/fleet.js';
+import { refusingText } from '../status/refusing.js';
 import { plain, printable, shortName, table, wrapped } from '../status/text.js';
 import { type BarPart, barText } from './bar.js';
 import type { FleetState } from './fleet-state.js';
@@ -42,6 +43,7 @@ const MAX_WIDTH = 200;
 /** The lines of `status --watch` on a terminal: the answer, two bars, the change under way, the worst clients. */
 export function liveLines({ fleet, rows }: FleetState, page: LivePage): string[] {
   const { summary, source } = fleet;
+  const refusing = refusingText(fleet.instances);
   const answer = answerOf({ summary, source, pastAt: page.pastAt, now: page.nowMs });
   const head = [
     ...answerLines(answer, page),
@@ -50,6 +52,7 @@ export function liveLines({ fleet, rows }: FleetState, page: LivePage): string[]
     ...barLines('Data', summary, dataParts(summary.data.counts), page),
     ...(page.height < ROOM_FOR_CHANGE ? [] : changeLines(summary, page)),
     ...(summary.incomplete === null ? [] : wrapWords([{ text: printable(summary.incomplete), tone: 'warn' }], page)),
+    ...(refusing === undefined ? [] : wrapWords([{ text: refusing, tone: 'bad' }], page)),
     ...sourceLines(source, page),
   ];
   return [...head, ...rowLines([...rows.values()], Math.max(3, page.height - head.length), page)];

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
+import type { FleetState } from '../live/fleet-state.js';
 import { ExitError, UsageError } from '../run-program.js';
 import type { Condition } from './client-state.js';
-import { failOnClient, failOnFleet, failOnRows, parseFailOn } from './fail-on.js';
+import { failOnClient, failOnFleet, failOnStream, parseFailOn } from './fail-on.js';
 
 const WELL: ClientView = {
   client_id: 'c',
@@ -42,6 +43,27 @@ function answer(
   return { ...rest, clients: [...clients], ...(source && { policy_source: source }) };
 }
 
+/** The stream of a fleet without clients, with instances of these states. */
+function stream({
+  states = [],
+  incomplete = null,
+}: {
+  readonly states?: readonly string[];
+  readonly incomplete?: string | null;
+}): FleetState {
+  const summary = {
+    total: 0,
+    policy: { head: null, counts: {} },
+    data: { head: 0, counts: {}, slowest_behind: 0, at_least: false },
+    ...{ health: {}, needing: 0, under_way: null, incomplete, limited: false },
+  };
+  const instances = states.map((state, at) => ({
+    ...{ name: `server-${at}`, instance: `i${at}`, here: at === 0, version: null, started_at: null, state, seen_at: 0 },
+    ...{ clients: 0, log_at: 0, behind: 0, backbone_ms: null, loop_delay_ms: null, memory_bytes: null, source: null },
+  }));
+  return { fleet: { at: 0, epoch: 'e', instance: 'i', head: 0, summary, source: null, instances }, rows: new Map() };
+}
+
 /** Exit code and message; undefined where nothing is met. */
 function end(run: () => void): [number, string] | undefined {
   try {
@@ -72,10 +94,9 @@ describe('--fail-on', () => {
     assert.equal(ask(['unhealthy', 'away'], part([WELL, AWAY]))?.[0], 5);
     assert.equal(ask([], part([WELL])), undefined, 'nobody asked');
     assert.equal(ask(['away'], answer([WELL])), undefined);
-    const beside = { source: undefined, incomplete: 'an instance is silent' };
-    assert.equal(end(() => failOnRows(['away'], [], beside))?.[0], 6);
+    assert.equal(end(() => failOnStream(['away'], stream({ incomplete: 'an instance is silent' })))?.[0], 6);
     assert.equal(
-      end(() => failOnRows(['away'], [], { ...beside, incomplete: null })),
+      end(() => failOnStream(['away'], stream({}))),
       undefined,
     );
   });
@@ -133,8 +154,29 @@ describe('--fail-on', () => {
       end(() => failOnFleet(['unhealthy'], full)),
       [3, 'the policy source is failing; the update log takes no updates'],
     );
+    const some = { ...answer([WELL]), log_refuses: { since: 1, reason: 'disk full', from_bytes: 100_034 } };
+    assert.deepEqual(
+      end(() => failOnFleet(['unhealthy'], some)),
+      [3, 'the update log takes no updates of 100,034 bytes and more'],
+    );
     assert.equal(
       end(() => failOnFleet(['behind', 'away'], full)),
+      undefined,
+    );
+  });
+
+  it('counts it in the stream, too, whichever instance says so', () => {
+    const refusing = stream({ states: ['in_step', 'refuses_updates'] });
+    assert.deepEqual(
+      end(() => failOnStream(['unhealthy'], refusing)),
+      [3, 'the update log refuses updates, as server-1 says'],
+    );
+    assert.equal(
+      end(() => failOnStream(['behind', 'away'], refusing)),
+      undefined,
+    );
+    assert.equal(
+      end(() => failOnStream(['unhealthy'], stream({ states: ['in_step', 'behind'] }))),
       undefined,
     );
   });

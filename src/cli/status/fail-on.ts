@@ -1,8 +1,10 @@
 import type { ClientsAnswer } from '../../wire/clients.js';
-import type { FleetRow } from '../../wire/fleet.js';
+import { refusedUpdates } from '../../wire/refused-updates.js';
+import type { FleetState } from '../live/fleet-state.js';
 import { EXIT, ExitError, UsageError } from '../run-program.js';
 import { CONDITIONS, type Condition, conditionsOf, conditionsOfRow } from './client-state.js';
 import { sourceFails } from './reason-lines.js';
+import { refusingText } from './refusing.js';
 import { counted, printable, shortName } from './text.js';
 
 /** Maximum clients in the message. */
@@ -23,26 +25,29 @@ export function parseConditions(option: string, text: string): readonly Conditio
 
 /**
  * Throws {@link ExitError} with the exit code of the worst condition that a client meets. A failing policy source, or one whose
- * head is refused, counts as `unhealthy`; so does an update log that takes no updates. If none is met, and there may be clients that are not
+ * head is refused, counts as `unhealthy`; so does an update log that refuses updates. If none is met, and there may be clients that are not
  * known, that has a code of its own.
  */
 export function failOnFleet(conditions: readonly Condition[], answer: ClientsAnswer): void {
   const { clients, policy_source: source, log_refuses: refusal, incomplete } = answer;
   const met = clients.map((client) => ({ id: client.client_id, conditions: conditionsOf(client) }));
-  failOnAny(conditions, met, { source, refuses: refusal !== undefined, incomplete });
+  const refuses = refusal && `the update log takes no ${refusedUpdates(refusal.from_bytes)}`;
+  failOnAny(conditions, met, { source, refuses, incomplete });
 }
 
-/** {@link failOnFleet} for the rows of the stream. */
-export function failOnRows(conditions: readonly Condition[], rows: Iterable<FleetRow>, beside: Beside): void {
-  const met = [...rows].map((row) => ({ id: row.id, conditions: conditionsOfRow(row) }));
-  failOnAny(conditions, met, beside);
+/** {@link failOnFleet} for the fleet as the stream tells it: of all instances. */
+export function failOnStream(conditions: readonly Condition[], { fleet, rows }: FleetState): void {
+  const met = [...rows.values()].map((row) => ({ id: row.id, conditions: conditionsOfRow(row) }));
+  const { source, summary, instances } = fleet;
+  const refuses = refusingText(instances);
+  failOnAny(conditions, met, { source: source ?? undefined, refuses, incomplete: summary.incomplete });
 }
 
 /** What is known beside the clients. */
 interface Beside {
   readonly source: ClientsAnswer['policy_source'];
-  /** The update log takes no updates; left out: nothing is known of that. */
-  readonly refuses?: boolean;
+  /** Which updates the log does not take; undefined: it takes all. */
+  readonly refuses: string | undefined;
   /** Why there may be other clients than these; null: there are none. */
   readonly incomplete: string | null;
 }
@@ -50,19 +55,19 @@ interface Beside {
 function failOnAny(
   conditions: readonly Condition[],
   clients: readonly { readonly id: string; readonly conditions: ReadonlySet<Condition> }[],
-  { source, refuses = false, incomplete }: Beside,
+  { source, refuses, incomplete }: Beside,
 ): void {
   for (const condition of conditions) {
     const ids = clients.filter((client) => client.conditions.has(condition)).map(({ id }) => id);
     const isSource = condition === 'unhealthy' && source !== undefined && sourceFails(source);
-    const isLog = condition === 'unhealthy' && refuses;
-    if (ids.length === 0 && !isSource && !isLog) continue;
+    const log = condition === 'unhealthy' ? refuses : undefined;
+    if (ids.length === 0 && !isSource && log === undefined) continue;
     const named = ids.slice(0, NAMED).map((id) => shortName(id, 48));
     const more = ids.length > NAMED ? `, and ${ids.length - NAMED} more` : '';
     const clientsText = `${counted(ids.length, 'client')} ${ids.length === 1 ? 'is' : 'are'} ${condition}`;
     const parts = [
       ...(isSource ? ['the policy source is failing'] : []),
-      ...(isLog ? ['the update log takes no updates'] : []),
+      ...(log === undefined ? [] : [log]),
       ...(ids.length === 0 ? [] : [`${clientsText}: ${named.join(', ')}${more}`]),
     ];
     throw conditionMet(condition, parts.join('; '));

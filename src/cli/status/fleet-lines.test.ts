@@ -292,6 +292,10 @@ describe('the policy source', () => {
       lines(undefined, { log_refuses })[1] ?? '',
       /^Update log: takes no updates since \d\d:\d\d:\d\d UTC \(90 s\): disk full \(SQLITE_FULL\)$/,
     );
+    assert.match(
+      lines(undefined, { log_refuses: { ...log_refuses, from_bytes: 100_034 } })[1] ?? '',
+      /^Update log: takes no updates of 100,034 bytes and more since /,
+    );
   });
 
   it('has its warnings shown, and so is why there may be more clients', () => {

@@ -1,4 +1,5 @@
 import type { ClientsAnswer, ClientView } from '../../wire/clients.js';
+import { refusedUpdates } from '../../wire/refused-updates.js';
 import { conditionsOf, lacksData, lacksPolicy } from './client-state.js';
 import { reasonLines, sourceLines } from './reason-lines.js';
 import { age, counted, hasLabels, labelsOf, printable, shortHash, shortName, since, table, wrapped } from './text.js';
@@ -28,7 +29,9 @@ export function fleetLines(answer: ClientsAnswer, page: Page): string[] {
     ...(clock === undefined ? [] : [`Clock: ${printable(clock)}; set both by NTP`]),
     ...(refusal === undefined
       ? []
-      : [`Update log: takes no updates ${since(refusal.since, page.nowMs)}: ${printable(refusal.reason)}`]),
+      : [
+          `Update log: takes no ${refusedUpdates(refusal.from_bytes)} ${since(refusal.since, page.nowMs)}: ${printable(refusal.reason)}`,
+        ]),
     ...(incomplete === null ? [] : [`There may be more clients: ${printable(incomplete)}`]),
   ];
   const [header = '', ...rows] = fleetTable(sorted, page);

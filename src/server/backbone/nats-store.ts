@@ -129,6 +129,12 @@ class NatsStore extends BackboneStore<NatsSession> {
     }, bytes);
   }
 
+  /** By the limit of the stream: its servers refuse the presence of an instance where they have no room themselves. */
+  async room(): Promise<number | undefined> {
+    const { config, state } = await this.keeper.call((session) => session.info());
+    return config.max_bytes > 0 ? config.max_bytes - state.bytes : undefined;
+  }
+
   protected async rowsAfter(after: number, limit: number): Promise<readonly StoredRow[]> {
     const known = this.keeper.head;
     const deadline = performance.now() + this.#callMs;

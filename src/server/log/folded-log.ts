@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { invalidRequest } from '../../http/json-body.js';
-import type { BackoffOptions } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
 import { withOverrides } from '../../lib/with-overrides.js';
@@ -29,7 +28,7 @@ import type {
   TailPage,
   UpdateLog,
 } from './update-log.js';
-import { WriteWatch } from './write-watch.js';
+import { type WatchTimes, WriteWatch } from './write-watch.js';
 
 export interface FoldedLogOptions extends FollowOptions {
   /** True if no other instance can append to this store: then it is not followed, and the base entries of this instance count. */
@@ -37,8 +36,8 @@ export interface FoldedLogOptions extends FollowOptions {
   /** Maximum number of patches that stack at one path. */
   readonly patchesPerPath: number;
   readonly retention: RetentionLimits;
-  /** Delays between probes of a store that refused a write. */
-  readonly probes?: BackoffOptions | undefined;
+  /** When it is looked whether the store takes writes. */
+  readonly probes?: Partial<WatchTimes> | undefined;
 }
 
 const TAIL_LIMIT = 1000;
@@ -69,6 +68,7 @@ export class FoldedLog implements UpdateLog {
   ): Promise<FoldedLog> {
     const now = deps.now ?? Date.now;
     const log = new FoldedLog(store, options, { log: deps.log, now }, await loadState(store, now));
+    await log.#writes.start();
     log.#start();
     return log;
   }
@@ -81,7 +81,8 @@ export class FoldedLog implements UpdateLog {
   ) {
     this.#options = options;
     this.#now = () => byClockOf(store, deps.now());
-    this.#writes = new WriteWatch({ ...deps, probe: (bytes) => store.probe(bytes) }, options.probes);
+    const asked = { probe: (bytes: number) => store.probe(bytes), room: async () => store.room?.() };
+    this.#writes = new WriteWatch({ ...deps, ...asked }, options.probes);
     this.#store = store;
     const written = watched(store, this.#writes);
     this.#view = new LogView(state, { ...deps, store, append: written.append, applied: () => this.#tidy() });
@@ -112,7 +113,7 @@ export class FoldedLog implements UpdateLog {
   /** The presence of the store: a store that takes no more refuses its texts first where nobody publishes. */
   get presence(): Presence {
     const { presence } = this.#store;
-    return withOverrides(presence, { put: (...args) => this.#writes.during(1, () => presence.put(...args)) });
+    return withOverrides(presence, { put: (...args) => this.#writes.during([1], () => presence.put(...args)) });
   }
   get roundTripMs(): number | undefined {
     return this.#store.roundTripMs;
@@ -327,17 +328,13 @@ function watched(store: LogStore, writes: WriteWatch): Pick<LogStore, 'append' |
   return {
     append: (rows, expect) =>
       writes.during(
-        bytesOf(rows),
+        rows.map(({ body }) => body.length),
         () => store.append(rows, expect),
-        (places) => bytesOf(rows.filter((_, index) => places[index]?.duplicate === false)),
+        (places) => rows.reduce((sum, { body }, at) => sum + (places[at]?.duplicate === false ? body.length : 0), 0),
       ),
-    retire: (seqs) => writes.during(seqs.length === 0 ? 0 : 1, () => store.retire(seqs)),
-    dropRetired: (beforeMs) => writes.during(0, () => store.dropRetired(beforeMs)),
+    retire: (seqs) => writes.during(seqs.length === 0 ? [0] : [1], () => store.retire(seqs)),
+    dropRetired: (beforeMs) => writes.during([0], () => store.dropRetired(beforeMs)),
   };
-}
-
-function bytesOf(rows: readonly NewRow[]): number {
-  return rows.reduce((sum, { body }) => sum + body.length, 0);
 }
 
 /** The text of a record. Printed before the record joins a batch, so that a failure affects only its publisher. */

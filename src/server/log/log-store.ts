@@ -63,9 +63,16 @@ export type StoreStatus =
   | { readonly up: false; readonly reason: string; readonly sinceMs: number };
 
 /** Whether writes are taken, as far as the last ones and the probes since tell. */
-export type WriteStatus =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly reason: string; readonly sinceMs: number };
+export type WriteStatus = { readonly ok: true } | RefusedWrites;
+
+/** Why some writes are not taken. */
+export interface RefusedWrites {
+  readonly ok: false;
+  readonly reason: string;
+  readonly sinceMs: number;
+  /** Those of so many bytes and more are refused; smaller ones may be taken. Undefined: none is. */
+  readonly fromBytes: number | undefined;
+}
 
 /**
  * A short-lived text of each instance that all instances read: its connected clients. It expires when the instance ends. The log does not
@@ -121,6 +128,8 @@ export interface LogStore {
   append(rows: readonly NewRow[], expect?: Expectation): Promise<readonly Appended[]>;
   /** Writes so many bytes, about, and takes them back: no row comes of it. Rejects like {@link LogStore.append}. */
   probe(bytes: number): Promise<void>;
+  /** Bytes that there is room for. Undefined where that is no cheap question, or has no answer. */
+  room?(): Promise<number | undefined>;
   /**
    * Rows after a position, in order, including retired ones; fewer than `limit` if they are large ({@link PAGE_CHARS}), none only at the
    * end. Rejects with `backbone_unavailable`.

@@ -24,12 +24,16 @@ const SCHEMA = `
   INSERT OR IGNORE INTO kind_head VALUES ('base', 0), ('policy', 0);
 `;
 
-/** Creates the tables, or migrates those of an older version. Call it inside a transaction. Throws {@link SchemaTooNew}. */
+/**
+ * Creates the tables, or migrates those of an older version; where they are there, nothing is written: the disk may be full. Call it inside
+ * a transaction. Throws {@link SchemaTooNew}.
+ */
 export function migrate(database: Database, nowMs: number): void {
   const version = Number(pragmaValue(database, 'user_version'));
   if (version > SCHEMA_VERSION) {
     throw new SchemaTooNew(`it was written by a newer version (form ${version}, known ${SCHEMA_VERSION})`);
   }
+  if (version === SCHEMA_VERSION) return;
   if (version === 1) fromFirst(database, nowMs);
   database.exec(SCHEMA);
   database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);

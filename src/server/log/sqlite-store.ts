@@ -1,4 +1,4 @@
-import { mkdir, open, stat } from 'node:fs/promises';
+import { mkdir, open, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { makePrivate } from '../../lib/private-files.js';
@@ -93,6 +93,12 @@ class SqliteStore implements LogStore {
 
   async probe(bytes: number): Promise<void> {
     await this.#thread.ask({ op: 'probe', bytes });
+  }
+
+  /** Of the disk, without what the file has free inside. A quota does not show in it. */
+  async room(): Promise<number> {
+    const { bavail, bsize } = await statfs(this.#file);
+    return bavail * bsize;
   }
 
   async read(after: number, limit: number): Promise<readonly StoredRow[]> {

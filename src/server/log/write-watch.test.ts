@@ -3,14 +3,17 @@ import { test } from 'node:test';
 import { until } from '../../../test/support/until.js';
 import { SyncError } from '../../lib/errors.js';
 import { silentLogger } from '../../lib/log.js';
-import { WriteWatch } from './write-watch.js';
+import { afterRefused, afterTaken, type Refused, WriteWatch } from './write-watch.js';
 
 const RETRY = { minMs: 1, maxMs: 5 };
+const KIB64 = 64 * 1024;
 const WITHIN = { withinMs: 20_000 };
 
-/** A store with so much room, in bytes. */
+/** A store that takes writes up to so many bytes. */
 class Disk {
   room = 1000;
+  /** What it says of its room; undefined: it does not know. */
+  says: number | undefined;
   readonly probes: number[] = [];
   readonly watch = new WriteWatch(
     {
@@ -18,14 +21,16 @@ class Disk {
         this.probes.push(bytes);
         this.#take(bytes);
       },
+      room: async () => this.says,
       log: silentLogger(),
       now: () => 7,
     },
-    RETRY,
+    { retry: RETRY, lookMs: 2 },
   );
 
-  async write(bytes: number): Promise<void> {
-    await this.watch.during(bytes, async () => this.#take(bytes));
+  /** Writes rows with so many bytes each. */
+  async write(...rows: number[]): Promise<void> {
+    await this.watch.during(rows, async () => this.#take(rows.reduce((sum, bytes) => sum + bytes)));
   }
 
   #take(bytes: number): void {
@@ -36,7 +41,7 @@ class Disk {
   }
 }
 
-const FULL = { ok: false, reason: 'disk full', sinceMs: 7 };
+const FULL = { ok: false, reason: 'disk full', sinceMs: 7, fromBytes: undefined };
 
 test('a refused write is known, and that there is room again is known without another write', async () => {
   const disk = new Disk();
@@ -44,26 +49,88 @@ test('a refused write is known, and that there is room again is known without an
   assert.deepEqual(disk.watch.status, { ok: true });
   disk.room = 0;
   await assert.rejects(disk.write(10), { code: 'log_unwritable' });
-  assert.deepEqual(disk.watch.status, FULL);
+  assert.deepEqual(disk.watch.status, { ...FULL, fromBytes: 10 });
   await until(() => disk.probes.length > 2, { ...WITHIN, what: 'several probes' });
-  assert.deepEqual(disk.watch.status, FULL);
+  assert.deepEqual(disk.watch.status, FULL, 'nor are smaller ones taken');
   disk.room = 10;
   await until(() => disk.watch.status.ok, { ...WITHIN, what: 'it is known' });
   const probes = disk.probes.length;
-  assert.deepEqual([...new Set(disk.probes)], [10]);
+  assert.deepEqual([...new Set(disk.probes)], [10, 1]);
   await disk.write(5);
   assert.equal(disk.probes.length, probes, 'nothing is probed while all is well');
   await disk.watch.close();
 });
 
-test('a small write says nothing about a large one that was refused; a large one does', async () => {
+test('one large update that is refused says nothing of small ones, which go on', async () => {
   const disk = new Disk();
+  const from = (fromBytes: number): object => ({ ...FULL, fromBytes });
   await assert.rejects(disk.write(5000), { code: 'log_unwritable' });
+  await until(() => disk.probes.length > 3, { ...WITHIN, what: 'small ones are probed, too' });
   await disk.write(100);
-  assert.deepEqual(disk.watch.status, FULL);
+  assert.deepEqual(disk.watch.status, from(5000));
+  await assert.rejects(disk.write(2000), { code: 'log_unwritable' });
+  assert.deepEqual(disk.watch.status, from(2000));
+  disk.room = 2000;
+  await disk.write(2000);
+  assert.deepEqual(disk.watch.status, from(5000), 'the larger one would still be refused');
+  await assert.rejects(disk.write(300, 1500, 1500), { code: 'log_unwritable' });
+  assert.deepEqual(disk.watch.status, from(300), 'each update of a batch was refused');
   disk.room = 5000;
   await disk.write(5000);
   assert.deepEqual(disk.watch.status, { ok: true });
+  await disk.watch.close();
+});
+
+test('what is known after each outcome', () => {
+  const known: Refused = { reason: 'r', sinceMs: 1, least: 10, most: 50 };
+  const refused = (least: number, most: number): Refused => afterRefused(known, { reason: 's', nowMs: 9, least, most });
+  assert.deepEqual(afterRefused(undefined, { reason: 'r', nowMs: 1, least: 10, most: 50 }), known);
+  assert.deepEqual(refused(5, 7), { ...known, reason: 's', least: 5 });
+  assert.deepEqual(refused(20, 70), { ...known, reason: 's', most: 70 });
+  assert.equal(afterTaken(undefined, 0), undefined);
+  assert.deepEqual(afterTaken(known, 9), known);
+  assert.deepEqual(afterTaken(known, 10), { ...known, least: 50 });
+  assert.equal(afterTaken(known, 50), undefined);
+  assert.equal(afterTaken({ ...known, most: 2 ** 40 }, 2 ** 20), undefined, 'more than a MiB is not probed');
+});
+
+test('a store that is full at the start is known to be before anybody writes, and so is that it has room again', async () => {
+  const disk = new Disk();
+  disk.room = 0;
+  await disk.watch.start();
+  assert.deepEqual(disk.watch.status, { ...FULL, fromBytes: KIB64 });
+  await until(() => disk.probes.includes(1), { ...WITHIN, what: 'a small probe' });
+  await until(() => !disk.watch.status.ok && disk.watch.status.fromBytes === undefined, {
+    ...WITHIN,
+    what: 'none is taken',
+  });
+  disk.room = KIB64;
+  await until(() => disk.watch.status.ok, { ...WITHIN, what: 'there is room' });
+  await disk.watch.close();
+});
+
+test('an idle store that fills up is known to be full; one with much room, or that does not know, is not written to', async () => {
+  const disk = new Disk();
+  disk.room = KIB64;
+  await disk.watch.start();
+  let asked = 0;
+  const looks = async (what: string): Promise<void> => {
+    const from = asked;
+    await until(() => asked > from + 2, { ...WITHIN, what });
+  };
+  let room: number | undefined = 2 ** 30;
+  Object.defineProperty(disk, 'says', {
+    get: () => {
+      asked++;
+      return room;
+    },
+  });
+  await looks('looks at much room');
+  room = undefined;
+  await looks('looks at a store that does not know');
+  assert.deepEqual(disk.probes, [KIB64], 'the one of the start');
+  [disk.room, room] = [0, 4096];
+  await until(() => !disk.watch.status.ok, { ...WITHIN, what: 'it is known' });
   await disk.watch.close();
 });
 
@@ -80,7 +147,7 @@ test('other errors say nothing, a part that was refused does, and so does no wri
   const { watch } = new Disk();
   const reject = (error: Error) =>
     assert.rejects(
-      watch.during(1, () => Promise.reject(error)),
+      watch.during([1], () => Promise.reject(error)),
       error,
     );
   await reject(new SyncError('log_conflict', 'somebody was faster'));
@@ -90,7 +157,7 @@ test('other errors say nothing, a part that was refused does, and so does no wri
   await reject(new SyncError('backbone_unavailable', '2 of 3 rows were written', { cause }));
   assert.deepEqual(watch.status, FULL);
   await watch.during(
-    1,
+    [1],
     async () => 'a duplicate',
     () => 0,
   );

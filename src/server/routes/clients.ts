@@ -2,7 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { limitsOf } from '../../auth/caller.js';
 import { addRoute } from '../../http/route.js';
-import type { WriteStatus } from '../log/log-store.js';
+import type { ClientsAnswer } from '../../wire/clients.js';
+import type { RefusedWrites, WriteStatus } from '../log/log-store.js';
 import type { Sessions } from '../sessions/sessions.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
@@ -47,8 +48,12 @@ export function clientsRoutes(
       return {
         ...page,
         policy_source: viewOfSource(deps.policySource?.status()),
-        ...(!writes.ok && { log_refuses: { since: writes.sinceMs, reason: writes.reason } }),
+        ...(!writes.ok && { log_refuses: refusalOf(writes) }),
       };
     },
   );
+}
+
+function refusalOf({ sinceMs, reason, fromBytes }: RefusedWrites): ClientsAnswer['log_refuses'] {
+  return { since: sinceMs, reason, ...(fromBytes !== undefined && { from_bytes: fromBytes }) };
 }

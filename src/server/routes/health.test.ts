@@ -25,10 +25,14 @@ const LOG = { epoch: 'e', head: 7, durability: 'durable' };
 
 test('a log that refuses updates makes a server degraded, and it stays ready for all else', async () => {
   const refuses = { since: '2026-11-21T10:00:00.000Z', reason: 'disk full' };
-  const writes = { ok: false, reason: 'disk full', sinceMs: Date.parse(refuses.since) } as const;
+  const writes = { ok: false, reason: 'disk full', sinceMs: Date.parse(refuses.since), fromBytes: undefined } as const;
   assert.deepEqual(await said(writes, new StateFiles()), [
     [200, { status: 'degraded', policy: POLICY, update_log: { ...LOG, refuses } }],
     [200, { status: 'ok', limited: 'updates are refused: disk full' }],
+  ]);
+  assert.deepEqual(await said({ ...writes, fromBytes: 100_034 }, new StateFiles()), [
+    [200, { status: 'degraded', policy: POLICY, update_log: { ...LOG, refuses: { ...refuses, from_bytes: 100_034 } } }],
+    [200, { status: 'ok', limited: 'updates of 100,034 bytes and more are refused: disk full' }],
   ]);
   assert.deepEqual(await said({ ok: true }, new StateFiles()), [
     [200, { status: 'ok', policy: POLICY, update_log: LOG }],

@@ -4,7 +4,7 @@ import { consumeRateLimit } from '../../http/request-guards.js';
 import { addRoute } from '../../http/route.js';
 import { type Rate, RateLimit } from '../../lib/rate.js';
 import { clockDifference } from '../instances/clock-watch.js';
-import type { StoreStatus, WriteStatus } from '../log/log-store.js';
+import type { RefusedWrites, StoreStatus } from '../log/log-store.js';
 import type { UpdateLog } from '../log/update-log.js';
 import type { CutOff } from '../sessions/lease.js';
 import type { FailingFile } from '../sessions/state-files.js';
@@ -28,6 +28,7 @@ export interface HealthDeps {
 /** For the OpenAPI document alone. */
 async function healthAnswer() {
   const { sourceView } = await import('../../wire/clients.js');
+  const { refusedFromBytes } = await import('../../wire/refused-updates.js');
   return z.object({
     status: z
       .enum(['ok', 'degraded', 'error'])
@@ -48,9 +49,9 @@ async function healthAnswer() {
         .optional()
         .describe('With a shared log: whether it can be reached, or since when and why not'),
       refuses: z
-        .object({ since: z.string(), reason: z.string() })
+        .object({ since: z.string(), reason: z.string(), from_bytes: refusedFromBytes })
         .optional()
-        .describe('The log takes no updates: publishes get 507, all else goes on. Missing: it takes them'),
+        .describe('The log refuses updates: they get 507, all else goes on. Missing: it takes them'),
       config_differs: z.literal(true).optional().describe('The base entries of a newer configuration are in use'),
       error: z.string().optional(),
     }),
@@ -112,8 +113,8 @@ export function healthRoutes(app: FastifyInstance, deps: HealthDeps): void {
   });
 }
 
-function refusalOf({ sinceMs, reason }: Extract<WriteStatus, { ok: false }>): { since: string; reason: string } {
-  return { since: isoTime(sinceMs), reason };
+function refusalOf({ sinceMs, reason, fromBytes }: RefusedWrites): object {
+  return { since: isoTime(sinceMs), reason, ...(fromBytes !== undefined && { from_bytes: fromBytes }) };
 }
 
 function isoTime(ms: number): string {

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { addRoute } from '../../http/route.js';
+import { refusedUpdates } from '../../wire/refused-updates.js';
 import type { WriteStatus } from '../log/log-store.js';
 import { type PolicySourceStatus, viewOfSource } from '../source/source.js';
 
@@ -60,6 +61,7 @@ export function readyRoutes(app: FastifyInstance, { policySource, log, drain }: 
     const found = obstacle();
     if (found !== undefined) return reply.code(503).send({ status: 'unavailable', ...found });
     const { writes } = log;
-    return { status: 'ok', ...(!writes.ok && { limited: `updates are refused: ${writes.reason}` }) };
+    if (writes.ok) return { status: 'ok' };
+    return { status: 'ok', limited: `${refusedUpdates(writes.fromBytes)} are refused: ${writes.reason}` };
   });
 }
