@@ -91,8 +91,8 @@ export class CheckEngine implements AsyncDisposable {
       }
     };
     await judge(() => assertNotReserved(layers, engine.reserved));
-    await judge(() => assertPackagesNotReserved(places, engine.reserved, true));
-    await judge(() => assertRoomFor(statics, places));
+    await judge(() => assertPackagesNotReserved(policy, engine.reserved, true));
+    await judge(() => assertRoomFor(statics, places, { policy }));
     const regions = problems.length === 0 ? regionsOf(statics, places) : [];
     await judge(() => engine.check(policy, regions, new AbortController().signal));
     const listed = problems.map((problem) =>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { regoPackage } from './rego-package.js';
+import { packageLine, regoPackage } from './rego-package.js';
 
 describe('the package of a module', () => {
   const TABLE: Record<string, string[] | undefined> = {
@@ -29,4 +29,11 @@ describe('the package of a module', () => {
   for (const [rego, segments] of Object.entries(TABLE)) {
     it(`of ${JSON.stringify(rego)}`, () => assert.deepEqual(regoPackage(rego), segments));
   }
+});
+
+it('the line of its declaration is behind comments and empty lines', () => {
+  const lines = ['package a', '# about\n\n\r\n  package a.b', '\uFEFF\npackage a', 'package # why\n a', ''].map(
+    packageLine,
+  );
+  assert.deepEqual(lines, [1, 4, 2, 1, 1]);
 });

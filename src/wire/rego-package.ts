@@ -5,8 +5,13 @@ const FIRST_PART = /[A-Za-z_][A-Za-z0-9_]*/y;
 /** `.name`, `["any text"]` or a raw string in brackets. */
 const NEXT_PART = /\.[A-Za-z_][A-Za-z0-9_]*|\[\s*(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`)\s*\]/y;
 
-/** The parts of the package declaration as its text has them; none where there is no package that OPA would read. */
-function packageParts(rego: string): string[] {
+/** A package declaration: its parts as the text has them, none where there is no package that OPA would read, and where it begins. */
+interface Declaration {
+  readonly parts: readonly string[];
+  readonly start: number;
+}
+
+function declarationOf(rego: string): Declaration {
   let at = rego.startsWith('\uFEFF') ? 1 : 0;
   const take = (pattern: RegExp): string | undefined => {
     pattern.lastIndex = at;
@@ -15,13 +20,14 @@ function packageParts(rego: string): string[] {
     return found;
   };
   take(SPACE);
-  if (take(KEYWORD) === undefined) return [];
+  const start = at;
+  if (take(KEYWORD) === undefined) return { parts: [], start };
   take(SPACE);
   const first = take(FIRST_PART);
-  if (first === undefined) return [];
+  if (first === undefined) return { parts: [], start };
   const parts = [first];
   for (let part = take(NEXT_PART); part !== undefined; part = take(NEXT_PART)) parts.push(part);
-  return parts;
+  return { parts, start };
 }
 
 /**
@@ -29,13 +35,18 @@ function packageParts(rego: string): string[] {
  * OPAL's it knows comments, underscores, brackets and indentation (opal-protocol P5.3, P10.4).
  */
 export function packageName(rego: string): string {
-  return packageParts(rego).join('');
+  return declarationOf(rego).parts.join('');
 }
 
 /** The package as path segments: `a.b["c d"]` gives `['a', 'b', 'c d']`; undefined where there is none. */
 export function regoPackage(rego: string): string[] | undefined {
-  const parts = packageParts(rego);
+  const { parts } = declarationOf(rego);
   return parts.length === 0 ? undefined : parts.map(segmentOf);
+}
+
+/** The line of the package declaration, 1 for the first. */
+export function packageLine(rego: string): number {
+  return rego.slice(0, declarationOf(rego).start).split('\n').length;
 }
 
 function segmentOf(part: string): string {

@@ -284,17 +284,17 @@ test('texts arrive byte for byte', async () => {
 
 const REFUSED: Record<string, { files: Record<string, FileContent>; says: RegExp }> = {
   'a module that is not UTF-8': {
-    files: { 'x/bad.rego': Buffer.from([0x70, 0xff]) },
-    says: /x\/bad\.rego is not UTF-8/,
+    files: { 'x/bad.rego': Buffer.from('package x\n\n# \xff\n', 'latin1') },
+    says: /x\/bad\.rego:3 is not UTF-8/,
   },
-  'a data file that is not JSON': { files: { 'x/data.json': '{"a":1,}' }, says: /x\/data\.json is not valid JSON/ },
-  'a data file with something behind the value': { files: { 'x/data.json': '{} {}' }, says: /x\/data\.json/ },
-  'an empty data file': { files: { 'x/my_data.json': '' }, says: /x\/my_data\.json is not valid JSON/ },
-  'a data file that starts with a byte order mark': { files: { 'x/data.json': '\uFEFF{}' }, says: /x\/data\.json/ },
+  'a data file that is not JSON': { files: { 'x/data.json': '{"a":1,\n}' }, says: /x\/data\.json:2 is not valid JSON/ },
+  'a data file with something behind the value': { files: { 'x/data.json': '{}\n\n{}' }, says: /x\/data\.json:3 / },
+  'an empty data file': { files: { 'x/my_data.json': '' }, says: /x\/my_data\.json:1 is not valid JSON/ },
+  'a data file that starts with a byte order mark': { files: { 'x/data.json': '\uFEFF{}' }, says: /x\/data\.json:1 / },
   'a root data file that is no object': { files: { 'data.json': '[1]' }, says: / data\.json must be a JSON object/ },
   'a manifest that is not UTF-8': {
     files: { '.manifest': Buffer.from([0xff, 0x0a]) },
-    says: /\.manifest is not UTF-8/,
+    says: /\.manifest:1 is not UTF-8/,
   },
 };
 

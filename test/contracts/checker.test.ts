@@ -71,9 +71,23 @@ test('data where a rule is, or where a package has no room, keeps the commit fro
     /^app\/a\.rego:3 does not compile: conflicting rule for data path a\/allow .*\(its value is in a\/data\.json\)$/,
   );
   const [room = ''] = await problemsOf(jobOf({ 'x.rego': 'package a.b\n\nx := 1\n' }, { 'data.json': '{"a": 7}' }));
-  assert.match(room, /^data\.json: does not compile: the document at \/a is no object/);
+  assert.match(room, /^x\.rego:1 does not compile: the document at \/a is no object.* \(its value is in data\.json\)$/);
   const [kept = ''] = await problemsOf(jobOf({ 'x.rego': V1 }, { 'system/authz/data.json': '{}' }));
   assert.match(kept, /^system\/authz\/data\.json: does not compile: .*kept for/);
+});
+
+test('a package that is kept for clients is named with file and line, too, in each file that declares it', async () => {
+  const text = '# Answers of OPA itself.\n\npackage system\n\nmain := 1\n';
+  const modules = { 'a.rego': V1, 's/authz.rego': 'package system.authz\n\nallow := true\n', 's/main.rego': text };
+  const problems = await problemsOf(jobOf(modules));
+  assert.deepEqual(
+    problems.map((problem) => problem.replace(/: \/?[^:]*$/, '')),
+    [
+      's/authz.rego:1 does not compile: package system.authz cannot be used',
+      's/main.rego:3 does not compile: package system cannot be used',
+    ],
+    problems.join('\n'),
+  );
 });
 
 test('each set of folders is compiled by itself, and a folder that is not there is empty', async () => {

@@ -120,7 +120,7 @@ describe('policysync check', () => {
     const report = await check(1, [repo.path], env);
     assert.deepEqual(notInOrder(report), [
       'error file_not_json broken/data.json:3',
-      'error file_not_utf8 lib/bytes.rego',
+      'error file_not_utf8 lib/bytes.rego:1',
       'warning manifest_line .manifest:2',
       'warning manifest_line .manifest:4',
       'warning data_replaced users/data.json',

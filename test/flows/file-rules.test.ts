@@ -256,11 +256,11 @@ describe('one repository, server and client', () => {
     await chain.replace({ 'a.rego': 'package a\n\nx := 1\n', 's/data.json': '{"s":1}' });
     const good = field((await request(`${chain.server.url}/healthcheck`)).json, 'policy', 'head');
     const broken: readonly [file: string, content: FileContent, says: RegExp][] = [
-      ['a.rego', Buffer.from([0x70, 0xff, 0xfe]), /a\.rego is not UTF-8/],
-      ['s/data.json', '{"s":2,}', /s\/data\.json is not valid JSON/],
-      ['s/x_data.json', '{"s":', /s\/x_data\.json is not valid JSON/],
+      ['a.rego', Buffer.from([0x70, 0xff, 0xfe]), /a\.rego:1 is not UTF-8/],
+      ['s/data.json', '{\n"s":2,}', /s\/data\.json:2 is not valid JSON/],
+      ['s/x_data.json', '{"s":', /s\/x_data\.json:1 is not valid JSON/],
       ['data.json', '[]', /data\.json must be a JSON object/],
-      ['s/data.json', Buffer.from('{"s":"\xff"}', 'latin1'), /s\/data\.json is not UTF-8/],
+      ['s/data.json', Buffer.from('{"s":"\xff"}', 'latin1'), /s\/data\.json:1 is not UTF-8/],
     ];
     for (const [file, content, says] of broken) {
       const before = await chain.repo.git('rev-parse', 'HEAD');

@@ -15,8 +15,7 @@ import type { CheckedContent } from './open-content.js';
 /** A file that the server rejects, and with it the whole commit. */
 export interface RejectedFile {
   readonly path: string;
-  readonly problem: ContentProblem | { readonly kind: 'name'; readonly text: string };
-  readonly bytes: Uint8Array;
+  readonly problem: Omit<ContentProblem, 'kind'> & { readonly kind: ContentProblem['kind'] | 'name' };
 }
 
 /** The bundle of a commit as the server builds it, and what it leaves out. */
@@ -75,9 +74,7 @@ export async function readBundle(
     ...{ snapshot, directories, others },
     modules: texts('policy'),
     data: texts('data'),
-    rejected: judged.flatMap(({ file: { path, blob }, problem }) =>
-      problem === undefined ? [] : [{ path, problem, bytes: bytesOf(blob) }],
-    ),
+    rejected: judged.flatMap(({ file: { path }, problem }) => (problem === undefined ? [] : [{ path, problem }])),
     ignored: ignored.map(({ path, pattern }) => ({ path, pattern })),
     ignoredTests: tests.map(({ path, blob }) => ({ path, text: decoded(bytesOf(blob)) })),
   };

@@ -1,4 +1,3 @@
-import { JsonSyntaxError } from '../../lib/json-check.js';
 import { directoryOf, nameOf } from '../../server/bundle/directories.js';
 import { errorFinding, type Finding, okFinding, warningFinding } from '../findings.js';
 import { counted } from '../status/text.js';
@@ -72,22 +71,14 @@ export function fileFindings(
   ];
 }
 
-/** The line of a byte, 1 for the first. */
-export function lineAt(bytes: Uint8Array, offset: number): number {
-  let line = 1;
-  for (let at = 0; at < offset && at < bytes.length; at++) if (bytes[at] === 0x0a) line++;
-  return line;
-}
-
 /** Whether a link would be in the bundle if it were a file, or may be a folder. */
 function isMissed(link: string): boolean {
   const name = nameOf(link);
   return /\.rego$|data\.json$/.test(name) || !name.includes('.');
 }
 
-function rejectedFinding({ path, problem, bytes }: RejectedFile): Finding {
-  const cause = problem.kind === 'not_json' ? problem.cause : undefined;
-  const line = cause instanceof JsonSyntaxError ? lineAt(bytes, cause.offset) : undefined;
+function rejectedFinding({ path, problem }: RejectedFile): Finding {
+  const { line, cause } = problem;
   const detail = cause === undefined ? '' : `: ${cause.message}`;
   const place = { file: path.replaceAll('\uFFFD', '?'), ...(line !== undefined && { line }) };
   const { id, remedy } = REJECTIONS[problem.kind];

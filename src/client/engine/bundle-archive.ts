@@ -4,13 +4,27 @@ import { pack } from 'tar-stream';
 import { objectText } from '../../lib/json-text.js';
 import { outermost } from '../../lib/path-tree.js';
 import type { DocPath } from '../../wire/doc-path.js';
-import { regoPackage } from '../../wire/rego-package.js';
+import { packageLine, regoPackage } from '../../wire/rego-package.js';
 import type { PolicySet, Region } from './engine.js';
 import { manifestVersions, type V0Modules } from './rego-versions.js';
 
 /** The packages of a policy as roots of an OPA bundle, without those that lie below another. */
 export function packageRoots(policy: PolicySet): DocPath[] {
   return outermost([...policy.modules.values()].flatMap((rego) => asRoot(regoPackage(rego))));
+}
+
+/** A package of a policy: its place among the roots, and where the policy declares it. */
+export interface PackagePlace {
+  readonly path: DocPath;
+  readonly file: string;
+  readonly row: number;
+}
+
+/** The packages of a policy, by module. */
+export function packagePlaces({ modules }: PolicySet): PackagePlace[] {
+  return [...modules].flatMap(([file, rego]) =>
+    asRoot(regoPackage(rego)).map((path) => ({ path, file, row: packageLine(rego) })),
+  );
 }
 
 /**

@@ -188,7 +188,7 @@ export class Applier extends EngineCopy {
   /** True when the engine holds a value without members at or above one of the packages. */
   #isInTheWay(policy: PolicySet): boolean {
     try {
-      assertRoomFor(this.layers, packageRoots(policy));
+      assertRoomFor(this.layers, packageRoots(policy), { policy });
       return false;
     } catch (error) {
       if (!(error instanceof EngineRefusal)) throw error;
@@ -216,7 +216,8 @@ export class Applier extends EngineCopy {
   async #judge(policy: PolicySet, alone: LayerSet, signal: AbortSignal): Promise<void> {
     const places = packageRoots(policy);
     assertNotReserved([...alone.all()], this.engine.reserved);
-    assertPackagesNotReserved(places, this.engine.reserved, this.engine.policyMode === 'bundle');
+    assertPackagesNotReserved(policy, this.engine.reserved, this.engine.policyMode === 'bundle');
+    assertRoomFor(alone, places, { policy });
     this.assertRoom(alone, places);
     const regions = regionsOf(alone, places);
     const isMasked = regions.some(({ path }) =>

@@ -1,7 +1,8 @@
 import { type DocPath, docPathText, isAtOrBelow, pathsOverlap } from '../../wire/doc-path.js';
 import { isObject, leafOfBody, nodeAt } from '../../wire/json-node.js';
 import { compareRank, type Layer, type LayerSet, STATIC_ERA } from '../desired/layers.js';
-import { EngineRefusal } from '../engine/engine.js';
+import { type PackagePlace, packagePlaces } from '../engine/bundle-archive.js';
+import { type EngineProblem, EngineRefusal, type PolicySet } from '../engine/engine.js';
 import { AUTHZ_PATH, AUTHZ_REASON } from '../engine/opa-authz.js';
 
 /** A layer that the engine refuses as long as policy and the documents around it stay as they are (design D10). */
@@ -12,16 +13,25 @@ export interface BlockedLayer {
 
 /**
  * Throws a refusal when a value that is no object lies at or above a root, the place of `what`: the engine cannot hold
- * both.
+ * both. `policy`: whose packages the roots are, so that the refusal names one.
  */
-export function assertRoomFor(layers: LayerSet, roots: readonly DocPath[], what = 'a policy package'): void {
+export function assertRoomFor(
+  layers: LayerSet,
+  roots: readonly DocPath[],
+  { what = 'a policy package', policy }: { readonly what?: string; readonly policy?: PolicySet } = {},
+): void {
   const places = outermostFirst(roots.flatMap((root) => root.map((_, index) => root.slice(0, index + 1))));
   for (const path of places) {
     const node = layers.compose(path);
     if (node === undefined || isObject(node)) continue;
     const message = `the document at ${docPathText(path)} is no object, but it is the place of ${what}`;
-    throw new EngineRefusal(message, [{ message, conflictPath: path }]);
+    const declared = policy && packagePlaces(policy).find((place) => isAtOrBelow(place.path, path));
+    throw new EngineRefusal(message, [{ message, conflictPath: path, ...placeOf(declared) }]);
   }
+}
+
+function placeOf(declared: PackagePlace | undefined): { file?: string; row?: number } {
+  return declared === undefined ? {} : { file: declared.file, row: declared.row };
 }
 
 /** What is kept for the client itself, in messages. */
@@ -46,18 +56,16 @@ export function assertNotReserved(layers: readonly Layer[], reserved: readonly D
  * Throws a refusal for a policy that would take over a document of the client's own. `above`: a package above one takes
  * it over, too (a bundle owns everything below its packages).
  */
-export function assertPackagesNotReserved(
-  packages: readonly DocPath[],
-  reserved: readonly DocPath[],
-  above: boolean,
-): void {
-  for (const path of packages) {
+export function assertPackagesNotReserved(policy: PolicySet, reserved: readonly DocPath[], above: boolean): void {
+  const problems = packagePlaces(policy).flatMap((place): EngineProblem[] => {
+    const { path } = place;
     const own = reserved.find((each) => isAtOrBelow(path, each) || (above && isAtOrBelow(each, path)));
-    if (own === undefined) continue;
+    if (own === undefined) return [];
     const reason = own === AUTHZ_PATH ? AUTHZ_REASON : `${docPathText(own)} is kept for ${OWN_DOCUMENTS}`;
-    const message = `package ${path.join('.')} cannot be used: ${reason}`;
-    throw new EngineRefusal(message, [{ message, conflictPath: own }]);
-  }
+    return [{ message: `package ${path.join('.')} cannot be used: ${reason}`, ...placeOf(place) }];
+  });
+  const [first] = problems;
+  if (first !== undefined) throw new EngineRefusal(first.message, problems);
 }
 
 /** The dynamic layers whose documents stand where the refusal says that a rule is. */

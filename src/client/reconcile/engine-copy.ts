@@ -123,9 +123,7 @@ export class EngineCopy {
     try {
       const { reserved, policyMode } = this.engine;
       assertNotReserved(layers, reserved);
-      if (policy !== undefined) {
-        assertPackagesNotReserved(packageRoots(policy), reserved, policyMode === 'bundle');
-      }
+      if (policy !== undefined) assertPackagesNotReserved(policy, reserved, policyMode === 'bundle');
       this.assertRoom(this.layers, this.roots);
     } catch (error) {
       this.#forget(content);
@@ -426,7 +424,7 @@ export class EngineCopy {
   protected assertRoom(layers: LayerSet, roots: readonly DocPath[], isNear = (_: DocPath): boolean => true): void {
     const ownParents = this.engine.reserved.map((path) => path.slice(0, -1));
     assertRoomFor(layers, roots.filter(isNear));
-    assertRoomFor(layers, ownParents.filter(isNear), OWN_DOCUMENTS);
+    assertRoomFor(layers, ownParents.filter(isNear), { what: OWN_DOCUMENTS });
   }
 
   protected doubt(paths: readonly DocPath[]): void {

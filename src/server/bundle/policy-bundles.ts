@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger } from '../../lib/log.js';
+import { lineNotUtf8 } from '../../lib/text-lines.js';
 import type { PolicyBundle } from '../../wire/bundle.js';
 import { packageName } from '../../wire/rego-package.js';
 import { CommitRefused } from '../source/commit-refused.js';
@@ -173,7 +174,8 @@ export function buildBundle(plan: BundlePlan, contents: ReadonlyMap<string, Uint
     try {
       text = decoder.decode(contents.get(blob));
     } catch (cause) {
-      throw new CommitRefused(plan.hash, { file: path }, 'is not UTF-8', cause);
+      const line = lineNotUtf8(contents.get(blob) ?? new Uint8Array());
+      throw new CommitRefused(plan.hash, { file: path, line }, 'is not UTF-8', cause);
     }
     if (kind === 'data') bundle.data_modules.push({ path: directoryOf(path), data: text });
     else bundle.policy_modules.push({ path, package_name: packageName(text), rego: text });

@@ -1,6 +1,6 @@
-import { isUtf8 } from 'node:buffer';
-import { JsonCheck } from '../../lib/json-check.js';
+import { JsonCheck, JsonSyntaxError } from '../../lib/json-check.js';
 import type { Logger } from '../../lib/log.js';
+import { lineAt, lineNotUtf8 } from '../../lib/text-lines.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import type { GitObjects } from '../source/git-objects.js';
 import type { CommitReview } from '../source/source.js';
@@ -80,12 +80,12 @@ function rootMark(file: BundleFile): string {
 
 function checkName(hash: string, file: BundleFile): void {
   const problem = nameProblem(file);
-  if (problem !== undefined) throw refused(hash, file.path, problem);
+  if (problem !== undefined) throw refused(hash, file.path, { text: problem });
 }
 
 function checkContent(hash: string, file: BundleFile, bytes: Uint8Array): void {
   const problem = contentProblem(file, bytes);
-  if (problem !== undefined) throw refused(hash, file.path, problem.text, problem.cause);
+  if (problem !== undefined) throw refused(hash, file.path, problem);
 }
 
 /** Why a file cannot be served because of its name; undefined if it can. */
@@ -97,12 +97,15 @@ export function nameProblem(file: Pick<BundleFile, 'path'>): string | undefined 
 export interface ContentProblem {
   readonly kind: 'not_utf8' | 'not_json' | 'not_object';
   readonly text: string;
+  /** Undefined: the whole file. */
+  readonly line?: number;
   readonly cause?: Error;
 }
 
 /** Returns what is wrong with the content of a file; undefined if it can be served. */
 export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProblem | undefined {
-  if (!isUtf8(bytes)) return { kind: 'not_utf8', text: 'is not UTF-8' };
+  const broken = lineNotUtf8(bytes);
+  if (broken !== undefined) return { kind: 'not_utf8', text: 'is not UTF-8', line: broken };
   if (file.kind !== 'data') return undefined;
   const check = new JsonCheck();
   let kind: string;
@@ -111,13 +114,14 @@ export function contentProblem(file: BundleFile, bytes: Uint8Array): ContentProb
     kind = check.end().kind;
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause;
-    return { kind: 'not_json', text: 'is not valid JSON', cause };
+    const line = cause instanceof JsonSyntaxError ? { line: lineAt(bytes, cause.offset) } : {};
+    return { kind: 'not_json', text: 'is not valid JSON', ...line, cause };
   }
   if (rootMark(file) === '' || kind === 'object') return undefined;
   return { kind: 'not_object', text: 'must be a JSON object at the root' };
 }
 
-function refused(hash: string, file: string, why: string, cause?: unknown): CommitRefused {
-  const detail = cause instanceof Error ? `: ${cause.message}` : '';
-  return new CommitRefused(hash, { file }, `${why}${detail}`, cause);
+function refused(hash: string, file: string, { text, line, cause }: Omit<ContentProblem, 'kind'>): CommitRefused {
+  const place = { file, ...(line !== undefined && { line }) };
+  return new CommitRefused(hash, place, cause === undefined ? text : `${text}: ${cause.message}`, cause);
 }

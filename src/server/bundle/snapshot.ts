@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer';
+import { lineNotUtf8 } from '../../lib/text-lines.js';
 import type { DocPath } from '../../wire/doc-path.js';
 import { CommitRefused } from '../source/commit-refused.js';
 import type { GitObjects, TreeFile } from '../source/git-objects.js';
@@ -157,7 +157,8 @@ export function createSnapshots(
     const manifestText = (path: string): string | undefined => {
       const bytes = blobs.get(manifests.get(path) ?? '');
       if (bytes === undefined) return undefined;
-      if (!isUtf8(bytes)) throw new CommitRefused(hash, { file: path }, 'is not UTF-8');
+      const line = lineNotUtf8(bytes);
+      if (line !== undefined) throw new CommitRefused(hash, { file: path, line }, 'is not UTF-8');
       return new TextDecoder().decode(bytes); // without a byte order mark
     };
     return takeSnapshot({ hash, tree, manifestText }, options);
