@@ -161,6 +161,16 @@ describe('the frame of the page', { skip: NO_BROWSER }, () => {
     await says(
       new RegExp(`refused the newest commit\\. badc0de is not served: a\\.rego:3: unsafe\\. Clients keep ${short}`),
     );
+    const problems = [
+      { message: 'does not compile: unsafe', file: 'a.rego', line: 3 },
+      { message: 'does not compile: undefined function f', file: 'b.rego', line: 4 },
+      { message: 'is too much' },
+    ];
+    const error = 'commit badc0de11: a.rego:3 does not compile: unsafe (and 2 more)';
+    server.tell({ at: Date.now(), source: { state: 'following', head, refused: 'badc0de11', error, problems } });
+    await says(
+      /unsafe \(and 2 more\)\. Also b\.rego:4 does not compile: undefined function f; is too much\. Clients keep/,
+    );
     await answer(page)
       .getByText(/^All .* hold [0-9a-f]{7}, but badc0de is not served/)
       .waitFor();

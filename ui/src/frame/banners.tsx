@@ -1,4 +1,6 @@
+import { errorPlace } from '../../../src/fleet/change-words.js';
 import { clock, commit, count, duration, moment } from '../../../src/fleet/words.js';
+import type { SourceView } from '../../../src/wire/clients.js';
 import type { UiSession } from '../../../src/wire/fleet.js';
 import type { App } from '../app';
 import { Banner } from '../parts/banner';
@@ -141,7 +143,8 @@ function SourceBanner({ app }: { readonly app: App }) {
         <a href={linkTo('change', { id: source.refused })}>
           <code>{commit(source.refused)}</code>
         </a>{' '}
-        is not served: {sentence(source.error)} {served} Repair it with another commit.
+        is not served: {sentence(source.error)}
+        {alsoWrong(source.problems)} {served} Repair it with another commit.
       </Banner>
     );
   }
@@ -183,6 +186,13 @@ function SourceBanner({ app }: { readonly app: App }) {
     );
   }
   return null;
+}
+
+/** What is wrong beside the first problem, which the error of the source has. */
+function alsoWrong([, ...others]: NonNullable<SourceView['problems']> = []): string {
+  if (others.length === 0) return '';
+  const texts = others.map((problem) => `${errorPlace(problem)} ${problem.message}`.trim());
+  return ` ${sentence(`Also ${texts.join('; ')}`)}`;
 }
 
 function IncompleteBanner({ app }: { readonly app: App }) {
