@@ -57,6 +57,19 @@ test('elsewhere every name is taken, unless some are configured', () => {
   assert.throws(() => named({ headers: { host: 'evil.example' }, url: '/' }), refused);
 });
 
+test('a name counts as the address that it leads to', () => {
+  for (const host of ['sync-server', '127.1', '2130706433']) {
+    const check = createHostCheck({ host, names: [] });
+    const ask = (name: string, localAddress: string) =>
+      check({ headers: { host: name }, url: '/', socket: { localAddress } });
+    ask('evil.example', '10.0.0.5');
+    for (const address of ['127.0.0.1', '::1', '::ffff:127.0.0.1']) {
+      ask('localhost:7002', address);
+      assert.throws(() => ask('evil.example', address), refused, `${host} ${address}`);
+    }
+  }
+});
+
 /** Takes `Bearer <peer type>` as proof; anything else is refused. */
 const byName: Authenticator = {
   enabled: true,

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
+import { isIP, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { authorize } from '../auth/authorize.js';
@@ -17,22 +17,30 @@ import { authorizeSession, pageCaller } from './page-caller.js';
 const MAX_TAKEN = 100;
 
 /** Throws `host_refused` (421) for a request under a foreign name. */
-export type HostCheck = (request: Pick<IncomingMessage, 'headers' | 'url'>) => void;
+export type HostCheck = (request: Asked) => void;
+
+/** What is looked at of a request. */
+type Asked = Pick<IncomingMessage, 'headers' | 'url'> & { readonly socket?: Pick<Socket, 'localAddress'> };
 
 /**
  * A web page can point its own name at 127.0.0.1 after it was loaded (DNS rebinding); for the browser we are then its origin. It cannot
  * change the name in its requests. So a listener on loopback accepts loopback names and `names` alone (SYNC_ALLOWED_HOSTS; `.example`
  * for all below it). Another listener accepts every name unless some are set. A request without a name (HTTP/1.0) comes from no browser.
+ * Where `host` is a name, or an address in a spelling that only the system reads, the address at which a request arrived decides.
  */
 export function createHostCheck({ host, names }: { host: string; names: readonly string[] }): HostCheck {
-  const listensOnLoopback = isLoopback(hostName(host));
-  if (!listensOnLoopback && names.length === 0) return () => undefined;
+  const bound = hostName(host);
+  const listensOnLoopback = isLoopback(bound);
+  const arrivedOnLoopback = ({ socket }: Asked): boolean =>
+    isIP(bound) === 0 && isLoopback(hostName(socket?.localAddress ?? ''));
   const wanted = names.map((name) => name.toLowerCase());
   const isOurs = (name: string): boolean =>
     isLoopback(name) || wanted.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === hostName(one)));
   /** Accepted `Host` headers: nearly all callers send one of a few. */
   const taken = new Set<string>();
-  return ({ headers, url = '' }) => {
+  return (request) => {
+    if (!listensOnLoopback && names.length === 0 && !arrivedOnLoopback(request)) return;
+    const { headers, url = '' } = request;
     const { host: header = '' } = headers;
     if (url.startsWith('/') && taken.has(header)) return;
     const asked = [headers.host, /^https?:\/\/(?:[^/@]*@)?([^/?#]*)/i.exec(url)?.[1]];
