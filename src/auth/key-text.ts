@@ -1,9 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { isSshLine, KeyProblem } from './ssh-line.js';
-
-export { KeyProblem } from './ssh-line.js';
+import { resolve } from 'node:path';
+import { expandHome } from '../lib/home-path.js';
+import { KeyProblem, readPem } from '../lib/pem-text.js';
+import { isSshLine } from './ssh-line.js';
 
 /** No key is larger; keeps a wrong path from being read into memory. */
 const MAX_KEY_BYTES = 64 * 1024;
@@ -14,25 +14,29 @@ const DER_START = 0x30;
 export type KeyMaterial = { readonly text: string } | { readonly der: Buffer };
 
 /**
- * Reads the value of a key setting (opal-protocol P3.1): the text of a key, in which an underscore stands for a newline
- * where there is none (PEM has no underscore; an SSH line may have one, in its comment), or the path of a file, `~/` being the
- * home folder; also DER as base64. The form is detected; the format setting is ignored. Throws a {@link KeyProblem} that never
- * shows the value, since it may be a private key.
+ * Reads the value of a key setting (opal-protocol P3.1): the text of a key, repaired where it is PEM (an SSH line may have underscores, in
+ * its comment), or the path of a file, `~/` being the home folder; also DER as base64. The form is detected; the format setting is
+ * ignored. Throws a {@link KeyProblem} that never shows the value, since it may be a private key.
  */
 export async function readKeyMaterial(value: string, home = homedir()): Promise<KeyMaterial> {
   const text = value.trim();
-  if (text.includes('-----BEGIN') || isSshLine(text)) return { text: withNewlines(text) };
+  const given = textOf(text);
+  if (given !== undefined) return { text: given };
   const bytes = (await readKeyFile(text, home)) ?? derOfBase64(text);
   if (bytes === undefined) throw new KeyProblem('is neither the text of a key nor the path of a file that exists');
-  return bytes[0] === DER_START ? { der: bytes } : { text: withNewlines(bytes.toString('utf8').trim()) };
+  if (bytes[0] === DER_START) return { der: bytes };
+  const content = bytes.toString('utf8').trim();
+  return { text: textOf(content) ?? content };
 }
 
-function withNewlines(text: string): string {
-  return text.includes('\n') || isSshLine(text) ? text : text.replaceAll('_', '\n');
+/** The text of a key; undefined: it is none. */
+function textOf(text: string): string | undefined {
+  return isSshLine(text) ? text : readPem(text)?.text;
 }
 
-async function readKeyFile(path: string, home: string): Promise<Buffer | undefined> {
-  const file = path === '~' || path.startsWith('~/') ? join(home, path.slice(1)) : resolve(path);
+/** Reads the file that a key setting names; undefined: there is none. Throws a {@link KeyProblem} that never shows the path, which may be a key. */
+export async function readKeyFile(path: string, home = homedir()): Promise<Buffer | undefined> {
+  const file = resolve(expandHome(path, home));
   let size: number;
   try {
     const found = await stat(file);
@@ -41,7 +45,8 @@ async function readKeyFile(path: string, home: string): Promise<Buffer | undefin
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
     // Missing, or not even a path: it may still be a text.
-    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return undefined;
+    const isNoPath = code === 'ERR_INVALID_ARG_VALUE'; // it has a zero byte
+    if (isNoPath || code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return undefined;
     if (cause instanceof KeyProblem) throw cause;
     throw new KeyProblem(`names a file that cannot be read (${code})`);
   }

@@ -69,6 +69,10 @@ const PRIVATE: { form: string; value: string; algorithm: JwtAlgorithm; passphras
   { form: 'encrypted PKCS#8 with underscores', value: oneLine(PKCS8_PASS), algorithm: 'RS256', passphrase: PASSPHRASE },
   { form: 'encrypted PKCS#1', value: text(PKCS1_PASS), algorithm: 'RS256', passphrase: PASSPHRASE },
   { form: 'encrypted PKCS#1 with underscores', value: oneLine(PKCS1_PASS), algorithm: 'RS256', passphrase: PASSPHRASE },
+  { form: 'PEM with Windows line breaks', value: text(PKCS8).replaceAll('\n', '\r\n'), algorithm: 'RS256' },
+  { form: 'PEM with \\n as two characters', value: text(PKCS1).replaceAll('\n', '\\n'), algorithm: 'RS256' },
+  { form: 'PEM in one line', value: text(PKCS8).replaceAll('\n', ' '), algorithm: 'RS256' },
+  { form: 'PEM as base64', value: Buffer.from(text(PKCS8)).toString('base64'), algorithm: 'RS256' },
   { form: 'PKCS#8 DER file', value: PKCS8_DER, algorithm: 'RS256' },
   { form: 'PKCS#1 DER file', value: PKCS1_DER, algorithm: 'RS256' },
   { form: 'DER as base64', value: readFileSync(PKCS8_DER).toString('base64'), algorithm: 'RS256' },
@@ -221,7 +225,7 @@ for (const { name, load, message } of REFUSED) {
 
 test('~/ is the home folder, and an error never shows the value', async () => {
   writeFileSync(join(DIR, 'home.pem'), text(SPKI));
-  assert.deepEqual(await readKeyMaterial('~/home.pem', DIR), { text: text(SPKI).trim() });
+  assert.deepEqual(await readKeyMaterial('~/home.pem', DIR), { text: text(SPKI) });
   await assert.rejects(readKeyMaterial(`hush${'x'.repeat(5000)}`), (error: Error) => !error.message.includes('hush'));
 });
 

@@ -1,8 +1,9 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { SyncError } from '../lib/errors.js';
 import type { Secret } from '../lib/log.js';
+import { KeyProblem } from '../lib/pem-text.js';
 import { type JwtAlgorithm, whyUnfit } from './algorithms.js';
-import { KeyProblem, readKeyMaterial } from './key-text.js';
+import { readKeyMaterial } from './key-text.js';
 import { isSshLine, parseSshLine } from './ssh-line.js';
 
 /** Forms that the format settings name (opal-protocol P3.1). The real form is detected; the setting is a hint. */

@@ -1,7 +1,5 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
-
-/** What is wrong with a key, as the end of a sentence that begins with the name of its setting. Never shows the key. */
-export class KeyProblem extends Error {}
+import { KeyProblem } from '../lib/pem-text.js';
 
 /** Names of the curves in SSH and in a JWK (RFC 5656, RFC 7518), and the length of one coordinate. */
 const CURVES: Readonly<Record<string, { crv: string; bytes: number }>> = {

@@ -146,7 +146,7 @@ export const SERVER_SETTINGS = {
     policyRepoSshKey: orPath(
       secretSetting(
         'SYNC_POLICY_REPO_SSH_KEY',
-        'Private key for ssh: its text (in a single line, underscores stand for newlines) or a file path.',
+        'Private key for ssh: its text or a file path. Underscores, \\n or blanks may stand for newlines.',
       ),
     ),
     policyRepoEnv: listSetting(

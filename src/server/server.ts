@@ -37,6 +37,7 @@ import { readClients, storeClients } from './sessions/clients-file.js';
 import { type RecentUpdate, recentUpdates, updateOf } from './sessions/recent-updates.js';
 import { Sessions } from './sessions/sessions.js';
 import { StateFiles } from './sessions/state-files.js';
+import { readSshKey } from './source/ssh-key.js';
 import { logFact, startFacts, startWarnings } from './start-facts.js';
 import { createTraceMemory, type TraceMemory } from './trace/change-times.js';
 
@@ -85,6 +86,7 @@ async function compose(options: ServerOptions, deps: ServerDeps, parts: Parts): 
   for (const warning of startWarnings(options)) log.warn(warning);
   checkExternalSource(options.dataSources, { allowInsecure: options.allowInsecureExternalSource });
   const security = await serverSecurity(options);
+  if (options.policyRepoSshKey !== undefined) await readSshKey(options.policyRepoSshKey);
   const tls = await openListenerTls({
     cert: pemFile('SYNC_SERVER_TLS_CERT_FILE', options.tlsCertFile),
     key: pemFile('SYNC_SERVER_TLS_KEY_FILE', options.tlsKeyFile),

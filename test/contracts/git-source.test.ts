@@ -3,14 +3,13 @@ import { exec, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { sleep } from '../../src/lib/async.js';
 import { Secret, silentLogger } from '../../src/lib/log.js';
-import { provideSshKey, sshCommandFor } from '../../src/server/source/git-remote.js';
 import { createGitSource } from '../../src/server/source/git-source.js';
+import { sshCommandFor } from '../../src/server/source/ssh-key.js';
 import { gitHttpServer } from '../support/git-http-server.js';
 import { type GitRepo, gitRepo, gitRepoAt, runGit } from '../support/git-repo.js';
 import { startPolicyPart } from '../support/policy-part.js';
@@ -514,21 +513,12 @@ test('a mirror that is made anew keeps the ssh key that came as text', async () 
   assert.equal((await stat(keyFile)).mode & 0o777, 0o600);
 });
 
-test('an ssh key with newlines keeps its underscores, and a path is used as it is', async () => {
-  await using dir = await tempDir();
-  const file = join(dir.path, 'key');
-  const text = '-----BEGIN PRIVATE KEY-----\na_b\n-----END PRIVATE KEY-----';
-  assert.equal(await provideSshKey(new Secret(text), file), file);
-  assert.equal(await readFile(file, 'utf8'), `${text}\n`);
-  assert.equal(await provideSshKey(new Secret('/etc/key_file'), file), '/etc/key_file');
-  assert.equal(await provideSshKey(new Secret('~/.ssh/id'), file), join(homedir(), '.ssh', 'id'));
-});
-
 test('keys of hosts that lie beside the ssh key are the ones that ssh trusts', async (context) => {
   if (onPath('ssh') === undefined) return context.skip('there is no ssh on PATH: install OpenSSH');
   await using dir = await tempDir();
   const folder = join(dir.path, '100 % "ours"');
   await mkdir(folder);
+  await writeFile(join(folder, 'key'), '-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n');
   const key = new Secret(join(folder, 'key'));
   const command = async (): Promise<string> => await sshCommandFor(key, join(dir.path, 'unused'));
   assert.match(await command(), /StrictHostKeyChecking=accept-new/);

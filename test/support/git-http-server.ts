@@ -10,8 +10,12 @@ export interface GitHttpServer extends AsyncDisposable {
   hang: boolean;
   /** A request for which it gives a promise waits for that; `count` is how many have arrived, this one included. */
   hold: ((count: number) => Promise<void> | undefined) | undefined;
-  /** Requests that arrived. */
+  /** Where a request is redirected to, before anything else is asked. */
+  lead: ((request: IncomingMessage) => string | undefined) | undefined;
+  /** Requests that were let in. */
   readonly requests: readonly string[];
+  /** The `Authorization` of each, where it had one. */
+  readonly authorizations: readonly string[];
 }
 
 /** Serves the repositories below a folder with git's own CGI program; `auth` asks for basic authentication. */
@@ -21,14 +25,21 @@ export async function gitHttpServer(
   port = 0,
 ): Promise<GitHttpServer> {
   const requests: string[] = [];
+  const authorizations: string[] = [];
   const expected = auth && `Basic ${Buffer.from(`${auth.user}:${auth.password}`).toString('base64')}`;
   const server = createServer((request, response) => {
-    requests.push(`${request.method} ${request.url}`);
-    if (state.hang) return;
+    if (request.headers.authorization !== undefined) authorizations.push(request.headers.authorization);
+    const location = state.lead?.(request);
+    if (location !== undefined) {
+      response.writeHead(302, { location }).end();
+      return;
+    }
     if (expected !== undefined && request.headers.authorization !== expected) {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
       return;
     }
+    requests.push(`${request.method} ${request.url}`);
+    if (state.hang) return;
     const held = state.hold?.(requests.length);
     if (held === undefined) runBackend(root, request, response);
     else void held.then(() => runBackend(root, request, response));
@@ -37,7 +48,9 @@ export async function gitHttpServer(
     ...(await listening(server, port)),
     hang: false,
     hold: undefined,
+    lead: undefined,
     requests,
+    authorizations,
   };
   return state;
 }

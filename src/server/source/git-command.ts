@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { pipeline } from 'node:stream/promises';
 import { startTimer } from '../../lib/async.js';
 import { SyncError } from '../../lib/errors.js';
+import { redactUrl } from '../../lib/log.js';
 import { withPrivateFiles } from '../../lib/private-files.js';
 
 /** Time for git to clean up (locks, temporary packs) before it is killed. */
@@ -19,6 +20,14 @@ const DROPPED_VARIABLES =
 /** The tree without files, which every repository with SHA-1 knows; another one takes what it does not know for empty too. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
 
+/** What git says who it is, at one place. */
+export interface GitCredentials {
+  /** Scheme, host and port: no other place gets them, and git follows no redirect to one. */
+  readonly origin: string;
+  readonly username: string;
+  readonly password: string;
+}
+
 /** Options of git calls. */
 export interface GitCommandOptions {
   /** The repository of the calls. */
@@ -27,6 +36,8 @@ export interface GitCommandOptions {
   env: NodeJS.ProcessEnv;
   /** Configuration of each call, passed in the environment so that values do not show in process lists. */
   config?: readonly (readonly [key: string, value: string])[];
+  /** For a remote over http(s). */
+  credentials?: GitCredentials | undefined;
   /** GIT_SSH_COMMAND. */
   sshCommand?: string | undefined;
   /** Texts that must not appear in error messages. */
@@ -80,10 +91,37 @@ export class GitExit extends Error {
 /** Creates a {@link GitCommand}. */
 export function createGitCommand(options: GitCommandOptions): GitCommand {
   const env = gitEnvironment(options);
-  const secrets = (options.secrets ?? []).filter((secret) => secret !== '');
-  return {
-    run: (args, run) => runGit(['--git-dir', options.gitDir, ...args], `git ${args[0] ?? ''}`, env, secrets, run),
+  const rules: RemoteRules = {
+    secrets: (options.secrets ?? []).filter((secret) => secret !== ''),
+    origin: options.credentials?.origin,
   };
+  return {
+    run: (args, run) => runGit(['--git-dir', options.gitDir, ...args], `git ${args[0] ?? ''}`, env, rules, run),
+  };
+}
+
+/** What git may show of a remote, and where it may be led. */
+interface RemoteRules {
+  readonly secrets: readonly string[];
+  /** The only place of this remote. Undefined: wherever it leads. */
+  readonly origin: string | undefined;
+}
+
+/** Git asks it for user and password, which no process list shows. It is a line for a shell, as all helpers are. */
+const HELPER =
+  '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$POLICYSYNC_GIT_USER" "$POLICYSYNC_GIT_PASSWORD"; }; f';
+
+/**
+ * Configuration that has git use these credentials at their origin and nowhere else, and ask nobody else. A header of ours would be
+ * sent to wherever a redirect leads.
+ */
+function credentialConfig({ origin }: GitCredentials): (readonly [key: string, value: string])[] {
+  return [
+    ['credential.helper', ''], // forgets those of the user, which would come first
+    [`credential.${origin}.helper`, HELPER],
+    ['credential.useHttpPath', 'false'],
+    ['http.followRedirects', 'initial'],
+  ];
 }
 
 /** The environment of each call. Our configuration comes last and overrides the user's. */
@@ -95,6 +133,12 @@ function gitEnvironment(options: GitCommandOptions): NodeJS.ProcessEnv {
   env.GIT_ALLOW_PROTOCOL = options.isForeign === true ? '' : ALLOWED_PROTOCOLS;
   env.GIT_NO_REPLACE_OBJECTS = '1';
   if (options.sshCommand !== undefined) env.GIT_SSH_COMMAND = options.sshCommand;
+  const { credentials } = options;
+  if (credentials !== undefined) {
+    env.GIT_ASKPASS = ''; // and no other program
+    env.POLICYSYNC_GIT_USER = credentials.username;
+    env.POLICYSYNC_GIT_PASSWORD = credentials.password;
+  }
   const config = [
     ['gc.auto', '0'],
     ['maintenance.auto', 'false'],
@@ -104,6 +148,7 @@ function gitEnvironment(options: GitCommandOptions): NodeJS.ProcessEnv {
     ['core.attributesFile', '/dev/null'],
     ['attr.tree', EMPTY_TREE],
     ['safe.directory', options.gitDir],
+    ...(credentials === undefined ? [] : credentialConfig(credentials)),
     ...(options.config ?? []),
   ] as const;
   const first = Number(env.GIT_CONFIG_COUNT ?? 0) || 0;
@@ -122,7 +167,7 @@ function runGit(
   args: readonly string[],
   name: string,
   env: NodeJS.ProcessEnv,
-  secrets: readonly string[],
+  { secrets, origin }: RemoteRules,
   { timeoutMs, signal, input = '', onProgress, silence, limitBytes = DEFAULT_LIMIT_BYTES, cuts = false }: GitRun,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -179,6 +224,8 @@ function runGit(
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(-STDERR_KEPT_CHARS);
+      const place = origin === undefined ? undefined : ledElsewhere(stderr, origin);
+      if (origin !== undefined && place !== undefined) stop(redirected(name, origin, place));
       if (HAS_ALL.test(stderr)) remote.end();
       else remote.heard();
       const progress = onProgress === undefined ? undefined : progressText(stderr);
@@ -304,8 +351,29 @@ export function gitSaid(stderr: string): string {
   return (telling.length === 0 ? lines.slice(0, 1) : telling).join('; ').replace(/\.$/, '');
 }
 
+/** What git says, without secrets: those that are known, and those of any address that a remote names. */
 function scrub(text: string, secrets: readonly string[]): string {
-  return secrets.reduce((scrubbed, secret) => scrubbed.replaceAll(secret, '***'), text);
+  const scrubbed = secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
+  return scrubbed.replace(/https?:\/\/[^\s'"]+[?@][^\s'"]*/g, redactUrl);
+}
+
+/** Git says where a redirect led it, or for which place it lacks a user: that of another origin is returned. Pure. */
+export function ledElsewhere(stderr: string, origin: string): string | undefined {
+  for (const [, redirect, asked] of stderr.matchAll(LED)) {
+    const place = redirect ?? asked ?? '';
+    if (!URL.canParse(place) || new URL(place).origin !== origin) return redactUrl(place);
+  }
+  return undefined;
+}
+
+const LED = /^(?:warning: redirecting to (\S+)$|fatal: could not read (?:Username|Password) for '([^']+)')/gm;
+
+function redirected(name: string, origin: string, place: string): SyncError {
+  return new SyncError(
+    'git_failed',
+    `${name} is redirected to ${place}: user and password of SYNC_POLICY_REPO_URL are for ${origin} alone. If the repository has moved there, give its new address`,
+    { retryable: true },
+  );
 }
 
 /** A line that `git fetch --progress` redraws: `Receiving objects:  45% (450/1000), 3.20 MiB | 1.10 MiB/s`. */

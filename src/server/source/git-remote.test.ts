@@ -2,22 +2,35 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { SyncError } from '../../lib/errors.js';
-import { parseGitRemote, sshCommand } from './git-remote.js';
+import { parseGitRemote } from './git-remote.js';
 
-test('credentials of an http URL become a header for this URL and leave the URL', () => {
-  const remote = parseGitRemote('https://us%40er:p%2Fw@example.com/a/b.git');
-  assert.equal(remote.url, 'https://example.com/a/b.git');
-  assert.equal(remote.display, 'https://example.com/a/b.git');
-  const basic = Buffer.from('us@er:p/w').toString('base64');
-  assert.deepEqual(remote.config, [['http.https://example.com/a/b.git.extraHeader', `Authorization: Basic ${basic}`]]);
-  assert.deepEqual(new Set(remote.secrets), new Set(['p/w', 'p%2Fw', basic]));
+test('credentials of an http URL leave it, and are for its scheme, host and port', () => {
+  const remote = parseGitRemote('https://us%40er:p%2Fw@example.com:8443/a/b.git');
+  assert.equal(remote.url, 'https://example.com:8443/a/b.git');
+  assert.equal(remote.display, remote.url);
+  assert.deepEqual(remote.credentials, { origin: 'https://example.com:8443', username: 'us@er', password: 'p/w' });
+  assert.deepEqual(new Set(remote.secrets), new Set(['p/w', 'p%2Fw']));
 });
 
 test('a user name alone is a token, and as secret as one', () => {
   const remote = parseGitRemote('https://tok123@example.com/r');
   assert.equal(remote.url, 'https://example.com/r');
-  assert(remote.secrets.includes('tok123'));
-  assert.equal(remote.config[0]?.[1], `Authorization: Basic ${Buffer.from('tok123:').toString('base64')}`);
+  assert.deepEqual(remote.secrets, ['tok123', 'tok123']);
+  assert.deepEqual(remote.credentials, { origin: 'https://example.com', username: 'tok123', password: '' });
+});
+
+test('a query is a secret, too, and no line can be added to what git is told', () => {
+  assert.deepEqual(parseGitRemote('https://example.com/r?key=k1').secrets, ['key=k1']);
+  for (const text of [
+    'https://u%0ahost=x:p@example.com/r',
+    'https://u:p%0d@example.com/r',
+    'https://u%00@example.com/r',
+  ]) {
+    assert.throws(() => parseGitRemote(text), {
+      code: 'config_invalid',
+      message: /line break in its user or password/,
+    });
+  }
 });
 
 test('other forms stay as they are, local paths become absolute', () => {
@@ -32,7 +45,7 @@ test('other forms stay as they are, local paths become absolute', () => {
   };
   for (const [text, url] of Object.entries(table)) {
     assert.equal(parseGitRemote(text).url, url);
-    assert.deepEqual(parseGitRemote(text).config, []);
+    assert.equal(parseGitRemote(text).credentials, undefined);
   }
 });
 
@@ -46,10 +59,13 @@ test('git reads a repository of this machine by a program of its own, of another
 });
 
 test('a URL that cannot be read is refused without its credentials', () => {
-  assert.throws(
-    () => parseGitRemote('https://user:secret@ex ample/r'),
-    (error) => error instanceof SyncError && error.code === 'config_invalid' && !error.message.includes('secret'),
-  );
+  for (const text of ['https://user:secret@ex ample/r', 'https://user:a/secret@example/r', 'https://h:x/r?secret']) {
+    assert.throws(
+      () => parseGitRemote(text),
+      (error) => error instanceof SyncError && error.code === 'config_invalid' && !error.message.includes('secret'),
+      text,
+    );
+  }
 });
 
 test('a scheme that git is not let use is a mistake of the settings', () => {
@@ -60,16 +76,4 @@ test('a scheme that git is not let use is a mistake of the settings', () => {
     });
   }
   assert.equal(parseGitRemote('git+ssh://git@example.com/a').url, 'git+ssh://git@example.com/a');
-});
-
-test('ssh uses one key, asks nobody, and accepts a new host only where none is pinned', () => {
-  assert.equal(
-    sshCommand("/srv/it's"),
-    "ssh -i '/srv/it'\\''s' -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new -o BatchMode=yes",
-  );
-  assert.equal(
-    sshCommand('/run/keys/id', '/run/keys/known_hosts'),
-    "ssh -i '/run/keys/id' -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes " +
-      `-o 'UserKnownHostsFile="/run/keys/known_hosts" ~/.ssh/known_hosts ~/.ssh/known_hosts2' -o BatchMode=yes`,
-  );
 });

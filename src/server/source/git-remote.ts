@@ -1,10 +1,8 @@
-import { access, chmod, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
-import { expandHome } from '../../lib/home-path.js';
 import { decoded } from '../../lib/http-response.js';
-import { redactUrl, type Secret } from '../../lib/log.js';
+import { redactUrl } from '../../lib/log.js';
+import type { GitCredentials } from './git-command.js';
 
 /** Allowed URL schemes. */
 const SCHEMES: ReadonlySet<string> = new Set(['file', 'git', 'git+ssh', 'http', 'https', 'ssh', 'ssh+git']);
@@ -24,21 +22,21 @@ export interface GitRemote {
   display: string;
   /** Flags of `git fetch` and `git ls-remote`. */
   flags: readonly string[];
-  /** Git configuration with the credentials. */
-  config: readonly (readonly [string, string])[];
+  /** User and password of an http(s) URL. */
+  credentials: GitCredentials | undefined;
   /** Texts that must never appear in messages. */
   secrets: readonly string[];
 }
 
 /**
  * Parses SYNC_POLICY_REPO_URL: file, http(s), git and ssh URLs, the scp form `user@host:path`, and local paths (made absolute).
- * Credentials of an http(s) URL become an Authorization header that git sends to this URL only; a user name alone counts as a
- * token with an empty password. Throws `config_invalid` for an invalid URL.
+ * Credentials of an http(s) URL are for its scheme, host and port alone; a user name without a password counts as a token with an
+ * empty one. Throws `config_invalid` for an invalid URL.
  */
 export function parseGitRemote(text: string): GitRemote {
   const plain = (url: string, flags: readonly string[] = []): GitRemote => ({
     ...{ url, display: redactUrl(url), flags },
-    ...{ config: [], secrets: [] },
+    ...{ credentials: undefined, secrets: [] },
   });
   const scheme = /^([a-z][a-z0-9+.-]*)(?::\/\/|::)/i.exec(text)?.[1];
   if (scheme !== undefined && !SCHEMES.has(scheme.toLowerCase())) {
@@ -56,7 +54,7 @@ export function parseGitRemote(text: string): GitRemote {
   try {
     parsed = new URL(text);
   } catch (cause) {
-    throw new SyncError('config_invalid', `SYNC_POLICY_REPO_URL is not a URL: ${withoutUserPart(text)}`, { cause });
+    throw new SyncError('config_invalid', `SYNC_POLICY_REPO_URL is not a URL: ${redactUrl(text)}`, { cause });
   }
   if (parsed.protocol === 'http:' || parsed.protocol === 'https:') return httpRemote(parsed);
   // ssh ignores a password in the URL; the user name is part of the address.
@@ -67,75 +65,22 @@ export function parseGitRemote(text: string): GitRemote {
 }
 
 function httpRemote(parsed: URL): GitRemote {
-  const user = decoded(parsed.username);
-  const password = decoded(parsed.password);
-  const raw = password === '' ? parsed.username : parsed.password;
+  const [username, password] = [decoded(parsed.username), decoded(parsed.password)];
+  const raw = parsed.password === '' ? parsed.username : parsed.password;
   parsed.username = '';
   parsed.password = '';
   const url = parsed.href;
-  if (user === '' && password === '') return { url, display: redactUrl(url), flags: [], config: [], secrets: [] };
-  const basic = Buffer.from(`${user}:${password}`).toString('base64');
-  return {
-    url,
-    display: redactUrl(url),
-    flags: [],
-    config: [[`http.${url}.extraHeader`, `Authorization: Basic ${basic}`]],
-    // A user name with a password is not secret, and masking it would garble messages that contain the word.
-    secrets: [basic, raw, decoded(raw)],
-  };
-}
-
-function withoutUserPart(text: string): string {
-  return text.replace(/\/\/[^/]*@/, '//***@');
-}
-
-/**
- * Returns the key file for ssh from SYNC_POLICY_REPO_SSH_KEY: its path, or, if the setting is the text of a key, `keyFile`, written
- * with mode 0600. In a text without newlines, underscores stand for newlines (opal-protocol P5.1).
- */
-export async function provideSshKey(key: Secret, keyFile: string): Promise<string> {
-  const value = key.reveal().trim();
-  if (!value.includes('PRIVATE KEY')) return resolve(expandHome(value));
-  const text = value.includes('\n') ? value : value.replaceAll('_', '\n');
-  // `mode` applies only to a new file, and ssh rejects a key that others can read.
-  await rm(keyFile, { force: true });
-  await writeFile(keyFile, `${text}\n`, { mode: 0o600, flag: 'wx' });
-  await chmod(keyFile, 0o600);
-  return keyFile;
-}
-
-/** The files of ssh itself, in its own words. */
-const DEFAULT_HOSTS = ['~/.ssh/known_hosts', '~/.ssh/known_hosts2'];
-
-/** GIT_SSH_COMMAND for SYNC_POLICY_REPO_SSH_KEY; `keyFile` as for {@link provideSshKey}. */
-export async function sshCommandFor(key: Secret, keyFile: string): Promise<string> {
-  const file = await provideSshKey(key, keyFile);
-  const hosts = join(dirname(file), 'known_hosts');
-  if (hosts === join(homedir(), '.ssh', 'known_hosts')) return sshCommand(file);
-  return await access(hosts).then(
-    () => sshCommand(file, hosts),
-    // One that cannot be read is one all the same: ssh refuses every host then, rather than accept any.
-    (error: NodeJS.ErrnoException) => sshCommand(file, error.code === 'ENOENT' ? undefined : hosts),
-  );
-}
-
-/**
- * GIT_SSH_COMMAND: uses only this key, and never prompts. Keys of hosts are those of `hosts`, a file beside the key, and of ssh's own
- * files, and no others; without `hosts` that of a new host is accepted, and kept where ssh has a home.
- */
-export function sshCommand(keyFile: string, hosts?: string): string {
-  const options = ['IdentitiesOnly=yes', `StrictHostKeyChecking=${hosts === undefined ? 'accept-new' : 'yes'}`];
-  if (hosts !== undefined) {
-    // ssh splits the list at spaces, and replaces %d and the like.
-    const escaped = hosts.replaceAll('%', '%%').replaceAll(/["\\]/g, '\\$&');
-    options.push(`UserKnownHostsFile="${escaped}" ${DEFAULT_HOSTS.join(' ')}`);
+  const query = parsed.search === '' ? [] : [parsed.search.slice(1)];
+  const remote = { url, display: redactUrl(url), flags: [], credentials: undefined, secrets: query };
+  if (username === '' && password === '') return remote;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: git reads one line for each
+  if (/[\x00\r\n]/.test(username + password)) {
+    throw new SyncError('config_invalid', 'SYNC_POLICY_REPO_URL has a line break in its user or password');
   }
-  return ['ssh', '-i', keyFile, ...[...options, 'BatchMode=yes'].flatMap((option) => ['-o', option])]
-    .map(quoted)
-    .join(' ');
-}
-
-/** A word for a shell. */
-function quoted(word: string): string {
-  return /^[\w=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  return {
+    ...remote,
+    credentials: { origin: parsed.origin, username, password },
+    // A user name with a password is not secret, and masking it would garble messages that contain the word.
+    secrets: [...query, raw, decoded(raw)],
+  };
 }

@@ -2,11 +2,12 @@ import { resolve } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import type { Logger, Secret } from '../../lib/log.js';
 import { type GitCommand, GitExit } from './git-command.js';
-import { type GitRemote, parseGitRemote, sshCommandFor } from './git-remote.js';
+import { type GitRemote, parseGitRemote } from './git-remote.js';
 import { MirrorSource } from './mirror-source.js';
 import { branchesText } from './remote-branches.js';
 import { repositoryIdentity } from './repository-address.js';
 import { SilenceLimit } from './silence-limit.js';
+import { sshCommandFor, sshKeySecrets } from './ssh-key.js';
 
 /** Timeouts of one fetch if SYNC_POLICY_REPO_CLONE_TIMEOUT is 0: the first fetch transfers everything. */
 const FIRST_FETCH_TIMEOUT_MS = 600_000;
@@ -54,7 +55,8 @@ class GitSource extends MirrorSource {
 
   constructor(options: GitSourceOptions, remote: GitRemote, log: Logger) {
     const branchRef = `refs/heads/${checkedBranch(options.branch)}`;
-    const { url, config, secrets } = remote;
+    const { url, credentials } = remote;
+    const secrets = [...remote.secrets, ...sshKeySecrets(options.sshKey)];
     super(
       {
         path: resolve(options.clonePath),
@@ -63,7 +65,7 @@ class GitSource extends MirrorSource {
         isOwn: options.isOwnFolder ?? false,
         servedRef: `refs/policysync/served/${options.branch}`,
         fetchedRef: branchRef,
-        git: { env: options.env, config, secrets },
+        git: { env: options.env, credentials, secrets },
       },
       log,
     );

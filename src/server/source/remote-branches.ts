@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import type { Secret } from '../../lib/log.js';
 import { createGitCommand } from './git-command.js';
-import { parseGitRemote, sshCommandFor } from './git-remote.js';
+import { parseGitRemote } from './git-remote.js';
+import { sshCommandFor, sshKeySecrets } from './ssh-key.js';
 
 /** A repository that is asked for its branches. */
 export interface RemoteQuestion {
@@ -35,11 +36,12 @@ const LIMIT_BYTES = 16 * 1024 * 1024;
  * `config_invalid`, `git_failed` or `git_timeout`, or with the signal's reason.
  */
 export async function remoteBranches(question: RemoteQuestion, signal: AbortSignal): Promise<RemoteBranches> {
-  const { url, flags, config, secrets, display } = parseGitRemote(question.url);
+  const { url, flags, credentials, display, ...remote } = parseGitRemote(question.url);
   const { sshKey, keyFolder, env, timeoutMs } = question;
+  const secrets = [...remote.secrets, ...sshKeySecrets(sshKey)];
   const git = createGitCommand({
     gitDir: join(keyFolder, 'no-repository'), // none is needed to ask another one
-    ...{ env, config, secrets },
+    ...{ env, credentials, secrets },
     sshCommand: sshKey && (await sshCommandFor(sshKey, join(keyFolder, 'ssh-key'))),
   });
   const args = ['ls-remote', '--symref', ...flags, '--', url, 'HEAD', 'refs/heads/*'];
