@@ -9,6 +9,7 @@ import {
   flagSetting,
   inGroup,
   jsonSetting,
+  lineSetting,
   listSetting,
   numberSetting,
   opalFlagSetting,
@@ -21,11 +22,14 @@ import {
 } from '../lib/setting-kinds.js';
 import { FETCH_METHODS } from '../wire/data.js';
 import { checkedLabels, parseLabels } from '../wire/labels.js';
+import { MAX_CLIENT_ID } from '../wire/session.js';
 import { actionSearchRules, decisionRules, rulesText } from './authzen/decision-rules.js';
 import { callbackConfig, configuredCallbacks } from './report/callbacks.js';
 import { HASH_FORMS } from './report/report-hash.js';
 
 const MIB = 1024 * 1024;
+/** What a client may be called: `/clients/..` is the address of something else. */
+const CLIENT_NAME = { form: 'name', maxCharacters: MAX_CLIENT_ID, not: ['.', '..'] };
 
 const { allowedHosts, metricsAccess, drainDelayMs, engineV0Compat, logLevel, logFormat } = SHARED_SETTINGS;
 const tls = listenerTlsSettings('SYNC_CLIENT_API_TLS', { name: 'client API', protocols: 'https' });
@@ -83,15 +87,15 @@ export const CLIENT_SETTINGS = {
       'SYNC_STATISTICS_ENABLED',
       'Send the id of this client to the server for its statistics.',
     ),
-    clientStatId: textSetting(
+    clientStatId: lineSetting(
       'SYNC_CLIENT_STAT_ID',
       'Id for the statistics. Default: CLIENT_ and 32 hex digits, new at each start.',
-      { opal: 'OPAL_OPAL_CLIENT_STAT_ID', form: 'name' },
+      { opal: 'OPAL_OPAL_CLIENT_STAT_ID', ...CLIENT_NAME },
     ),
-    clientId: textSetting(
+    clientId: lineSetting(
       'SYNC_CLIENT_ID',
       'Stable, unique name of this client. Default: the host name and a hash of the addresses of server, engine and client API.',
-      { opal: null, form: 'name' },
+      { opal: null, ...CLIENT_NAME },
     ),
     clientLabels: pairsSetting(
       'SYNC_CLIENT_LABELS',

@@ -48,8 +48,11 @@ describe('kinds of settings', () => {
     ],
     [
       'line',
-      lineSetting(...spec, { maxCharacters: 10 }),
+      lineSetting(...spec, { maxCharacters: 10, not: ['.', '..'] }),
       {
+        '.': 'refused: must not be . or ..',
+        ' .. ': 'refused: must not be . or ..',
+        '...': '...',
         ' production ': 'production',
         'eu-1 (dev)': 'eu-1 (dev)',
         ' ': 'refused: must be a line of 1 to 10 characters, without control characters',

@@ -71,16 +71,18 @@ export function textSetting<D extends string | undefined = undefined>(
 /** Characters that could change how a line of text looks, or end it. */
 const NOT_IN_LINE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
-/** A short line of text for people; white space around it is dropped. */
+/** A short line of text for people; white space around it is dropped. `not`: lines that mean something else. */
 export function lineSetting(
   env: string,
   description: string,
-  spec: SettingSpec & { maxCharacters: number },
+  spec: SettingSpec & { maxCharacters: number; not?: readonly string[]; form?: string },
 ): Setting<string | undefined> {
-  const { maxCharacters: max } = spec;
-  const line = TEXT.trim().refine((text) => text !== '' && text.length <= max && !NOT_IN_LINE.test(text), {
-    error: `must be a line of 1 to ${max} characters, without control characters`,
-  });
+  const { maxCharacters: max, not = [] } = spec;
+  const line = TEXT.trim()
+    .refine((text) => text !== '' && text.length <= max && !NOT_IN_LINE.test(text), {
+      error: `must be a line of 1 to ${max} characters, without control characters`,
+    })
+    .refine((text) => !not.includes(text), { error: `must not be ${not.join(' or ')}` });
   return { ...textSetting(env, description, spec), schema: () => line, value: () => line };
 }
 

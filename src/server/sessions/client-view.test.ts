@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it, test } from 'node:test';
 import { DocumentReach } from '../documents/document-reach.js';
-import { type ClientLimits, limitedView, viewOf, visiblePart } from './client-view.js';
+import { type ClientLimits, distinctNames, limitedView, nameOf, viewOf, visiblePart } from './client-view.js';
 import { type KnownClient, newClient } from './known-client.js';
 import { RecentUpdates } from './recent-updates.js';
 
@@ -33,6 +33,22 @@ function shown(limits: ClientLimits) {
   const deps = { log, recent, now: () => 0 } as unknown as Parameters<typeof viewOf>[2];
   return limitedView(viewOf(visiblePart(CLIENT, limits), about, deps), CLIENT, limits, recent);
 }
+
+test('a client whose id no address ends with has another name', () => {
+  const host = { host: 'h', port: 1, topics: [], connectedAtMs: 0 };
+  const about = { instance: 'i', claimedMs: 0, spans: [] };
+  const clients = ['', '.', '..', '...', '.a', '%2e'].flatMap((clientId) =>
+    (['session', 'plain'] as const).map((kind) => newClient({ kind, subject: 's', clientId }, host, about)),
+  );
+  for (const [name] of distinctNames(clients, () => 's')) {
+    const path = `/clients/${encodeURIComponent(name)}`;
+    assert.equal(new URL(path, 'http://server').pathname, path);
+    assert.notEqual(name, '');
+  }
+  const names = clients.map((client) => nameOf(client, () => 's'));
+  assert.deepEqual(names.slice(6, 8), ['...', '...']);
+  assert.match(names[4] ?? '', /^\.\.~[0-9a-f]{8}$/);
+});
 
 describe('a client for a token that permits some of its topics', () => {
   it('tells nothing of what fails on the others', () => {

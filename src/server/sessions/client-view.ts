@@ -176,10 +176,14 @@ export type OwnerOf = (clientId: string) => string | undefined;
 /** Digits of a derived name that collides with an id. */
 const ALL_DIGITS = 64;
 
-/** The name under which a client is listed: its id, unless that belongs to another subject, or the client is a twin. */
+/** Ids that an address cannot end with: `/clients/..` is another place. */
+const NO_SEGMENTS: ReadonlySet<string> = new Set(['', '.', '..']);
+
+/** The name under which a client is listed: its id, unless that belongs to another subject, or no address has it, or the client is a twin. */
 export function nameOf(client: KnownClient, ownerOf: OwnerOf): string {
   const owner = ownerOf(client.clientId);
-  const isOwn = client.twin === undefined && (owner === undefined || owner === client.subject);
+  const isOurs = owner === undefined || owner === client.subject;
+  const isOwn = client.twin === undefined && isOurs && !NO_SEGMENTS.has(client.clientId);
   return isOwn ? client.clientId : derivedName(client);
 }
 
