@@ -1,4 +1,5 @@
 import { Console } from 'node:console';
+import { forTerminal } from '../lib/control-characters.js';
 
 /** Standard output or standard error of a command. */
 export interface CommandOutput extends NodeJS.WritableStream {
@@ -31,7 +32,10 @@ export function withEnv(io: CommandIo, env: NodeJS.ProcessEnv): CommandIo {
   };
 }
 
-/** Prints a line; as with `console.log`, it is no failure that nobody reads it. */
+/**
+ * Prints a line; as with `console.log`, it is no failure that nobody reads it. A terminal gets no control characters: what peers, files and
+ * servers call themselves may have them.
+ */
 export function printLine(output: CommandOutput, line: string): void {
-  new Console(output).log(line);
+  new Console(output).log(output.isTTY === true ? forTerminal(line) : line);
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:os';
 import { type Command, CommanderError } from 'commander';
 import { firstOf } from '../lib/async.js';
+import { withoutControls } from '../lib/control-characters.js';
 import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
 import { createLogger, type LogOptions, logLevelsOf, type ProgramLogger } from '../lib/log.js';
 import { type CommandIo, printLine } from './command-io.js';
@@ -193,12 +194,9 @@ function toggleDebugOnSignal(log: ProgramLogger): () => void {
 
 /** Returns the two lines that a command prints for a failure; `who`: the program. */
 function failureText(who: string, error: unknown): string {
-  return `${who}: ${harmless(errorText(error))}\n${remedyLine(errorCode(error))}`;
-}
-
-/** Without control characters, which would command the terminal: a server, git or a file may have said the text. */
-function harmless(text: string): string {
-  return text.replace(/(?:(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}])+/gu, ' ');
+  // A server, git or a file may have said it.
+  const text = errorText(error).split('\n').map(withoutControls).join('\n');
+  return `${who}: ${text}\n${remedyLine(errorCode(error))}`;
 }
 
 function remedyLine(code: ErrorCode): string {

@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 import { LOG_LEVELS, type LogLevel, LogLevels } from './log-levels.js';
+import { jsonLine } from './log-line.js';
 import { pretty } from './log-pretty.js';
 
 /** Writes one line: its fields and what happened, or that alone. */
@@ -143,7 +144,7 @@ function gathered(fd: number): DestinationStream & { flush(): void } {
   process.once('exit', flush);
   return {
     write(line) {
-      destination.write(line);
+      destination.write(jsonLine(line));
       if (isWaiting) return;
       isWaiting = true;
       setTimeout(write, GATHER_MS).unref();

@@ -1,3 +1,4 @@
+import { withoutControls } from '../../lib/control-characters.js';
 /** What the output can show. */
 export interface Style {
   readonly hasColour: boolean;
@@ -36,7 +37,7 @@ export function styleOf(env: NodeJS.ProcessEnv): Style {
 export function paint(words: readonly Word[], { hasColour, isUnicode }: Style): string {
   return words
     .map(({ text: given, tone }) => {
-      const text = given.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ');
+      const text = withoutControls(given);
       const shown = isUnicode
         ? text.replaceAll('\u00a0', ' ')
         : ASCII.reduce((all, [from, to]) => all.replace(from, to), text);

@@ -1,3 +1,4 @@
+import { withoutControls } from '../../lib/control-characters.js';
 import type { ClientView } from '../../wire/clients.js';
 import { labelsText } from '../../wire/labels.js';
 
@@ -39,7 +40,7 @@ export function since(atMs: number, nowMs: number): string {
 
 /** Returns an untrusted text as one bounded line without control characters. */
 export function printable(text: string, length = SHOWN_REASON): string {
-  const safe = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  const safe = withoutControls(text).replace(/ {2,}/g, ' ').trim();
   return safe.length > length ? `${safe.slice(0, length - 3)}...` : safe;
 }
 
