@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type CheckedContent, openContent } from '../../src/cli/check/open-content.js';
@@ -47,16 +47,37 @@ describe('what is checked', () => {
     assert.equal(bare.commit, second);
   });
 
+  it('no file of somewhere else, where a folder of the repository has become a link', async () => {
+    await using repo = await gitRepo();
+    await using other = await tempDir();
+    await writeFile(join(other.path, 'data.json'), 'hush');
+    await mkdir(join(other.path, 'deep'));
+    await writeFile(join(other.path, 'deep', 'a.rego'), 'hush');
+    await repo.commit({ 'a/data.json': '1', 'b/c/data.json': '2', 'b/c/deep/a.rego': '3', 'b/d.rego': '4' });
+    for (const path of ['a', 'b/c']) {
+      await rm(join(repo.path, path), { recursive: true });
+      await symlink(other.path, join(repo.path, path));
+    }
+    const bare = join(other.path, 'by-link');
+    await symlink(repo.path, bare);
+    for (const target of [repo.path, bare, join(repo.path, 'b')]) {
+      await using content = await open(target);
+      const below = target.endsWith('/b') ? '' : 'b/';
+      assert.deepEqual(await files(content), { [`${below}d.rego`]: '4' }, target);
+      assert.deepEqual(content.links, below === '' ? ['c'] : ['a', 'b/c'], target);
+    }
+  });
+
   it('a repository behind ssh, by the key that is given, with and without a branch', async () => {
     await using repo = await gitRepo();
     const commit = await repo.commit({ 'a.rego': '1' });
     await using dir = await tempDir();
     // Runs what git asks of the host here; without the key it refuses.
-    const ssh =
-      '#!/bin/sh\ncase "$*" in *"-i /keys/deploy "*) for last; do :; done; exec sh -c "$last" ;; *) exit 255 ;; esac\n';
+    const ssh = `#!/bin/sh\ncase "$*" in *"-i ${join(dir.path, 'deploy')} "*) for last; do :; done; exec sh -c "$last" ;; *) exit 255 ;; esac\n`;
     await writeFile(join(dir.path, 'ssh'), ssh, { mode: 0o755 });
     const env = { ...process.env, PATH: `${dir.path}${delimiter}${process.env.PATH}` };
-    const sshKey = new Secret('/keys/deploy');
+    await writeFile(join(dir.path, 'deploy'), '-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n');
+    const sshKey = new Secret(join(dir.path, 'deploy'));
     for (const branch of ['master', undefined]) {
       const request = {
         target: `ssh://git@host.example${repo.path}`,

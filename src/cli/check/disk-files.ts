@@ -1,4 +1,4 @@
-import { lstat, readdir, readFile } from 'node:fs/promises';
+import { lstat, readdir, readFile, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { SyncError } from '../../lib/errors.js';
 import { comparePaths } from '../../server/bundle/directories.js';
@@ -51,14 +51,36 @@ export async function listFolder(
   const isFollowed = repository?.workTree !== undefined;
   const known = isFollowed ? await filesOfGit(folder, repository, env) : [];
   const paths = known !== undefined && known.length > 0 ? known : await walk(folder, '');
+  const linkOf = await linkedFolders(folder);
   const files: string[] = [];
-  const links: string[] = [];
+  const links = new Set<string>();
   for (const path of paths.sort(comparePaths)) {
     const found = await lstat(join(folder, path)).catch(() => undefined); // removed, and not yet committed
-    if (found?.isFile()) files.push(path);
-    else if (found !== undefined) links.push(path);
+    if (found === undefined) continue;
+    const link = await linkOf(path);
+    if (link !== undefined) links.add(link);
+    else if (found.isFile()) files.push(path);
+    else links.add(path);
   }
-  return { files, links, isUnfiltered: known === undefined };
+  return { files, links: [...links], isUnfiltered: known === undefined };
+}
+
+/**
+ * Finds the folder above a path that is a symbolic link now: git still lists what it has from before, and a file there is one of somewhere
+ * else.
+ */
+async function linkedFolders(folder: string): Promise<(path: string) => Promise<string | undefined>> {
+  const root = await realpath(folder);
+  const known = new Map<string, string | undefined>();
+  const linkAt = async (at: string): Promise<string | undefined> => {
+    if (at === '.') return undefined;
+    if (!known.has(at)) {
+      const isReal = (await realpath(join(folder, at))) === join(root, at);
+      known.set(at, (await linkAt(dirname(at))) ?? (isReal ? undefined : at));
+    }
+    return known.get(at);
+  };
+  return async (path) => await linkAt(dirname(path));
 }
 
 /** Returns the files that git follows or would add; undefined if there is no git program. */
