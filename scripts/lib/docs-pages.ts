@@ -83,8 +83,9 @@ server complete and check the file by the comment in its first line.
 
 A secret has a second form that names a file with it: \`SYNC_CLIENT_TOKEN_FILE\`, \`--client-token-file\`, and \`client-token-file\` in the
 configuration file, also behind the names of OPAL (\`OPAL_CLIENT_TOKEN_FILE\`). The tables name it for each secret. It is read once, at the
-start: at most 64 KiB of UTF-8, without one newline at its end. A file that is missing or empty is an error, and so are both forms in one
-place, for instance two variables. Commands have it for the secrets that they take: \`--token-file\`, \`--master-token-file\`.
+start: at most 64 KiB of UTF-8, without one newline at its end. A file that is missing (its path is not shown then) or empty is an error,
+and so are both forms in one place, for instance two variables. Commands have it for the secrets that they take: \`--token-file\`,
+\`--master-token-file\`.
 
 A secret may also be in the configuration file itself. The start warns if such a file, or a file with a secret, may be read by every
 user of the machine (\`chmod 600\`; in Kubernetes \`defaultMode: 0400\`). A URL with a password counts as a secret there.

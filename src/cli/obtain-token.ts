@@ -5,7 +5,7 @@ import { SyncError } from '../lib/errors.js';
 import { jsonOrUndefined } from '../lib/json-text.js';
 import { redactUrl, type Secret } from '../lib/log.js';
 import { serverAddress } from '../lib/server-address.js';
-import { secretSetting } from '../lib/setting-kinds.js';
+import { tokenSetting } from '../lib/setting-kinds.js';
 import { SERVER_SETTINGS } from '../server/options.js';
 import { type CommandIo, printLine } from './command-io.js';
 import { DURATION_FORMS, parseDuration } from './durations.js';
@@ -15,7 +15,7 @@ import { askServer, type ServerRequest } from './server-fetch.js';
 import { SERVER_URL, serverUrlOf } from './server-target.js';
 
 /** The master token of the server that is asked: a setting of this command alone. */
-const MASTER_TOKEN = secretSetting('SYNC_MASTER_TOKEN', 'The master token of the server.');
+const MASTER_TOKEN = tokenSetting('SYNC_MASTER_TOKEN', 'The master token of the server.');
 
 interface TokenOptions {
   masterTokenFile?: string;

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { type Command, CommanderError } from 'commander';
 import { firstOf } from '../lib/async.js';
-import { withoutControls } from '../lib/control-characters.js';
+import { linesWithoutControls } from '../lib/control-characters.js';
 import { ERROR_CODES, type ErrorCode, errorCode, errorText, isConfigurationError, SyncError } from '../lib/errors.js';
 import { createLogger, type LogOptions, logLevelsOf, type ProgramLogger } from '../lib/log.js';
 import { type CommandIo, printLine } from './command-io.js';
@@ -195,7 +195,7 @@ function toggleDebugOnSignal(log: ProgramLogger): () => void {
 /** Returns the two lines that a command prints for a failure; `who`: the program. */
 function failureText(who: string, error: unknown): string {
   // A server, git or a file may have said it.
-  const text = errorText(error).split('\n').map(withoutControls).join('\n');
+  const text = linesWithoutControls(errorText(error));
   return `${who}: ${text}\n${remedyLine(errorCode(error))}`;
 }
 

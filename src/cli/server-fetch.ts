@@ -85,7 +85,7 @@ function failureOf(answer: Answered, request: ServerRequest, rules: AnswerRules)
     return new SyncError(unreachable, message);
   }
   const unsent = answer.status === 401 && request.token === undefined ? ' (no token was sent)' : '';
-  const said = problemText(answer.text);
+  const said = problemText(request.token?.hideIn(answer.text) ?? answer.text);
   const answered = `${who} answered ${answer.status}: ${said}${unsent}`;
   const isMaster = rules.refused === 'master_token_refused';
   const why = answer.status === 401 ? refusedTokenText(said, request.token, isMaster) : undefined;

@@ -18,6 +18,7 @@ import {
   secondsSetting,
   secretSetting,
   textSetting,
+  tokenSetting,
   urlSetting,
 } from '../lib/setting-kinds.js';
 import { FETCH_METHODS } from '../wire/data.js';
@@ -59,7 +60,7 @@ export const CLIENT_SETTINGS = {
       'SYNC_SERVER_WS_URL',
       'WebSocket URL of the server. Default: SYNC_SERVER_URL with ws instead of http.',
     ),
-    clientToken: secretSetting('SYNC_CLIENT_TOKEN', 'Bearer token that the client sends to the server.'),
+    clientToken: tokenSetting('SYNC_CLIENT_TOKEN', 'Bearer token that the client sends to the server.'),
     selfSignedAllowed: flagSetting(
       'SYNC_CLIENT_SELF_SIGNED_CERTIFICATES_ALLOWED',
       'Trust SYNC_CLIENT_SSL_CONTEXT_TRUSTED_CA_FILE in addition to the system. Verification is never off.',
@@ -234,7 +235,7 @@ export const CLIENT_SETTINGS = {
       choices: ['none', 'token', 'oauth', 'tls'],
       default: 'none',
     }),
-    engineAuthToken: secretSetting('SYNC_POLICY_STORE_AUTH_TOKEN', 'For token: the bearer token.'),
+    engineAuthToken: tokenSetting('SYNC_POLICY_STORE_AUTH_TOKEN', 'For token: the bearer token.'),
     engineOauthServer: urlSetting(
       'SYNC_POLICY_STORE_AUTH_OAUTH_SERVER',
       'For oauth: the token endpoint (client credentials).',

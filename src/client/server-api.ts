@@ -11,7 +11,7 @@ import {
   type HeaderValues,
   retryAfterSeconds,
 } from '../lib/http-response.js';
-import { redactUrl, type Secret } from '../lib/log.js';
+import { redactUrl, Secret } from '../lib/log.js';
 import { problemText } from '../lib/problem-text.js';
 import { secretsOfUrl, serverAddress } from '../lib/server-address.js';
 import { validTraceparent } from '../lib/tracing.js';
@@ -67,14 +67,14 @@ interface ServerAnswer {
 export class ServerApi {
   readonly #options: ServerApiOptions;
   /** Secrets that an API may repeat in an error. */
-  readonly #secrets: readonly string[];
+  readonly #secrets: readonly Secret[];
 
   constructor(options: ServerApiOptions) {
     this.#options = options;
     const { token, serverUrl, dataConfigUrl } = options;
     const basic = basicAuthorization(new URL(serverUrl))?.replace('Basic ', '');
-    const own = [token?.reveal() ?? '', basic ?? ''].filter((secret) => secret !== '');
-    this.#secrets = [...own, ...secretsOfUrl(serverUrl), ...secretsOfUrl(dataConfigUrl ?? '')];
+    const others = [basic ?? '', ...secretsOfUrl(serverUrl), ...secretsOfUrl(dataConfigUrl ?? '')];
+    this.#secrets = [...(token === undefined ? [] : [token]), ...others.map((secret) => new Secret(secret))];
   }
 
   async close(): Promise<void> {
@@ -212,7 +212,7 @@ export class ServerApi {
   }
 
   #withoutSecrets(text: string): string {
-    return this.#secrets.reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
+    return this.#secrets.reduce((shown, secret) => secret.hideIn(shown), text);
   }
 }
 

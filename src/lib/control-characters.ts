@@ -12,6 +12,11 @@ export function withoutControls(text: string): string {
   return text.replace(CONTROLS, ' ');
 }
 
+/** The lines of a text without any but the ends of lines. */
+export function linesWithoutControls(text: string): string {
+  return text.replace(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ');
+}
+
 /** Lines for a terminal, with the newlines and colours that we gave them and without other control characters. */
 export function forTerminal(text: string): string {
   return text.replace(COMMANDS, ' ');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -57,7 +57,9 @@ describe('a relative path', () => {
       [at('state'), [at('a'), '/b', join(homedir(), 'c'), 'file:///d'], 'S3CRET', at('hush')],
     );
     assert.equal(loadAt(['path: state'], { SYNC_PATH: 'state' }).values.path, 'state');
-    assert.throws(() => loadAt(['token-file: gone']), { message: new RegExp(`the file ${at('gone')} cannot be read`) });
+    mkdirSync(at('folder'));
+    const message = new RegExp(`the file ${at('folder')} cannot be read: it is a folder`);
+    assert.throws(() => loadAt(['token-file: folder']), { message });
   });
 
   it('is no address, and no text of a key', () => {
@@ -109,15 +111,16 @@ describe('a secret in a file', () => {
   });
 
   it('that cannot be used is an error that names setting and file, and shows nothing of it', () => {
-    const cases: [string | Buffer | undefined, RegExp][] = [
-      [undefined, /cannot be read: it does not exist$/],
+    const missing = 'SYNC_TOKEN_FILE: the file does not exist (its path is not shown: it may be the secret itself)';
+    assert.equal(problem({ SYNC_TOKEN_FILE: '/no/such/S3CRET' }), missing);
+    const cases: [string | Buffer, RegExp][] = [
       ['', /is empty: it must contain the secret$/],
       ['\n', /is empty/],
       ['S3CRET'.repeat(11_000), /is larger than 65536 bytes$/],
       [Buffer.from([0xff, 0x53]), /is not UTF-8 text$/],
     ];
     for (const [content, message] of cases) {
-      const path = content === undefined ? '/no/such/file' : secretFile(content);
+      const path = secretFile(content);
       const text = problem({ SYNC_TOKEN_FILE: path });
       assert(text.startsWith(`SYNC_TOKEN_FILE: the file ${path} `), text);
       assert.match(text, message);
@@ -160,7 +163,7 @@ describe('a given value', () => {
       assert.deepEqual(values.text, '~/a');
     }
     assert.equal(load({ SYNC_PATH: '~b/c' }).values.path, '~b/c');
-    assert.match(problem({ SYNC_TOKEN_FILE: '~/no-such-file' }), new RegExp(`the file ${home}/no-such-file cannot`));
+    assert.match(problem({ SYNC_TOKEN_FILE: '~' }), new RegExp(`the file ${home} cannot be read: it is a folder`));
   });
 
   it('that is empty is an error that names the flag; an empty variable is not set', () => {

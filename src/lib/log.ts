@@ -158,7 +158,13 @@ export function silentLogger(): Logger {
   return pino({ level: 'silent' });
 }
 
-/** A value that must not be seen: it prints as `***` in logs, JSON and strings; `reveal()` gives the text. */
+/** A shorter secret is not looked for in what others say: it would be found everywhere. */
+const SHORTEST_HIDDEN = 4;
+
+/**
+ * A value that must not be seen, as every secret setting has it: it prints as `***` in logs, JSON and strings. `reveal()` gives the text, to
+ * be used and not to be shown; `hideIn` and `place` are what may be shown.
+ */
 export class Secret {
   readonly #value: string;
 
@@ -168,6 +174,21 @@ export class Secret {
 
   reveal(): string {
     return this.#value;
+  }
+
+  /** What somebody says who was told the value, without it: as it is, as JSON and URLs write it, and as base64. */
+  hideIn(text: string): string {
+    const value = this.#value;
+    if (value.length < SHORTEST_HIDDEN) return text;
+    const bytes = Buffer.from(value);
+    const escaped = [JSON.stringify(value).slice(1, -1), encodeURIComponent(bytes.toString())];
+    const forms = [value, ...escaped, bytes.toString('base64')];
+    return forms.reduce((shown, form) => shown.replaceAll(form, '***'), text);
+  }
+
+  /** Where an address leads, without user, password and query; `***` for what is no address. */
+  get place(): string {
+    return /^[a-z][a-z0-9+.-]*:\/\//i.test(this.#value) ? redactUrl(this.#value) : '***';
   }
 
   toString(): string {

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 
 /** No secret is longer; keeps a wrong path from being read into memory. */
 const MAX_SECRET_BYTES = 64 * 1024;
@@ -12,8 +12,13 @@ export interface BoundedText {
   readonly openMode: number | undefined;
 }
 
-/** Reads a secret from a file, or a pipe: at most 64 KiB, without one newline at its end. The message of what it throws says what is wrong. */
+/**
+ * Reads a secret from a file, or a pipe: at most 64 KiB, without one newline at its end. The message of what it throws says what is wrong;
+ * it shows only a path where there is something, since the secret itself may have been given in its place.
+ */
 export function readSecretFile(path: string): BoundedText {
+  if (!existsSync(path))
+    throw new Error('the file does not exist (its path is not shown: it may be the secret itself)');
   const { text: whole, openMode } = readBoundedText(path, MAX_SECRET_BYTES);
   const text = whole.replace(/\r?\n$/, '');
   if (text.trim() === '') throw new Error(`the file ${path} is empty: it must contain the secret`);

@@ -102,8 +102,26 @@ export function orPath<T>(setting: Setting<T>): Setting<T> {
 
 /** Text that must never be shown. */
 export function secretSetting(env: string, description: string, spec: SettingSpec = {}): Setting<Secret | undefined> {
-  const schema = () => TEXT.transform((text) => new Secret(text));
-  const value = () => z.union([z.instanceof(Secret), schema()], 'must be a text or a Secret');
+  return secretOf(TEXT, env, description, spec);
+}
+
+/** What `Authorization` may have behind its scheme. */
+const TOKEN = TEXT.trim().regex(/^[\x21-\x7e]+$/, 'has characters that no token has (blanks, line breaks)');
+
+/** A secret that is sent in a header; white space around it, such as a last newline, is dropped. */
+export function tokenSetting(env: string, description: string, spec: SettingSpec = {}): Setting<Secret | undefined> {
+  return secretOf(TOKEN, env, description, spec);
+}
+
+function secretOf(
+  text: z.ZodType<string, string>,
+  env: string,
+  description: string,
+  spec: SettingSpec,
+): Setting<Secret | undefined> {
+  const schema = () => text.transform((given) => new Secret(given));
+  const either = z.union([z.instanceof(Secret), TEXT], 'must be a text or a Secret');
+  const value = () => either.transform((given) => (given instanceof Secret ? given.reveal() : given)).pipe(schema());
   return declare<Secret | undefined>(env, description, spec, {
     form: 'text',
     domain: { kind: 'text' },

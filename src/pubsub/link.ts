@@ -120,7 +120,7 @@ export class Link {
     try {
       return await new Promise((resolve, reject) => {
         ws.once('unexpected-response', (request, response) => {
-          handshakeFailure(options.url, response).then((refusal) => {
+          handshakeFailure(options, response).then((refusal) => {
             reject(refusal);
             request.destroy();
           }, reject);

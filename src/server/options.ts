@@ -17,6 +17,7 @@ import {
   secondsSetting,
   secretSetting,
   textSetting,
+  tokenSetting,
   urlSetting,
 } from '../lib/setting-kinds.js';
 import { serverDataSources } from '../wire/data.js';
@@ -196,10 +197,10 @@ export const SERVER_SETTINGS = {
       'HTTP sends the token, if set, as a bearer token. AWS-S3 signs requests (Signature Version 4).',
       { alsoNamed: ['POLICY_BUNDLE_SERVER_TYPE'], choices: ['HTTP', 'AWS-S3'], default: 'HTTP', ignoreCase: true },
     ),
-    policyBundleServerTokenId: secretSetting('SYNC_POLICY_BUNDLE_SERVER_TOKEN_ID', 'Access key ID for AWS-S3.', {
+    policyBundleServerTokenId: tokenSetting('SYNC_POLICY_BUNDLE_SERVER_TOKEN_ID', 'Access key ID for AWS-S3.', {
       alsoNamed: ['POLICY_BUNDLE_SERVER_TOKEN_ID'],
     }),
-    policyBundleServerToken: secretSetting(
+    policyBundleServerToken: tokenSetting(
       'SYNC_POLICY_BUNDLE_SERVER_TOKEN',
       'Bearer token for HTTP; secret access key for AWS-S3.',
       { alsoNamed: ['POLICY_BUNDLE_SERVER_TOKEN'] },

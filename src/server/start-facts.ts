@@ -1,5 +1,4 @@
 import { resolve } from 'node:path';
-import { redactUrl } from '../lib/log.js';
 import { isLoopback } from '../lib/proxy.js';
 import type { StartFact } from '../lib/start-lines.js';
 import type { Durability } from './log/log-store.js';
@@ -37,7 +36,7 @@ export function logFact(
   { epoch, head, durability }: { readonly epoch: string; readonly head: number; readonly durability: Durability },
 ): StartFact {
   const uri = settings.broadcastUri;
-  const place = uri === undefined ? resolve(settings.stateDir) : redactUrl(uri.reveal());
+  const place = uri === undefined ? resolve(settings.stateDir) : uri.place;
   const shared = uri === undefined ? 'of this server alone' : 'shared by all servers with this backbone';
   const trust = durability.level === 'durable' ? 'durable' : `WEAK durability (${durability.reason})`;
   return {

@@ -15,6 +15,16 @@ export interface EngineAuth {
   close(): Promise<void>;
 }
 
+/** What an engine says of a call that failed, without the credentials of the call: a proxy in front of it may repeat them. Pure. */
+export function withoutCredentials<A extends { readonly status: number; readonly text: string }>(
+  answer: A,
+  authorization: string | undefined,
+): A {
+  if (answer.status < 300 || authorization === undefined) return answer;
+  const credentials = new Secret(authorization.slice(authorization.indexOf(' ') + 1));
+  return { ...answer, text: credentials.hideIn(answer.text) };
+}
+
 /** Fixed credentials: none, or a bearer token (opal-protocol P6.2). */
 export function fixedAuth(token?: Secret): EngineAuth {
   return {
@@ -106,7 +116,8 @@ export function createOauth(options: OauthOptions, deps: OauthDeps): EngineAuth 
     const parsed = status === 200 ? tokenAnswer.safeParse(jsonOrUndefined(text)) : undefined;
     if (parsed === undefined) {
       const refusal = tokenRefusal.safeParse(jsonOrUndefined(text));
-      throw failure(`answered ${status}${refusal.success ? ` ${refusal.data.error}` : ''}`);
+      const said = refusal.success ? ` ${credentials.hideIn(options.clientSecret.hideIn(refusal.data.error))}` : '';
+      throw failure(`answered ${status}${said}`);
     }
     if (!parsed.success) throw failure('answered 200 without an access_token');
     const { access_token, expires_in } = parsed.data;

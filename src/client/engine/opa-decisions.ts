@@ -8,7 +8,7 @@ import { jsonOrUndefined, members } from '../../lib/json-text.js';
 import { redactUrl } from '../../lib/log.js';
 import type { OutgoingTls } from '../../lib/tls.js';
 import type { DecisionEngine, EngineAnswer, EngineQuestion } from './decision-engine.js';
-import type { EngineAuth } from './engine-auth.js';
+import { type EngineAuth, withoutCredentials } from './engine-auth.js';
 
 /** Questions to OPA at the same time; others wait for a connection. OPA answers no faster with more. */
 const CONNECTIONS = 32;
@@ -101,7 +101,7 @@ export class OpaDecisions implements DecisionEngine {
       });
       const text = await response.body.text();
       if (response.statusCode !== 401 || attempt > 1 || !auth.renew(authorization)) {
-        return { status: response.statusCode, text };
+        return withoutCredentials({ status: response.statusCode, text }, authorization);
       }
     }
   }

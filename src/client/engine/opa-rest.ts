@@ -14,7 +14,7 @@ import { dataRef } from '../../wire/rego-ref.js';
 import type { DataOp } from '../desired/layers.js';
 import type { ArrivingBody } from '../fetch/arriving-file.js';
 import { type EngineProblem, EngineRefusal } from './engine.js';
-import { type EngineAuth, fixedAuth } from './engine-auth.js';
+import { type EngineAuth, fixedAuth, withoutCredentials } from './engine-auth.js';
 import { dataUrl, patchPointer, readUrl, writeProblem } from './opa-places.js';
 import { Upload } from './upload.js';
 
@@ -404,7 +404,8 @@ export class OpaRest {
       ...(body === undefined ? {} : { body: body as string | import('node:stream').Readable }),
       headers,
     });
-    return { status: response.statusCode, text: await response.body.text() };
+    const text = await response.body.text();
+    return withoutCredentials({ status: response.statusCode, text }, headers.authorization);
   }
 
   #fail(answer: Answer, what: string): never {

@@ -1,5 +1,5 @@
 import { SyncError } from '../../lib/errors.js';
-import { type Logger, redactUrl, type Secret } from '../../lib/log.js';
+import type { Logger, Secret } from '../../lib/log.js';
 import { requirePackages } from '../../lib/optional-package.js';
 import type { LogStore } from '../log/log-store.js';
 import { BACKBONE_TIMES, type BackboneTimes } from './session-keeper.js';
@@ -51,7 +51,7 @@ export function backbonePlace(options: BackboneOptions): BackbonePlace {
     default:
       throw new SyncError(
         'config_invalid',
-        `SYNC_BROADCAST_URI ${redactUrl(uri.reveal())} must start with postgres://, redis://, rediss://, nats:// or tls://`,
+        `SYNC_BROADCAST_URI ${uri.place} must start with postgres://, redis://, rediss://, nats:// or tls://`,
       );
   }
 }
@@ -101,7 +101,8 @@ function addresses(text: string): readonly [URL, ...URL[]] {
   const urls: URL[] = [];
   for (const part of isNats ? text.split(',') : [text]) {
     const whole = isNats && !part.includes('://') ? `nats://${part}` : part;
-    if (!URL.canParse(whole)) throw new SyncError('config_invalid', 'SYNC_BROADCAST_URI is not a URL');
+    if (!URL.canParse(whole) || !whole.includes('://'))
+      throw new SyncError('config_invalid', 'SYNC_BROADCAST_URI is not a URL');
     urls.push(new URL(whole));
   }
   const [first, ...others] = urls;

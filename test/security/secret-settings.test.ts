@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { pino } from 'pino';
+import { CLIENT_SETTINGS } from '../../src/client/options.js';
+import { parseConfigFile } from '../../src/lib/config-file.js';
+import { loadSettings, settingValues } from '../../src/lib/options.js';
+import { flagName, type Setting, type Settings, secretFileEnv, secretFileFlag } from '../../src/lib/setting.js';
+import { SERVER_SETTINGS } from '../../src/server/options.js';
+import { withKeys } from '../support/auth.js';
+import { field, postJson, request } from '../support/http.js';
+import { listening } from '../support/http-server.js';
+import { runHere } from '../support/run-here.js';
+import { startClient } from '../support/start-client.js';
+import { startServer } from '../support/start-server.js';
+import { tempDir } from '../support/temp-dir.js';
+import { until } from '../support/until.js';
+
+/** Nothing of a value that came from a secret setting is ever printed, in whatever form it was given, and whoever repeats it. */
+
+const MARK = 'pl4nted-s3cret';
+
+/** The forms in which somebody gives a secret by mistake; each has the mark in it. */
+const FORMS: Readonly<Record<string, string>> = {
+  'a word': MARK,
+  'a path that is not there': `/nowhere/${MARK}/key`,
+  'a path in the home folder': `~/${MARK}`,
+  'a line with blanks': ` x ${MARK} y `,
+  'several lines': `${MARK}\n${MARK}\n`,
+  'Windows lines': `${MARK}\r\n${MARK}\r\n`,
+  'a literal \\n': `${MARK}\\n${MARK}`,
+  'in quotes': `"${MARK}"`,
+  JSON: `{"token":"${MARK}"}`,
+  'control characters': `${MARK}\u0001\u009b${MARK}`,
+  'beyond latin1': `${MARK}\u2028\u{1f511}${MARK}`,
+  'a header': `Bearer ${MARK}`,
+  'a URL with it': `https://u:${MARK}@127.0.0.1:1/x?k=${MARK}`,
+  'a URL that is none': `postgres://u:${MARK}@host:99999/x?k=${MARK}`,
+  'a URL of something else': `amqp://u:${MARK}@127.0.0.1:1`,
+  'a URL with a slash too few': `postgres:/u:${MARK}@127.0.0.1:1/x`,
+  'a private key that is cut off': `-----BEGIN OPENSSH PRIVATE KEY-----\n${MARK}`,
+  'a private key with something else inside': `-----BEGIN PRIVATE KEY-----\n${MARK}\n-----END PRIVATE KEY-----`,
+  'a public key': `ssh-ed25519 ${MARK} me@${MARK}`,
+  'a key of PuTTY': `PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\n${MARK}`,
+  'more than fits': MARK.repeat(10_000),
+};
+
+const PROGRAMS = { server: SERVER_SETTINGS, client: CLIENT_SETTINGS } as const satisfies Record<string, Settings>;
+const SECRETS = Object.entries(PROGRAMS).flatMap(([section, settings]) =>
+  Object.entries<Setting<unknown>>(settings)
+    .filter(([, { secret }]) => secret)
+    .map(([key, setting]) => ({ section, settings: settings as Settings, key, setting })),
+);
+
+/** The text of everything in a value or an error. */
+function textOf(value: unknown): string {
+  if (value instanceof Error) return `${value.message} ${value.stack} ${textOf(value.cause)} ${JSON.stringify(value)}`;
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+}
+
+function assertHidden(value: unknown, what: string): void {
+  const text = textOf(value);
+  const at = text.indexOf(MARK);
+  const base64 = Buffer.from(`u:${MARK}`).toString('base64').slice(0, 16);
+  assert(at === -1 && !text.includes(base64), `${what}: ...${text.slice(Math.max(0, at - 200), at + 100)}`);
+}
+
+function attempted(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
+
+describe('a secret setting', () => {
+  it('is not shown by what reads it, in any form and on any way', async () => {
+    assert(SECRETS.length >= 11, 'all secret settings are here');
+    await using dir = await tempDir();
+    for (const { section, settings, key, setting } of SECRETS) {
+      for (const [form, value] of Object.entries(FORMS)) {
+        const file = join(dir.path, 'file');
+        await writeFile(file, Buffer.concat([Buffer.from(value), Buffer.from([0xff])]));
+        const json = JSON.stringify(value);
+        const lines = [
+          `${flagName(setting)}: ${json}`,
+          `${secretFileFlag(setting)}: ${json}`,
+          `${flagName(setting)}: ${value}`,
+        ];
+        const yaml = [
+          ...lines,
+          `${flagName(setting)}: [${json}]`,
+          `${flagName(setting)}: *${MARK}`,
+          `${flagName(setting)}: !${MARK} x`,
+        ];
+        const ways: Record<string, () => Parameters<typeof loadSettings>[1]> = {
+          variable: () => ({ env: { [setting.env]: value } }),
+          flag: () => ({ env: {}, flags: { [flagName(setting)]: value } }),
+          'variable of a file': () => ({ env: { [secretFileEnv(setting.env)]: value } }),
+          'flag of a file': () => ({ env: {}, flags: { [secretFileFlag(setting)]: value } }),
+          'file that is no text': () => ({ env: { [secretFileEnv(setting.env)]: file } }),
+          ...Object.fromEntries(
+            yaml.map((line) => [
+              `configuration file, ${line.slice(0, 60)}`,
+              () => ({ env: {}, file: parseConfigFile(`${section}:\n  ${line}\n`, '/x.yaml', PROGRAMS).get(section) }),
+            ]),
+          ),
+        };
+        for (const [way, sources] of Object.entries(ways)) {
+          const said = attempted(() => loadSettings(settings, sources()));
+          assertHidden(said, `${setting.env}, ${form}, ${way}`);
+        }
+        const { stdout, stderr } = await runHere('policysync', ['config', 'print'], { [setting.env]: value });
+        assertHidden(stdout + stderr, `${setting.env}, ${form}, config print`);
+        for (const given of [value, [value], { value }]) {
+          assertHidden(
+            attempted(() => settingValues(settings, { [key]: given })),
+            `${key}, ${form}, by a program`,
+          );
+        }
+      }
+    }
+  });
+});
+
+/** A server that repeats what it is told, wherever a response has room for it, and the credentials that it was sent. */
+async function repeater() {
+  const sent = new Set<string>();
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    const told = request.headers.authorization ?? '';
+    if (told !== '') sent.add(told);
+    const isJson = /token|policies|data/.test(request.url ?? '');
+    const reason = told.replaceAll(/[^\x20-\x7e]/g, '?') || 'No';
+    response.writeHead(400, reason, { 'content-type': isJson ? 'application/json' : 'text/plain', 'x-told': reason });
+    response.end(
+      isJson ? JSON.stringify({ error: told, message: told, detail: told, code: told }) : `you said ${told}`,
+    );
+  });
+  return { ...(await listening(server)), sent };
+}
+
+/** The texts that a program shows: what it logs, and what a caller without a token, or with any, may read. */
+async function shownBy(url: string, paths: readonly string[], lines: readonly string[]): Promise<string> {
+  const answers = await Promise.all(paths.map(async (path) => (await request(url + path)).text));
+  return [...answers, ...lines].join('\n');
+}
+
+const SERVER_PATHS = [
+  '/healthcheck',
+  '/ready',
+  '/policy',
+  '/policy/source',
+  '/policy/files',
+  '/instances',
+  '/statistics',
+  '/metrics',
+];
+const CLIENT_PATHS = ['/healthy', '/healthcheck', '/ready', '/position', '/metrics', '/policy-store/config', '/'];
+
+describe('a program', { concurrency: 4 }, () => {
+  for (const [form, value] of Object.entries(FORMS)) {
+    it(`shows nothing of a secret that is ${form}`, async () => {
+      await using peer = await repeater();
+      const hidden = (text: unknown, what: string): void => {
+        assertHidden(text, `${what}, ${form}`);
+        for (const told of peer.sent) {
+          const [, credentials = told] = told.split(' ');
+          if (credentials.length >= 8) assert(!textOf(text).includes(credentials), `${what}, ${form}: ${textOf(text)}`);
+        }
+      };
+      const bundle = { SYNC_POLICY_SOURCE_TYPE: 'API', SYNC_POLICY_BUNDLE_URL: peer.url };
+      const kinds: Record<string, Record<string, string>> = {
+        'webhook secret, master token': { SYNC_POLICY_REPO_WEBHOOK_SECRET: value, SYNC_AUTH_MASTER_TOKEN: value },
+        'token of a bundle server': { ...bundle, SYNC_POLICY_BUNDLE_SERVER_TOKEN: value },
+        'keys of S3': {
+          ...bundle,
+          SYNC_POLICY_BUNDLE_SERVER_TYPE: 'AWS-S3',
+          SYNC_POLICY_BUNDLE_SERVER_TOKEN: value,
+          SYNC_POLICY_BUNDLE_SERVER_TOKEN_ID: value,
+        },
+        'ssh key': { SYNC_POLICY_REPO_SSH_KEY: value, SYNC_POLICY_REPO_URL: 'ssh://git@127.0.0.1:1/x' },
+        'private key': { ...withKeys(), SYNC_AUTH_PRIVATE_KEY: value },
+        passphrase: { ...withKeys(), SYNC_AUTH_PRIVATE_KEY_PASSPHRASE: value },
+        backbone: { SYNC_BROADCAST_URI: value },
+      };
+      for (const [kind, env] of Object.entries(kinds)) {
+        const lines: string[] = [];
+        const log = pino({ level: 'debug', base: null }, { write: (line) => void lines.push(line) });
+        try {
+          await using server = await startServer(env, { log });
+          if (kind.includes('token of') || kind.includes('S3')) {
+            await until(() => lines.some((line) => line.includes('bundle_server_failed')), {
+              withinMs: 20_000,
+              what: kind,
+            });
+          }
+          await postJson(`${server.url}/webhook`, {}, { 'x-hub-signature-256': 'sha256=00' });
+          await postJson(`${server.url}/token`, {}, { authorization: 'Bearer x' });
+          hidden(await shownBy(server.url, SERVER_PATHS, lines), kind);
+        } catch (error) {
+          hidden(error, kind);
+          hidden(lines, kind);
+          assert.equal(field(error, 'code'), 'config_invalid', `${kind}, ${form}: ${error}`);
+        }
+      }
+      const store = {
+        SYNC_CLIENT_TOKEN: value,
+        SYNC_POLICY_STORE_AUTH_TYPE: 'token',
+        SYNC_POLICY_STORE_AUTH_TOKEN: value,
+      };
+      const oauth = {
+        SYNC_POLICY_STORE_AUTH_TYPE: 'oauth',
+        SYNC_POLICY_STORE_AUTH_OAUTH_SERVER: `${peer.url}/token`,
+        SYNC_POLICY_STORE_AUTH_OAUTH_CLIENT_ID: 'id',
+        SYNC_POLICY_STORE_AUTH_OAUTH_CLIENT_SECRET: value,
+      };
+      for (const [kind, env] of Object.entries({ 'tokens of a client': store, 'secret of OAuth': oauth })) {
+        try {
+          await using client = await startClient({ serverUrl: peer.url, engineUrl: peer.url, env });
+          const fails = (health: unknown): boolean =>
+            field(health, 'engine', 'error') !== null && field(health, 'server', 'error') !== null;
+          await client.tells('it is refused', fails);
+          const lines = client.log.map((line) => JSON.stringify(line));
+          hidden(await shownBy(client.url, CLIENT_PATHS, lines), kind);
+        } catch (error) {
+          hidden(error, kind);
+          assert.equal(field(error, 'code'), 'config_invalid', `${kind}, ${form}: ${error}`);
+        }
+      }
+    });
+  }
+});
+
+describe('a command', () => {
+  it('shows nothing of its token, though the server repeats it', async () => {
+    await using peer = await repeater();
+    const url = ['--server-url', peer.url];
+    for (const value of [MARK, `"${MARK}"`, `x ${MARK}`, `${MARK}\n`, `${MARK}\r\n${MARK}`]) {
+      for (const args of [
+        ['status', ...url, '--token', value],
+        ['publish', ...url, '--token', value, '--topic', 't', '--data', '{}', '--dst-path', '/x'],
+        ['clients', 'refresh', 'c', ...url, '--token', value],
+        ['token', ...url, value],
+        ['doctor', 'client', `--client-tokn=${value}`],
+        ['server', `--auth-master-tokn=${value}`],
+      ]) {
+        const { code, stdout, stderr } = await runHere('policysync', args);
+        assert.notEqual(code, 0, args.join(' '));
+        assertHidden(`${stdout}${stderr}`, args.slice(0, -1).join(' '));
+      }
+    }
+  });
+});
